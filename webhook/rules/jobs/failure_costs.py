@@ -1,6 +1,7 @@
 """Writes what the rules of `onFailure` cost as rules of a podFailurePolicy, as far as such a policy can see them.
 
 Reads, in the JobSpec:
+    backoffLimitPerIndex, maxFailedIndexes, backoffLimit
     template.spec.{containers,initContainers}[*].name
 Writes:
     nothing; webhook/rules/jobs/failure_policy.py injects the rules that this file returns
@@ -18,10 +19,32 @@ from typing import NamedTuple
 
 from webhook.kinds import EmbeddedJob, batch
 from webhook.objects import bounds
-from webhook.objects.problem import Json
+from webhook.objects.problem import Json, Problem
 from webhook.policy import costs
+from webhook.policy.model import FailureRule
 from webhook.policy.settings import Settings
 from webhook.rules.jobs import lint, schema
+
+
+def index_warnings(job: EmbeddedJob, settings: Settings) -> list[Problem]:
+    """Warn about fatal rules that only the ledger sees, in a Job whose indexes have budgets of their own.
+
+    The ledger can fail a Job, but not one index. Neither can it take back what the Job controller has counted.
+    """
+    if not batch.has_index_budgets(job.spec):
+        return []
+    found = [str(index) for index, rule in enumerate(settings.on_failure) if is_fatal_by_ledger(rule)]
+    if not found:
+        return []
+    rules = ", ".join(found)
+    what = f"onFailure {rules} cannot fail one index, and costs a retry"
+    return [Problem((*job.path, "backoffLimitPerIndex"), what, "use FailIndex on exit codes")]
+
+
+def is_fatal_by_ledger(rule: FailureRule) -> bool:
+    """Return True if a rule ends a Job, but a podFailurePolicy cannot see for some failures whether it matches."""
+    is_partial = rule.match.cause == "Disruption" and rule.match != costs.OF_DISRUPTIONS
+    return rule.next.cost == "Fatal" and (is_partial or costs.is_unsure(rule.match))
 
 
 class Part(NamedTuple):

@@ -66,6 +66,7 @@ def edit(job: EmbeddedJob, settings: Settings, editor: Editor, wanted: Wanted) -
     exit_codes, warnings = exit_code_rules(job, settings, author_rules) if wanted.fails_bugs else ([], [])
     if settings.on_failure:
         exit_codes = with_costs(job, settings, wanted, author_rules, exit_codes)
+        warnings += failure_costs.index_warnings(job, settings) if wanted.fails_bugs and is_judged(job) else []
     rules = (*job.path, "podFailurePolicy", "rules")
     if len(author_rules) + len(disruption) + len(exit_codes) > bounds.MAX_RULES:
         exit_codes = []

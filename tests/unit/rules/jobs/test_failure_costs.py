@@ -160,3 +160,38 @@ def test_the_rules_of_the_profile_are_told_from_those_of_the_author() -> None:
 def test_rules_without_exit_codes_become_none() -> None:
     (embedded,) = batch.JOB.jobs(job(job_spec()))
     assert failure_costs.rules(embedded, settings(MEMORY, NCCL), fails=True, counted=True) == []
+
+
+def warned(spec: Json, *rules: FailureRule, fails: bool = True) -> list[str]:
+    root, under = job(spec), settings(*rules)
+    wanted = failure_policy.Wanted(under.disruption_action, fails_bugs=fails, counted=True)
+    (embedded,) = batch.JOB.jobs(root)
+    return [str(one) for one in failure_policy.edit(embedded, under, Editor(root), wanted)]
+
+
+OWN_BUDGETS: Json = {"completionMode": "Indexed", "completions": 2, "backoffLimitPerIndex": 1}
+UNSEEN = (
+    Match(message="*NaN*"),
+    Match(cause="OOMKilled"),
+    Match(exit_codes=(3,), same_node=2),
+    Match(cause="Disruption", reasons=("PreemptionByScheduler",)),
+)
+
+
+@pytest.mark.parametrize("match", UNSEEN)
+def test_a_fatal_rule_that_only_the_ledger_sees_is_a_warning_where_indexes_have_budgets(match: Match) -> None:
+    fatal = FailureRule(match=match, next=Next(cost="Fatal"))
+    what = "onFailure 1 cannot fail one index, and costs a retry; use FailIndex on exit codes"
+    assert warned(job_spec(**OWN_BUDGETS), FATAL, fatal) == [f"spec.backoffLimitPerIndex: {what}"]
+    (two,) = warned(job_spec(**OWN_BUDGETS), fatal, fatal)
+    assert "onFailure 0, 1 cannot" in two
+
+
+@pytest.mark.parametrize("match", UNSEEN)
+def test_it_is_none_where_the_ledger_can_fail_the_job_or_nothing_is_fatal(match: Match) -> None:
+    fatal = FailureRule(match=match, next=Next(cost="Fatal"))
+    assert warned(job_spec(), fatal) == []
+    injected = {**OWN_BUDGETS, "backoffLimit": 1, "maxFailedIndexes": 0}  # as backOff.perIndex
+    assert warned(job_spec(**injected), fatal) == []
+    assert warned(job_spec(**OWN_BUDGETS), FATAL, FailureRule(match=match, next=Next(avoid="Node"))) == []
+    assert warned(job_spec(**OWN_BUDGETS), fatal, fails=False) == []
