@@ -71,16 +71,16 @@ class Brake:
         for action, result in product(get_args(Action), get_args(Result)):
             metrics.LEADER_ACTIONS.labels(action, result)  # reported as 0: an alert must see the first one
 
-    def allows(self, action: Action, profile: Profile, about: Subject, would: str) -> bool:
+    def allows(self, action: Action, profile: Profile, about: Subject, step: str) -> bool:
         """Return True if the leader may act on an object now, which then counts for the rate limit.
 
         If not, ask again after HELD_FOR seconds, once the reason for the action still holds. `profile`: that of the
-        object's namespace. `would`: what the leader would do, for an Event, such as "suspend the Job: …".
+        object's namespace. `step`: what the leader would do, for an Event, such as "suspend the Job: …".
         """
         result = self.judge(profile, about)
         metrics.LEADER_ACTIONS.labels(action, result).inc()
         if result in {"stopped", "reported"}:
-            self.tell(action, about, f"would {would}; {STOPPED if result == 'stopped' else REPORTED}")
+            self.tell(action, about, f"would {step}; {STOPPED if result == 'stopped' else REPORTED}")
         return result == "taken"
 
     @property

@@ -232,9 +232,9 @@ class Ledger:
         limit = counting.budgets_of(counting.root).disruptions
         return self.allows("suspend", batch.JOB, counting.root, f"suspend it: disruptions exceed the limit of {limit}")
 
-    def allows(self, action: Action, row: KindSpec, root: Json, would: str) -> bool:
+    def allows(self, action: Action, row: KindSpec, root: Json, step: str) -> bool:
         """Return True if the leader may act on an object now; see `Brake.allows`."""
-        return self.brake.allows(action, self.settings_of(root).profile, subject_of(row, root), would)
+        return self.brake.allows(action, self.settings_of(root).profile, subject_of(row, root), step)
 
     async def store(self, counting: CountingPass, state: WorkloadState, *, suspends: bool) -> None:
         """Write the account, and in the same write suspend the Job if it `suspends`; raise what `Api` raises."""

@@ -231,8 +231,8 @@ class WaitingPods:
         if disruptions.on_exceed != "OnDemand" and not self.has_disruptions_left(pod, job, settings):
             return LONGEST_PAUSE  # this would suspend or fail the Job
         message = f"no spot node took the pod in {settings.profile.placement.spot_wait} s; the next one runs on-demand"
-        would = f"end pod {pod.name}: {message}"
-        if not self.is_allowed("evict", settings, job, would):
+        step = f"end pod {pod.name}: {message}"
+        if not self.is_allowed("evict", settings, job, step):
             return HELD_FOR
         await self.fail_pod(root, outcomes.SPOT_UNAVAILABLE, outcomes.SPOT_UNAVAILABLE, message)
         return AFTER_ERROR
@@ -262,9 +262,9 @@ class WaitingPods:
         budgets = limits.budgets_of(job, job_set, settings)
         return self.trackers.state_of(key).disruptions_of(limits.scope_of(pod), job, job_set) < budgets.disruptions
 
-    def is_allowed(self, action: Action, settings: Settings, job: Json, would: str) -> bool:
+    def is_allowed(self, action: Action, settings: Settings, job: Json, step: str) -> bool:
         """Return True if the leader may act on the pods of a Job now."""
-        return self.brake.allows(action, settings.profile, subject_of(batch.JOB, job), would)
+        return self.brake.allows(action, settings.profile, subject_of(batch.JOB, job), step)
 
     async def fail_pod(self, root: Json, disruption: str, reason: str, message: str) -> None:
         """End a pod as disrupted, unless it has changed since it was read; raise what `Api` raises.
