@@ -10,8 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
-from itertools import product
-from typing import Any, Final, get_args
+from typing import Any, Final
 
 import structlog
 
@@ -24,9 +23,9 @@ from webhook.kube.client import CHANGED, UNREACHABLE, ApiError
 from webhook.kube.events import Events, Notice
 from webhook.kube.lease import Lease
 from webhook.kube.slices import in_slices
-from webhook.ledger import job_failer, settling
+from webhook.ledger import job_failer, measures, settling
 from webhook.ledger.brake import HELD_FOR, Action, Brake, subject_of
-from webhook.ledger.model import outcomes, words
+from webhook.ledger.model import words
 from webhook.ledger.model.account import KEPT, LARGEST, MENDED, encode
 from webhook.ledger.model.cached import CachedJob
 from webhook.ledger.model.counting import FREE_TOO_OFTEN, LIMIT_EXCEEDED, CountingPass
@@ -96,7 +95,7 @@ class Ledger:
         self.forbidden = False
         metrics.LEDGER_LEADING.set_function(lambda: self.leading)
         metrics.LEDGER_FORBIDDEN.set_function(lambda: self.forbidden)
-        report_zeros()
+        measures.report_zeros()
 
     @property
     def leading(self) -> bool:
@@ -129,6 +128,16 @@ class Ledger:
             self.crashes[key, pod.uid] = Crash(pod, self.clock())
         elif settling.is_crash(pod) and settling.may_settle(job, settings):
             self.trackers.state_of(key).tracker.disturb(self.clock())  # its end may make other pods crash
+
+    def see_unwatched(self, key: Key, state: WorkloadState, counted: list[Pod]) -> None:
+        """Record those of the pods just counted that had failed before the watch began, by the rules of onFailure.
+
+        Not where a disruption may explain a crash: it may have happened before the watch began, too.
+        """
+        for pod in counted:
+            job = state.tracker.jobs[pod.job_uid]
+            if (key, pod.uid) not in self.crashes and not settling.may_settle(job, self.settings_of(job)):
+                self.see_crash(key, pod, job)
 
     async def work(self) -> None:
         """Write accounts until cancelled."""
@@ -219,6 +228,7 @@ class Ledger:
             counting.reset_limits()
         for name in bugs:
             counting.settle(name)
+        self.see_unwatched(counting.key, state, new[: account.room])
         if complete:
             self.count_unseen(counting, state, self.clock())
         return complete
@@ -373,7 +383,7 @@ class Ledger:
 
     def tell(self, counting: CountingPass, *, suspended: bool) -> None:
         """Write Events about what was counted on the workload, and count it in the metrics."""
-        measure(counting)
+        measures.add(counting)
         key, metadata = counting.key, counting.root["metadata"]
         about: dict[str, Any] = {
             "kind": key.kind,
@@ -441,31 +451,6 @@ def pause_after(error: Exception, key: Key, state: WorkloadState) -> float:
         log.error("account not written", **where(key), retry_in=pause, exc_info=error)
     metrics.LEDGER_WRITES.labels(outcome).inc()
     return pause
-
-
-def report_zeros() -> None:
-    """Report counters of the ledger as 0: Prometheus sees no increase of a series that begins with 1."""
-    for cause, cost in product(get_args(outcomes.Cause), get_args(outcomes.Cost)):
-        metrics.LEDGER_ATTEMPTS.labels(cause, cost)
-    for reason in (*outcomes.DISRUPTIONS, "Other"):
-        metrics.LEDGER_DISRUPTIONS.labels(reason)
-    metrics.LEDGER_STOPPED.labels("Suspended", LIMIT_EXCEEDED)
-    for reason in (LIMIT_EXCEEDED, FREE_TOO_OFTEN, job_failer.OF_SET, outcomes.NEVER_STARTED):
-        metrics.LEDGER_STOPPED.labels("Failed", reason)
-
-
-def measure(counting: CountingPass) -> None:
-    """Add the pods that a pass has counted to the metrics."""
-    for detail in counting.details:
-        metrics.LEDGER_ATTEMPTS.labels(detail.cause, detail.cost).inc()
-        if detail.cause == "Disruption":
-            reason = detail.reason if detail.reason in outcomes.DISRUPTIONS else "Other"
-            metrics.LEDGER_DISRUPTIONS.labels(reason).inc()
-        if detail.placement == "Spot":
-            metrics.LEDGER_SPOT_LOST.inc()
-        if counting.settings.on_failure and detail.reason != outcomes.STOPPED:
-            metrics.LEDGER_DECISIONS.labels(counting.settings.profile_name, str(detail.on_failure)).inc()
-    metrics.LEDGER_SAVED.inc(counting.saved)
 
 
 def path_of(key: Key) -> str:

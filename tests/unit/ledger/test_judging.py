@@ -10,6 +10,7 @@ import pytest
 from tests.objects import DISRUPTION
 from tests.unit.ledger.leader import (
     JOB_PATH,
+    KEY,
     Answer,
     FakeApi,
     Write,
@@ -23,6 +24,7 @@ from tests.unit.ledger.pods import job
 from tests.virtual_time import run
 from webhook.kube.client import ApiError
 from webhook.ledger.controller import Ledger
+from webhook.ledger.model import pods
 from webhook.ledger.model.workload_state import INTERVAL
 from webhook.objects.problem import Json
 from webhook.policy.model import FailureRule, Match, Next, Profile
@@ -154,3 +156,68 @@ def test_the_event_about_an_end_says_that_no_rule_retries_it() -> None:
 
     api = FakeApi()
     run(work())
+
+
+@asynccontextmanager
+async def begun_after(api: FakeApi, pod: Json) -> AsyncIterator[Ledger]:
+    """Yield a leader that finds a pod in its first list."""
+    api.objects[JOB_PATH] = {**job(SPEC), "metadata": {**job()["metadata"], "resourceVersion": "7"}}
+    api.lists[PODS] = [pod]
+    ledger = new_ledger(api, PROFILE)
+    ledger.trackers.pods.synced.clear()
+    see_job(ledger, spec=SPEC)
+    async with running(ledger):
+        await asyncio.sleep(20 * INTERVAL)  # a deletion is counted after its Job may have said why
+        see_job(ledger, api.account_writes()[-1].text, spec=SPEC)
+        await asyncio.sleep(3 * INTERVAL)
+        yield ledger
+
+
+def test_an_end_while_nobody_watched_is_judged_by_the_next_leader() -> None:
+    async def work() -> None:
+        async with begun_after(api, stored_pod(1, "Failed", 137)) as ledger:
+            assert ledger.crashes == {}
+
+    api = FakeApi()
+    run(work())
+    (failure,) = failures(api)
+    assert "failed with exit code 137, and no rule of onFailure retries it" in str(failure.operations)
+
+
+def test_a_deletion_while_nobody_watched_is_no_crash() -> None:
+    async def work() -> None:
+        async with begun_after(api, stored_pod(1, "Failed", 137, deletionTimestamp="2026-01-01T00:01:00Z")):
+            pass
+
+    api = FakeApi()
+    run(work())
+    assert failures(api) == []
+
+
+@pytest.mark.parametrize(("spec", "recorded"), [({}, 1), ({"completionMode": "Indexed"}, 0)])
+def test_an_unwatched_crash_is_left_alone_where_a_disruption_may_have_caused_it(spec: Json, recorded: int) -> None:
+    async def work() -> None:
+        ledger = new_ledger(FakeApi(), PROFILE)
+        see_job(ledger, spec={**SPEC, **spec})
+        pod = pods.read(stored_pod(1, "Failed", 1, labels={"batch.kubernetes.io/job-name": "train"}))
+        ledger.see_unwatched(KEY, ledger.trackers.states[KEY], [pod])
+        assert len(ledger.crashes) == recorded
+
+    run(work())
+
+
+def test_what_a_leader_has_counted_is_not_judged_again_by_the_next_one() -> None:
+    async def work() -> None:
+        async with begun_after(api, stored_pod(1, "Failed", 137)):
+            text = api.account_writes()[-1].text
+        after.objects[JOB_PATH] = api.objects[JOB_PATH]
+        after.lists[PODS] = api.lists[PODS]
+        ledger = new_ledger(after, PROFILE)
+        see_job(ledger, text, spec=SPEC)
+        async with running(ledger):
+            await asyncio.sleep(5 * INTERVAL)
+
+    api, after = FakeApi(), FakeApi()
+    run(work())
+    assert len(failures(api)) == 1
+    assert failures(after) == []

@@ -1,0 +1,34 @@
+"""The metrics about what the ledger counts."""
+
+from itertools import product
+from typing import get_args
+
+from webhook import metrics
+from webhook.ledger import job_failer
+from webhook.ledger.model import outcomes
+from webhook.ledger.model.counting import FREE_TOO_OFTEN, LIMIT_EXCEEDED, CountingPass
+
+
+def report_zeros() -> None:
+    """Report counters of the ledger as 0: Prometheus sees no increase of a series that begins with 1."""
+    for cause, cost in product(get_args(outcomes.Cause), get_args(outcomes.Cost)):
+        metrics.LEDGER_ATTEMPTS.labels(cause, cost)
+    for reason in (*outcomes.DISRUPTIONS, "Other"):
+        metrics.LEDGER_DISRUPTIONS.labels(reason)
+    metrics.LEDGER_STOPPED.labels("Suspended", LIMIT_EXCEEDED)
+    for reason in (LIMIT_EXCEEDED, FREE_TOO_OFTEN, job_failer.OF_SET, outcomes.NEVER_STARTED):
+        metrics.LEDGER_STOPPED.labels("Failed", reason)
+
+
+def add(counting: CountingPass) -> None:
+    """Add the pods that a pass has counted to the metrics."""
+    for detail in counting.details:
+        metrics.LEDGER_ATTEMPTS.labels(detail.cause, detail.cost).inc()
+        if detail.cause == "Disruption":
+            reason = detail.reason if detail.reason in outcomes.DISRUPTIONS else "Other"
+            metrics.LEDGER_DISRUPTIONS.labels(reason).inc()
+        if detail.placement == "Spot":
+            metrics.LEDGER_SPOT_LOST.inc()
+        if counting.settings.on_failure and detail.reason != outcomes.STOPPED:
+            metrics.LEDGER_DECISIONS.labels(counting.settings.profile_name, str(detail.on_failure)).inc()
+    metrics.LEDGER_SAVED.inc(counting.saved)
