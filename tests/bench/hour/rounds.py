@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-import time
 from typing import TYPE_CHECKING
 
 from tests.bench import kubelet
@@ -22,12 +20,10 @@ from tests.bench.hour.policies import (
     nodes,
 )
 from tests.bench.hour.witness import JOB_NAME, Witness
+from tests.bench.simulation import Simulation
 from webhook.policy import quantities
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
-    from typing import Any
-
     from tests.bench.hour.figures import Cell
     from webhook.kube.client import Api
     from webhook.objects.problem import Json
@@ -38,65 +34,44 @@ REPLACED = 0.5  # minutes after which a new node is there
 TAINT = {"key": "machine", "value": "lost", "effect": "NoExecute"}
 
 
-class Hour:
+class Hour(Simulation):
     """One hour under all policies."""
 
     def __init__(self, api: Api, jobs: list[DrawnJob]) -> None:
-        self.api = api
+        super().__init__(api, MINUTE)
         self.jobs = jobs
         self.seen = {name_of(policy): Witness({job.name: job for job in jobs}) for policy in POLICIES}
-        self.tasks: list[asyncio.Task[None]] = []
-        self.begin = 0.0
-
-    @property
-    def now(self) -> float:
-        """Minutes since the first Job was created."""
-        return (time.monotonic() - self.begin) / MINUTE
 
     async def main(self) -> list[Cell]:
         for policy in POLICIES:
-            await self.prepare(policy)
-        self.begin = time.monotonic()
-        async with asyncio.TaskGroup() as self.group:
+            await self.prepare(namespace(policy), nodes(policy))
+        async with self.started():
             self.later(self.watch_jobs())
             self.later(self.watch_pods())
             for policy in POLICIES:
                 self.later(self.create(policy))
                 self.later(self.interrupt(policy))
-            while self.now < HOUR and not all(seen.over for seen in self.seen.values()):  # noqa: ASYNC110 - or the time
-                await asyncio.sleep(MINUTE / 10)
+            await self.until_true(lambda: self.now >= HOUR or all(seen.over for seen in self.seen.values()))
             load = os.getloadavg()[0]
-            for task in self.tasks:
-                task.cancel()
         return [self.seen[name_of(policy)].cell(policy, load) for policy in POLICIES]
-
-    async def prepare(self, policy: str) -> None:
-        """Create a policy's nodes and namespace, and wait until pods can be created there."""
-        for node in nodes(policy):
-            await self.api.create("/api/v1/nodes", node)
-        await self.api.create("/api/v1/namespaces", namespace(policy))
-        accounts = f"/api/v1/namespaces/{name_of(policy)}/serviceaccounts"
-        query = {"watch": "1", "fieldSelector": "metadata.name=default", "timeoutSeconds": "60"}
-        async with self.api.stream(accounts, query, "application/json") as lines:
-            await anext(lines)
 
     async def create(self, policy: str) -> None:
         """Create the Jobs of one policy, each at its time."""
         for job in self.jobs:
-            await asyncio.sleep((job.created - self.now) * MINUTE)
+            await self.until(job.created)
             await self.api.create(f"/apis/batch/v1/namespaces/{name_of(policy)}/jobs", manifest(policy, job))
 
     async def interrupt(self, policy: str) -> None:
         """Interrupt the spot nodes of one zone, again and again; after each loss a new node is there."""
         for minute in range(FIRST_INTERRUPTION, LAST_INTERRUPTION + 1, BETWEEN):
-            await asyncio.sleep((minute - self.now) * MINUTE)
+            await self.until(minute)
             for taint in ([TAINT], []):
                 for node in interrupted_nodes(policy):
                     path = f"/api/v1/nodes/{node}"
                     own = [one for one in (await self.api.get(path))["spec"]["taints"] if one["key"] != TAINT["key"]]
                     operation = {"op": "replace", "path": "/spec/taints", "value": [*own, *taint]}
                     await self.api.patch(path, [operation])
-                await asyncio.sleep(REPLACED * MINUTE)
+                await self.pause(REPLACED)
 
     async def watch_jobs(self) -> None:
         async for _, job in events(self.api, "/apis/batch/v1/jobs", {}):
@@ -111,11 +86,8 @@ class Hour:
     async def run(self, job: DrawnJob, pod: Json) -> None:
         """Run a pod's program, and end the pod as the kubelet would."""
         minutes, how = program(job, pod["spec"]["nodeName"], kubelet.memory_of(pod))
-        await asyncio.sleep(minutes * MINUTE)
+        await self.pause(minutes)
         await kubelet.end(self.api, pod, how)
-
-    def later(self, call: Coroutine[Any, Any, None]) -> None:
-        self.tasks.append(self.group.create_task(call))
 
 
 def program(job: DrawnJob, node: str, memory: int) -> tuple[float, kubelet.End]:

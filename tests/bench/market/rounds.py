@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
-import time
 from typing import TYPE_CHECKING
 
 from tests.bench.faster import events
@@ -13,12 +11,10 @@ from tests.bench.market.draw import LONGEST, PODS, DrawnJob, Market
 from tests.bench.market.figures import ON_DEMAND, Cell
 from tests.bench.market.policies import POLICIES, SHARED_MACHINES, manifest, name_of, namespace, nodes, shared_machine
 from tests.bench.market.witness import JOB_NAME, SeenPod, Witness
+from tests.bench.simulation import Simulation
 from webhook.kube.client import Api, ApiError
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
-    from typing import Any
-
     from webhook.objects.problem import Json
 
 MINUTE = 2.0  # seconds that a simulated minute takes
@@ -30,31 +26,21 @@ REPLACED = 0.5  # minutes after which a new machine is there
 SIZES = {"good": (24, 2), "bugs": (6, 1)}  # Jobs of one pod, of 20
 
 
-class Round:
+class Round(Simulation):
     """One market under all policies."""
 
     def __init__(self, api: Api, market: Market, *, part: float = 1) -> None:
-        self.api = api
+        super().__init__(api, MINUTE)
         self.market = market
         self.jobs = drawn_jobs(market, part)
         self.seen = {name_of(policy): Witness({job.name: job for job in self.jobs}) for policy in POLICIES}
-        self.tasks: list[asyncio.Task[None]] = []
-        self.begin = 0.0
-
-    @property
-    def now(self) -> float:
-        """Minutes since the first Job was created."""
-        return (time.monotonic() - self.begin) / MINUTE
 
     async def main(self) -> list[Cell]:
         for policy in POLICIES:
-            await self.prepare(policy)
-        self.begin = time.monotonic()
-        async with asyncio.TaskGroup() as self.group:
+            await self.prepare(namespace(policy), nodes(policy))
+        async with self.started():
             await self.run()
             now, load = self.now, os.getloadavg()[0]
-            for task in self.tasks:
-                task.cancel()
         return [self.seen[name_of(policy)].cell(policy, self.market, now, load) for policy in POLICIES]
 
     async def run(self) -> None:
@@ -65,8 +51,7 @@ class Round:
         for policy in POLICIES:
             for machine in range(SHARED_MACHINES):
                 self.later(self.lose(policy, machine))
-        while not self.over():  # noqa: ASYNC110 - it depends on the time too
-            await asyncio.sleep(MINUTE / 10)
+        await self.until_true(self.over)
 
     def over(self) -> bool:
         """Whether the good Jobs of all policies have ended, or have taken too long."""
@@ -75,21 +60,11 @@ class Round:
         on_demand = self.seen[name_of(ON_DEMAND)]
         return on_demand.over and self.now > ARRIVING + PATIENCE * max(on_demand.finished.values(), default=LONGEST)
 
-    async def prepare(self, policy: str) -> None:
-        """Create a policy's machines and namespace, and wait until pods can be created there."""
-        for node in nodes(policy):
-            await self.api.create("/api/v1/nodes", node)
-        await self.api.create("/api/v1/namespaces", namespace(policy))
-        accounts = f"/api/v1/namespaces/{name_of(policy)}/serviceaccounts"
-        query = {"watch": "1", "fieldSelector": "metadata.name=default", "timeoutSeconds": "60"}
-        async with self.api.stream(accounts, query, "application/json") as lines:
-            await anext(lines)
-
     async def create(self, policy: str) -> None:
         """Create the Jobs of one policy, at even distances."""
         name = name_of(policy)
         for number, job in enumerate(self.jobs):
-            await asyncio.sleep((number * ARRIVING / len(self.jobs) - self.now) * MINUTE)
+            await self.until(number * ARRIVING / len(self.jobs))
             self.seen[name].created[job.name] = self.now
             await self.api.create(f"/apis/batch/v1/namespaces/{name}/jobs", manifest(policy, job, MINUTE))
 
@@ -106,7 +81,7 @@ class Round:
 
     async def evict(self, space: str, pod: SeenPod) -> None:
         """Disrupt a pod when its machine's life is over, unless it has ended before."""
-        await asyncio.sleep(self.market.life_of_pod(pod.job, pod.number) * MINUTE)
+        await self.pause(self.market.life_of_pod(pod.job, pod.number))
         if not pod.running:
             return
         metadata = {"name": pod.name, "namespace": space}
@@ -118,18 +93,15 @@ class Round:
         """Disrupt all pods of a shared machine whenever it is lost; another one takes its place."""
         path = f"/api/v1/nodes/{shared_machine(policy, machine)}"
         for time_of_loss in self.market.losses(machine):
-            await asyncio.sleep((time_of_loss - self.now) * MINUTE)
+            await self.until(time_of_loss)
             await self.taint(path, [TAINT])
-            await asyncio.sleep(REPLACED * MINUTE)
+            await self.pause(REPLACED)
             await self.taint(path, [])
 
     async def taint(self, path: str, taints: list[Json]) -> None:
         """Set the taints of a spot machine, beside its own."""
         own, *_ = (await self.api.get(path))["spec"]["taints"]
         await self.api.patch(path, [{"op": "replace", "path": "/spec/taints", "value": [own, *taints]}])
-
-    def later(self, call: Coroutine[Any, Any, None]) -> None:
-        self.tasks.append(self.group.create_task(call))
 
 
 def drawn_jobs(market: Market, part: float) -> list[DrawnJob]:
