@@ -52,6 +52,8 @@ SECTIONS: Final = (
             "webhook/admission/configuration.py",
             "webhook/lookups/policy_source.py",
             "webhook/policy/parse.py",
+            "webhook/policy/reader.py",
+            "webhook/policy/relations.py",
             "webhook/rules/opt_in.py",
         ),
     ),

@@ -13,7 +13,7 @@ from webhook.cli.policy_tests.model import Case, Cases, Expectation, Message
 from webhook.cli.policy_tests.results import CasesReport
 from webhook.objects.problem import Json
 from webhook.policy.model import Policy
-from webhook.policy.parse import LONGEST
+from webhook.policy.reader import LONGEST
 
 FOLDER: Final = "docs/reference"
 DURATION: Final[Json] = {
@@ -67,7 +67,7 @@ def schema(model: type, meanings: dict[str, str]) -> Json:
 
 
 class Maker:
-    """Makes schemas of types, by the rules of webhook/policy/parse.py."""
+    """Makes schemas of types, by the rules of webhook/policy/reader.py."""
 
     def __init__(self, meanings: dict[str, str]) -> None:
         self.meanings = meanings

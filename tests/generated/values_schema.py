@@ -10,7 +10,7 @@ from typing import Any, Final
 from msgspec import inspect
 
 from webhook.policy.model import Policy
-from webhook.policy.parse import LONGEST
+from webhook.policy.reader import LONGEST
 
 ROOT: Final = Path(__file__).parents[2]
 FILE: Final = "charts/retry-policy-webhook/values.schema.json"

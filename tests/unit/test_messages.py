@@ -22,7 +22,7 @@ CAUGHT: Final = frozenset(
         "webhook.kube.client.ApiError",  # carries what the API server answered
         "webhook.kube.client.NoCredentialsError",
         "webhook.kube.client.TooLargeError",
-        "webhook.policy.parse.TooManyProblemsError",
+        "webhook.policy.reader.TooManyProblemsError",
     )
 )
 

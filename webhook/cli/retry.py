@@ -23,7 +23,7 @@ from webhook.kube.client import UNREACHABLE, Api, ApiError
 from webhook.kube.kubeconfig import Kubeconfig
 from webhook.kube.paths import is_name
 from webhook.objects.problem import Json, Problem
-from webhook.policy.parse import duration
+from webhook.policy.reader import duration
 from webhook.retry import executor, reading
 from webhook.retry.errors import LONGEST_ERROR, RefusedError, StuckError
 from webhook.retry.kinds import job as of_job

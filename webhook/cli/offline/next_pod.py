@@ -21,7 +21,7 @@ from webhook.ledger.model.tracker import LAST_ENDS
 from webhook.objects.patch import at
 from webhook.objects.problem import Json, Problem
 from webhook.policy.model import Cause, ContainerName, ExitCode, Policy, Reason
-from webhook.policy.parse import Reader
+from webhook.policy.reader import Reader
 from webhook.policy.settings import NamedProfile, Settings
 from webhook.rules import annotations
 from webhook.rules.facts import Facts

@@ -21,7 +21,9 @@ from webhook.objects import bounds, strict_yaml
 from webhook.objects.problem import Json, Problem
 from webhook.objects.problem import Path as FieldPath
 from webhook.policy.model import Policy
-from webhook.policy.parse import Reader, Relations, TooManyProblemsError, Wrong, load_default, one_of
+from webhook.policy.parse import load_default
+from webhook.policy.reader import Reader, TooManyProblemsError, one_of
+from webhook.policy.relations import Relations, Wrong
 
 LARGEST: Final = 1024 * 1024  # bytes of a file with cases
 PLACED: Final = frozenset({"Pod", batch.JOB.kind})

@@ -23,7 +23,7 @@ from webhook.kinds import tekton
 from webhook.kinds.kind_spec import controller_of
 from webhook.objects.patch import at
 from webhook.objects.problem import Json, Problem
-from webhook.policy.parse import duration
+from webhook.policy.reader import duration
 from webhook.retry import consent, record, requests
 from webhook.retry.kinds import refusals
 from webhook.retry.kinds.adapter import Adapter, Children, InPlace, Right, Steps, Workload
