@@ -20,7 +20,7 @@ from tests.admission import review_of
 from tests.awaiting import until
 from tests.cluster.disruptions import taint
 from tests.cluster.kubectl import KubectlError
-from tests.cluster.manifests import SECONDS, exits, job, pod
+from tests.cluster.manifests import CANNOT_START, SECONDS, exits, job, pod
 from tests.cluster.namespace import Api, Namespace
 from tests.cluster.objects import condition
 from tests.faults.installed import POLICY
@@ -41,9 +41,15 @@ NAMESPACES = {
     "etl": {names.PROFILE: "nightly"},
     "ml": {names.PROFILE: "training"},
     "lab": {names.PROFILE: "default", names.MODE: "Warn"},
+    "sim": {names.PROFILE: "careful"},
     "lost": {},
 }
 TOO_MANY = 25  # retries
+CAREFUL = [
+    {"match": {"exitCodes": [75]}, "next": {"delay": {"initial": "20s", "limit": "20s"}}},
+    {"match": {"cause": "NeverStarted"}, "next": {"avoid": "Node"}},
+]
+MISSING = "CreateContainerConfigError,"  # in the first attempt
 DENIED = {"ci": 3, "etl": 5, "ml": 8, "lab": 6}  # Jobs with too many retries
 TOGETHER = 60  # reviews for the replica that is cut off
 
@@ -87,6 +93,7 @@ class Scenario:
         strangers = self.silent_connections()
         self.run_jobs()
         self.deny()
+        self.wait()
         self.disrupt()
         self.request_retries()
         self.break_policy()
@@ -130,6 +137,15 @@ class Scenario:
         """Create a Job that its namespace denies, unless the mode is Warn."""
         with suppress(KubectlError):
             self.teams[name].create(job(f"many-{number}", exits(0), backoffLimit=TOO_MANY))
+
+    def wait(self) -> None:
+        """Run Jobs with pods that wait: for the end of a delay, and for a container that cannot start at first."""
+        for number in range(3):
+            self.teams["sim"].create(job(f"busy-{number}", exits(75, 0), backoffLimit=3))
+        self.teams["sim"].create(job("incomplete", {**exits(0), CANNOT_START: MISSING}, backoffLimit=3))
+        self.see('max(retry_policy_waiting_pods{reason="Delay"}) >= 1')
+        self.see('sum(retry_policy_waiting_pods_ended_total{reason="NeverStarted"}) >= 1')
+        self.see('sum(retry_policy_ledger_on_failure_decisions_total{rule="0"}) >= 3')
 
     def disrupt(self) -> None:
         """Evict pods: a Job of profile nightly is suspended, one of training fails, others go on on demand."""
@@ -246,10 +262,11 @@ class Scenario:
 
 
 def policy_of(text: str) -> str:
-    """Return the shipped policy, with a profile that suspends and one that fails after the first disruption."""
+    """Return the shipped policy, with profiles that suspend, that fail after the first disruption, and with rules."""
     policy = yaml.safe_load(text)
     policy["profiles"]["nightly"] = {"disruptions": {"limit": 0, "onExceed": "Suspend"}}
     policy["profiles"]["training"] = {"retries": {"limit": 5}, "disruptions": {"limit": 0, "onExceed": "Fail"}}
+    policy["profiles"]["careful"] = {"startTimeout": "5s", "onFailure": CAREFUL}
     return yaml.safe_dump(policy)
 
 

@@ -25,7 +25,6 @@ LARGEST: Final = 150_000  # bytes of a picture
 # that are off by default.
 IN_NO_PANEL: Final = {
     *("leader_failures", "ledger_behind", "ledger_forbidden", "ledger_workloads", "policy_generation"),
-    *("ledger_on_failure_decisions", "waiting_pods", "waiting_pods_ended"),
     "spot_zone_lost_ratio",
     "memory_growths",  # rare, and the annotation `memory` of each pod says it
 }

@@ -244,6 +244,29 @@ COSTS: Final = Row(
             tells="Running workloads that have no retry left.",
             act="Many: something fails for many Jobs at the same time.",
         ),
+        Panel(
+            title="Decisions of onFailure",
+            kind="bars",
+            queries=(
+                Query(happened(series(metrics.LEDGER_DECISIONS), "profile", "rule"), "{{profile}}: rule {{rule}}"),
+            ),
+            tells="Ended attempts by the rule of `onFailure` that decided after them. No data without such rules.",
+            act="`rule None` prevails: no rule matches what happens; `explain` shows how these attempts ended.",
+        ),
+        Panel(
+            title="Waiting pods, by reason",
+            kind="lines",
+            queries=(Query(worst(series(metrics.WAITING_PODS), "reason"), "{{reason}}"),),
+            tells="Pods that have not started: held back by a delay, on no node, or with a container that waits.",
+            act="Unschedulable or NotStarted stays high: set `placement.spotWait` or `startTimeout`.",
+        ),
+        Panel(
+            title="Waiting pods ended, by reason",
+            kind="bars",
+            queries=(Query(happened(series(metrics.WAITING_PODS_ENDED), "reason"), "{{reason}}"),),
+            tells="Pods that the leader ended because they waited in vain.",
+            act="SpotUnavailable: on-demand nodes are paid for. NeverStarted: correct the image or the mount.",
+        ),
     ),
 )
 
