@@ -95,6 +95,7 @@ class Scenario:
         self.deny()
         self.wait()
         self.disrupt()
+        self.brake()
         self.request_retries()
         self.break_policy()
         self.cut_off()
@@ -171,6 +172,26 @@ class Scenario:
         team = self.teams["ci"]
         (running, *_) = team.running("slow-0", 1)
         taint(self.kubectl, running["spec"]["nodeName"])
+
+    def brake(self) -> None:
+        """Let the leader wait for its rate limit, and stop it for a while."""
+        policy = yaml.safe_load(self.stage.policy["data"][KEY])
+        self.put({**policy, "rateLimit": {"namespace": 1}})
+        team = self.teams["ml"]
+        for name in ("late-0", "late-1"):
+            team.create(job(name, backoffLimit=3))
+            team.evict(team.running(name, 1)[0]["metadata"]["name"])
+        self.fires("RetryPolicyActionsDelayed")
+        self.put({**policy, "emergency": {"actions": "Stop"}})
+        self.see('max(retry_policy_emergency{stops="actions"}) == 1')
+        self.fires("RetryPolicyEmergency")
+        self.put(policy)
+        self.see('max(retry_policy_emergency{stops="actions"}) == 0')
+
+    def put(self, policy: Object) -> None:
+        """Store a policy without problems."""
+        data = {KEY: yaml.safe_dump(policy)}
+        self.stage.api.edit(POLICY, [{"op": "replace", "path": "/data", "value": data}])
 
     def request_retries(self) -> None:
         """Request retries of Jobs that have failed."""
