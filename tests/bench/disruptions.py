@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-import msgspec
 import yaml
 
 from tests.awaiting import until
+from tests.bench.faster import events
 from tests.bench.labelled import new_namespace
 from tests.cluster.manifests import job
 from tests.cluster.nodes import own_node
@@ -101,11 +101,8 @@ class Run:
         watching.cancel()
 
     async def watch(self) -> None:
-        query = {"watch": "1", "timeoutSeconds": "3600"}
-        async with self.api.stream(PODS, query, "application/json") as lines:
-            async for line in lines:
-                event = msgspec.json.decode(line)
-                self.truth.see(event["type"], event["object"])
+        async for kind, pod in events(self.api, PODS, {}):
+            self.truth.see(kind, pod)
 
     async def disrupt(self) -> None:
         """Disrupt pods at random; after a third of the disruptions replace a replica, after two thirds the leader."""
