@@ -78,6 +78,7 @@ def validate(subject: Subject, policy: Policy, facts: Facts) -> Response:
     if facts.mode not in ENFORCED:  # mutate has not made its edits: make them here, in a copy, and judge the result
         subject = replace(subject, root=edit_workload.copied(subject.root))
         edit(subject, profile, facts, Editor(subject.root))
+    profile = NamedProfile(profile.name, emergency.profile_to_judge(policy, profile.name))
     context = ValidationContext(subject.row, subject.root, subject.old, profile, facts, subject.owner)
     found = problems_of(context)
     unknown = unknown_keys.warnings(context)
@@ -97,11 +98,11 @@ def validate(subject: Subject, policy: Policy, facts: Facts) -> Response:
 
 
 def profile_for(policy: Policy, facts: Facts) -> NamedProfile | None:
-    """Return the profile of a namespace; None if its labels name none, or an unknown profile or mode."""
+    """Return the profile of a namespace for edits; None if its labels name none, or an unknown profile or mode."""
     name = facts.profile_name
     if name is None or name not in policy.profiles or not is_known_mode(facts.mode):
         return None
-    return NamedProfile(name, emergency.profile_for_admission(policy, name))
+    return NamedProfile(name, emergency.profile_to_edit(policy, name))
 
 
 def is_known_mode(mode: str | None) -> bool:

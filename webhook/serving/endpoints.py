@@ -213,7 +213,7 @@ class Endpoints:
         response.name = str(name)
         policy = self.policy.current
         if policy is not None and profile_name is not None and profile_name in policy.profiles:
-            response.message = emergency.profile_for_admission(policy, profile_name).message
+            response.message = emergency.profile_to_edit(policy, profile_name).message
         if response.found:
             self.log_denial(request, name, response)
             if profile_name is not None and not request.dry_run:

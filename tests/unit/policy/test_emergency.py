@@ -14,10 +14,11 @@ from webhook.admission import engine
 from webhook.kube import names
 from webhook.ledger.model import limits
 from webhook.objects.problem import Json
-from webhook.policy.emergency import MESSAGE, profile_for_admission
+from webhook.policy.emergency import MESSAGE, profile_to_edit, profile_to_judge
 from webhook.policy.model import Emergency, Policy, Profile, Retries
 from webhook.policy.parse import parse
 from webhook.policy.settings import NamedProfile
+from webhook.rules.facts import Facts
 
 
 def stopped(profile: Profile | None = None, **emergency: Any) -> Policy:
@@ -49,6 +50,30 @@ def test_the_author_is_warned_that_the_number_was_lowered() -> None:
     assert any("5 lowered to 0" in warning for warning in warnings)
 
 
+@pytest.mark.parametrize("on_exceed", ["Deny", "Clamp"])
+@pytest.mark.parametrize("annotations", [{}, {names.MAX_RETRIES: "5"}])
+def test_a_job_that_another_replica_has_just_edited_under_the_policy_before_is_not_denied(
+    on_exceed: Any, annotations: Json
+) -> None:
+    profile = Profile(retries=Retries(limit=8, on_exceed=on_exceed))
+    for edits, judges in ((policy(default=profile), stopped(profile)), (stopped(profile), policy(default=profile))):
+        edited = ask(engine.mutate, job(job_spec(backoffLimit=5), annotations=annotations), under=edits).object
+        assert ask(engine.validate, edited, under=judges).allowed
+
+
+def test_a_number_beyond_the_limit_of_the_profile_is_denied_as_without_an_emergency() -> None:
+    under = stopped(Profile(retries=Retries(limit=4)))
+    assert not ask(engine.validate, job(job_spec(backoffLimit=5)), under=under).allowed
+    assert not ask(engine.validate, job(job_spec(backoffLimit=5)), under=replace(under, emergency=Emergency())).allowed
+
+
+def test_where_the_policy_is_not_enforced_a_number_that_would_be_lowered_is_no_problem() -> None:
+    root, facts = job(job_spec(backoffLimit=25)), Facts(profile_name="default", mode="Warn")
+    answer = ask(engine.validate, root, facts, under=stopped())
+    assert not any("would deny" in warning for warning in answer.warnings)
+    assert any("would deny" in warning for warning in ask(engine.validate, root, facts).warnings)
+
+
 def test_an_update_of_an_older_job_leaves_its_retries_alone() -> None:
     old = ask(engine.mutate, job(job_spec(backoffLimit=5))).object
     new = {**old, "metadata": {**old["metadata"], "labels": {**old["metadata"].get("labels", {}), "team": "a"}}}
@@ -64,11 +89,11 @@ def test_after_the_emergency_new_jobs_have_their_retries_again() -> None:
 def test_stopping_only_the_actions_of_the_leader_leaves_retries_alone() -> None:
     under = stopped(retries="Run", actions="Stop")
     assert admitted(job_spec(backoffLimit=5), under=under).object["spec"]["backoffLimit"] == 5
-    assert profile_for_admission(under, "default") is under.profiles["default"]
+    assert profile_to_edit(under, "default") is profile_to_judge(under, "default") is under.profiles["default"]
 
 
 def test_users_are_told_that_it_is_an_emergency() -> None:
-    assert profile_for_admission(stopped(Profile(message="Ask the batch team.")), "default").message == MESSAGE
+    assert profile_to_edit(stopped(Profile(message="Ask the batch team.")), "default").message == MESSAGE
 
 
 def test_the_ledger_judges_what_runs_by_the_limits_as_they_are_written() -> None:
