@@ -1,4 +1,4 @@
-"""How soon the policy's emergency is in force: two replicas, and a leader that fails a few Jobs each second.
+"""How soon the policy's emergency is in force: two replicas, and a leader that fails 15 Jobs each second.
 
 Each round writes `emergency: {actions: Stop, retries: Stop}` to the ConfigMap, and Run a while later. All times begin
 when the write is sent. Each replica is asked for an admission again and again: its time is that of the first answer
@@ -35,7 +35,7 @@ from webhook.kube.client import Api, ApiError
 from webhook.policy.parse import KEY
 
 ROUNDS = 20
-PER_SECOND = 5  # Jobs that are created, and disrupted once they run
+PER_SECOND = 15  # Jobs that are created, and disrupted once they run
 STOPPED, RUNNING = 3.0, 8.0  # seconds of each round; once actions are allowed, what was held follows within 5
 RETRIES = 3  # that the author of the reviewed Job asks for
 NAMESPACE = "stopped"
@@ -54,6 +54,7 @@ class Switch:
         self.seen = Witness()
         self.answers: dict[str, list[tuple[float, bool]]] = {one.name: [] for one in stage.replicas}
         self.evicted: set[str] = set()
+        self.denied: list[str] = []
 
     async def main(self) -> None:
         await new_namespace(self.api, NAMESPACE)
@@ -79,6 +80,7 @@ class Switch:
         between = [seen for begin, end in zip(stops, runs, strict=True) for seen in self.last(begin, end)]
         none = f"none after {len(stops) - len(between)}"
         print(f"actions: Stop until the leader's last action: {milliseconds(between)}; {none}")
+        print(f"new Jobs denied: {len(self.denied)} {self.denied[:1]}")
 
     def first(self, name: str, begin: float, *, lowered: bool) -> float:
         """Return the seconds from a write to a replica's first answer under it; fail if a later one is as before."""
@@ -115,7 +117,10 @@ class Switch:
     async def create(self) -> None:
         """Create Jobs that the Job controller deletes soon after they have ended."""
         for number in itertools.count():
-            await self.api.create(JOBS_PATH, job(f"job-{number}", backoffLimit=3, ttlSecondsAfterFinished=10))
+            try:
+                await self.api.create(JOBS_PATH, job(f"job-{number}", backoffLimit=3, ttlSecondsAfterFinished=10))
+            except ApiError as error:
+                self.denied.append(str(error))
             await asyncio.sleep(1 / PER_SECOND)
 
     async def disrupt(self) -> None:

@@ -5,7 +5,7 @@ Each Job may be disrupted once, which the first upgrade does; the second one exc
 namespace. A node is upgraded as a cloud does it, and as `kubectl drain` does: all nodes of the old pool are cordoned, a
 new node comes, the pods of the old one are evicted, and the node is deleted once they are gone; 20 nodes at a time.
 
-Each line is a control plane of its own: `python -m tests.bench.brake.upgrade [JOBS]` takes about fifteen minutes.
+Each line is a control plane of its own: `python -m tests.bench.brake.upgrade [JOBS]` takes a quarter of an hour.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Upgrade:
         await self.until_running()
         print(f"{self.play.name}, {self.play.limit}")
         print(f"  first upgrade: {NODES} nodes in {first:.0f} s, {self.jobs} pods run again")
-        print(f"  actions of the leader: {self.counted('taken')}")
+        print(f"  tries of the leader: {self.counted('taken')} allowed, {self.counted('delayed')} delayed")
         drained = await self.upgrade(self.play.pause)
         await until(lambda: len(self.seen.failed) == self.jobs, LONGEST)
         self.report(drained)
@@ -105,14 +105,18 @@ class Upgrade:
     def report(self, drained: float) -> None:
         wanted, delays = self.seen.wanted(LIMIT), self.seen.delays(LIMIT)
         print(f"  second upgrade: {NODES} nodes in {drained:.0f} s, {len(wanted)} Jobs beyond their limit")
-        print(f"  actions wanted in a minute, at most: {most_in_a_minute([*wanted.values()])}")
-        print(f"  actions taken in a minute, at most: {most_in_a_minute([*self.seen.failed.values()])}")
+        most = most_in_a_minute([*wanted.values()]), most_in_a_minute([*self.seen.failed.values()])
+        print(f"  in a minute, at most: {most[0]} Jobs to fail, {most[1]} failed")
         print(
             f"  {len(delays)} Jobs failed, after their disruption: median {statistics.median(delays):.1f} s, "
             f"slowest {delays[-1]:.1f} s"
         )
         logged = sum(LOG_LINE in self.stage.processes.log(one.name).read_text() for one in self.stage.replicas)
-        print(f"  delayed: {self.counted('delayed')} times; replicas that logged it: {logged}", flush=True)
+        print(
+            f"  tries of the leader: {self.counted('taken')} allowed, {self.counted('delayed')} delayed; "
+            f"replicas that logged a delay: {logged}",
+            flush=True,
+        )
 
     async def create(self, number: int) -> None:
         manifest = job(f"job-{number}", backoffLimit=3)
@@ -174,7 +178,7 @@ class Upgrade:
             self.seen.see_job(found, time.monotonic())
 
     def counted(self, result: str) -> int:
-        """Return how many Jobs the leader has failed, or has tried to, with this result."""
+        """Return how many tries to fail a Job had this result; a try that a conflict ends is repeated."""
         name = f'retry_policy_leader_actions_total{{action="fail",result="{result}"}}'
         return int(sum(metrics(replica, name).get(name, 0.0) for replica in self.stage.replicas))
 
