@@ -10,6 +10,8 @@ from uuid import UUID
 
 import msgspec
 
+from webhook.history import usage
+from webhook.history.usage import Rows, Used
 from webhook.ledger.model import scopes
 from webhook.ledger.model.outcomes import UNSEEN, Cost, Outcome
 from webhook.ledger.model.pods import Pod
@@ -78,6 +80,9 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
     - `left`: what the scope of the last pod had left.
     - `applied`: the fields of the profile with which the last pod was counted.
     - `last`: the last attempts in detail. `recent`: ids of counted pods that may exist without a mark.
+    - `lost`: what the counted pods used, by cause and capacity. `saved`: what the retries that were left when a bug
+      ended the workload would have used, if each were like that attempt. `resources`: the names of what the rows of
+      both list. `currency`: of their prices; empty if there are none.
     """
 
     ended: Count = 0
@@ -93,6 +98,10 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
     applied: Applied | None = None
     last: list[Attempt] = msgspec.field(default_factory=list)
     recent: list[str] = msgspec.field(default_factory=list)
+    resources: list[str] = msgspec.field(default_factory=list)
+    currency: str = ""
+    lost: Rows = msgspec.field(default_factory=dict)
+    saved: Rows = msgspec.field(default_factory=dict)
 
     def has(self, pod: Pod) -> bool:
         """Return True if a pod is counted."""
@@ -125,8 +134,13 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
         self.left = None
         self.applied = None
 
-    def count(self, outcome: Outcome, scope: str, attempt: int, *, message: str = "") -> Attempt:
-        """Count an ended pod that is not counted yet; return its Attempt. `message`: its last words."""
+    def count(
+        self, outcome: Outcome, scope: str, attempt: int, *, message: str = "", used: Used | None = None
+    ) -> Attempt:
+        """Count an ended pod that is not counted yet; return its Attempt.
+
+        `message`: its last words. `used`: what it used; None if that is not known.
+        """
         pod = outcome.pod
         self.recent.append(id_of(pod))
         self.spot += pod.placement == "Spot"
@@ -146,7 +160,8 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
                 cost=outcome.cost,
                 on_failure=outcome.on_failure,
                 message=message,
-            )
+            ),
+            used,
         )
 
     def count_unseen(self, failures: int) -> None:
@@ -164,15 +179,32 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
         known = reason if reason in reasons or len(reasons) < MOST_REASONS else OTHER
         reasons[known] = reasons.get(known, 0) + number
 
-    def add(self, detail: Attempt) -> Attempt:
-        """Add an attempt to the counts and to the details."""
+    def add(self, detail: Attempt, used: Used | None = None) -> Attempt:
+        """Add an attempt to the counts, to the details, and to what was lost."""
         self.add_to_counts(detail.cause, detail.reason, detail.cost, 1)
+        if used is not None:
+            self.price_in(used.currency)
+            usage.add(self.lost, detail.cause, used, self.resources)
         if detail.cost == "disruption":
             self.scopes.add(detail.scope)
         elif detail.cost == "free":
             self.free.add(detail.scope)
         self.last = [*self.last, detail][-DETAILS:]
         return detail
+
+    def save(self, cause: str, used: Used, retries: int) -> None:
+        """Record that a bug left so many retries unused; `used`: what its attempt used."""
+        if retries:
+            self.price_in(used.currency)
+            usage.add(self.saved, cause, used, self.resources, retries)
+
+    def price_in(self, currency: str) -> None:
+        """Forget the prices of attempts in another currency: the policy has another one now."""
+        if currency and currency != self.currency:
+            if self.currency:
+                usage.forget_prices(self.lost)
+                usage.forget_prices(self.saved)
+            self.currency = currency
 
     def note_left(self, left: Left) -> Attempt:
         """Record what is left after the attempt that was counted last; return that attempt."""
@@ -229,10 +261,44 @@ def decode(text: str | None) -> Account:
 
 
 def encode(account: Account) -> str:
-    """Return the text of the annotation; drop the oldest of `last` until it has at most LARGEST bytes."""
-    while len(encoded := encoder.encode(account)) > LARGEST and account.last:
-        account.last = account.last[1:]
+    """Return the text of the annotation, which has at most LARGEST bytes: parts give way in the order of GIVE_WAY."""
+    encoded = encoder.encode(account)
+    for give_way in GIVE_WAY:
+        while len(encoded) > LARGEST and give_way(account):
+            encoded = encoder.encode(account)
     return encoded.decode()
+
+
+def drop_detail(account: Account) -> bool:
+    """Drop the oldest attempt in detail; return False if there is none."""
+    dropped = bool(account.last)
+    account.last = account.last[1:]
+    return dropped
+
+
+def shorten_usage(account: Account) -> bool:
+    """Add up some rows of `lost` and `saved`; return False if there are none to add up."""
+    return usage.shorten(account.saved) or usage.shorten(account.lost)
+
+
+def shorten_scopes(account: Account) -> bool:
+    """Allow the scopes half their room; return False if they have none."""
+    return account.free.shorten() or account.scopes.shorten()
+
+
+def add_up_reasons(account: Account) -> bool:
+    """Add up the reasons of the cause with the longest ones; return False if no cause has more than one."""
+    found = max(account.causes.values(), key=lambda reasons: len("".join(reasons).encode()), default={})
+    if set(found) <= {OTHER}:
+        return False
+    number = sum(found.values())
+    found.clear()
+    found[OTHER] = number
+    return True
+
+
+# What gives way, in this order, until an account is short enough.
+GIVE_WAY: Final = (drop_detail, shorten_usage, shorten_scopes, add_up_reasons)
 
 
 def continued(text: str | None) -> str | None:

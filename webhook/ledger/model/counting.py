@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
+from webhook.history.usage import Used
 from webhook.kinds import batch
 from webhook.kinds.kind_spec import controller_of
 from webhook.kube import terminal
@@ -30,20 +31,25 @@ def count(  # noqa: PLR0913, PLR0917 - where all of it meets
     rules: Sequence[FailureRule] = (),
     *,
     keeps_messages: bool = False,
+    used: Used | None = None,
 ) -> Attempt:
     """Count a failed pod of a Job that the account does not have; return its Attempt.
 
     `job_set`: the JobSet of the Job; None if it has none. `budgets`: what the Job allows. `rules`: those of
-    `onFailure`. `keeps_messages`: whether the account keeps last words.
+    `onFailure`. `keeps_messages`: whether the account keeps last words. `used`: what the pod used, if that is known.
     """
     attempt = limits.attempt_of(account, budgets, pod)
     outcome = outcomes.outcome_of(pod, job, job_set, has_ended=limits.has_ended(account, job_set))
     outcome = limits.with_budget(outcome, budgets, account, job_set)
     outcome = replace(outcome, on_failure=on_failure.decided(pod, outcome, rules))
     message = words.last_words(outcome) if keeps_messages else ""
-    detail = account.count(outcome, limits.scope_of(pod), attempt, message=message)
+    detail = account.count(outcome, limits.scope_of(pod), attempt, message=message, used=used)
     account.forget_messages(MOST_MESSAGES)
     return account.note_left(limits.left_of(account, budgets, pod, detail, job_set))
+
+
+def unknown(_: Pod) -> None:
+    """Return what a pod used where nobody asks for it: None."""
 
 
 class End(NamedTuple):
@@ -76,6 +82,7 @@ class CountingPass:
         tracker: Tracker,
         account: Account,
         settings_of: Callable[[Json], Settings],
+        used_of: Callable[[Pod], Used | None] = unknown,
     ) -> None:
         self.key = key
         self.root = root
@@ -83,6 +90,7 @@ class CountingPass:
         self.tracker = tracker
         self.account = account
         self.settings_of = settings_of
+        self.used_of = used_of
         self.settings = settings_of(root)
         self.details: list[Attempt] = []
         self.budgets = limits.Budgets(retries=0, limit=0, free_limit=0, shares=1)
@@ -103,14 +111,21 @@ class CountingPass:
         """Count one failed pod of a Job."""
         self.budgets = self.budgets_of(job)
         rules, keeps = self.settings_of(job).on_failure, self.settings.profile.diagnostics.last_words
-        detail = count(self.account, pod, job, self.job_set, self.budgets, rules, keeps_messages=keeps)
+        used = self.used_of(pod)
+        detail = count(self.account, pod, job, self.job_set, self.budgets, rules, keeps_messages=keeps, used=used)
         if not keeps:
             self.account.forget_messages(0)
         self.account.applied = applied(self.settings.profile)
         self.details.append(detail)
         if detail.cost == "fatal" and detail.left is not None:
-            self.saved += detail.left.retries
+            self.save(detail.cause, used, detail.left.retries)
         self.changed = True
+
+    def save(self, cause: str, used: Used | None, retries: int) -> None:
+        """Record that a bug left so many retries unused."""
+        self.saved += retries
+        if used is not None:
+            self.account.save(cause, used, retries)
 
     def reset_limits(self) -> None:
         """Record that a suspended Job was resumed: each index, or the Job, may have the limit of disruptions again."""
@@ -126,7 +141,10 @@ class CountingPass:
         if self.account.settle(pod_name):
             self.changed = True
             if self.account.left is not None:
-                self.saved += self.account.left.retries
+                pod = self.tracker.failed_named(pod_name)
+                used = None if pod is None else self.used_of(pod)
+                cause = "Other" if pod is None else outcomes.cause_of(pod, None)[0]
+                self.save(cause, used, self.account.left.retries)
 
     def unseen(self) -> tuple[int, list[Pod]]:
         """Return the number of a Job's failures of which no pod was seen, and the pods that vanished unseen."""

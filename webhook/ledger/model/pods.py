@@ -8,6 +8,8 @@ from typing import Final
 
 import msgspec
 
+from webhook.history import amounts
+from webhook.history.amounts import Amounts
 from webhook.kinds import batch
 from webhook.kinds.job_set import JOB_RESTART, REPLICATED_JOB, RESTART, SET_NAME
 from webhook.kinds.kind_spec import controller_of
@@ -50,7 +52,7 @@ READ: Final[Shape] = {
         "finalizers": [str],
         "ownerReferences": [{**dict.fromkeys(("apiVersion", "kind", "name", "uid"), str), "controller": bool}],
     },
-    "spec": {"nodeName": str, "schedulingGates": waiting.GATES_READ},
+    "spec": {"nodeName": str, "schedulingGates": waiting.GATES_READ, **amounts.SPEC_READ},
     "status": {
         **dict.fromkeys(("phase", "reason", "startTime"), str),
         "conditions": [dict.fromkeys(("type", "status", "reason", "lastTransitionTime"), str)],
@@ -60,6 +62,7 @@ READ: Final[Shape] = {
 }
 # Bounds on what is kept, because users may write a pod's status.
 MOST: Final = 20  # conditions, and containers that have failed
+MOST_STATUSES: Final = 200  # containers that are looked at for when a pod ended that succeeded
 LONGEST: Final = 128  # characters of a reason
 LONGEST_NAME: Final = 317  # characters of a name, or of a type of condition
 LONGEST_MESSAGE: Final = 1024  # characters of a termination message: the last ones
@@ -100,8 +103,10 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     - `restart`: how often its JobSet, and its Job alone, had been restarted before; None if it has no JobSet.
     - `tracked`: whether it has the finalizer of the Job controller, which has not counted it yet.
     - `deleting`: whether it has a deletionTimestamp; `deleted`: when the deletion was requested.
+    - `created`: when it was created. `started`: when a kubelet took it. `ended`: when it ended.
     - `annotated`: whether it has any annotation. `counted`: whether it has the annotation `counted`.
     - `exits`: those of the regular containers, then those of the init containers, in the order of a failure policy.
+    - `resources`: what it requests, as pairs of name and amount; shared by pods that request the same.
     - `waiting`: what it waits for before its containers have started; None if there is nothing.
     """
 
@@ -128,10 +133,12 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     deleted: str = ""
     annotated: bool = True
     counted: bool = False
+    created: str = ""
     started: str = ""
     ended: str = ""
     conditions: tuple[Condition, ...] = ()
     exits: tuple[Exit, ...] = ()
+    resources: Amounts = ()
     waiting: Waiting | None = None
 
     @property
@@ -169,6 +176,8 @@ def read(pod: Json) -> Pod:
     if phase in ENDED:
         disrupted = next((one.time for one in conditions if one.type == DISRUPTED), "")
         ended = max((one.time for one in exits), default="") or disrupted or deleted
+        if phase == "Succeeded" and not ended:
+            ended = last_end_of(status.get("containerStatuses") or ())
         if phase == "Failed" and not ended:  # no container ran: its kubelet refused it
             ended = max((one.time for one in conditions), default="")
     return Pod(
@@ -196,10 +205,12 @@ def read(pod: Json) -> Pod:
         deleted=earlier(deleted, metadata.get("deletionGracePeriodSeconds") or 0) if deleted else "",
         annotated=metadata.get("annotations") is not None,
         counted=names.COUNTED in annotations,
-        started=status.get("startTime") or "",
-        ended=ended,
+        created=intern(metadata.get("creationTimestamp") or ""),  # shared: many pods are created at once
+        started=intern(status.get("startTime") or ""),
+        ended=intern(ended),
         conditions=conditions,
         exits=exits,
+        resources=amounts.requested(spec),
         waiting=waiting_of(pod),
     )
 
@@ -261,6 +272,12 @@ def exits_of(statuses: Iterable[Json]) -> Iterator[Exit]:
                 terminated.get("finishedAt") or "",
                 (terminated.get("message") or "")[-LONGEST_MESSAGE:],
             )
+
+
+def last_end_of(statuses: Iterable[Json]) -> str:
+    """Return when the last container ended; empty if none has."""
+    states = (((one.get("state") or {}).get("terminated") or {}) for one in islice(statuses, MOST_STATUSES))
+    return max((one.get("finishedAt") or "" for one in states), default="")
 
 
 def cut(text: str | None, longest: int) -> str:

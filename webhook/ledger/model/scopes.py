@@ -37,11 +37,13 @@ class Scopes:
     """How many disruptions each scope has had.
 
     `runs`: sorted, without a scope in common. `others`: the number with which every scope counts that is in no run.
+    `longest`: how many characters may be written.
     """
 
     def __init__(self, counts: dict[str, int] | None = None, others: int = 0) -> None:
         self.runs: list[Run] = []
         self.others = others
+        self.longest = LONGEST
         for scope, number in (counts or {}).items():
             self.put(scope, number)
 
@@ -83,8 +85,13 @@ class Scopes:
         before, after = run._replace(last=number - 1), run._replace(first=number + 1)
         self.runs[place : place + 1] = [one for one in (before, new, after) if one.first <= one.last]
 
+    def shorten(self) -> bool:
+        """Allow half as many characters; return False if no scope is left that could be dropped."""
+        self.longest //= 2
+        return bool(self.runs)
+
     def written(self) -> dict[str, str]:
-        """Return the format of the account, at most LONGEST characters long; drop the scopes that do not fit."""
+        """Return the format of the account, at most `longest` characters long; drop the scopes that do not fit."""
         self.runs = merged(self.runs)
         by_count: dict[int, list[str]] = {}
         for run in self.runs:
@@ -93,7 +100,7 @@ class Scopes:
         for number in sorted(by_count, reverse=True):
             text = ",".join(by_count[number])
             length += len(text) + len(f'"{number}":"",')
-            if length > LONGEST:
+            if length > self.longest:
                 self.others = max(self.others, number)
                 self.runs = [run for run in self.runs if run.disruptions > self.others]
                 break

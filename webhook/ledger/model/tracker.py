@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from typing import Final, NamedTuple, TypeVar
 
 from msgspec.structs import replace
@@ -199,6 +199,11 @@ class Tracker:
         self.ends[scope] = tuple(sorted((*known, pod), key=lambda one: one.ended)[-LAST_ENDS:])
         if len(self.ends) > MOST_ENDS:
             del self.ends[next(iter(self.ends))]
+
+    def failed_named(self, name: str) -> Pod | None:
+        """Return a failed pod by its name; None if it is forgotten."""
+        of_scopes = (pod for ends in self.ends.values() for pod in ends)
+        return next((pod for pod in chain(self.failed.values(), of_scopes) if pod.name == name), None)
 
     def fails_by_deletion(self, pod: Pod) -> bool:
         """Return True if the Job controller counts a pod as failed as soon as it has a deletionTimestamp."""

@@ -1,0 +1,119 @@
+"""What the attempts of a workload used, added up in its account by cause and by capacity."""
+
+from typing import Annotated, Final, NamedTuple
+
+import msgspec
+
+from webhook.history.amounts import Amounts
+from webhook.history.prices import GIB
+from webhook.history.record import Capacity
+
+MOST_RESOURCES: Final = 5  # that an account lists
+LONGEST_NAME: Final = 63  # characters of a resource's name in an account
+LARGEST: Final = 10.0**18
+DIGITS: Final = 6  # behind the point, to which each sum is rounded
+
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+Amount = Annotated[float, msgspec.Meta(ge=0, le=1e18)]
+
+
+class Used(NamedTuple):
+    """What one attempt used.
+
+    - `seconds`: from its start to its end. `resources`: what the pod requested. `capacity`: that of its node.
+    - `price`: what it cost in `currency`; None if no rate matches its node, or without prices.
+    """
+
+    seconds: float = 0.0
+    resources: Amounts = ()
+    capacity: Capacity = ""
+    price: float | None = None
+    currency: str = ""
+
+
+class Row(msgspec.Struct, array_like=True):
+    """What several attempts used; written as a list, to save room.
+
+    - `attempts`: how many. `seconds`: of all of them. `priced`: how many have a price. `price`: of these.
+    - `resources`: resource-seconds in the order of the names beside the rows: `cpu` in core-seconds, `memory` in
+      GiB-seconds, others in their own unit times seconds. A row may have fewer of them than there are names.
+    """
+
+    attempts: Count = 0
+    seconds: Amount = 0.0
+    priced: Count = 0
+    price: Amount = 0.0
+    resources: list[Amount] = msgspec.field(default_factory=list)
+
+    def add(self, other: "Row") -> None:
+        """Add another row, with the same names of resources."""
+        self.attempts = min(self.attempts + other.attempts, 2**31 - 1)
+        self.seconds = total(self.seconds, other.seconds)
+        self.priced = min(self.priced + other.priced, 2**31 - 1)
+        self.price = total(self.price, other.price)
+        longer, shorter = self.resources, other.resources
+        if len(longer) < len(shorter):
+            longer, shorter = shorter, longer
+        self.resources = [
+            total(amount, shorter[place]) if place < len(shorter) else amount for place, amount in enumerate(longer)
+        ]
+
+
+# By cause and capacity. The capacity "" has what is not known, and what was added up to save room; so has the cause "".
+Rows = dict[str, dict[str, Row]]
+
+
+def add(rows: Rows, cause: str, used: Used, names: list[str], times: int = 1) -> None:
+    """Add `times` attempts that each used as much; append new names of resources to `names` if they have room."""
+    names += [
+        name
+        for name, _ in used.resources
+        if name not in names and len(name) <= LONGEST_NAME and len(name) == len(name.encode())
+    ][: max(0, MOST_RESOURCES - len(names))]
+    seconds = used.seconds * times
+    of_each = {name: amount / GIB if name == "memory" else amount for name, amount in used.resources}
+    amounts = [total(of_each.get(name, 0.0) * seconds) for name in names]
+    while amounts and not amounts[-1]:
+        amounts.pop()
+    row = Row(times, total(seconds), 0 if used.price is None else times, total((used.price or 0.0) * times), amounts)
+    rows.setdefault(cause, {}).setdefault(used.capacity, Row()).add(row)
+
+
+def forget_prices(rows: Rows) -> None:
+    """Forget what the attempts cost: they are priced in another currency from now on."""
+    for row in every(rows):
+        row.priced, row.price = 0, 0.0
+
+
+def shorten(rows: Rows) -> bool:
+    """Add up the rows of one more cause without capacity, or else all rows; return False if there is one row or none."""
+    for by_capacity in rows.values():
+        if len(by_capacity) > 1:
+            merge(by_capacity)
+            return True
+    if len(rows) > 1:
+        one = {str(number): row for number, row in enumerate(every(rows))}
+        merge(one)
+        rows.clear()
+        rows[""] = one
+        return True
+    return False
+
+
+def merge(rows: dict[str, Row]) -> None:
+    """Add up rows into one with the key ""."""
+    found = Row()
+    for row in rows.values():
+        found.add(row)
+    rows.clear()
+    rows[""] = found
+
+
+def every(rows: Rows) -> list[Row]:
+    """Return all rows."""
+    return [row for by_capacity in rows.values() for row in by_capacity.values()]
+
+
+def total(*amounts: float) -> float:
+    """Return a sum, rounded; at most LARGEST."""
+    return round(min(sum(amounts), LARGEST), DIGITS)
