@@ -22,8 +22,8 @@ from webhook import metrics
 from webhook.kube.client import ApiError
 from webhook.kube.lease import PAUSE
 from webhook.lookups.cluster import NODES_UNKNOWN, Cluster
+from webhook.lookups.nodes import NODES
 from webhook.lookups.policy_source import PolicySource
-from webhook.lookups.zones import NODES
 from webhook.objects.problem import Json
 from webhook.policy.model import Placement, Profile
 from webhook.policy.parse import load_default

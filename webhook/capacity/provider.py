@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from re import Pattern
-from typing import Final
+from typing import Final, Literal
 
 from webhook.objects.problem import Json
 
@@ -113,6 +113,19 @@ def custom(spot_labels: Mapping[str, Sequence[str]], tolerations: Sequence[Json]
         spot_labels={key: tuple(values) for key, values in spot_labels.items()},
         tolerations=tuple(tolerations),
     )
+
+
+def capacity_of(labels: Mapping[str, str], spot: Labels, on_demand: Labels) -> Literal["Spot", "OnDemand", ""]:
+    """Return the capacity of a node with these labels, by those that mark spot and on-demand nodes; "" if none does."""
+    if any(marks(labels, key, values) for key, values in spot.items()):
+        return "Spot"
+    return "OnDemand" if any(marks(labels, key, values) for key, values in on_demand.items()) else ""
+
+
+def marks(labels: Mapping[str, str], key: str, values: tuple[str, ...]) -> bool:
+    """Return True if a node has a label with one of these values, or with any if its presence is enough."""
+    value = labels.get(key)
+    return value is not None and (values == PRESENCE or value in values)
 
 
 def excluded_keys(provider: Provider) -> tuple[str, ...]:

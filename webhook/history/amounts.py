@@ -71,10 +71,7 @@ def total_of(name: str, regular: Sequence[Json], init: Sequence[tuple[Json, bool
 def names_in(requests: Iterable[Json]) -> list[str]:
     """Return cpu, memory, and the first extended resources by name."""
     extended = {
-        name
-        for one in requests
-        for name in islice(one, MOST_NAMES)
-        if "/" in name and len(name) <= LONGEST_NAME
+        name for one in requests for name in islice(one, MOST_NAMES) if "/" in name and len(name) <= LONGEST_NAME
     }
     return [*PLAIN, *map(intern, sorted(extended)[: MOST_RESOURCES - len(PLAIN)])]
 

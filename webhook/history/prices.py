@@ -9,6 +9,11 @@ GIB: Final = 2**30
 HOUR: Final = 3600.0  # seconds
 
 
+def label_keys(rates: Sequence[Rate]) -> tuple[str, ...]:
+    """Return the keys of the node labels by which rates choose, each once."""
+    return tuple(dict.fromkeys(key for rate in rates for key in rate.match.node_labels))
+
+
 def rate_of(rates: Sequence[Rate], capacity: str, labels: Mapping[str, str]) -> Rate | None:
     """Return the first rate that matches a node by capacity (Spot, OnDemand or "") and labels; None if none does."""
     for rate in rates:

@@ -86,7 +86,7 @@ def forget_prices(rows: Rows) -> None:
 
 
 def shorten(rows: Rows) -> bool:
-    """Add up the rows of one more cause without capacity, or else all rows; return False if there is one row or none."""
+    """Add up the rows of one cause without capacity, or else all rows; return False if there are not two."""
     for by_capacity in rows.values():
         if len(by_capacity) > 1:
             merge(by_capacity)

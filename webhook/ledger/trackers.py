@@ -143,7 +143,7 @@ class Trackers:
 
     def located(self, pod: Pod) -> Pod:
         """Return a pod with the zone of its node, by which alone it is known before Kubernetes 1.35."""
-        zone = self.cluster.zones.of(pod.node, pod.zone) if pod.node else ""
+        zone = self.cluster.known_nodes.zone_of(pod.node, pod.zone) if pod.node else ""
         return pod if zone == pod.zone else replace(pod, zone=zone)
 
     def see_zone(self, pod: Pod, *, gone: bool = False, news: bool = True) -> None:

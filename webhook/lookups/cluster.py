@@ -25,13 +25,13 @@ from webhook.kube.paths import is_name, path_of
 from webhook.kube.slices import in_slices
 from webhook.kube.tasks import in_task
 from webhook.ledger.model.cached import JOB_READ, JOB_SET_READ, trimmed_job, trimmed_job_set
-from webhook.ledger.model.pods import ZONE
 from webhook.lookups import restrictions
-from webhook.lookups.zones import NODES, NodeZones
+from webhook.lookups.nodes import NODES, KnownNodes
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.objects.shape import ANY_KEY, Shape, type_of
 from webhook.policy import quantities
+from webhook.policy.model import Policy
 from webhook.rules.job_sets import features
 from webhook.rules.opt_in import labels_of
 from webhook.rules.pods.memory_bounds import Restrictions
@@ -71,7 +71,8 @@ class Cluster:
         self.recognised: Provider | None = None
         self.pools: tuple[Pool, ...] = ()
         self.pools_seen: dict[str, Pool] = {}
-        self.zones = NodeZones(api)
+        self.known_nodes = KnownNodes(api)
+        self.nodes_wanted = asyncio.Event()  # set when the nodes have to be read now: other fields of them matter
         self.reads_memory = asyncio.Event()  # set by the first pod whose memory may grow: few policies have such a rule
         self.memory_read = asyncio.Event()  # whether the nodes were read with their memory, or that was tried
         selector = {"labelSelector": names.PROFILE}
@@ -95,7 +96,7 @@ class Cluster:
             group.create_task(self.job_set_crds.run())
             group.create_task(self.train_job_crds.run())
             group.create_task(self.look_at_nodes())
-            group.create_task(self.zones.run())
+            group.create_task(self.known_nodes.run())
 
     @property
     def synced(self) -> bool:
@@ -184,6 +185,7 @@ class Cluster:
         """Read the nodes and recognise the capacity provider, at intervals, until cancelled."""
         looked = False
         while True:
+            self.nodes_wanted.clear()
             with_memory = self.reads_memory.is_set()
             try:
                 nodes, made_for_pods = await self.nodes(), await self.has_node_pools()
@@ -202,27 +204,31 @@ class Cluster:
                         "name the provider in the policy"
                     )
                 looked = True
-                self.recognised = provider
+                self.recognised = self.known_nodes.recognised = provider
                 metrics.PROVIDER_RECOGNISED.set(provider is not None)
             if with_memory:
                 self.memory_read.set()
             await self.pause(NODES_UNKNOWN if self.recognised is None else NODES_KNOWN)
 
     async def pause(self, seconds: float) -> None:
-        """Wait, but no longer than until the memory of the nodes is needed for the first time."""
-        if self.memory_read.is_set():
-            await asyncio.sleep(seconds)
-            return
+        """Wait, but no longer than until other fields of the nodes matter than those that were read."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self.reads_memory.wait()
+                await self.nodes_wanted.wait()
+
+    def see_policy(self, policy: Policy) -> None:
+        """Read the nodes again if a policy needs other labels of them."""
+        if self.known_nodes.see_policy(policy):
+            self.nodes_wanted.set()
 
     async def bounds_of_memory(self, namespace: str) -> Restrictions:
         """Return what bounds the memory of a namespace's pods, once the memory of the nodes is in `pools`.
 
         Raise UnavailableError if the API does not answer.
         """
-        self.reads_memory.set()
+        if not self.reads_memory.is_set():
+            self.reads_memory.set()
+            self.nodes_wanted.set()
         try:
             return await in_task(restrictions.of_namespace(self.api, namespace, self.memory_read, LOOKUP_TIMEOUT))
         except (ApiError, *UNREACHABLE) as error:
@@ -237,7 +243,7 @@ class Cluster:
     async def nodes(self) -> list[NodeFacts]:
         """Return the labels of all nodes, and the providerID of one node: the cloud is the same for all nodes.
 
-        Record their zones. Once the memory of a pod may grow, return the memory of each node too, for which the API
+        Record their places. Once the memory of a pod may grow, return the memory of each node too, for which the API
         server sends whole nodes.
         """
         if self.reads_memory.is_set():
@@ -250,7 +256,7 @@ class Cluster:
             ]
             nodes = [item async for item in self.api.objects(NODES, {}, METADATA_ONLY_LIST)]
             found += [NodeFacts(labels_of(item)) for item in nodes]
-        self.zones.see((item["metadata"]["name"], labels_of(item).get(ZONE) or "") for item in nodes)
+        self.known_nodes.see(nodes)
         return found
 
     async def has_node_pools(self) -> bool:

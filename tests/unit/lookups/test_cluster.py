@@ -4,10 +4,14 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
+from msgspec.structs import replace
+
+from tests.admission import policy
 from tests.unit.ledger.leader import FakeApi, beside
 from tests.virtual_time import run
 from webhook.lookups.cluster import Cluster
 from webhook.objects.problem import Json
+from webhook.policy.model import Prices, Rate, RateMatch
 
 ZONE = "topology.kubernetes.io/zone"
 
@@ -23,7 +27,7 @@ class NodesApi:
         return {"items": [{"metadata": {"labels": {ZONE: "b"}}, "spec": {}}] if named else []}
 
     async def objects(self, *_: object) -> AsyncIterator[Json]:
-        yield {"metadata": {"name": "old", "labels": {ZONE: "a"}}}
+        yield {"metadata": {"name": "old", "labels": {ZONE: "a", "disk": "fast"}}}
 
 
 def test_the_zones_of_listed_and_of_newer_nodes_are_known() -> None:
@@ -32,8 +36,31 @@ def test_the_zones_of_listed_and_of_newer_nodes_are_known() -> None:
         cluster = Cluster(server)
         async with beside(cluster.run()):
             await asyncio.sleep(1)
-            assert (cluster.zones.of("old", ""), cluster.zones.of("new", "")) == ("a", "")
+            assert (zone_of(cluster, "old"), zone_of(cluster, "new")) == ("a", "")
             await asyncio.sleep(1)
-            assert cluster.zones.of("new", "") == "b"
+            assert zone_of(cluster, "new") == "b"
+
+    run(work())
+
+
+def zone_of(cluster: Cluster, node: str) -> str:
+    return cluster.known_nodes.zone_of(node, "")
+
+
+def test_prices_by_other_labels_are_looked_up_at_once() -> None:
+    rate = Rate(match=RateMatch(node_labels={"disk": "fast"}), per_hour={"cpu": 1})
+
+    async def work() -> None:
+        server: Any = NodesApi()
+        cluster = Cluster(server)
+        async with beside(cluster.run()):
+            await asyncio.sleep(1)
+            assert cluster.known_nodes.of("old").labels == ()
+            cluster.see_policy(replace(policy(), prices=Prices(currency="USD", rates=(rate,))))
+            await asyncio.sleep(1)
+            assert cluster.known_nodes.of("old").labels == (("disk", "fast"),)
+            cluster.see_policy(policy())
+            await asyncio.sleep(1)
+            assert cluster.known_nodes.of("old").labels == ()
 
     run(work())

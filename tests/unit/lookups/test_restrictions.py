@@ -11,8 +11,8 @@ from tests import virtual_time
 from tests.unit.ledger.leader import beside
 from webhook.kube.client import ApiError, TooLargeError
 from webhook.lookups.cluster import LOOKUP_TIMEOUT, NODES_KNOWN, Cluster, UnavailableError
+from webhook.lookups.nodes import NODES
 from webhook.lookups.restrictions import LARGEST, MOST, MOST_LIMITS
-from webhook.lookups.zones import NODES
 from webhook.objects.problem import Json
 from webhook.rules.pods.memory_bounds import Restrictions
 
