@@ -275,5 +275,25 @@ REQUESTED_RETRIES: Final = Counter(
     ("kind", "result"),
     registry=REGISTRY,
 )
+HISTORY_RECORDS: Final = Counter(
+    "retry_policy_history_records",
+    "Records of ended attempts and workloads, by result: written, or dropped because too many waited or a collector "
+    "refused them.",
+    ("result",),
+    registry=REGISTRY,
+)
+history: Final = cache(HISTORY_RECORDS.labels)
+for result in ("written", "dropped"):
+    history(result)
+HISTORY_FAILURES: Final = Counter(
+    "retry_policy_history_failures",
+    "Tries to write a batch of records that failed; the batch is tried again.",
+    registry=REGISTRY,
+)
+HISTORY_WAITING: Final = Gauge(
+    "retry_policy_history_records_waiting",
+    "Records that wait to be written, at most 10,000.",
+    registry=REGISTRY,
+)
 BUILD: Final = Gauge("retry_policy_build_info", "Always 1.", ("version",), registry=REGISTRY)
 BUILD.labels(__version__).set(1)

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import click
 
@@ -33,6 +34,11 @@ PORT: Final = click.IntRange(0, 65535)
 )
 @click.option("--kubeconfig", help="Default: inside a cluster its service account, outside none.")
 @click.option("--requested-retries", is_flag=True, help="Rerun what an annotation requests; serves /retry.")
+@click.option(
+    "--history", type=click.Path(path_type=Path), help="Folder for records of ended attempts. Default: the log."
+)
+@click.option("--history-url", help="Collector that gets these records by POST, as NDJSON.")
+@click.option("--history-token-file", type=click.Path(path_type=Path), help="File with a bearer token for it.")
 def serve(policy_configmap: str | None, **options: Any) -> None:
     """Answer admission requests until SIGTERM."""
     if policy_configmap is not None:
@@ -44,7 +50,30 @@ def serve(policy_configmap: str | None, **options: Any) -> None:
         options["policy_configmap"] = (namespace, name)
     if (options["tls_cert"] is None) != (options["tls_key"] is None):
         raise click.UsageError("--tls-cert and --tls-key go together; add the other one")
+    check_history(options)
     run(options)
+
+
+def check_history(options: dict[str, Any]) -> None:
+    """Raise click.UsageError if the options about history contradict each other."""
+    url, token = options["history_url"], options["history_token_file"]
+    if url is not None and options["history"] is not None:
+        raise click.UsageError("--history and --history-url exclude each other; leave one out")
+    if url is None:
+        if token is not None:
+            raise click.UsageError("--history-token-file needs --history-url; add it")
+        return
+    try:
+        parts = urlsplit(url)
+        known = parts.scheme in {"https", "http"} and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        known = False
+    if not known:
+        raise click.UsageError("--history-url is no URL of a collector; write such as https://vector.logs.svc:8080/")
+    if parts.username is not None or parts.password is not None:
+        raise click.UsageError("--history-url has a user or password, which logs would show; use --history-token-file")
+    if token is not None and parts.scheme != "https":
+        raise click.UsageError("--history-token-file needs https, so that nobody can read the token on its way")
 
 
 def run(options: dict[str, Any]) -> None:

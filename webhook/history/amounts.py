@@ -51,7 +51,8 @@ def requested(spec: Json) -> Amounts:
         total = min(total + number(overhead.get(name)), Fraction(LARGEST))
         if total:
             found.append((name, float(total)))
-    return shared(tuple(found))
+    result: Amounts = shared(tuple(found))
+    return result
 
 
 def total_of(name: str, regular: Sequence[Json], init: Sequence[tuple[Json, bool]]) -> Fraction:

@@ -32,7 +32,8 @@ from webhook.ledger.model.counting import FREE_TOO_OFTEN, LIMIT_EXCEEDED, Counti
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.tracker import Key
 from webhook.ledger.model.workload_state import INTERVAL, LONGEST_PAUSE, WATCH_DELAY, WorkloadState
-from webhook.ledger.trackers import UNSEEN_AFTER, Trackers, read, where
+from webhook.ledger.recorder import Recorder
+from webhook.ledger.trackers import UNSEEN_AFTER, Trackers, ignore, read, where
 from webhook.ledger.waiting import WaitingPods
 from webhook.ledger.work_queue import WorkQueue
 from webhook.lookups.cluster import Cluster
@@ -74,11 +75,18 @@ class Ledger:
     - `waiting`: the pods that have not started.
     - `crashes`: by workload and uid, the pods that may have failed by a bug.
     - `forbidden`: whether the API server denies this replica the Lease.
-    - `clock`: monotonic, in seconds, the same as the event loop's.
+    - `clock`: monotonic, in seconds, the same as the event loop's. `record`: writes the line of a record about a
+      namespace into history.
     """
 
     def __init__(
-        self, cluster: Cluster, policy: PolicySource, events: Events, clock: Callable[[], float] = time.monotonic
+        self,
+        cluster: Cluster,
+        policy: PolicySource,
+        events: Events,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        record: Callable[[str, bytes], None] = ignore,
     ) -> None:
         self.api = cluster.api
         self.cluster = cluster
@@ -87,8 +95,16 @@ class Ledger:
         self.clock = clock
         self.brake = Brake(policy, events, clock)
         self.queue = WorkQueue()
+        self.recorder = Recorder(
+            cluster, policy, record, leading=lambda: self.leading, settings_of=self.settings_of, clock=clock
+        )
         self.trackers = Trackers(
-            cluster, changed=self.wake, crashed=self.see_crash, forgotten=self.queue.discard, clock=clock
+            cluster,
+            changed=self.wake,
+            crashed=self.see_crash,
+            forgotten=self.queue.discard,
+            recorder=self.recorder,
+            clock=clock,
         )
         self.waiting = WaitingPods(self.trackers, self.brake, settings_of=self.settings_of, may_act=self.may_act)
         self.crashes: dict[tuple[Key, str], Crash] = {}
@@ -96,6 +112,8 @@ class Ledger:
         metrics.LEDGER_LEADING.set_function(lambda: self.leading)
         metrics.LEDGER_FORBIDDEN.set_function(lambda: self.forbidden)
         measures.report_zeros()
+        policy.on_change(self.see_policy)
+        self.see_policy()
 
     @property
     def leading(self) -> bool:
@@ -109,6 +127,11 @@ class Ledger:
             group.create_task(self.settle())
             group.create_task(self.waiting.run(lambda: self.leading))
             group.create_task(lease.lead(self.work))
+
+    def see_policy(self) -> None:
+        """Look at those labels of nodes by which the policy in force chooses."""
+        if self.policy.current is not None:
+            self.cluster.see_policy(self.policy.current)
 
     def see_refused(self) -> None:
         """Record that the API server denies the Lease, because the ledger's Role is not installed; log it once."""
@@ -142,6 +165,7 @@ class Ledger:
     async def work(self) -> None:
         """Write accounts until cancelled."""
         self.queue.open()
+        self.recorder.lead()
         try:
             await self.trackers.pods.synced.wait()
             await self.cluster.jobs.synced.wait()
@@ -200,7 +224,8 @@ class Ledger:
             return
         account = read(key, state.text)
         account.forget(KEPT, state.tracker.staying_ids(account.recent))
-        counting = CountingPass(key, root, self.trackers.job_set_of(key), state.tracker, account, self.settings_of)
+        job_set, used_of = self.trackers.job_set_of(key), self.recorder.used
+        counting = CountingPass(key, root, job_set, state.tracker, account, self.settings_of, used_of)
         bugs = list(state.bugs)  # a copy: another bug may be found during the write
         complete = self.count(counting, state, bugs)
         suspends = self.suspends(counting, state)

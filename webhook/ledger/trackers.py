@@ -29,6 +29,7 @@ from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.tracker import Key, Tracker, key_of, lacked_spot
 from webhook.ledger.model.waves import Waves
 from webhook.ledger.model.workload_state import WorkloadState
+from webhook.ledger.recorder import Recorder
 from webhook.lookups.cluster import Cluster
 from webhook.objects.problem import Json
 
@@ -69,18 +70,21 @@ class Trackers:
 
     Only its own methods add and remove workloads. It calls `changed` with a workload whose account may have to be
     written, and the seconds until then; `crashed` with a pod that was disrupted, or that nobody had deleted, and
-    its Job; `forgotten` with a workload that it has removed. `clock` is monotonic, in seconds; `now` is Unix time.
+    its Job; `forgotten` with a workload that it has removed. `recorder` makes records of what ended. `clock` is
+    monotonic, in seconds; `now` is Unix time.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - it has as many listeners
         self,
         cluster: Cluster,
         *,
         changed: Callable[[Key, float], None] = ignore,
         crashed: Callable[[Key, Pod, CachedJob], None] = ignore,
         forgotten: Callable[[Key], None] = ignore,
+        recorder: Recorder | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self.recorder = recorder
         self.cluster = cluster
         self.changed = changed
         self.crashed = crashed
@@ -122,8 +126,10 @@ class Trackers:
         self.see_zone(pod, news=news)
         key, now = key_of(pod), self.clock()
         state = self.state_of(key)
+        just_now = pod.uid in state.tracker.live
         if state.tracker.see(pod, now, news=news):
             self.see_failed(key, state, pod, news=news)
+        self.see_succeeded(key, pod, just_now=just_now)
         for event in self.waiting.get(key, ()):
             event.set()
 
@@ -135,8 +141,10 @@ class Trackers:
         self.see_zone(pod, gone=True)
         key, now = key_of(pod), self.clock()
         state = self.state_of(key)
+        just_now = pod.uid in state.tracker.live
         if state.tracker.see_gone(pod, now):
             self.see_failed(key, state, pod)
+        self.see_succeeded(key, pod, just_now=just_now)
         self.tidy(key)
         for event in self.waiting.get(key, ()):
             event.set()
@@ -163,6 +171,11 @@ class Trackers:
             self.crashed(key, pod, job)
         self.changed(key, 0.0)
 
+    def see_succeeded(self, key: Key, pod: Pod, *, just_now: bool) -> None:
+        """Record that a pod succeeded, if it did; `just_now`: whether it ran before."""
+        if self.recorder is not None and pod.has_ended and not pod.has_failed:
+            self.recorder.see_succeeded(key, pod, self.root_of(key), just_now=just_now)
+
     async def see_pods(self, found: Iterable[Pod]) -> None:
         """Record all pods that exist, after the first list or a gap in the watch."""
         self.watching_since = now = self.clock()
@@ -175,13 +188,15 @@ class Trackers:
             if state.tracker.see_only(there, now):
                 self.changed(key, UNSEEN_AFTER)
 
-    def see_job(self, job: CachedJob) -> None:
-        """Record the current state of a Job, and its account if it has no JobSet."""
+    def see_job(self, job: CachedJob, *, news: bool = True) -> None:
+        """Record the current state of a Job, and its account if it has no JobSet; `news`: as in `see_pod`."""
         key = key_of_job(job)
         state = self.state_of(key)
+        news = news or job["metadata"]["uid"] in state.tracker.jobs
         state.tracker.see_job(job, steady=self.pods.live, alone=not key.job_set)
         if not key.job_set:
-            self.see_account(key, state, job)
+            self.see_account(key, state, job, news=news)
+            self.see_end(key, state, job, news=news)
             if terminal.is_decided(job["status"]):
                 self.at_last.discard(key)
 
@@ -193,12 +208,14 @@ class Trackers:
             state.tracker.see_job_gone(job["metadata"]["uid"])
             self.tidy(key)
 
-    def see_job_set(self, job_set: CachedJobSet) -> None:
-        """Record the current state of a JobSet and its account."""
+    def see_job_set(self, job_set: CachedJobSet, *, news: bool = True) -> None:
+        """Record the current state of a JobSet and its account; `news`: as in `see_pod`."""
         key = key_of_job_set(job_set)
         state = self.state_of(key)
+        news = news or job_set["metadata"]["uid"] == state.set_uid
         state.see_set(job_set["metadata"]["uid"])
-        self.see_account(key, state, job_set)
+        self.see_account(key, state, job_set, news=news)
+        self.see_end(key, state, job_set, news=news)
 
     def see_job_set_gone(self, job_set: CachedJobSet) -> None:
         """Record that a JobSet was deleted."""
@@ -225,11 +242,21 @@ class Trackers:
             self.at_last.discard(key)
             self.forgotten(key)
 
-    def see_account(self, key: Key, state: WorkloadState, root: CachedJob | CachedJobSet) -> None:
-        """Record the current account of a workload; `root` is the object that has it."""
+    def see_end(self, key: Key, state: WorkloadState, root: CachedJob | CachedJobSet, *, news: bool) -> None:
+        """Record that a workload has ended, if it has."""
+        if terminal.condition_of(root) is not None and state.see_end(root["metadata"]["uid"]) and self.recorder:
+            self.recorder.see_end(key, root, just_now=news)
+
+    def see_account(self, key: Key, state: WorkloadState, root: CachedJob | CachedJobSet, *, news: bool) -> None:
+        """Record the current account of a workload; `root` is the object that has it.
+
+        `news`: whether the state of the workload before is known; False at the first list.
+        """
         text = (root["metadata"].get("annotations") or {}).get(names.LEDGER)
         if text != state.text:
             account = read(key, text)
+            if self.recorder is not None:
+                self.recorder.see_account(key, state, account, root, certain=news)
             state.see_account(text, account)
             last = account.left is not None and account.left.retries == 0
             (self.at_last.add if last else self.at_last.discard)(key)
@@ -313,15 +340,15 @@ class PodObserver:
 class WorkloadObserver(Generic[Cached]):
     """Passes the events of the watch of Jobs, or of JobSets, to Trackers."""
 
-    def __init__(self, trackers: Trackers, seen: Callable[[Cached], None], deleted: Callable[[Cached], None]) -> None:
+    def __init__(self, trackers: Trackers, seen: Callable[..., None], deleted: Callable[[Cached], None]) -> None:
         self.trackers = trackers
-        self.seen: Callable[[Cached], None] = seen
+        self.seen: Callable[..., None] = seen
         self.deleted: Callable[[Cached], None] = deleted
 
     async def listed(self, items: Iterable[Cached]) -> None:
         """Record all objects that exist, after a gap in the watch."""
         async for item in in_slices(items):
-            self.seen(item)
+            self.seen(item, news=False)
         await self.trackers.forget_gone()
 
 

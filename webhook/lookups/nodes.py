@@ -1,6 +1,6 @@
 """Knows the places of nodes, also of nodes that are gone: zone, capacity, and the labels by which prices choose.
 
-The list of all nodes is read every few minutes (webhook/lookups/cluster.py). A newer node is asked for once, by its name.
+The list of all nodes is read every few minutes (webhook/lookups/cluster.py). A newer node is asked for once, by name.
 """
 
 import asyncio
@@ -85,8 +85,9 @@ class KnownNodes:
 
     def place_of(self, labels: Mapping[str, str]) -> Place:
         """Return the place of a node with these labels; equal places are the same object."""
-        capacity = "Spot" if capacity_of(labels, self.spot_labels, {}) else None
-        capacity = capacity or capacity_of(labels, ANY.spot_labels, ANY.on_demand_labels)
+        capacity = capacity_of(labels, self.spot_labels, {}) or capacity_of(
+            labels, ANY.spot_labels, ANY.on_demand_labels
+        )
         kept = tuple((key, labels[key]) for key in self.keys if key in labels)
         return shared(Place(labels.get(ZONE) or "", capacity, kept))
 

@@ -20,6 +20,10 @@ import structlog
 from certs.reload import ReloadableContext, content_of
 from certs.rotate import Lifetimes, Rotation
 from certs.store import UnusableError
+from webhook.history.collector import CollectorSink
+from webhook.history.files import FileSink
+from webhook.history.log import LogSink
+from webhook.history.writer import Sink, Writer
 from webhook.kube.client import Api, NoCredentialsError
 from webhook.kube.clock import utc_now
 from webhook.kube.events import COMPONENT, Events, Notice
@@ -60,6 +64,9 @@ class Options:
     health_port: int = 8080
     kubeconfig: str | None = None
     requested_retries: bool = False
+    history: Path | None = None
+    history_url: str | None = None
+    history_token_file: Path | None = None
 
     @property
     def in_cluster(self) -> bool:
@@ -103,7 +110,9 @@ async def serve(options: Options, lifetimes: Lifetimes, now: Callable[[], dateti
         background += follow
         ledger = None
         if cluster is not None and events is not None and options.namespace is not None:
-            ledger = Ledger(cluster, policy, events)
+            history = Writer(history_sink(stack, options))
+            background.append(history.run())
+            ledger = Ledger(cluster, policy, events, record=history.put)
             background.append(ledger.run(ledger_lease(ledger, options.namespace)))
         retry_requests = None
         if options.requested_retries:
@@ -159,6 +168,15 @@ def settle_memory() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(GARBAGE)
+
+
+def history_sink(stack: contextlib.AsyncExitStack, options: Options) -> Sink:
+    """Return where records go: to a collector, into files, or else into the log."""
+    if options.history_url is not None:
+        collector = CollectorSink(options.history_url, options.history_token_file)
+        stack.push_async_callback(collector.close)
+        return collector
+    return LogSink() if options.history is None else FileSink(options.history, os.uname().nodename)
 
 
 def ledger_lease(ledger: Ledger, namespace: str) -> Lease:

@@ -16,7 +16,7 @@ from webhook.objects.shape import Shape
 
 # The fields that are decoded.
 METADATA_READ: Final[Shape] = {
-    **dict.fromkeys(("namespace", "name", "uid", "resourceVersion", "deletionTimestamp"), str),
+    **dict.fromkeys(("namespace", "name", "uid", "resourceVersion", "creationTimestamp", "deletionTimestamp"), str),
     "labels": dict.fromkeys((names.PROFILE, batch.QUEUE_NAME, batch.JOBS_OF_SET), str),
     "annotations": dict.fromkeys((*names.SAID_BY_AUTHORS, names.LEDGER, names.RETRY_HISTORY, batch.QUEUE_NAME), str),
     "ownerReferences": [{**dict.fromkeys(("apiVersion", "kind", "name", "uid"), str), "controller": bool}],
@@ -56,6 +56,7 @@ JOB_SET_READ: Final[Shape] = {
     "status": {
         **dict.fromkeys(("restarts", "restartsCountTowardsMax"), int),
         "terminalState": str,
+        "conditions": [dict.fromkeys(("type", "status", "reason", "lastTransitionTime"), str)],
         "replicatedJobsStatus": [{"name": str, JOB_RESTARTS: [int], COSTLY_JOB_RESTARTS: [int]}],
     },
 }
@@ -67,13 +68,14 @@ MOST_SHARED: Final = 4096  # bytes of a podFailurePolicy that is cached once for
 MOST_LISTED: Final = 1000  # entries of a list in a rule of a JobSet, such as the names of its Jobs
 
 # A Job as it is cached. Functions that read a Job of the API can read it too, as long as they need only these fields.
-# `metadata`: namespace, name, uid, resourceVersion, labels; of ownerReferences the controller; deletionTimestamp and
-# annotations, if it has them. `spec`: the fields of JOB_READ that have a value. `status`: `failed`, including the pods
-# that the Job controller is about to count, and `succeeded`, if they are not 0; the conditions that decide its end.
+# `metadata`: namespace, name, uid, resourceVersion, labels; of ownerReferences the controller; creationTimestamp,
+# deletionTimestamp and annotations, if it has them. `spec`: the fields of JOB_READ that have a value. `status`:
+# `failed`, including the pods that the Job controller is about to count, and `succeeded`, if they are not 0; the
+# conditions that decide its end.
 CachedJob = NewType("CachedJob", Json)
 # A JobSet as it is cached. `kind`; `metadata` as in a CachedJob; `spec`: failurePolicy alone, with texts and lists cut;
-# `status`: the fields of JOB_SET_READ that have a value; of replicatedJobsStatus the entries with Jobs that were
-# restarted alone.
+# `status`: the fields of JOB_SET_READ that have a value; of the conditions the final one, of replicatedJobsStatus the
+# entries with Jobs that were restarted alone.
 CachedJobSet = NewType("CachedJobSet", Json)
 
 
@@ -103,8 +105,9 @@ def trimmed_metadata(metadata: Json) -> Json:
         "labels": metadata.get("labels") or {},
         "ownerReferences": controllers_of(metadata),
     }
-    if metadata.get("deletionTimestamp"):
-        kept["deletionTimestamp"] = metadata["deletionTimestamp"]
+    for time in ("creationTimestamp", "deletionTimestamp"):
+        if metadata.get(time):
+            kept[time] = metadata[time]
     if metadata.get("annotations") is not None:
         kept["annotations"] = {
             key: value[: LONGEST_OURS if key in {names.LEDGER, names.RETRY_HISTORY} else LONGEST]
@@ -152,6 +155,9 @@ def trimmed_job_set(job_set: Json) -> CachedJobSet:
     status, policy = job_set.get("status") or {}, at(job_set, ("spec", "failurePolicy")) or {}
     if policy.get("rules"):
         policy["rules"] = [trimmed_rule(rule) for rule in policy["rules"][:MOST_RULES]]
+    if status.get("conditions"):
+        ended = terminal.condition_of({"status": status})
+        status["conditions"] = ended and [{key: (value or "")[:LONGEST_MESSAGE] for key, value in ended.items()}]
     if status.get("replicatedJobsStatus"):
         status["replicatedJobsStatus"] = [one for one in status["replicatedJobsStatus"] if one.get(JOB_RESTARTS)]
     return CachedJobSet(

@@ -33,6 +33,7 @@ class WorkloadState:
     - `over_limit`: whether the leader has to suspend or fail the workload.
     - `missing_since`: since when the Job's status has more failures than the account, or pods have vanished.
     - `bugs`: names of pods whose crash was a bug, until the account says so.
+    - `ended`: the uid of the Job or JobSet that is known to have ended; empty if it has not.
     """
 
     tracker: Tracker = field(default_factory=Tracker)
@@ -46,6 +47,7 @@ class WorkloadState:
     over_limit: bool = False
     missing_since: float | None = None
     bugs: set[str] = field(default_factory=set)
+    ended: str = ""
 
     def see_set(self, uid: str) -> None:
         """Record the JobSet; if it is a new one with the name of an old one, forget how pods of that have ended."""
@@ -60,6 +62,12 @@ class WorkloadState:
         self.costs = {uid: cost for uid, cost in self.costs.items() if uid in self.tracker.open}
         if self.awaited == text:
             self.awaited = None
+
+    def see_end(self, uid: str) -> bool:
+        """Record that the Job or JobSet with a uid has ended; return True if that is new."""
+        is_new = self.ended != uid
+        self.ended = uid
+        return is_new
 
     def cost_of(self, pod: Pod, job_set: Json | None) -> Cost:
         """Return what a failed pod cost; remembered for a JobSet, because its patterns may take milliseconds."""

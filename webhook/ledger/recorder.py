@@ -1,0 +1,251 @@
+"""Makes the records of history from what the watches deliver, and keeps those of the last minutes.
+
+Every replica makes the same records, and the leader writes them. A new leader writes those of the last minutes again,
+because the last leader may not have; readers keep the last record of each uid.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, get_args
+
+from msgspec.structs import replace
+
+from webhook.history import prices, record, usage
+from webhook.history.record import VERSION, AttemptRecord, Record, WorkloadRecord
+from webhook.history.usage import Used
+from webhook.kinds import batch
+from webhook.kinds.kind_spec import controller_of
+from webhook.kube import terminal
+from webhook.ledger.model import counting, limits
+from webhook.ledger.model.account import Account, Attempt, decode
+from webhook.ledger.model.cached import CachedJob, CachedJobSet
+from webhook.ledger.model.pods import Pod, seconds
+from webhook.ledger.model.tracker import Key
+from webhook.ledger.model.workload_state import WorkloadState
+from webhook.lookups.cluster import Cluster
+from webhook.lookups.nodes import NOWHERE, Place
+from webhook.lookups.policy_source import PolicySource
+from webhook.objects.patch import at
+from webhook.objects.problem import Json
+from webhook.policy.settings import LARGEST_COUNT, Settings
+
+RECENT: Final = 120.0  # seconds for which a record is kept
+MOST: Final = 10_000  # records that are kept
+LONGEST: Final = 320  # characters of a text in a record
+SUCCEEDED: Final = "Succeeded"
+CAUSES: Final = frozenset(get_args(record.Cause)) - {SUCCEEDED}
+
+
+class Kept(NamedTuple):
+    """A record that is kept: when it was made, seconds of a monotonic clock, its namespace, and its line."""
+
+    made: float
+    namespace: str
+    line: bytes
+
+
+class Recorder:
+    """Makes records, and calls `write` with the namespace and the line of each while this replica leads.
+
+    `root_of` returns the object that has the account of a workload; `settings_of` its settings. `clock` is monotonic,
+    `now` is Unix time; both in seconds.
+    """
+
+    def __init__(  # noqa: PLR0913 - what the records are made of
+        self,
+        cluster: Cluster,
+        policy: PolicySource,
+        write: Callable[[str, bytes], None],
+        *,
+        leading: Callable[[], bool],
+        settings_of: Callable[[Json], Settings],
+        clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self.cluster = cluster
+        self.policy = policy
+        self.write = write
+        self.leading = leading
+        self.settings_of = settings_of
+        self.clock = clock
+        self.now = now
+        self.kept: dict[str, Kept] = {}  # by uid, the oldest first
+
+    def lead(self) -> None:
+        """Write the records of the last minutes: the last leader may not have written them."""
+        self.forget_old()
+        for one in self.kept.values():
+            self.write(one.namespace, one.line)
+
+    def keep(self, uid: str, found: Record) -> None:
+        """Keep a record, in place of an earlier one about the same uid, and write it if this replica leads."""
+        line = record.encode(found)
+        if len(line) > record.LONGEST:  # users may name a pod's owner as they like
+            found = replace(found, owner="")
+            line = record.encode(replace(found, job="", scope="") if isinstance(found, AttemptRecord) else found)
+        self.kept.pop(uid, None)
+        self.kept[uid] = Kept(self.clock(), found.namespace, line)
+        self.forget_old()
+        if self.leading():
+            self.write(found.namespace, line)
+
+    def forget_old(self) -> None:
+        """Forget the records that are older than RECENT, and the oldest beyond MOST."""
+        bound = self.clock() - RECENT
+        while self.kept and (len(self.kept) > MOST or self.kept[next(iter(self.kept))].made < bound):
+            del self.kept[next(iter(self.kept))]
+
+    def is_recent(self, time: str) -> bool:
+        """Return True if a time is of the last minutes: a record about it may not have been written."""
+        at = seconds(time)
+        return at is not None and self.now() - at <= RECENT
+
+    def see_succeeded(self, key: Key, pod: Pod, root: Json | None, *, just_now: bool) -> None:
+        """Record that a pod succeeded; `just_now`: whether it ran before, as far as this replica knows."""
+        if not self.is_recorded(key) or not (just_now or (self.is_recent(pod.ended) and pod.uid not in self.kept)):
+            return
+        self.keep(pod.uid, self.attempt(key, root, pod, None))
+
+    def see_account(self, key: Key, state: WorkloadState, account: Account, root: Json, *, certain: bool) -> None:
+        """Record the pods that an account has counted since the one in `state`, and those that it has settled since.
+
+        `certain`: whether the account in `state` is the one before it; else only what ended lately is recorded.
+        """
+        if not self.is_recorded(key):
+            return
+        known, tracker = set(state.account.recent), state.tracker
+        found = (tracker.failed.get(tracker.by_id.get(one, "")) for one in account.recent if one not in known)
+        pods = [pod for pod in found if pod is not None and (certain or self.is_recent(end_of(pod)))]
+        details = {detail.pod: detail for detail in account.last}
+        if any(pod.name not in details for pod in pods):
+            details = {**self.counted_again(state, pods, root if key.job_set else None), **details}
+        for pod in pods:
+            self.keep(pod.uid, self.attempt(key, root, pod, details[pod.name]))
+        if certain:
+            self.see_settled(key, state, account, root, {pod.name for pod in pods})
+
+    def see_settled(self, key: Key, state: WorkloadState, account: Account, root: Json, done: set[str]) -> None:
+        """Record again the crashes that an account says were fatal, and did not before; `done`: names of pods."""
+        before = {detail.pod for detail in state.account.last if detail.settled} | done
+        for detail in account.last:
+            if detail.settled and detail.pod not in before:
+                pod = state.tracker.failed_named(detail.pod)
+                if pod is not None:
+                    self.keep(pod.uid, self.attempt(key, root, pod, detail))
+
+    def counted_again(self, state: WorkloadState, pods: list[Pod], job_set: Json | None) -> dict[str, Attempt]:
+        """Return what became of pods of which an account has no details, by name: as the leader has counted them."""
+        account, found = decode(state.text), {}
+        for pod in pods:
+            job = state.tracker.jobs.get(pod.job_uid) or {"metadata": {"namespace": pod.namespace}, "spec": {}}
+            settings = self.settings_of(job)
+            budgets = limits.budgets_of(job, job_set, settings)
+            found[pod.name] = counting.count(account, pod, job, job_set, budgets, settings.on_failure)
+        return found
+
+    def see_end(self, key: Key, root: CachedJob | CachedJobSet, *, just_now: bool) -> None:
+        """Record that a workload has ended; `just_now`: whether it had not before, as far as this replica knows."""
+        ended = terminal.condition_of(root)
+        if ended is None or not self.is_recorded(key):
+            return
+        end = ended.get("lastTransitionTime") or ""
+        if not (just_now or self.is_recent(end)):
+            return
+        metadata, spec = root["metadata"], root["spec"]
+        of_set = bool(key.job_set)
+        retries = (at(root, ("spec", "failurePolicy", "maxRestarts")) or 0) if of_set else batch.retry_budget(spec)
+        found = WorkloadRecord(
+            **self.identity(key, root, ""),
+            created=metadata.get("creationTimestamp") or "",
+            end=end,
+            outcome="Complete" if terminal.has_ended_well(root) else "Failed",
+            reason=(ended.get("reason") or "")[:LONGEST],
+            retries=min(retries, LARGEST_COUNT),
+            per_index=not of_set and batch.has_index_budgets(spec),
+            indexed=not of_set and batch.is_indexed(spec),
+            completions=0 if of_set else spec.get("completions") or 0,
+            parallelism=0 if of_set else spec.get("parallelism") or 0,
+        )
+        self.keep(f"{key.kind}/{metadata['uid']}", found)
+
+    def is_recorded(self, key: Key) -> bool:
+        """Return True if the namespace of a workload is opted in."""
+        return ("", key.namespace) in self.cluster.namespaces.items
+
+    def identity(self, key: Key, root: Json | None, uid: str) -> dict[str, Any]:
+        """Return the fields of a record that name its workload; `uid`: that of the workload if `root` is unknown."""
+        profile, _ = self.cluster.namespaces.items.get(("", key.namespace), (None, None))
+        owner = None if root is None else controller_of(root)
+        return {
+            "version": VERSION,
+            "namespace": key.namespace[:LONGEST],
+            "profile": profile or "",
+            "kind": key.kind,
+            "workload": key.name[:LONGEST],
+            "workload_uid": uid if root is None else root["metadata"]["uid"],
+            "owner": "" if owner is None else f"{owner.kind}/{owner.name}"[:LONGEST],
+        }
+
+    def attempt(self, key: Key, root: Json | None, pod: Pod, detail: Attempt | None) -> AttemptRecord:
+        """Return the record of a pod; `detail`: as the account has it, None if the pod succeeded."""
+        place, used = self.cluster.known_nodes.of(pod.node), self.used(pod)
+        left = None if detail is None else detail.left
+        found = AttemptRecord(
+            **self.identity(key, root, "" if key.job_set else pod.job_uid),
+            uid=pod.uid,
+            pod=pod.name[:LONGEST],
+            job=pod.job[:LONGEST],
+            scope=limits.scope_of(pod)[:LONGEST],
+            attempt=pod.attempt or pod.restart or pod.index_failures or 0,
+            node=pod.node[:LONGEST],
+            zone=pod.zone[:LONGEST],
+            capacity=used.capacity,
+            labels=dict(place.labels),
+            placement=pod.placement,
+            created=pod.created,
+            start=pod.started,
+            end=end_of(pod),
+            seconds=used.seconds,
+            cause=SUCCEEDED,
+            resources=dict(used.resources),
+            price=None if used.price is None else usage.total(used.price),
+            currency=used.currency,
+        )
+        if detail is None:
+            return found
+        return replace(
+            found,
+            attempt=detail.attempt,
+            cause=detail.cause if detail.cause in CAUSES else "Other",
+            reason=detail.reason,
+            cost=detail.cost,
+            on_failure=detail.on_failure,
+            settled=detail.settled,
+            retries_left=None if left is None else min(left.retries, LARGEST_COUNT),
+            disruptions_left=None if left is None else min(left.disruptions, LARGEST_COUNT),
+        )
+
+    def used(self, pod: Pod) -> Used:
+        """Return what a pod used, and what that cost by the policy's prices now."""
+        place: Place = self.cluster.known_nodes.of(pod.node) if pod.node else NOWHERE
+        taken = seconds_of(pod)
+        policy = self.policy.current
+        table = None if policy is None else policy.prices
+        if table is None:
+            return Used(taken, pod.resources, place.capacity)
+        labels, resources = dict(place.labels), dict(pod.resources)
+        cost = prices.price(table.rates, place.capacity, labels, resources, taken)
+        return Used(taken, pod.resources, place.capacity, cost, table.currency)
+
+
+def end_of(pod: Pod) -> str:
+    """Return when an ended pod ended, RFC 3339: for one that was deleted while it ran, when that was requested."""
+    if pod.ended:
+        return pod.ended
+    return pod.deleted or ("" if pod.disruption is None else pod.disruption.time)
+
+
+def seconds_of(pod: Pod) -> float:
+    """Return the seconds from when a kubelet took an ended pod to its end; 0 if none did, or if a time is missing."""
+    start, end = seconds(pod.started), seconds(end_of(pod))
+    return 0.0 if start is None or end is None else max(0.0, end - start)
