@@ -64,6 +64,9 @@ REMEDIES: Final[dict[str, str]] = {
     "ledger_attempts_saved": "none; it is what the policy has saved",
     "ledger_workloads_stopped": "none; `retry-policy explain` says for each workload why it was stopped",
     "ledger_writes": "`bad` rises: the log line `account not written` says why",
+    "history_records": "`dropped` rises: the log line `history not written` or `history refused` says why",
+    "history_failures": "rises: make room on the volume, or mend the collector; the log line `history not written` says why",
+    "history_records_waiting": "rises: as above",
     "ledger_behind": "rises: the API server sends watch events late",
     "leader_actions": (
         "`delayed` rises: more is done than `rateLimit` allows; find out why before you raise it. `stopped`: see "
@@ -184,6 +187,7 @@ LABELS: Final[dict[tuple[str, str], str]] = {
             NEVER_STARTED: "a container did not start within `startTimeout`",
         }
     ),
+    ("history_records", "result"): defined(written="written", dropped="lost"),
     ("ledger_writes", "result"): defined(
         good="written",
         conflict="the account had changed meanwhile; it is written again",

@@ -11,6 +11,7 @@ from webhook.cli.output.json_form import CheckReport
 from webhook.cli.output.rules import SITE
 from webhook.cli.policy_tests.model import Case, Cases, Expectation, Message
 from webhook.cli.policy_tests.results import CasesReport
+from webhook.history.record import Record
 from webhook.objects.problem import Json
 from webhook.policy.model import Policy
 from webhook.policy.reader import LONGEST
@@ -45,6 +46,11 @@ def test_report() -> str:
     return text("test-report", "What retry-policy test -o json prints", of_report(CasesReport))
 
 
+def history() -> str:
+    """Return the schema of a record of history."""
+    return text("history", "A record of history, one line of what retry-policy serve writes", of_report(Record))
+
+
 def text(name: str, title: str, made: Json) -> str:
     """Return a schema as the text of its file."""
     head = {
@@ -55,7 +61,7 @@ def text(name: str, title: str, made: Json) -> str:
     return json.dumps({**head, **made}, indent=2, ensure_ascii=False) + "\n"
 
 
-def of_report(model: type) -> Json:
+def of_report(model: Any) -> Json:
     """Return the schema of a report: a program that reads one must ignore fields that it does not know."""
     (made,), components = msgspec.json.schema_components([model])
     return {**made, "$defs": components}
@@ -151,6 +157,7 @@ FILES: Final = {
     f"{FOLDER}/cases.schema.json": cases,
     f"{FOLDER}/check-report.schema.json": check_report,
     f"{FOLDER}/test-report.schema.json": test_report,
+    f"{FOLDER}/history.schema.json": history,
 }
 
 

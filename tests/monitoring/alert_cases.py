@@ -196,6 +196,17 @@ CASES: Final[dict[str, tuple[Case, ...]]] = {
             summary="A namespace names a profile that the policy does not have; its objects are left alone.",
         ),
     ),
+    "RetryPolicyHistoryDropped": (
+        Case(
+            minutes=10,
+            fires={'history_records_total{result="dropped"}': "0x5 1x10"},
+            quiet={
+                'history_records_total{result="dropped"}': "3x20",
+                'history_records_total{result="written"}': "0+9x20",
+            },
+            summary="Records of ended attempts are lost.",
+        ),
+    ),
     "RetryPolicyCacheStale": (
         Case(
             minutes=15,

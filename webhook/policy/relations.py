@@ -7,8 +7,19 @@ from typing import Any, Final, NamedTuple
 from msgspec import UNSET
 
 from webhook.policy import costs
-from webhook.policy.model import FailurePolicy, FailureRule, Match, Next, Placement, Profile, Retries, Toleration
+from webhook.policy.model import (
+    FailurePolicy,
+    FailureRule,
+    Match,
+    Next,
+    Placement,
+    Prices,
+    Profile,
+    Retries,
+    Toleration,
+)
 
+MOST_PRICE_LABELS: Final = 5  # by which all rates of the prices choose, together
 MOST_FREE_CODES: Final = 100  # exit codes of a profile that cost nothing; a Job that ignores 128 of 255 is denied
 
 
@@ -163,6 +174,35 @@ def costs_are_injected(profile: Profile) -> Wrong | None:
     )
 
 
+def label_keys_are_few(prices: Prices) -> Wrong | None:
+    """Require that rates choose by few node labels: those of every node are kept, and are in every record."""
+    keys = dict.fromkeys(str(key) for rate in prices.rates for key in labels_of(rate) or ())
+    if len(keys) <= MOST_PRICE_LABELS:
+        return None
+    return Wrong(f"choose by {len(keys)} labels: {', '.join(keys)}", f"must choose by at most {MOST_PRICE_LABELS}")
+
+
+def rates_are_reached(prices: Prices) -> Wrong | None:
+    """Require that no rate stands after one that matches all of its nodes."""
+    for index, rate in enumerate(prices.rates):
+        for place, earlier in enumerate(prices.rates[:index]):
+            before, labels = labels_of(earlier), labels_of(rate)
+            if before is None or labels is None or earlier.match.capacity not in {None, rate.match.capacity}:
+                continue
+            if before.items() <= labels.items():
+                what = f"has rate {index}, which matches no node: rate {place} matches all of its nodes before it"
+                return Wrong(what, f"move rate {index} up, or remove it")
+    return None
+
+
+def labels_of(rate: Any) -> Mapping[str, str] | None:
+    """Return the node labels of a rate; None if its match has a problem."""
+    match = getattr(rate, "match", UNSET)
+    found: Any = getattr(match, "node_labels", UNSET)
+    is_whole = isinstance(found, dict) and UNSET not in [getattr(match, "capacity", UNSET), *found, *found.values()]
+    return found if is_whole else None
+
+
 def is_read(rule: Any) -> bool:
     """Return True if a rule has no problem in the fields that decide what it costs."""
     match, following = getattr(rule, "match", UNSET), getattr(rule, "next", UNSET)
@@ -200,6 +240,7 @@ RELATIONS: Final[Relations] = {
         (("on_failure",), free_codes_are_few),
         (("on_failure", "failure_policy"), costs_are_injected),
     ),
+    Prices: ((("rates",), label_keys_are_few), (("rates",), rates_are_reached)),
     Placement: ((("custom", "provider"), custom_with_provider), (("spot", "provider"), any_cannot_require)),
     Toleration: (
         (("key", "operator"), toleration_has_key),
