@@ -65,7 +65,7 @@ REMEDIES: Final[dict[str, str]] = {
     "ledger_workloads_stopped": "none; `retry-policy explain` says for each workload why it was stopped",
     "ledger_writes": "`bad` rises: the log line `account not written` says why",
     "history_records": "`dropped` rises: the log line `history not written` or `history refused` says why",
-    "history_failures": "rises: make room on the volume, or mend the collector; the log line `history not written` says why",
+    "history_failures": "rises: the log line `history not written` has the error",
     "history_records_waiting": "rises: as above",
     "ledger_behind": "rises: the API server sends watch events late",
     "leader_actions": (

@@ -73,7 +73,7 @@ def check_history(options: dict[str, Any]) -> None:
     if parts.username is not None or parts.password is not None:
         raise click.UsageError("--history-url has a user or password, which logs would show; use --history-token-file")
     if token is not None and parts.scheme != "https":
-        raise click.UsageError("--history-token-file needs https, so that nobody can read the token on its way")
+        raise click.UsageError("--history-token-file would be sent in clear; let --history-url begin with https://")
 
 
 def run(options: dict[str, Any]) -> None:

@@ -152,7 +152,8 @@ def fits(raw: Any, kind: inspect.Type) -> bool:
                 (kind.ge is not None and raw < kind.ge) or (kind.le is not None and raw > kind.le)
             )
         case inspect.FloatType():
-            return type(raw) in {int, float} and (kind.ge or raw) <= raw <= (kind.le or raw)
+            least, most = raw if kind.ge is None else kind.ge, raw if kind.le is None else kind.le
+            return type(raw) in {int, float} and least <= raw <= most
         case inspect.BoolType():
             return isinstance(raw, bool)
         case inspect.StrType():

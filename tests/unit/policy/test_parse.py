@@ -202,8 +202,10 @@ profiles:
     assert problems(text) == [
         'apiVersion: is "retry-policy.dev/v1"; must be retry-policy.dev/v1alpha1',
         'kind: is "RetryPolicies"; must be RetryPolicy',
-        "profils: is not a field; must be apiVersion, kind, profiles, rateLimit, emergency or prices "
-        "(did you mean profiles?)",
+        (
+            "profils: is not a field; must be apiVersion, kind, profiles, rateLimit, emergency or prices "
+            "(did you mean profiles?)"
+        ),
         f'profiles.a b: is "a b"{NAME}',
         "profiles.default.retries.limit: is 11; must be an integer from 0 to 10",
         'profiles.default.retries.onExceed: is "deny"; must be Clamp or Deny (did you mean Deny?)',

@@ -9,14 +9,21 @@ from hypothesis import strategies as st
 
 from tests.costs import assert_affordable, instructions_of
 from tests.unit.ledger.pods import EVICTED, disrupted, failed, job
+from webhook.history import usage
+from webhook.history.record import Capacity
+from webhook.history.usage import Row, Used, every
 from webhook.ledger.model import words
 from webhook.ledger.model.account import (
     DETAILS,
     KEPT,
     LARGEST,
+    LONGEST_REASON,
     MOST_MESSAGES,
     MOST_RECENT,
     Account,
+    Attempt,
+    Left,
+    continued,
     decode,
     encode,
     id_of,
@@ -24,7 +31,10 @@ from webhook.ledger.model.account import (
 from webhook.ledger.model.limits import scope_of
 from webhook.ledger.model.outcomes import UNSEEN, outcome_of
 from webhook.ledger.model.pods import Pod
+from webhook.ledger.model.scopes import Scopes
 from webhook.objects.problem import Json
+from webhook.policy.applied import applied
+from webhook.policy.model import Profile
 
 REASONS = (
     *("PreemptionByScheduler", "DeletionByTaintManager", EVICTED, "DeletionByPodGC", "TerminationByKubelet"),
@@ -268,3 +278,130 @@ def test_any_number_of_unseen_failures_costs_little_to_count() -> None:
 def test_an_account_with_more_attempts_before_the_last_requested_retry_than_in_total_is_refused() -> None:
     with pytest.raises(ValueError, match="before the last requested retry"):
         decode('{"cost": {"free": 2}, "before": {"free": 3}}')
+
+
+GPUS = (("cpu", 96.0), ("memory", 2.0**40), *((f"vendor.example/gpu-{number}", 8.0) for number in range(4)))
+CAUSES = ("Disruption", "OOMKilled", "DeadlineExceeded", "ExitCode", "Other")
+CAPACITIES: tuple[Capacity, ...] = ("Spot", "OnDemand", "")
+
+
+def crowded(*, reason: str = "preemption-{}", scope: str = "workers-{}/{}", prices: bool = True) -> Account:
+    """Return an account in which every part is as long as it can be."""
+    left = Left(retries=10, disruptions=1000)
+    account = Account(grants=2**31 - 1, spot=2**31 - 1, applied=applied(Profile()), left=left)
+    priced = {"price": 1234.567891, "currency": "USD"} if prices else {}
+    for number in range(MOST_RECENT):
+        cause = CAUSES[number % 5]
+        used = Used(86_399.0 + number / 7, GPUS, CAPACITIES[number // 5 % 3], **priced)  # type: ignore[arg-type]
+        account.recent.append(id_of(failed(number)))
+        detail = Attempt(
+            attempt=number,
+            scope=scope.format(number, number * 7),
+            pod="p" * 63 + str(number),
+            node="n" * 200,
+            placement="OnDemand",
+            start="2026-01-01T00:00:00Z",
+            end="2026-01-01T00:00:00Z",
+            cause=cause,
+            reason=reason.format(number)[:LONGEST_REASON],
+            cost="disruption" if number % 2 else "free",
+            message="m" * 200,
+        )
+        account.add(detail, used)
+        account.save(cause, used, 10)
+    account.before = dict.fromkeys(account.cost, 0)
+    return account
+
+
+@pytest.mark.parametrize(
+    "account",
+    [
+        crowded(),
+        crowded(prices=False),
+        crowded(reason="r" * 60 + "{}"),
+        crowded(reason="\x01" * 60 + "{}"),
+        crowded(reason="é" * 60 + "{}", scope="é" * 100 + "{}/{}"),
+        crowded(scope='"' * 250 + "{}/{}"),
+    ],
+    ids=["usual", "without prices", "long reasons", "hostile reasons", "hostile scopes", "more hostile scopes"],
+)
+def test_every_part_at_its_bound_fits_into_an_account_and_no_count_is_lost(account: Account) -> None:
+    ended, cost, recent = account.ended, dict(account.cost), list(account.recent)
+    text = encode(account)
+    assert len(text.encode()) <= LARGEST
+    found = decode(text)
+    assert (found.ended, found.cost, found.recent) == (ended, cost, recent)
+    assert {cause: sum(reasons.values()) for cause, reasons in found.causes.items()} == dict.fromkeys(CAUSES, 12)
+    assert sum(row.attempts for row in every(found.lost)) == 60
+    assert sum(row.attempts for row in every(found.saved)) == 600
+
+
+def test_the_attempts_in_detail_give_way_before_what_was_lost() -> None:
+    account = counted(*(disrupted(number, name="x" * 253, node="n" * 253) for number in range(DETAILS)))
+    for cause in CAUSES:
+        usage.add(account.lost, cause, Used(1.0, GPUS, "Spot"), account.resources)
+    found = decode(encode(account))
+    assert len(found.last) < DETAILS
+    assert found.lost.keys() == set(CAUSES)
+
+
+def test_what_was_lost_gives_way_before_the_disruptions_of_each_index() -> None:
+    account = crowded(reason="r" * 40 + "{}")
+    scopes = account.scopes.written()
+    found = decode(encode(account))
+    assert found.last == []
+    assert len(every(found.lost)) < 15
+    assert found.scopes.written() == scopes
+
+
+def test_the_rows_of_every_cause_and_capacity_fit_beside_the_usual_parts() -> None:
+    account = crowded()
+    account.scopes = account.free = Scopes({"": 12})
+    account.saved.clear()
+    assert len(every(decode(encode(account)).lost)) == 15
+
+
+def test_an_account_of_an_earlier_version_is_read_and_goes_on() -> None:
+    account = decode('{"ended": 2, "cost": {"retry": 2}, "causes": {"ExitCode": {"main 143": 2}}}')
+    assert (account.lost, account.saved, account.resources, account.currency) == ({}, {}, [], "")
+    account.count(outcome_of(failed(3), job()), "", 2, used=Used(60.0, (("cpu", 1.0),), "Spot"))
+    assert (account.ended, account.lost) == (3, {"ExitCode": {"Spot": Row(1, 60.0, 0, 0.0, [60.0])}})
+
+
+def test_another_currency_starts_the_prices_again() -> None:
+    account = Account()
+    used = Used(3600.0, (("cpu", 1.0),), "Spot", 2.0, "USD")
+    for one in (used, used._replace(currency="EUR", price=1.5), used._replace(currency="", price=None)):
+        account.count(outcome_of(failed(1), job()), "", 0, used=one)
+    assert account.currency == "EUR"
+    assert account.lost == {"ExitCode": {"Spot": Row(3, 10800.0, 1, 1.5, [10800.0])}}
+
+
+def test_a_requested_retry_and_a_limit_reset_keep_what_was_lost() -> None:
+    account = Account()
+    account.count(outcome_of(disrupted(1), job()), "", 0, used=Used(60.0, (("cpu", 1.0),), "Spot"))
+    lost = dict(account.lost)
+    account.reset_limits()
+    account.begin_anew()
+    assert account.lost == lost
+    assert decode(continued(encode(account))).lost == lost
+
+
+@pytest.mark.parametrize("row", ["[-1]", "[1,-5]", '["a"]', "[1,1e300]", "[1,1,1,1,[-1]]", "{}"])
+def test_a_row_that_cannot_be_is_refused(row: str) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - whatever it says
+        decode(f'{{"lost":{{"Other":{{"":{row}}}}}}}')
+
+
+def test_the_longest_rows_cost_little_to_read_and_to_add_up() -> None:
+    rows = {str(number): {"": [1]} for number in range(150)}
+    text = msgspec.json.encode({"lost": rows, "resources": [""] * 300}).decode()
+    assert len(text) <= LARGEST
+
+    def work() -> None:
+        account = decode(text)
+        for _ in range(60):
+            account.count(outcome_of(disrupted(1), job()), "", 0, used=Used(1.0, GPUS, "Spot"))
+        assert len(encode(account)) <= LARGEST
+
+    assert_affordable(work, seconds=0.1, mebibytes=2)

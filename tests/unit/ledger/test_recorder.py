@@ -1,0 +1,345 @@
+"""The records of history: what each says, when it is made, and which of them a new leader writes again."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from tests.admission import policy
+from tests.unit.ledger.leader import FakeApi, api_of, leading, see_job, set_policy
+from tests.unit.ledger.pods import disrupted, failed, job_set, running_pod
+from tests.virtual_time import run
+from webhook.history.record import LONGEST, AttemptRecord, Record, WorkloadRecord, decode
+from webhook.kube import names
+from webhook.kube.events import Events
+from webhook.ledger import recorder
+from webhook.ledger.controller import Ledger
+from webhook.ledger.model.account import DETAILS, Account, encode, id_of
+from webhook.ledger.model.account import decode as decode_account
+from webhook.ledger.model.cached import trimmed_job_set
+from webhook.ledger.model.pods import Pod
+from webhook.lookups.cluster import Cluster
+from webhook.lookups.policy_source import PolicySource
+from webhook.policy.model import Prices, Profile, Rate, RateMatch
+
+NOW = datetime(2026, 1, 1, 0, 5, tzinfo=UTC).timestamp()
+RESOURCES = (("cpu", 2.0), ("memory", 2.0**30))
+COMPLETE = {"type": "Complete", "status": "True", "reason": "CompletionsReached"}
+DONE = {"conditions": [{**COMPLETE, "lastTransitionTime": "2026-01-01T00:04:30Z"}]}
+
+
+class Replica:
+    """A replica with a fake API, and the records that it wrote."""
+
+    def __init__(self, api: FakeApi) -> None:
+        loop, client = asyncio.get_running_loop(), api_of(api)
+        self.api = api
+        self.written: list[Record] = []
+        cluster = Cluster(client)
+        cluster.namespaces.items["", "ml"] = ("default", None)
+        self.ledger = Ledger(
+            cluster,
+            PolicySource(policy(default=Profile())),
+            Events(client),
+            clock=loop.time,
+            record=lambda _, line: self.written.append(decode(line)),
+        )
+        self.ledger.recorder.now = lambda: NOW
+        for cache in (cluster.namespaces, cluster.jobs, self.ledger.trackers.pods):
+            cache.synced.set()
+            cache.live = True
+
+    def see(self, *pods: Pod, news: bool = True) -> None:
+        for pod in pods:
+            self.ledger.trackers.see_pod(pod, news=news)
+
+    async def deliver(self) -> None:
+        """Let the leader write, and its watch deliver the account."""
+        await asyncio.sleep(3)
+        see_job(self.ledger, self.api.account_writes()[-1].text)
+
+    @property
+    def attempts(self) -> list[AttemptRecord]:
+        return [one for one in self.written if isinstance(one, AttemptRecord)]
+
+    @property
+    def workloads(self) -> list[WorkloadRecord]:
+        return [one for one in self.written if isinstance(one, WorkloadRecord)]
+
+
+@asynccontextmanager
+async def a_leader() -> AsyncIterator[Replica]:
+    replica = Replica(FakeApi())
+    async with leading(replica.ledger):
+        yield replica
+
+
+def led(work: Callable[[Replica], Any]) -> Replica:
+    async def through() -> Replica:
+        async with a_leader() as replica:
+            await work(replica)
+            return replica
+
+    return run(through())
+
+
+def succeeded(number: int = 1, **fields: Any) -> Pod:
+    known = {"phase": "Succeeded", "ended": "2026-01-01T00:03:00Z", "resources": RESOURCES}
+    return running_pod(number, **{**known, **fields})
+
+
+def test_a_failed_pod_is_recorded_with_what_the_account_says_about_it() -> None:
+    async def work(replica: Replica) -> None:
+        see_job(replica.ledger)
+        replica.see(disrupted(1, resources=RESOURCES, created="2025-12-31T23:59:00Z"))
+        await asyncio.sleep(3)
+        assert replica.written == []  # the account is written, but no watch has delivered it
+        await replica.deliver()
+
+    (found,) = led(work).written
+    assert found == AttemptRecord(
+        version=1,
+        namespace="ml",
+        profile="default",
+        kind="Job",
+        workload="train",
+        workload_uid="job-uid",
+        uid=disrupted(1).uid,
+        pod="train-1",
+        job="train",
+        node="spot-1",
+        placement="Spot",
+        created="2025-12-31T23:59:00Z",
+        start="2026-01-01T00:00:00Z",
+        end="2026-01-01T00:01:00Z",
+        seconds=60.0,
+        cause="Disruption",
+        reason="EvictionByEvictionAPI",
+        cost="disruption",
+        retries_left=3,
+        disruptions_left=0,
+        resources=dict(RESOURCES),
+    )
+
+
+def test_what_an_account_lost_is_what_the_records_say() -> None:
+    rate = Rate(match=RateMatch(), per_hour={"cpu": 3.6, "memory": 0})
+
+    async def work(replica: Replica) -> None:
+        set_policy(replica.ledger, prices=Prices(currency="USD", rates=(rate,)))
+        see_job(replica.ledger)
+        replica.see(*(disrupted(number, resources=RESOURCES) for number in (1, 2, 3)))
+        await replica.deliver()
+
+    replica = led(work)
+    account = decode_account(replica.api.account_writes()[-1].text)
+    row = account.lost["Disruption"][""]
+    assert row.seconds == sum(one.seconds for one in replica.attempts) == 360
+    assert row.resources == [720.0, 360.0]
+    assert (row.priced, row.price) == (3, sum(one.price or 0 for one in replica.attempts)) == (3, 0.72)
+    assert (account.currency, account.resources) == ("USD", ["cpu", "memory"])
+
+
+def test_a_bug_saves_the_retries_that_were_left() -> None:
+    async def work(replica: Replica) -> None:
+        see_job(replica.ledger)
+        replica.see(failed(1, code=1, resources=RESOURCES))
+        await replica.deliver()
+
+    account = decode_account(led(work).api.account_writes()[-1].text)
+    assert account.saved["ExitCode"][""].attempts == 3
+    assert account.saved["ExitCode"][""].resources == [360.0, 180.0]
+
+
+def test_a_pod_that_succeeded_is_recorded_once() -> None:
+    async def work(replica: Replica) -> None:
+        see_job(replica.ledger)
+        replica.see(running_pod(1), succeeded(), succeeded(), succeeded(deleting=True))
+        replica.ledger.trackers.see_pod_gone(succeeded())
+
+    (found,) = led(work).attempts
+    assert (found.cause, found.cost, found.seconds, found.end) == ("Succeeded", "", 180.0, "2026-01-01T00:03:00Z")
+
+
+def test_a_pod_that_no_kubelet_took_has_no_seconds_and_none_has_less() -> None:
+    async def work(replica: Replica) -> None:
+        see_job(replica.ledger)
+        replica.see(running_pod(1), running_pod(2))
+        replica.see(succeeded(1, started=""), succeeded(2, ended="2025-12-31T00:00:00Z"))
+
+    assert [one.seconds for one in led(work).attempts] == [0.0, 0.0]
+
+
+def test_a_replica_that_does_not_lead_writes_nothing_and_a_new_leader_writes_the_last_minutes() -> None:
+    async def work() -> Replica:
+        replica = Replica(FakeApi())
+        see_job(replica.ledger)
+        replica.see(running_pod(1), running_pod(2), running_pod(3), succeeded(1))
+        await asyncio.sleep(recorder.RECENT + 1)
+        replica.see(succeeded(2))
+        await asyncio.sleep(recorder.RECENT - 1)
+        replica.see(succeeded(3))
+        assert replica.written == []
+        async with leading(replica.ledger):
+            await asyncio.sleep(1)
+        return replica
+
+    assert [one.pod for one in run(work()).attempts] == ["train-2", "train-3"]
+
+
+def test_a_follower_records_what_another_leader_counted_as_that_leader_did() -> None:
+    pods = [disrupted(1), *(failed(number, resources=RESOURCES) for number in range(2, DETAILS + 5))]
+
+    async def leader(replica: Replica) -> None:
+        see_job(replica.ledger, spec={"backoffLimit": 20})
+        replica.see(*pods)
+        await asyncio.sleep(3)
+        see_job(replica.ledger, replica.api.account_writes()[-1].text, spec={"backoffLimit": 20})
+
+    async def follower(text: str) -> Replica:
+        replica = Replica(FakeApi())
+        see_job(replica.ledger, spec={"backoffLimit": 20})
+        replica.see(*pods)
+        see_job(replica.ledger, text, spec={"backoffLimit": 20})
+        async with leading(replica.ledger):
+            await asyncio.sleep(0)
+        return replica
+
+    first = led(leader)
+    second = run(follower(first.api.account_writes()[-1].text))
+    assert len(first.attempts) == len(pods)
+    assert first.attempts == second.attempts
+    assert sorted(one.retries_left or 0 for one in first.attempts) == sorted([20, *range(20 - len(pods) + 1, 20)])
+
+
+def test_after_the_first_list_only_what_ended_lately_is_recorded() -> None:
+    async def work() -> Replica:
+        replica = Replica(FakeApi())
+        long_ago, lately = {"ended": "2026-01-01T00:02:00Z"}, {"ended": "2026-01-01T00:04:00Z"}
+        ended = [failed(3, ended=long_ago), failed(4, ended=lately)]
+        replica.see(succeeded(1, **long_ago), succeeded(2, **lately), *ended, news=False)
+        root = see_job(replica.ledger)  # as a list has it: with an account
+        replica.ledger.trackers.states.clear()
+        replica.see(*ended, news=False)
+        root["metadata"]["annotations"][names.LEDGER] = encode(Account(recent=[id_of(pod) for pod in ended]))
+        replica.ledger.trackers.see_job(root, news=False)
+        async with leading(replica.ledger):
+            await asyncio.sleep(0)
+        return replica
+
+    assert [one.pod for one in run(work()).attempts] == ["train-2", "train-4"]
+
+
+def test_a_crash_that_is_found_fatal_later_is_recorded_again() -> None:
+    async def work(replica: Replica) -> None:
+        see_job(replica.ledger)
+        replica.see(failed(1, resources=RESOURCES))
+        await replica.deliver()
+        replica.ledger.trackers.state_of(key(replica)).see_bug("train-1")
+        replica.ledger.wake(key(replica))
+        await replica.deliver()
+
+    replica = led(work)
+    assert [(one.pod, one.cost, one.settled) for one in replica.attempts] == [
+        ("train-1", "retry", False),
+        ("train-1", "fatal", True),
+    ]
+    account = decode_account(replica.api.account_writes()[-1].text)
+    assert account.lost["ExitCode"][""].attempts == 1  # it is not counted twice
+    assert account.saved["ExitCode"][""].resources == [240.0, 120.0]
+
+
+def key(replica: Replica) -> Any:
+    return next(iter(replica.ledger.trackers.states))
+
+
+def test_a_job_that_ended_is_recorded_once_with_its_budget() -> None:
+    async def work(replica: Replica) -> None:
+        see_job(replica.ledger, spec={"completions": 4, "parallelism": 2, "completionMode": "Indexed"})
+        for _ in range(2):
+            see_job(replica.ledger, spec={"completions": 4, "parallelism": 2, "completionMode": "Indexed"}, status=DONE)
+
+    assert led(work).written == [
+        WorkloadRecord(
+            version=1,
+            namespace="ml",
+            profile="default",
+            kind="Job",
+            workload="train",
+            workload_uid="job-uid",
+            created="",
+            end="2026-01-01T00:04:30Z",
+            outcome="Complete",
+            reason="CompletionsReached",
+            retries=3,
+            indexed=True,
+            completions=4,
+            parallelism=2,
+        )
+    ]
+
+
+def test_a_job_that_is_about_to_fail_has_not_ended() -> None:
+    async def work(replica: Replica) -> None:
+        see_job(replica.ledger, status={"conditions": [{"type": "FailureTarget", "status": "True"}]})
+
+    assert led(work).written == []
+
+
+def test_a_job_set_that_ended_is_recorded_with_its_restarts() -> None:
+    ended = {"type": "Failed", "status": "True", "reason": "ReachedMaxRestarts"}
+    conditions = [{"type": "Suspended", "status": "False"}, {**ended, "lastTransitionTime": "2026-01-01T00:04:30Z"}]
+    root = job_set(status={"terminalState": "Failed", "conditions": conditions})
+    owner = {"apiVersion": "x/v1", "kind": "TrainJob", "name": "nightly", "uid": "u", "controller": True}
+    created = {"resourceVersion": "1", "creationTimestamp": "2026-01-01T00:00:00Z"}
+    root["metadata"] |= {**created, "ownerReferences": [owner]}
+
+    async def work(replica: Replica) -> None:
+        replica.ledger.trackers.see_job_set(trimmed_job_set(root))
+
+    (found,) = led(work).workloads
+    assert (found.kind, found.workload) == ("JobSet", "set")
+    assert (found.outcome, found.reason) == ("Failed", "ReachedMaxRestarts")
+    assert (found.retries, found.owner, found.created) == (3, "TrainJob/nightly", "2026-01-01T00:00:00Z")
+
+
+def test_nothing_is_recorded_in_namespaces_that_are_not_opted_in() -> None:
+    async def work(replica: Replica) -> None:
+        replica.ledger.cluster.namespaces.items.clear()
+        see_job(replica.ledger)
+        replica.see(running_pod(1), succeeded(1))
+        see_job(replica.ledger, status=DONE)
+
+    assert led(work).written == []
+
+
+def test_the_records_of_a_replica_are_bounded() -> None:
+    one = WorkloadRecord(
+        version=1, namespace="ml", kind="Job", workload="x", workload_uid="u", created="", end="", outcome="Complete"
+    )
+
+    async def work() -> int:
+        replica = Replica(FakeApi())
+        for number in range(recorder.MOST + 50):
+            replica.ledger.recorder.keep(str(number), one)
+        return len(replica.ledger.recorder.kept)
+
+    assert run(work()) == recorder.MOST
+
+
+@pytest.mark.parametrize("name", ["x" * 5000, "\x01" * 5000, "é" * 5000, '"' * 5000])
+def test_no_names_that_users_choose_make_a_record_too_long(name: str) -> None:
+    async def work(replica: Replica) -> None:
+        owner = {"apiVersion": "x/v1", "kind": name, "name": name, "uid": "u", "controller": True}
+        root = see_job(replica.ledger)
+        root["metadata"]["ownerReferences"] = [owner]
+        pod = succeeded(1, zone=name[:128], placement=name[:128], job=name[:317], index="7")
+        replica.ledger.recorder.see_succeeded(key(replica), pod, root, just_now=True)
+        line = next(iter(replica.ledger.recorder.kept.values())).line
+        assert len(line) <= LONGEST
+        decode(line)
+
+    led(work)
