@@ -1,6 +1,7 @@
 """Two thousand real disruptions of five kinds to 500 Jobs, while replicas start and end: is every account exact?
 
-This program counts the disruptions by its own watch and compares. It starts its own control plane, with controllers,
+This program counts the disruptions, and what they cost, by its own watch, and compares: with the accounts, and with the
+records of history in the logs of all replicas. It starts its own control plane, with controllers,
 scheduler and nodes: `python -m tests.bench.disruptions [JOBS DISRUPTIONS]`.
 """
 
@@ -11,7 +12,9 @@ import random
 import sys
 import time
 from collections import Counter, defaultdict
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -20,10 +23,12 @@ import yaml
 from tests.awaiting import until
 from tests.bench.faster import events
 from tests.bench.labelled import new_namespace
+from tests.cluster.ended_pods import EndedPods, records_in
 from tests.cluster.manifests import job
 from tests.cluster.nodes import own_node
 from tests.faults.stage import Replica, Stage, new_stage
 from tests.served import request
+from webhook.history.record import AttemptRecord, Capacity
 from webhook.kube import names
 from webhook.kube.client import Api, ApiError
 from webhook.ledger.model.account import decode
@@ -37,6 +42,7 @@ JOBS = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs"
 # The weights of the kinds of disruption; a taint and a deletion disrupt all pods of a node.
 KINDS = {"evict": 50, "kubelet": 20, "preempt": 15, "taint": 3, "delete": 2}
 PAUSE = 0.05  # seconds between disruptions
+PRICES = {"Spot": 0.36, "OnDemand": 3.6}  # of a core and hour
 EACH = 4  # disruptions of one Job at most, because the Job controller's back-off doubles with each of them
 CLASS = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "first"}, "value": 1000}
 
@@ -48,6 +54,7 @@ class Truth:
     reasons: dict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))  # by Job and pod's uid
     pods: dict[str, dict[str, Json]] = field(default_factory=lambda: defaultdict(dict))  # as they were created
     running: dict[str, Json] = field(default_factory=dict)  # by name
+    ended: EndedPods = field(default_factory=EndedPods)
 
     def see(self, kind: str, pod: Json) -> None:
         metadata, status = pod["metadata"], pod.get("status") or {}
@@ -55,6 +62,7 @@ class Truth:
         if name is None:
             return
         self.pods[name].setdefault(metadata["uid"], pod)
+        self.ended.see(pod)
         alive = kind != "DELETED" and status.get("phase") == "Running" and not metadata.get("deletionTimestamp")
         if alive:
             self.running[metadata["name"]] = pod
@@ -84,21 +92,33 @@ class Run:
         self.tasks: set[asyncio.Task[None]] = set()
 
     async def main(self) -> None:
+        async with self.watched():
+            await self.begin()
+            begin = time.monotonic()
+            await self.disrupt()
+            took = time.monotonic() - begin
+            print(f"{self.truth.total} disruptions of {self.jobs} Jobs in {took:.0f} s; tried {dict(self.done)}")
+            await self.compare()
+            await self.all_down()
+
+    @contextlib.asynccontextmanager
+    async def watched(self) -> AsyncIterator[None]:
+        """Watch the pods while the block runs."""
         await new_namespace(self.api, NAMESPACE)
         await self.api.create("/apis/scheduling.k8s.io/v1/priorityclasses", CLASS)
         for _ in range(NODES):
             await self.add_node()
         watching = asyncio.create_task(self.watch())
+        try:
+            yield
+        finally:
+            watching.cancel()
+
+    async def begin(self) -> None:
+        """Create the Jobs, and wait until their pods run."""
         for number in range(self.jobs):
             await self.api.create(JOBS, manifest(number))
         await self.until(lambda: len(self.truth.running) == self.jobs)
-        begin = time.monotonic()
-        await self.disrupt()
-        took = time.monotonic() - begin
-        print(f"{self.truth.total} disruptions of {self.jobs} Jobs in {took:.0f} s; tried {dict(self.done)}")
-        await self.compare()
-        await self.all_down()
-        watching.cancel()
 
     async def watch(self) -> None:
         async for kind, pod in events(self.api, PODS, {}):
@@ -143,7 +163,9 @@ class Run:
 
     async def kubelet(self, pod: Json) -> None:
         """End a pod as a kubelet does when its node shuts down, which KWOK's stages do not simulate."""
-        condition = {"type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet"}
+        now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        kind = {"type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet"}
+        condition = {**kind, "lastTransitionTime": now}
         operations: list[Json] = [
             {"op": "test", "path": "/status/phase", "value": "Running"},
             {"op": "add", "path": "/status/conditions/-", "value": condition},
@@ -209,11 +231,13 @@ class Run:
 
     async def compare(self) -> None:
         """Compare every account, and every placement, with the truth."""
-        await asyncio.sleep(1)
-        deadline = time.monotonic() + 90
-        while (wrong := await self.wrong_accounts()) and time.monotonic() < deadline:  # noqa: ASYNC110 - asks the API
-            await asyncio.sleep(2)
+        wrong = await self.until_exact()
         print(f"accounts: {self.jobs - len(wrong)} of {self.jobs} exact {wrong[:5]}")
+        lost = await self.wrong_usage()
+        print(f"resource-seconds and money: {self.jobs - len(lost)} of {self.jobs} accounts exact {lost[:3]}")
+        missing, wrong_records = self.wrong_records()
+        print(f"records: {self.truth.total} attempts, {len(missing)} missing, {len(wrong_records)} wrong")
+        print(f"  {wrong_records[:3]}" if wrong_records else "  all others as the watch saw them")
         reasons = Counter(reason for found in self.truth.reasons.values() for reason in found.values())
         print(f"  reasons {dict(reasons)}")
         misplaced, placed = [], 0
@@ -231,6 +255,14 @@ class Run:
                 f"  {replica.name}: {metrics(replica, 'retry_policy_ledger_writes_t', 'retry_policy_ledger_behind_t')}"
             )
 
+    async def until_exact(self) -> list[str]:
+        """Wait until every account is exact, at most 90 seconds; return those that are not."""
+        await asyncio.sleep(1)
+        deadline = time.monotonic() + 90
+        while (wrong := await self.wrong_accounts()) and time.monotonic() < deadline:  # noqa: ASYNC110 - asks the API
+            await asyncio.sleep(2)
+        return wrong
+
     async def wrong_accounts(self) -> list[str]:
         wrong = []
         for found in (await self.api.get(JOBS))["items"]:
@@ -240,6 +272,33 @@ class Run:
             if account.causes.get("Disruption", {}) != dict(true) or account.ended != sum(true.values()):
                 wrong.append(f"{name}: {account.causes} for {dict(true)}")
         return wrong
+
+    async def wrong_usage(self) -> list[str]:
+        wrong = []
+        for found in (await self.api.get(JOBS))["items"]:
+            name = found["metadata"]["name"]
+            account = decode(found["metadata"]["annotations"].get(names.LEDGER))
+            true = self.truth.ended.rows(name, capacity_of, **PRICES)
+            if account.lost != true or (true and (account.resources, account.currency) != (["cpu", "memory"], "USD")):
+                wrong.append(f"{name}: {account.lost} for {true}")
+        return wrong
+
+    def wrong_records(self) -> tuple[list[str], list[str]]:
+        """Return the uids of disrupted pods without a record, and the records that differ from the truth."""
+        records = records_in(self.stage.processes.logs.glob("replica-*.log"))
+        missing, wrong = [], []
+        for job_name, reasons in self.truth.reasons.items():
+            for uid in reasons:
+                found, true = records.get(uid), self.truth.ended.failed[job_name].get(uid)
+                if not isinstance(found, AttemptRecord) or true is None:
+                    missing.append(uid)
+                elif (found.workload, found.seconds, found.capacity) != (
+                    job_name,
+                    true.seconds,
+                    capacity_of(true.node),
+                ):
+                    wrong.append(f"{found} for {true}")
+        return missing, wrong
 
     async def all_down(self) -> None:
         """Disrupt pods while no replica runs; evicted pods are deleted, and the others stay in the API."""
@@ -269,8 +328,15 @@ class Run:
 
 def manifest(number: int) -> Json:
     found = job(name_of(number), backoffLimit=3)
-    found["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1"}}
+    found["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1", "memory": "512Mi"}}
     return found
+
+
+def capacity_of(node: str) -> Capacity:
+    """Return the capacity of a node by its name: of the program's own nodes, every second is spot."""
+    pool, _, number = node.rpartition("-")
+    is_spot = pool == "spot" or (pool == "own" and int(number) % 2 == 0)
+    return "Spot" if is_spot else "OnDemand"
 
 
 def name_of(number: int) -> str:
@@ -294,10 +360,12 @@ def metrics(replica: Replica, *wanted: str) -> dict[str, float]:
 
 
 def with_policy(stage: Stage) -> None:
-    """Set the disruption limit, and name the provider, so that it need not be recognised from nodes."""
+    """Set the disruption limit and prices, and name the provider, so that it need not be recognised from nodes."""
     policy = yaml.safe_load(stage.policy["data"]["policy.yaml"])
     policy["profiles"]["default"]["disruptions"]["limit"] = LIMIT
     policy["profiles"]["default"]["placement"]["provider"] = "gke"
+    rates = [{"match": {"capacity": name}, "perHour": {"cpu": price}} for name, price in PRICES.items()]
+    policy["prices"] = {"currency": "USD", "rates": rates}
     stage.policy = {**stage.policy, "data": {"policy.yaml": yaml.safe_dump(policy)}}
 
 

@@ -351,4 +351,6 @@ def merged(before: Pod, now: Pod) -> Pod:
         deleted=before.deleted,
         conditions=before.conditions or now.conditions,
         exits=before.exits or now.exits,
+        started=before.started or now.started,
+        ended=before.ended or now.ended,
     )
