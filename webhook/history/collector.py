@@ -7,7 +7,7 @@ from typing import Final
 
 import aiohttp
 
-from webhook.history.writer import RefusedError
+from webhook.history.writer import FailedError, RefusedError
 
 TIMEOUT: Final = aiohttp.ClientTimeout(total=10)
 LARGEST_TOKEN: Final = 16384  # bytes
@@ -36,7 +36,7 @@ class CollectorSink:
         self.session: aiohttp.ClientSession | None = None
 
     async def write(self, lines: list[bytes]) -> None:
-        """Post lines; raise OSError or TimeoutError if it may succeed later, and RefusedError if it will not."""
+        """Post lines; raise as `Sink.write` does."""
         if self.session is None:
             self.session = aiohttp.ClientSession(timeout=TIMEOUT)
         headers = {"Content-Type": "application/x-ndjson", **await asyncio.to_thread(self.authorization)}
@@ -45,21 +45,21 @@ class CollectorSink:
             async with self.session.post(self.url, data=body, headers=headers, allow_redirects=False) as response:
                 status = response.status
         except aiohttp.ClientError as error:
-            raise OSError(f"{type(error).__name__}: {error}") from error
+            raise FailedError(f"{type(error).__name__}: {error}") from error
         if status // 100 == 2:  # noqa: PLR2004 - the statuses of success
             return
         if status // 100 == 4 and status not in LATER:  # noqa: PLR2004 - those of the client's faults
             raise RefusedError(f"the collector answered {status}")
-        raise OSError(f"the collector answered {status}")
+        raise FailedError(f"the collector answered {status}")
 
     def authorization(self) -> dict[str, str]:
-        """Return the header with the token; raise OSError if the file cannot be read or has no token."""
+        """Return the header with the token; raise OSError if it cannot be read, and FailedError if it is none."""
         if self.token_file is None:
             return {}
         with self.token_file.open("rb") as opened:
             token = opened.read(LARGEST_TOKEN + 1).strip()
         if not token or len(token) > LARGEST_TOKEN or not all(byte in PRINTABLE for byte in token):
-            raise OSError(f"{self.token_file} has no bearer token")
+            raise FailedError(f"{self.token_file} has no bearer token")
         return {"Authorization": f"Bearer {token.decode()}"}
 
     async def close(self) -> None:

@@ -40,10 +40,10 @@ class FileSink:
     def append(self, text: bytes) -> None:
         """Append text to the current file; leave none of it there if not all of it can be written."""
         self.clean()
+        if self.opened is not None and not os.fstat(self.opened).st_nlink:  # somebody has deleted it
+            self.close()
         opened = self.file() if self.opened is None else self.opened
         try:
-            if os.fstat(opened).st_nlink == 0:
-                raise FileNotFoundError(f"{self.path} was deleted")
             rest = memoryview(text)
             while rest:
                 rest = rest[os.write(opened, rest) :]

@@ -16,6 +16,10 @@ LARGEST: Final = 2**20  # bytes of a batch, about
 log = structlog.get_logger()
 
 
+class FailedError(Exception):
+    """The sink does not take these lines now; the message says why."""
+
+
 class RefusedError(Exception):
     """The sink refuses these lines, and would refuse them again."""
 
@@ -30,7 +34,7 @@ class Sink(Protocol):
     async def write(self, lines: list[bytes]) -> None:
         """Write lines, each without its line end.
 
-        Raise OSError or TimeoutError if it may succeed later, and RefusedError if it will not.
+        Raise FailedError, OSError or TimeoutError if it may succeed later, and RefusedError if it will not.
         """
 
 

@@ -12,7 +12,7 @@ from aiohttp import ClientTimeout, web
 from certs.rotate import Lifetimes, Rotation
 from webhook.history import collector
 from webhook.history.collector import CollectorSink
-from webhook.history.writer import RefusedError
+from webhook.history.writer import FailedError, RefusedError
 
 
 class Server:
@@ -81,7 +81,7 @@ def test_a_file_without_a_token_is_a_fault_and_nothing_is_sent(tmp_path: Path, t
     file.write_text(text)
 
     async def work(url: str) -> None:
-        with pytest.raises(OSError, match="has no bearer token"):
+        with pytest.raises(FailedError, match="has no bearer token"):
             await post(CollectorSink(url, file), b"1")
 
     against(server, work)
@@ -91,7 +91,7 @@ def test_a_file_without_a_token_is_a_fault_and_nothing_is_sent(tmp_path: Path, t
 @pytest.mark.parametrize("status", [302, 401, 404, 408, 429, 500, 503])
 def test_after_these_answers_the_same_batch_may_succeed_later(status: int) -> None:
     async def work(url: str) -> None:
-        with pytest.raises(OSError, match=f"answered {status}"):
+        with pytest.raises(FailedError, match=f"answered {status}"):
             await post(CollectorSink(url), b"1")
 
     server = Server(status)
@@ -109,7 +109,7 @@ def test_after_these_answers_it_will_not(status: int) -> None:
 
 
 def test_a_collector_that_is_not_there_is_a_fault() -> None:
-    with pytest.raises(OSError, match="Cannot connect"):
+    with pytest.raises(FailedError, match="Cannot connect"):
         asyncio.run(post(CollectorSink("http://127.0.0.1:9/"), b"1"))
 
 
@@ -126,7 +126,7 @@ def test_a_certificate_that_nobody_trusts_is_a_fault_and_nothing_is_sent(tmp_pat
     server = Server()
 
     async def work(url: str) -> None:
-        with pytest.raises(OSError, match="certificate verify failed"):
+        with pytest.raises(FailedError, match="certificate verify failed"):
             await post(CollectorSink(url), b"1")
 
     against(server, work, context)

@@ -218,9 +218,10 @@ def test_a_follower_records_what_another_leader_counted_as_that_leader_did() -> 
 def test_after_the_first_list_only_what_ended_lately_is_recorded() -> None:
     async def work() -> Replica:
         replica = Replica(FakeApi())
-        long_ago, lately = {"ended": "2026-01-01T00:02:00Z"}, {"ended": "2026-01-01T00:04:00Z"}
+        replica = Replica(FakeApi())
+        long_ago, lately = "2026-01-01T00:02:00Z", "2026-01-01T00:04:00Z"
         ended = [failed(3, ended=long_ago), failed(4, ended=lately)]
-        replica.see(succeeded(1, **long_ago), succeeded(2, **lately), *ended, news=False)
+        replica.see(succeeded(1, ended=long_ago), succeeded(2, ended=lately), *ended, news=False)
         root = see_job(replica.ledger)  # as a list has it: with an account
         replica.ledger.trackers.states.clear()
         replica.see(*ended, news=False)
