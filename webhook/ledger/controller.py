@@ -95,9 +95,7 @@ class Ledger:
         self.clock = clock
         self.brake = Brake(policy, events, clock)
         self.queue = WorkQueue()
-        self.recorder = Recorder(
-            cluster, policy, record, leading=lambda: self.leading, settings_of=self.settings_of, clock=clock
-        )
+        self.recorder = Recorder(cluster, policy, record, settings_of=self.settings_of, clock=clock)
         self.trackers = Trackers(
             cluster,
             changed=self.wake,
@@ -165,17 +163,18 @@ class Ledger:
     async def work(self) -> None:
         """Write accounts until cancelled."""
         self.queue.open()
-        self.recorder.lead()
         try:
             await self.trackers.pods.synced.wait()
             await self.cluster.jobs.synced.wait()
             await self.cluster.namespaces.synced.wait()
+            self.recorder.lead()
             async for key in in_slices(list(self.trackers.states)):
                 self.wake(key)
             async with asyncio.TaskGroup() as group:
                 for _ in range(WRITERS):
                     group.create_task(self.write_what_is_queued())
         finally:
+            self.recorder.rest()
             self.queue.close()
 
     def wake(self, key: Key, delay: float = 0.0) -> None:

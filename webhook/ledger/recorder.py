@@ -45,7 +45,7 @@ class Kept(NamedTuple):
 
 
 class Recorder:
-    """Makes records, and calls `write` with the namespace and the line of each while this replica leads.
+    """Makes records, and calls `write` with the namespace and the line of each from `lead` to `rest`.
 
     `root_of` returns the object that has the account of a workload; `settings_of` its settings. `clock` is monotonic,
     `now` is Unix time; both in seconds.
@@ -57,7 +57,6 @@ class Recorder:
         policy: PolicySource,
         write: Callable[[str, bytes], None],
         *,
-        leading: Callable[[], bool],
         settings_of: Callable[[Json], Settings],
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], float] = time.time,
@@ -65,17 +64,32 @@ class Recorder:
         self.cluster = cluster
         self.policy = policy
         self.write = write
-        self.leading = leading
+        self.leading = False
         self.settings_of = settings_of
         self.clock = clock
         self.now = now
         self.kept: dict[str, Kept] = {}  # by uid, the oldest first
 
     def lead(self) -> None:
-        """Write the records of the last minutes: the last leader may not have written them."""
+        """Begin to write, with the records of the last minutes: the last leader may not have written them.
+
+        The caches must be filled.
+        """
+        self.leading = True
         self.forget_old()
         for one in self.kept.values():
-            self.write(one.namespace, one.line)
+            if self.is_opted_in(one.namespace):
+                self.write(one.namespace, self.with_profile(one))
+
+    def rest(self) -> None:
+        """Write no more: this replica does not lead any longer."""
+        self.leading = False
+
+    def with_profile(self, one: Kept) -> bytes:
+        """Return a line; with the profile of its namespace, if that was not cached when the record was made."""
+        if b'"profile":' in one.line:
+            return one.line
+        return record.encode(replace(record.decode(one.line), profile=self.profile_of(one.namespace)))
 
     def keep(self, uid: str, found: Record) -> None:
         """Keep a record, in place of an earlier one about the same uid, and write it if this replica leads."""
@@ -86,7 +100,7 @@ class Recorder:
         self.kept.pop(uid, None)
         self.kept[uid] = Kept(self.clock(), found.namespace, line)
         self.forget_old()
-        if self.leading():
+        if self.leading:
             self.write(found.namespace, line)
 
     def forget_old(self) -> None:
@@ -169,17 +183,25 @@ class Recorder:
         self.keep(f"{key.kind}/{metadata['uid']}", found)
 
     def is_recorded(self, key: Key) -> bool:
-        """Return True if the namespace of a workload is opted in."""
-        return ("", key.namespace) in self.cluster.namespaces.items
+        """Return True if the namespace of a workload is opted in, or if that is not known yet."""
+        return self.is_opted_in(key.namespace) or not self.cluster.namespaces.synced.is_set()
+
+    def is_opted_in(self, namespace: str) -> bool:
+        """Return True if a namespace is opted in, according to the cache."""
+        return ("", namespace) in self.cluster.namespaces.items
+
+    def profile_of(self, namespace: str) -> str:
+        """Return the profile of a namespace, according to the cache; empty if it has none."""
+        profile, _ = self.cluster.namespaces.items.get(("", namespace), (None, None))
+        return profile or ""
 
     def identity(self, key: Key, root: Json | None, uid: str) -> dict[str, Any]:
         """Return the fields of a record that name its workload; `uid`: that of the workload if `root` is unknown."""
-        profile, _ = self.cluster.namespaces.items.get(("", key.namespace), (None, None))
         owner = None if root is None else controller_of(root)
         return {
             "version": VERSION,
             "namespace": key.namespace[:LONGEST],
-            "profile": profile or "",
+            "profile": self.profile_of(key.namespace),
             "kind": key.kind,
             "workload": key.name[:LONGEST],
             "workload_uid": uid if root is None else root["metadata"]["uid"],

@@ -317,6 +317,29 @@ def test_nothing_is_recorded_in_namespaces_that_are_not_opted_in() -> None:
     assert led(work).written == []
 
 
+def test_what_ended_before_a_new_replica_knows_its_namespaces_is_written_if_they_are_opted_in() -> None:
+    async def work() -> Replica:
+        replica = Replica(FakeApi())
+        namespaces = replica.ledger.cluster.namespaces
+        opted_in = dict(namespaces.items)
+        namespaces.items.clear()
+        namespaces.synced.clear()
+        see_job(replica.ledger)
+        lately = {"ended": "2026-01-01T00:04:00Z"}
+        replica.see(succeeded(1, **lately), succeeded(2, namespace="other", **lately), news=False)
+        async with leading(replica.ledger):
+            await asyncio.sleep(1)
+            assert replica.written == []
+            namespaces.items.update(opted_in)
+            namespaces.synced.set()
+            await asyncio.sleep(1)
+        return replica
+
+    assert [(one.pod, one.profile) for one in run(work()).written if isinstance(one, AttemptRecord)] == [
+        ("train-1", "default")
+    ]
+
+
 def test_the_records_of_a_replica_are_bounded() -> None:
     one = WorkloadRecord(
         version=1, namespace="ml", kind="Job", workload="x", workload_uid="u", created="", end="", outcome="Complete"
