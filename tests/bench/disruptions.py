@@ -29,6 +29,7 @@ from tests.cluster.nodes import own_node
 from tests.faults.stage import Replica, Stage, new_stage
 from tests.served import request
 from webhook.history.record import AttemptRecord, Capacity
+from webhook.history.usage import Row
 from webhook.kube import names
 from webhook.kube.client import Api, ApiError
 from webhook.ledger.model.account import decode
@@ -233,10 +234,14 @@ class Run:
         """Compare every account, and every placement, with the truth."""
         wrong = await self.until_exact()
         print(f"accounts: {self.jobs - len(wrong)} of {self.jobs} exact {wrong[:5]}")
-        lost = await self.wrong_usage()
-        print(f"resource-seconds and money: {self.jobs - len(lost)} of {self.jobs} accounts exact {lost[:3]}")
-        missing, wrong_records = self.wrong_records()
-        print(f"records: {self.truth.total} attempts, {len(missing)} missing, {len(wrong_records)} wrong")
+        lost, unknown = await self.wrong_usage()
+        print(f"resource-seconds: {self.jobs - len(lost)} of {self.jobs} accounts exact {lost[:3]}")
+        print(f"  by capacity, and money: {self.jobs - len(lost) - len(unknown)} exact {unknown[:3]}")
+        missing, wrong_records, no_capacity = self.wrong_records()
+        print(
+            f"records: {self.truth.total} attempts, {len(missing)} missing, {len(wrong_records)} wrong, "
+            f"{no_capacity} without the capacity of a node that was gone before the leader started"
+        )
         print(f"  {wrong_records[:3]}" if wrong_records else "  all others as the watch saw them")
         reasons = Counter(reason for found in self.truth.reasons.values() for reason in found.values())
         print(f"  reasons {dict(reasons)}")
@@ -273,32 +278,43 @@ class Run:
                 wrong.append(f"{name}: {account.causes} for {dict(true)}")
         return wrong
 
-    async def wrong_usage(self) -> list[str]:
-        wrong = []
+    async def wrong_usage(self) -> tuple[list[str], list[str]]:
+        """Return the accounts that are wrong, and those that are right but for the capacity of nodes that are gone."""
+        wrong: list[str] = []
+        unknown: list[str] = []
         for found in (await self.api.get(JOBS))["items"]:
             name = found["metadata"]["name"]
             account = decode(found["metadata"]["annotations"].get(names.LEDGER))
             true = self.truth.ended.rows(name, capacity_of, **PRICES)
-            if account.lost != true or (true and (account.resources, account.currency) != (["cpu", "memory"], "USD")):
-                wrong.append(f"{name}: {account.lost} for {true}")
-        return wrong
+            if account.lost == true and (not true or account.resources == ["cpu", "memory"]):
+                continue
+            of_true, of_account = true.get("Disruption", {}), account.lost.get("Disruption", {})
+            known = all(
+                capacity in of_true and row.seconds <= of_true[capacity].seconds
+                for capacity, row in of_account.items()
+                if capacity
+            )
+            same = summed(of_account) == summed(of_true) and account.lost.keys() == true.keys()
+            (unknown if same and known and "" in of_account else wrong).append(f"{name}: {account.lost} for {true}")
+        return wrong, unknown
 
-    def wrong_records(self) -> tuple[list[str], list[str]]:
-        """Return the uids of disrupted pods without a record, and the records that differ from the truth."""
+    def wrong_records(self) -> tuple[list[str], list[str], int]:
+        """Return the pods without a record, the wrong records, and how many lack the capacity of their node."""
         records = records_in(self.stage.processes.logs.glob("replica-*.log"))
-        missing, wrong = [], []
+        missing: list[str] = []
+        wrong: list[str] = []
+        no_capacity = 0
         for job_name, reasons in self.truth.reasons.items():
             for uid in reasons:
                 found, true = records.get(uid), self.truth.ended.failed[job_name].get(uid)
                 if not isinstance(found, AttemptRecord) or true is None:
                     missing.append(uid)
-                elif (found.workload, found.seconds, found.capacity) != (
-                    job_name,
-                    true.seconds,
-                    capacity_of(true.node),
-                ):
+                    continue
+                right = (found.workload, found.seconds) == (job_name, true.seconds)
+                if not right or found.capacity not in {"", capacity_of(true.node)}:
                     wrong.append(f"{found} for {true}")
-        return missing, wrong
+                no_capacity += not found.capacity
+        return missing, wrong, no_capacity
 
     async def all_down(self) -> None:
         """Disrupt pods while no replica runs; evicted pods are deleted, and the others stay in the API."""
@@ -330,6 +346,14 @@ def manifest(number: int) -> Json:
     found = job(name_of(number), backoffLimit=3)
     found["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1", "memory": "512Mi"}}
     return found
+
+
+def summed(rows: dict[str, Row]) -> tuple[int, float, list[float]]:
+    """Return the attempts, seconds and resource-seconds of rows."""
+    whole = Row()
+    for row in rows.values():
+        whole.add(row)
+    return whole.attempts, whole.seconds, whole.resources
 
 
 def capacity_of(node: str) -> Capacity:

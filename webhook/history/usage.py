@@ -114,6 +114,11 @@ def every(rows: Rows) -> list[Row]:
     return [row for by_capacity in rows.values() for row in by_capacity.values()]
 
 
+def rounded(price: float | None) -> float | None:
+    """Return a price as it is summed up; None for None."""
+    return None if price is None else total(price)
+
+
 def total(*amounts: float) -> float:
     """Return a sum, rounded; at most LARGEST."""
     return round(min(sum(amounts), LARGEST), DIGITS)

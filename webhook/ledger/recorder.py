@@ -79,17 +79,21 @@ class Recorder:
         self.forget_old()
         for one in self.kept.values():
             if self.is_opted_in(one.namespace):
-                self.write(one.namespace, self.with_profile(one))
+                self.write(one.namespace, self.completed(one))
 
     def rest(self) -> None:
         """Write no more: this replica does not lead any longer."""
         self.leading = False
 
-    def with_profile(self, one: Kept) -> bytes:
-        """Return a line; with the profile of its namespace, if that was not cached when the record was made."""
-        if b'"profile":' in one.line:
-            return one.line
-        return record.encode(replace(record.decode(one.line), profile=self.profile_of(one.namespace)))
+    def completed(self, one: Kept) -> bytes:
+        """Return a line, with what was not cached when the record was made: the profile, and what the node is."""
+        found = replace(record.decode(one.line), profile=self.profile_of(one.namespace))
+        if isinstance(found, AttemptRecord) and found.node and not found.capacity:
+            place = self.cluster.known_nodes.of(found.node)
+            used = self.priced(place, Used(found.seconds, tuple(found.resources.items()), place.capacity))
+            labels, cost = dict(place.labels), usage.rounded(used.price)
+            found = replace(found, capacity=place.capacity, labels=labels, price=cost, currency=used.currency)
+        return record.encode(found)
 
     def keep(self, uid: str, found: Record) -> None:
         """Keep a record, in place of an earlier one about the same uid, and write it if this replica leads."""
@@ -230,7 +234,7 @@ class Recorder:
             seconds=used.seconds,
             cause=SUCCEEDED,
             resources=dict(used.resources),
-            price=None if used.price is None else usage.total(used.price),
+            price=usage.rounded(used.price),
             currency=used.currency,
         )
         if detail is None:
@@ -250,14 +254,16 @@ class Recorder:
     def used(self, pod: Pod) -> Used:
         """Return what a pod used, and what that cost by the policy's prices now."""
         place: Place = self.cluster.known_nodes.of(pod.node) if pod.node else NOWHERE
-        taken = seconds_of(pod)
+        return self.priced(place, Used(seconds_of(pod), pod.resources, place.capacity))
+
+    def priced(self, place: Place, used: Used) -> Used:
+        """Return what an attempt used, with its price by the policy's prices now, if it has any."""
         policy = self.policy.current
         table = None if policy is None else policy.prices
         if table is None:
-            return Used(taken, pod.resources, place.capacity)
-        labels, resources = dict(place.labels), dict(pod.resources)
-        cost = prices.price(table.rates, place.capacity, labels, resources, taken)
-        return Used(taken, pod.resources, place.capacity, cost, table.currency)
+            return used
+        cost = prices.price(table.rates, place.capacity, dict(place.labels), dict(used.resources), used.seconds)
+        return used._replace(price=cost, currency=table.currency)
 
 
 def end_of(pod: Pod) -> str:

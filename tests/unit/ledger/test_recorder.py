@@ -340,6 +340,24 @@ def test_what_ended_before_a_new_replica_knows_its_namespaces_is_written_if_they
     ]
 
 
+def test_a_new_leader_says_what_it_did_not_know_of_the_nodes_when_it_made_the_records() -> None:
+    rate = Rate(match=RateMatch(capacity="Spot"), per_hour={"cpu": 3600})
+
+    async def work() -> Replica:
+        replica = Replica(FakeApi())
+        set_policy(replica.ledger, prices=Prices(currency="USD", rates=(rate,)))
+        see_job(replica.ledger)
+        replica.see(running_pod(1), succeeded(1))
+        labels = {"cloud.google.com/gke-spot": "true"}
+        replica.ledger.cluster.known_nodes.see([{"metadata": {"name": "spot-1", "labels": labels}}])
+        async with leading(replica.ledger):
+            await asyncio.sleep(0)
+        return replica
+
+    (found,) = run(work()).attempts
+    assert (found.capacity, found.price, found.currency) == ("Spot", 360.0, "USD")
+
+
 def test_the_records_of_a_replica_are_bounded() -> None:
     one = WorkloadRecord(
         version=1, namespace="ml", kind="Job", workload="x", workload_uid="u", created="", end="", outcome="Complete"
