@@ -296,4 +296,12 @@ class Policy(Struct, frozen=True, kw_only=True, rename="camel"):
     profiles: Annotated[dict[ProfileName, Profile], Meta(min_length=1, max_length=bounds.MOST_PROFILES)]
     rate_limit: RateLimit = RateLimit()
     emergency: Emergency = Emergency()
-    prices: Prices | None = None
+    prices: Annotated[
+        Prices | None,
+        Meta(
+            extra={
+                "meaning": "`currency` and `rates`: what an hour of a core (`cpu`), of a GiB (`memory`) or of another "
+                "resource costs on which nodes; the first rate that matches decides. Left out: no prices."
+            }
+        ),
+    ] = None
