@@ -113,10 +113,13 @@ def encode(record: Record) -> bytes:
     return encoder.encode(record)
 
 
-def decode(line: bytes | str) -> Record:
-    """Return the record of a line; raise ValueError if it is no record, of another version, or longer than LONGEST."""
-    if len(line) > LONGEST:
-        raise ValueError(f"longer than {LONGEST} bytes")
+def decode(line: bytes | str, longest: int = LONGEST) -> Record:
+    """Return the record of a line; raise ValueError if it is no record, of another version, or longer than `longest`.
+
+    Other fields beside those of a record are ignored.
+    """
+    if len(line) > longest:
+        raise ValueError(f"longer than {longest} bytes")
     found: Record = decoder.decode(line)
     if found.version != VERSION:
         raise ValueError(f"version {found.version} of the record is not known; this program reads {VERSION}")
