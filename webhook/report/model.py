@@ -114,10 +114,10 @@ class GroupRow(msgspec.Struct, kw_only=True, rename="camel"):
 class PlaceRow(msgspec.Struct, kw_only=True, rename="camel"):
     """A node or a zone, and what ended there.
 
-    - `workloads`: how many different workloads had attempts there; `failing`: of how many an attempt failed there that
-      was no disruption, although they succeeded elsewhere.
-    - `expected`: how many failed attempts a place of average luck would have; `suspect`: whether it has so many more,
-      from so many different workloads, that chance does not explain them (a "lemon").
+    - `workloads`: how many different workloads had attempts there, the Jobs of one owner being one; `failing`: of how
+      many an attempt failed there that was no disruption, although they succeeded elsewhere.
+    - `expected`: of how many an attempt would fail there if the place were like the others; `suspect`: whether so many
+      more failed that chance does not explain it (a "lemon"; webhook/report/places.py has the test).
     """
 
     name: str
@@ -134,13 +134,14 @@ class PlaceRow(msgspec.Struct, kw_only=True, rename="camel"):
 
 
 class Bucket(msgspec.Struct, kw_only=True, rename="camel"):
-    """What ended in a part of the time: attempts by cause; what they used, by capacity, and what was lost."""
+    """What ended in a part of the time: attempts by cause; what they used, by capacity; what was lost, and to what."""
 
     start: str
     causes: dict[Cause, int]
     spot: Usage
     on_demand: Usage
     lost: Usage
+    lost_to: dict[Loss, Usage] = msgspec.field(default_factory=dict)
 
 
 class Report(msgspec.Struct, kw_only=True, rename="camel"):
