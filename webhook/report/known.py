@@ -1,0 +1,92 @@
+"""What a report is made of: workloads with their attempts, read from records or from a live cluster."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Literal, NamedTuple
+
+from webhook.history.record import AttemptRecord, Capacity, Cause
+from webhook.history.usage import Row
+from webhook.report.model import Loss
+
+State = Literal["Running", "Complete", "Failed", "Suspended", "Unknown"]
+
+
+class Window(NamedTuple):
+    """The time that a report covers, in seconds since 1970; None if it has no such bound. `until` is outside."""
+
+    since: float | None = None
+    until: float | None = None
+
+    def has(self, time: str) -> bool:
+        """Return True if a time, RFC 3339, is in the window; a text that is no time is only in an unbounded one."""
+        if self.since is None and self.until is None:
+            return True
+        at = seconds_of(time)
+        return at is not None and (self.since or 0.0) <= at and (self.until is None or at < self.until)
+
+
+class Price(NamedTuple):
+    """What an attempt cost, and what the same would have cost on-demand; None if that is not known."""
+
+    paid: float | None
+    on_demand: float | None
+
+
+PriceOf = Callable[[AttemptRecord], Price]
+# The price of a row of an account, whose names of resources and currency are given; None if it is not known.
+RowPrice = Callable[[Row, Capacity, list[str], str], float | None]
+
+
+class Counted(NamedTuple):
+    """Ended attempts that are only known as a sum. Resources are in units times seconds, memory in GiB-seconds."""
+
+    number: int
+    cause: Cause
+    loss: Loss | None
+    capacity: Capacity = ""
+    seconds: float = 0.0
+    resources: Mapping[str, float] = {}
+    price: float | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Known:
+    """One workload.
+
+    - `attempts`: those that ended, and those that run, which have no `end` and whose cause says nothing.
+    - `counted`: attempts that are not among them; of these, `told` are those of which more is known than the sums.
+    - `saved`: what retries that a bug did not have would have used, beside those that follow from `attempts`.
+    - `rules`: what decided about an attempt, by the name of its pod.
+    - `per_index`: whether each index has retries of its own.
+    """
+
+    namespace: str
+    kind: str
+    name: str
+    uid: str
+    profile: str = ""
+    owner: str = ""
+    state: State = "Unknown"
+    reason: str = ""
+    created: str = ""
+    end: str = ""
+    per_index: bool = False
+    attempts: list[AttemptRecord] = field(default_factory=list)
+    counted: list[Counted] = field(default_factory=list)
+    told: list[AttemptRecord] = field(default_factory=list)
+    saved: list[Counted] = field(default_factory=list)
+    rules: dict[str, str] = field(default_factory=dict)
+
+
+def seconds_of(time: str) -> float | None:
+    """Return a time, RFC 3339, in seconds since 1970; None if the text is no time."""
+    try:
+        return datetime.fromisoformat(time).timestamp()
+    except (ValueError, OverflowError):
+        return None
+
+
+def written(seconds: float) -> str:
+    """Return a time in seconds since 1970 as RFC 3339."""
+    return datetime.fromtimestamp(int(seconds), UTC).isoformat().replace("+00:00", "Z")

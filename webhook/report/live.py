@@ -1,0 +1,275 @@
+"""Makes the workloads of a report of Jobs, JobSets and pods, as the API has them. Pure."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, NamedTuple
+
+from msgspec.structs import replace
+
+from webhook.history.record import VERSION, AttemptRecord, Capacity, Cause
+from webhook.history.usage import Row
+from webhook.kinds import batch
+from webhook.kinds.job_set import JOB_SET
+from webhook.kinds.kind_spec import controller_of
+from webhook.kube import names, terminal
+from webhook.ledger.model import account as accounts
+from webhook.ledger.model import limits, outcomes
+from webhook.ledger.model.account import Account, Attempt
+from webhook.ledger.model.pods import Pod
+from webhook.objects.patch import at
+from webhook.objects.problem import Json
+from webhook.report.known import Counted, Known, RowPrice, State, Window, seconds_of
+from webhook.report.model import Loss
+from webhook.report.nodes import UNKNOWN, Node
+from webhook.report.sums import loss_of
+
+CAUSES: Final[tuple[Cause, ...]] = ("Disruption", "OOMKilled", "DeadlineExceeded", "ExitCode", "Other")
+CAPACITIES: Final[dict[str, Capacity]] = {"Spot": "Spot", "OnDemand": "OnDemand"}
+TOTALS: Final = (
+    "of older attempts an account has only sums, without times: they are left out because of the time asked for"
+)
+
+
+class Workload(NamedTuple):
+    """A Job, or a JobSet with its Jobs, and what is known of its pods."""
+
+    root: Json
+    jobs: list[Json]
+    pods: list[Pod]
+
+
+def grouped(jobs: Iterable[Json], job_sets: Iterable[Json], found: Iterable[Pod]) -> list[Workload]:
+    """Return the JobSets, and the Jobs that none of them controls, each with its pods.
+
+    A Job of a JobSet that is not among `job_sets` is left out.
+    """
+    roots = {one["metadata"]["uid"]: Workload({**one, "kind": JOB_SET.kind}, [], []) for one in job_sets}
+    of_job: dict[str, Workload] = {}
+    for job in jobs:
+        uid, controller = job["metadata"]["uid"], controller_of(job)
+        if controller is not None and (controller.group, controller.kind) == (JOB_SET.group, JOB_SET.kind):
+            if (workload := roots.get(controller.uid)) is None:
+                continue
+        else:
+            workload = roots[uid] = Workload({**job, "kind": batch.JOB.kind}, [], [])
+        workload.jobs.append(job)
+        of_job[uid] = workload
+    for pod in found:
+        if (workload := of_job.get(pod.job_uid)) is not None:
+            workload.pods.append(pod)
+    return list(roots.values())
+
+
+def known_of(
+    workload: Workload, nodes: Mapping[str, Node], window: Window, price_of_row: RowPrice
+) -> tuple[Known, list[str]]:
+    """Return a workload as the report needs it, and notes about what could not be read."""
+    root, notes = workload.root, []
+    metadata = root["metadata"]
+    try:
+        account = accounts.decode((metadata.get("annotations") or {}).get(names.LEDGER))
+    except ValueError as error:
+        account = Account()
+        notes.append(f"the account of {metadata['namespace']}/{metadata['name']} cannot be read: {error}")
+    controller, ended = controller_of(root), terminal.condition_of(root)
+    known = Known(
+        namespace=metadata["namespace"],
+        kind=root["kind"],
+        name=metadata["name"],
+        uid=metadata["uid"],
+        profile=(metadata.get("labels") or {}).get(names.PROFILE) or "",
+        owner=f"{controller.kind}/{controller.name}" if controller is not None else "",
+        state=state_of(root),
+        reason=(ended or {}).get("reason") or "",
+        created=metadata.get("creationTimestamp") or "",
+        end=terminal.ended_at(root) or "",
+        per_index=root["kind"] == batch.JOB.kind and batch.has_index_budgets(root.get("spec") or {}),
+    )
+    records = Records(known, workload, nodes, {detail.pod: detail for detail in account.last if detail.pod})
+    counted = [*records.counted(account)]
+    if window == Window():
+        known.told = counted
+        known.attempts = [*records.uncounted(account)]
+        known.counted = [*counted_in(account, price_of_row)]
+        known.saved = [
+            one for name, rows in account.saved.items() for one in rows_of(name, rows, account, price_of_row)
+        ]
+    else:
+        known.attempts = [
+            one
+            for one in (*counted, *records.uncounted(account))
+            if window.has(one.end) or (not one.end and window.until is None)
+        ]
+        notes += [TOTALS] if account.ended > len(counted) else []
+    return known, notes
+
+
+def state_of(root: Json) -> State:
+    """Return the state of a Job or a JobSet."""
+    well = terminal.has_ended_well(root)
+    if well is not None:
+        return "Complete" if well else "Failed"
+    return "Suspended" if at(root, ("spec", "suspend")) else "Running"
+
+
+class Records:
+    """Makes records of the pods of a workload; `details`: those of its account, by the name of the pod."""
+
+    def __init__(
+        self, known: Known, workload: Workload, nodes: Mapping[str, Node], details: Mapping[str, Attempt]
+    ) -> None:
+        self.known = known
+        self.nodes = nodes
+        self.details = details
+        self.pods = workload.pods
+        self.jobs = {job["metadata"]["uid"]: job for job in workload.jobs}
+        self.job_set = workload.root if workload.root["kind"] == JOB_SET.kind else None
+
+    def counted(self, account: Account) -> Iterator[AttemptRecord]:
+        """Yield the attempts that the account has counted and of which the pod or the detail exists."""
+        existing = set()
+        for pod in self.pods:
+            if self.is_counted(pod, account):
+                existing.add(pod.name)
+                yield self.record(pod)
+        for detail in account.last:
+            if detail.pod and detail.pod not in existing:
+                yield self.record(vanished(detail, self.known))
+
+    def uncounted(self, account: Account) -> Iterator[AttemptRecord]:
+        """Yield the other pods: those that run, that succeeded, and that are not counted yet."""
+        for pod in self.pods:
+            if not self.is_counted(pod, account):
+                yield self.record(pod)
+
+    def is_counted(self, pod: Pod, account: Account) -> bool:
+        """Return True if the account has counted a pod."""
+        return pod.has_failed and (account.has(pod) or pod.name in self.details)
+
+    def record(self, pod: Pod) -> AttemptRecord:
+        """Return the record of a pod, without an end if it runs."""
+        known, node = self.known, self.nodes.get(pod.node, UNKNOWN)
+        end = end_of(pod) if pod.has_ended else ""
+        found = AttemptRecord(
+            version=VERSION,
+            namespace=known.namespace,
+            profile=known.profile,
+            kind=known.kind,
+            workload=known.name,
+            workload_uid=known.uid,
+            owner=known.owner,
+            uid=pod.uid,
+            pod=pod.name,
+            job=pod.job,
+            scope=limits.scope_of(pod),
+            attempt=pod.attempt or pod.restart or pod.index_failures or 0,
+            node=pod.node,
+            zone=pod.zone or node.zone,
+            capacity=node.capacity,
+            labels=dict(node.labels),
+            placement=pod.placement,
+            created=pod.created,
+            start=pod.started,
+            end=end,
+            seconds=between(pod.started, end),
+            cause="Succeeded",
+            resources=dict(pod.resources),
+        )
+        return self.failed(found, pod) if pod.has_failed else found
+
+    def failed(self, found: AttemptRecord, pod: Pod) -> AttemptRecord:
+        """Return the record of a failed pod, as its account has it, or else as its Job's failure policy judges it."""
+        detail = self.details.get(pod.name)
+        if detail is None:
+            outcome = outcomes.outcome_of(pod, self.jobs.get(pod.job_uid), self.job_set)
+            if outcome.rule is not None:
+                self.known.rules[pod.name] = rule_named(outcome.rule.index, outcome.rule.action)
+            return replace(found, cause=outcome.cause, reason=outcome.reason, cost=outcome.cost)
+        if detail.rule is not None and detail.on_failure is None:
+            self.known.rules[pod.name] = rule_named(detail.rule, detail.action)
+        left = detail.left
+        return replace(
+            found,
+            scope=detail.scope,
+            attempt=detail.attempt,
+            cause=cause_named(detail.cause),
+            reason=detail.reason,
+            cost=detail.cost,
+            on_failure=detail.on_failure,
+            settled=detail.settled,
+            retries_left=None if left is None else left.retries,
+            disruptions_left=None if left is None else left.disruptions,
+        )
+
+
+def vanished(detail: Attempt, known: Known) -> Pod:
+    """Return what an account still says of a pod that is gone; what it requested is not known."""
+    return Pod(
+        namespace=known.namespace,
+        name=detail.pod,
+        uid="",
+        job="",
+        job_uid="",
+        node=detail.node,
+        placement=detail.placement,
+        phase="Failed",
+        started=detail.start,
+        ended=detail.end,
+    )
+
+
+def rule_named(index: int, action: str) -> str:
+    """Return a rule of a podFailurePolicy in words."""
+    return f"podFailurePolicy rule {index}: {action}"
+
+
+def end_of(pod: Pod) -> str:
+    """Return when an ended pod ended; for one that was deleted while it ran, when that was requested."""
+    return pod.ended or pod.deleted or ("" if pod.disruption is None else pod.disruption.time)
+
+
+def between(start: str, end: str) -> float:
+    """Return the seconds from one time to another; 0 if one of them is not known."""
+    first, last = seconds_of(start), seconds_of(end)
+    return 0.0 if first is None or last is None else max(0.0, last - first)
+
+
+def counted_in(account: Account, price_of: RowPrice) -> Iterator[Counted]:
+    """Yield all attempts that an account has counted, also those of which it does not know what they used.
+
+    Attempts without capacity never started, so all that was used is of the others of their cause.
+    """
+    left: Counter[tuple[Cause, Loss | None]] = Counter()
+    for name, reasons in account.causes.items():
+        cause = cause_named(name)
+        for reason, number in reasons.items():
+            left[cause, loss_of(cause, reason)] += number
+    for name, by_capacity in account.lost.items():
+        for one in rows_of(name, by_capacity, account, price_of):
+            key = (one.cause, one.loss)
+            number = min(one.number, left[key]) if name else 0  # the name is empty once the causes were added up
+            left[key] -= number
+            yield one._replace(number=number)
+    for (cause, loss), number in left.items():
+        if number:
+            yield Counted(number, cause, loss, price=0.0)
+
+
+def rows_of(name: str, by_capacity: dict[str, Row], account: Account, price_of: RowPrice) -> Iterator[Counted]:
+    """Yield the rows of one cause in an account."""
+    cause = cause_named(name)
+    for capacity, row in by_capacity.items():
+        known = CAPACITIES.get(capacity, "")
+        resources = dict(zip(account.resources, row.resources, strict=False))
+        price = price_of(row, known, account.resources, account.currency)
+        yield Counted(row.attempts, cause, loss_of(cause, ""), known, row.seconds, resources, price)
+
+
+def cause_named(name: str) -> Cause:
+    """Return a cause of an account; Other for one of another version."""
+    return next((cause for cause in CAUSES if cause == name), "Other")
+
+
+def is_in(known: Known, window: Window) -> bool:
+    """Return True if a workload has attempts in a window, or ended in it."""
+    return window == Window() or bool(known.attempts) or (bool(known.end) and window.has(known.end))

@@ -1,0 +1,133 @@
+"""Reads from the API what a report of a live cluster needs, with the rights of its user."""
+
+from collections.abc import AsyncIterator, Callable
+from http import HTTPStatus
+from typing import Any, Final, NamedTuple
+
+from webhook.kinds import KindSpec, batch, core
+from webhook.kinds.job_set import JOB_SET, SET_NAME
+from webhook.kube import names
+from webhook.kube.client import Api, ApiError
+from webhook.kube.paths import path_of
+from webhook.ledger.model import cached, pods
+from webhook.ledger.model.pods import Pod
+from webhook.objects.patch import at
+from webhook.objects.problem import Json
+from webhook.objects.shape import ANY_KEY, Shape, type_of
+
+METADATA: Final[Any] = {**at(cached.JOB_READ, ("metadata",)), "creationTimestamp": str}
+CONDITIONS: Final[Shape] = [dict.fromkeys(("type", "status", "reason", "message", "lastTransitionTime"), str)]
+JOB: Final[Any] = type_of(
+    {
+        "metadata": METADATA,
+        "spec": at(cached.JOB_READ, ("spec",)),
+        "status": {"completionTime": str, "conditions": CONDITIONS},
+    }
+)
+SET: Final[Any] = type_of(
+    {
+        "metadata": METADATA,
+        "spec": {"suspend": bool, "failurePolicy": at(cached.JOB_SET_READ, ("spec", "failurePolicy"))},
+        "status": {"conditions": CONDITIONS},
+    }
+)
+POD: Final[Any] = type_of(pods.READ)
+NODE: Final[Any] = type_of({"metadata": {"name": str, "labels": {ANY_KEY: str}}, "spec": {"providerID": str}})
+NODES: Final = path_of("v1", "nodes")
+MOST_PODS: Final = 1_000_000
+
+
+class Scope(NamedTuple):
+    """What a report covers: a namespace, or all with None; a profile; workloads that a label selector selects."""
+
+    namespace: str | None = None
+    profile: str | None = None
+    selector: str | None = None
+
+    def query(self, *others: str) -> dict[str, str]:
+        """Return the query for objects under the profile, or any, that other selectors select too."""
+        profile = names.PROFILE if self.profile is None else f"{names.PROFILE}={self.profile}"
+        return {"labelSelector": ",".join((profile, *filter(None, others)))}
+
+
+class Loaded(NamedTuple):
+    """What the API has, and notes about what the user may not read."""
+
+    jobs: list[Json]
+    job_sets: list[Json]
+    pods: list[Pod]
+    nodes: list[Json]
+    notes: list[str]
+
+
+class NothingReadError(Exception):
+    """The user may read neither Jobs nor JobSets; the message says what to do."""
+
+
+class Loader:
+    """Reads the objects of a scope; `progress` is called with what is being read."""
+
+    def __init__(self, api: Api, scope: Scope, progress: Callable[[str], None]) -> None:
+        self.api = api
+        self.scope = scope
+        self.progress = progress
+        self.notes: list[str] = []
+        self.refused: list[str] = []
+
+    async def load(self) -> Loaded:
+        """Return what the API has; raise NothingReadError, and what `Api` raises but for rights that are missing."""
+        scope = self.scope
+        job_sets = await self.workloads(JOB_SET, SET, scope.query(scope.selector or ""))
+        jobs = await self.workloads(batch.JOB, JOB, scope.query(scope.selector or ""))
+        if batch.JOB.resource in self.refused and not job_sets:
+            where = "of the cluster" if scope.namespace is None else f"in namespace {scope.namespace}"
+            remedy = "name a namespace with -n" if scope.namespace is None else "ask for the right to list them"
+            raise NothingReadError(f"you may not list the Jobs {where}: {self.notes[-1]}; {remedy}")
+        if scope.selector is not None and job_sets:  # the Jobs of a JobSet have labels of their own
+            known = {job["metadata"]["uid"] for job in jobs}
+            of_sets = await self.workloads(batch.JOB, JOB, scope.query(SET_NAME))
+            jobs += [job for job in of_sets if job["metadata"]["uid"] not in known]
+        return Loaded(jobs, job_sets, await self.pods(), await self.nodes(), self.notes)
+
+    async def workloads(self, row: KindSpec, kind: Any, query: dict[str, str]) -> list[Json]:
+        """Return the objects of a kind."""
+        path = row.path(self.scope.namespace)
+        missing = "those workloads are missing"
+        return [one async for one in self.listed(row.resource, path, query, kind, missing)]
+
+    async def pods(self) -> list[Pod]:
+        """Return the pods of Jobs, the first MOST_PODS of them."""
+        found: list[Pod] = []
+        missing = "only what accounts say is counted, and nothing that succeeded"
+        path = core.POD.path(self.scope.namespace)
+        async for one in self.listed(core.POD.resource, path, self.scope.query(), POD, missing):
+            if len(found) == MOST_PODS:
+                self.notes.append(
+                    f"there are more than {MOST_PODS:,} pods: name a namespace with -n; others are missing"
+                )
+                break
+            pod = pods.read(one)
+            found += [pod] if pod.job else []
+        return found
+
+    async def nodes(self) -> list[Json]:
+        """Return the nodes."""
+        missing = "spot and on-demand are not told apart, and prices by capacity or node labels do not apply"
+        return [one async for one in self.listed("nodes", NODES, {}, NODE, missing)]
+
+    async def listed(
+        self, resource: str, path: str, query: dict[str, str], kind: Any, missing: str
+    ) -> AsyncIterator[Json]:
+        """Yield the objects of a list; none, with a note, if the user may not list them."""
+        number = 0
+        try:
+            async for one in self.api.objects(path, query, kind=kind):
+                number += 1
+                self.progress(f"{resource}: {number:,} read")
+                yield one
+        except ApiError as error:
+            if error.status == HTTPStatus.FORBIDDEN:
+                self.refused.append(resource)
+                self.notes.append(f"{resource} cannot be listed: {missing} ({error})")
+            elif error.status != HTTPStatus.NOT_FOUND:  # the kind is not installed
+                raise

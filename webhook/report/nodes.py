@@ -1,0 +1,50 @@
+"""What a report must know of nodes: zone, capacity, and the labels by which prices choose. Pure."""
+
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from webhook.capacity.provider import capacity_of
+from webhook.capacity.recognition import NodeFacts, claims
+from webhook.capacity.table import ANY
+from webhook.history.prices import label_keys
+from webhook.history.record import Capacity
+from webhook.ledger.model.pods import ZONE
+from webhook.objects.problem import Json
+from webhook.policy.model import Policy
+
+
+class Node(NamedTuple):
+    """A node; `labels`: those by which the policy's prices choose."""
+
+    zone: str = ""
+    capacity: Capacity = ""
+    labels: Mapping[str, str] = {}
+
+
+UNKNOWN: Final = Node()
+
+
+def nodes_of(found: Iterable[Json], policy: Policy | None) -> dict[str, Node]:
+    """Return the nodes of the API by name; the policy says which labels mark spot nodes of its own, and prices.
+
+    A node that no label marks is on-demand if any provider is known, whose spot nodes would have a label.
+    """
+    profiles = () if policy is None else policy.profiles.values()
+    custom = [one.placement.custom for one in profiles if one.placement.custom is not None]
+    spot = {**ANY.spot_labels, **{key: tuple(values) for one in custom for key, values in one.spot_labels.items()}}
+    keys = () if policy is None or policy.prices is None else label_keys(policy.prices.rates)
+    listed = [(one["metadata"]["name"], facts_of(one)) for one in found]
+    otherwise: Capacity = "OnDemand" if custom or any(claims(facts) for _, facts in listed) else ""
+    return {
+        name: Node(
+            facts.labels.get(ZONE) or "",
+            capacity_of(facts.labels, spot, ANY.on_demand_labels) or otherwise,
+            {key: facts.labels[key] for key in keys if key in facts.labels},
+        )
+        for name, facts in listed
+    }
+
+
+def facts_of(node: Json) -> NodeFacts:
+    """Return the fields of a node by which its provider is recognised."""
+    return NodeFacts(node["metadata"].get("labels") or {}, (node.get("spec") or {}).get("providerID") or "")
