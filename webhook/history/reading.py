@@ -37,7 +37,7 @@ class Line(msgspec.Struct):
     """A line of the server's log; with the event `history` it has a record, or the fields of one beside the event."""
 
     event: str
-    record: msgspec.Raw | None = None
+    record: msgspec.Raw = msgspec.Raw()
 
 
 log_line: Final = msgspec.json.Decoder(Line)
@@ -144,9 +144,9 @@ def record_in(line: bytes) -> Record | None:
             logged = log_line.decode(line)
         except ValueError:
             logged = None
-        if logged is None or (logged.event == EVENT and logged.record is None):
+        if logged is None or (logged.event == EVENT and not bytes(logged.record)):
             raise
-        return None if logged.record is None or logged.event != EVENT else decode(bytes(logged.record))
+        return decode(bytes(logged.record)) if logged.event == EVENT else None
 
 
 def files(path: str, stdin: BinaryIO) -> Iterator[tuple[str, Callable[[], BinaryIO]]]:

@@ -141,7 +141,7 @@ class Builder:
 
     def add(self, one: Known) -> None:
         """Add a workload."""
-        tally = Tally(workloads=1, complete=one.state == "Complete", failed=one.state == "Failed")
+        tally = Tally(workloads=1, complete=int(one.state == "Complete"), failed=int(one.state == "Failed"))
         attempts = sorted(map(self.attempt_of, one.attempts), key=order)
         told = [*map(self.attempt_of, one.told)]
         for attempt in attempts:

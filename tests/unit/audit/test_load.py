@@ -26,7 +26,7 @@ class Lists:
         self.lists = lists
         self.asked: list[tuple[str, str]] = []
 
-    async def objects(self, path: str, query: dict[str, str], *_: Any) -> AsyncIterator[Json]:
+    async def objects(self, path: str, query: dict[str, str], *_: Any, **__: Any) -> AsyncIterator[Json]:
         self.asked.append((path, ",".join(query.values())))
         found = self.lists.get(path, ApiError(404, "not found"))
         if isinstance(found, ApiError):
