@@ -15,6 +15,7 @@ from webhook.history.record import Record
 from webhook.objects.problem import Json
 from webhook.policy.model import Policy
 from webhook.policy.reader import LONGEST
+from webhook.report.model import Report
 
 FOLDER: Final = "docs/reference"
 DURATION: Final[Json] = {
@@ -152,10 +153,16 @@ def scalar(kind: Any) -> Json:
     return {}
 
 
+def report() -> str:
+    """Return the schema of what `report -o json` prints."""
+    return text("report", "What retry-policy report -o json prints", of_report(Report))
+
+
 FILES: Final = {
     f"{FOLDER}/policy.schema.json": policy,
     f"{FOLDER}/cases.schema.json": cases,
     f"{FOLDER}/check-report.schema.json": check_report,
+    f"{FOLDER}/report.schema.json": report,
     f"{FOLDER}/test-report.schema.json": test_report,
     f"{FOLDER}/history.schema.json": history,
 }

@@ -25,13 +25,15 @@ def workloads(history: History, window: Window) -> list[Known]:
     """Return the workloads that have attempts, or ended, in the window."""
     found: dict[str, Known] = {}
     for attempt in history.attempts.values():
-        known = found.get(attempt.workload_uid)
+        # A JobSet that was gone when the record was written has no uid.
+        key = attempt.workload_uid or f"{attempt.namespace}/{attempt.kind}/{attempt.workload}"
+        known = found.get(key)
         if known is None:
-            known = found[attempt.workload_uid] = Known(
+            known = found[key] = Known(
                 namespace=attempt.namespace,
                 kind=attempt.kind,
                 name=attempt.workload,
-                uid=attempt.workload_uid,
+                uid=key,
                 profile=attempt.profile,
                 owner=attempt.owner,
             )

@@ -118,7 +118,8 @@ def test_what_an_account_has_counted_is_taken_from_its_sums_and_its_details_are_
 
 @pytest.mark.parametrize("how", ["by its detail", "by its id", "by its annotation"])
 def test_a_pod_that_exists_and_is_counted_already_is_not_counted_again(how: str) -> None:
-    account, marks = account_of_five(), {}
+    account = account_of_five()
+    marks: dict[str, Any] = {}
     existing = pod("gone", "Failed", code=143)
     if how != "by its detail":
         account.last = []
@@ -247,7 +248,7 @@ def child(name: str = "set-workers-0", of: str = "set") -> Json:
 
 
 def test_the_pods_of_a_job_sets_jobs_are_those_of_the_set_and_its_jobs_are_no_workloads() -> None:
-    labels = {"labels": {"jobset.sigs.k8s.io/jobset-name": "set"}}
+    labels: dict[str, Any] = {"labels": {"jobset.sigs.k8s.io/jobset-name": "set"}}
     found = [read(pod("a", "Succeeded", of="set-workers-0", **labels)), read(pod("b", "Succeeded"))]
     workloads = live.grouped([child(), job()], [job_set()], found)
     assert [(one.root["kind"], [each.name for each in one.pods]) for one in workloads] == [

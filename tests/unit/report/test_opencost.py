@@ -12,7 +12,7 @@ from aiohttp import web
 from tests.unit.report.facts import GIB, HOUR, MONDAY, at, attempt
 from webhook.history.record import AttemptRecord
 from webhook.report import opencost
-from webhook.report.known import Price
+from webhook.report.known import Price, PriceOf
 from webhook.report.opencost import PricesUnreadableError, Source
 
 START = MONDAY.timestamp()
@@ -37,8 +37,8 @@ async def served(answer: Handler) -> AsyncIterator[str]:
         await runner.cleanup()
 
 
-def asked(answer: Handler, *, days: float = 1, **files: Path) -> opencost.PriceOf:
-    async def ask() -> opencost.PriceOf:
+def asked(answer: Handler, *, days: float = 1, **files: Path) -> PriceOf:
+    async def ask() -> PriceOf:
         async with served(answer) as url:
             return await opencost.prices(Source(url, **files), START, START + days * 24 * HOUR)
 

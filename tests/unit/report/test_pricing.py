@@ -5,7 +5,7 @@ import pytest
 from tests.unit.report.facts import attempt, workload
 from webhook.policy.model import Prices, Rate, RateMatch
 from webhook.report import pricing
-from webhook.report.known import Price
+from webhook.report.known import Price, PriceOf
 
 PRICES = Prices(
     currency="USD",
@@ -24,7 +24,7 @@ def test_a_policy_says_what_an_attempt_cost_and_what_it_would_have_cost_on_deman
 
 
 @pytest.mark.parametrize("price_of", [pricing.by_policy(PRICES), pricing.by_records("USD")])
-def test_an_attempt_that_did_not_run_costs_nothing(price_of: pricing.PriceOf) -> None:
+def test_an_attempt_that_did_not_run_costs_nothing(price_of: PriceOf) -> None:
     assert price_of(attempt("Disruption", hours=0)) == Price(0.0, 0.0)
 
 

@@ -1,5 +1,9 @@
 """Which workloads a report of records has."""
 
+from typing import Any
+
+from msgspec import structs
+
 from tests.unit.report.facts import HOUR, MONDAY, attempt, ended
 from webhook.history.reading import History
 from webhook.report.known import Window
@@ -33,6 +37,11 @@ def test_a_workload_without_a_record_of_its_end_is_in_an_unknown_state() -> None
     assert (known.state, known.end) == ("Unknown", "")
 
 
+def test_workloads_whose_uid_is_not_known_are_told_apart_by_their_names() -> None:
+    gone = [attempt(number=number, workload=name, workload_uid="") for number, name in enumerate(("a", "b", "b"))]
+    assert [(known.name, len(known.attempts)) for known in workloads(history(*gone), Window())] == [("a", 1), ("b", 2)]
+
+
 def test_a_workload_that_ended_in_the_window_is_listed_without_attempts_and_another_is_not() -> None:
     later = ended(workload="later", end="2026-12-01T00:00:00Z")
     assert [known.name for known in workloads(history(ended(), later), DAY)] == ["train"]
@@ -52,6 +61,4 @@ def test_records_of_the_namespace_the_profile_and_the_window_are_wanted() -> Non
     assert not is_wanted(attempt(profile="strict"))
     assert is_wanted(ended(end="2026-12-01T00:00:00Z"))
     assert not is_wanted(ended(namespace="etl"))
-    assert not is_wanted(
-        attempt().__class__(**{**{name: getattr(attempt(), name) for name in attempt().__struct_fields__}, "end": "x"})
-    )
+    assert not is_wanted(structs.replace(attempt(), end="no time"))
