@@ -13,7 +13,7 @@ from tests.awaiting import until
 from tests.cluster import command_line
 from tests.cluster.conftest import opted_in
 from tests.cluster.disruptions import evict
-from tests.cluster.installation import NAME as SERVER
+from tests.cluster.installation import SERVER
 from tests.cluster.manifests import exits, job
 from tests.cluster.objects import condition, ended
 from tests.cluster.test_retry import new_user
