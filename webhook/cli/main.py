@@ -20,7 +20,7 @@ COMMANDS: Final = {
     "test": ("test", "Test a policy: compare what admission does with what is expected."),
     "audit": ("audit", "Print what admission would deny or change in a cluster."),
     "doctor": ("doctor", "Check an installation, and say how to correct it."),
-    "report": ("report", "Print what attempts used, what was lost to what, and what was saved."),
+    "report": ("report", "Print what attempts used, lost and saved."),
     "explain": ("explain", "Tell what every attempt of a workload cost, and why."),
     "retry": ("retry", "Rerun failed work."),
     "suspend": ("suspend", "Suspend a Job, CronJob or JobSet."),

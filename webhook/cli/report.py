@@ -142,7 +142,7 @@ def report(  # noqa: PLR0913 - one parameter for each option
     if history and selector is not None:
         raise click.UsageError("-l needs the cluster, because records have no labels; leave out -l or --history")
     if prometheus is None and (prometheus_token_file or prometheus_ca_file):
-        raise click.UsageError("--prometheus-token-file and --prometheus-ca-file need --prometheus URL")
+        raise click.UsageError("these files are for Prometheus; name it with --prometheus URL")
     window, scope = Window(since, until), Scope(namespace, profile, selector)
     given = None if policy is None else usable_policy(policy)
     source = None if prometheus is None else Source(prometheus, prometheus_token_file, prometheus_ca_file)

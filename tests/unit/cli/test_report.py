@@ -117,7 +117,7 @@ def test_the_text_is_plain_in_a_pipe_and_the_csv_has_a_line_for_each_workload(re
             ("--history", "-", "-l", "a=b"),
             "-l needs the cluster, because records have no labels; leave out -l or --history",
         ),
-        (("--history", "-", "--prometheus-token-file", "x"), "need --prometheus URL"),
+        (("--history", "-", "--prometheus-token-file", "x"), "name it with --prometheus URL"),
         (("--history", "/missing"), "/missing: cannot be read: No such file or directory; name another with --history"),
     ],
 )
