@@ -54,8 +54,8 @@ def by_zone(seen: Iterable[Seen]) -> set[str]:
     return {place for place, one in judge([*seen], lambda one: one.zone).items() if one.suspect}
 
 
-def seen(place: str, workload: str, *, failed: bool, hour: int = 0, capacity: str = "Spot") -> Seen:
-    return Seen(place, "z1", workload, capacity, "cpu", hour, failed)
+def seen(place: str, workload: str, *, failed: bool, hour: int = 0, capacity: str = "Spot", alike: str = "cpu") -> Seen:
+    return Seen(place, "z1", workload, capacity, alike, hour, failed)
 
 
 def test_a_lemon_among_two_hundred_nodes_is_found_and_no_other_node_is_named() -> None:
@@ -113,6 +113,26 @@ def test_a_node_is_compared_with_nodes_of_its_capacity_alone() -> None:
     good = [seen(f"d{number % 5}", f"w{number}", failed=False, capacity="OnDemand") for number in range(200)]
     spot = [seen(f"s{number % 5}", f"w{number}", failed=True) for number in range(200)]
     assert by_node([*good, *spot]) == set()
+
+
+def test_workloads_that_only_ever_run_on_one_node_do_not_incriminate_it() -> None:
+    pinned = [seen("n0", f"pinned{number}", failed=failed) for number in range(20) for failed in (True, False)]
+    assert by_node([*failing_at("x", 0), *pinned]) == set()
+
+
+@pytest.mark.parametrize(("hour", "alike", "suspects"), [(50, "cpu", set()), (70, "gpu", set()), (3, "cpu", {"n0"})])
+def test_a_node_is_compared_with_attempts_in_the_same_hour_that_request_the_same(
+    hour: int, alike: str, suspects: set[str]
+) -> None:
+    """In hour 50 a database is away, and programs with GPUs are fragile: then many fail everywhere."""
+    good = [seen(f"n{number % 20}", f"good{number}", failed=False, hour=number % 40) for number in range(1000)]
+    outage = [seen(f"n{number % 20}", f"out{number}", failed=number % 5 > 0, hour=50) for number in range(100)]
+    fragile = [seen(f"n{number % 20}", f"gpu{number}", failed=number % 5 > 0, alike="gpu") for number in range(100)]
+    later = [seen("n1", f"{kind}{number}", failed=False, hour=60) for kind in ("out", "gpu") for number in range(100)]
+    here = [seen("n0", f"bad{number}", failed=True, hour=hour, alike=alike) for number in range(8)]
+    retried = [seen("n1", f"bad{number}", failed=False, hour=60, alike=alike) for number in range(8)]
+    others = [one for one in (*good, *outage, *fragile) if one.node != "n0"]
+    assert by_node([*others, *later, *here, *retried]) == suspects
 
 
 def test_the_tail_is_that_of_a_distribution() -> None:
