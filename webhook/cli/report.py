@@ -196,9 +196,19 @@ async def loaded(
 ) -> Facts:
     """Return what a cluster has; raise NothingReadError, and what `Api` raises."""
     async with await Api.connect(kubeconfig) as api:
-        found = await Loader(api, scope, progress.show).load()
-        notes = list(found.notes)
-        policy = await policy_in(api, notes) if given is None else given
+        return await facts_in(api, scope, window, given, progress.show)
+
+
+async def facts_in(
+    api: Api, scope: Scope, window: Window, given: Policy | None, progress: Callable[[str], None]
+) -> Facts:
+    """Return what a cluster has; `given`: the policy, or None for that in the cluster.
+
+    Raise NothingReadError, and what `Api` raises. `progress` is called with what is being read.
+    """
+    found = await Loader(api, scope, progress).load()
+    notes = list(found.notes)
+    policy = await policy_in(api, notes) if given is None else given
     nodes = nodes_of(found.nodes, policy)
     row_price = pricing.row_by_policy(None if policy is None else policy.prices)
     known = []
@@ -226,7 +236,7 @@ async def policy_in(api: Api, notes: list[str]) -> Policy | None:
 
 
 def made_of(facts: Facts, source: Source | None, about: About) -> Report:
-    """Return the report; raise PricesUnreadableError."""
+    """Return the report; with a Prometheus outside of any event loop, and raise PricesUnreadableError."""
     notes, prices = list(facts.notes), None if facts.policy is None else facts.policy.prices
     price_of: PriceOf = pricing.unpriced
     currency = ""
