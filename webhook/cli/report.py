@@ -38,7 +38,7 @@ TEXT: Final = "text"
 FORMS: Final[dict[str, Callable[[Report], str]]] = {"json": render.as_json, "csv": render.as_csv}
 AGO: Final = re.compile(r"([1-9][0-9]{0,5})([mhdw])")
 SECONDS: Final = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
-NO_PRICES: Final = "there are no prices; docs/how-to/report.md says how to set them"
+NO_PRICES: Final = "there are no prices: add them to the policy, or name a Prometheus with OpenCost with --prometheus"
 MOST_NOTES: Final = 20
 
 
