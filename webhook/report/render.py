@@ -18,7 +18,7 @@ MOST_LISTED: Final = 10  # workloads, places, and Jobs near their limits
 MOST_REASONS: Final = 3  # of a workload
 HOUR: Final = 3600.0
 PERCENT: Final = 100
-UNITS: Final = {"cpu": "CORE-HOURS", "memory": "GIB-HOURS"}
+UNITS: Final = {"cpu": "CORE HOURS", "memory": "GIB HOURS"}
 LOST_TO: Final = {"Bugs": "to bugs", "Disruptions": "to disruptions", "Capacity": "to missing capacity"}
 COLUMNS: Final = (
     *("namespace", "profile", "kind", "name", "uid", "owner", "state", "reason", "created", "end"),

@@ -9,6 +9,7 @@ import msgspec
 
 from tests.unit.report.facts import a_dollar_an_hour, attempt, reported, workload
 from tests.unit.report.test_build import many_at
+from webhook.cli.terminal.table import widths_of
 from webhook.report import render
 from webhook.report.model import Report
 from webhook.report.pricing import unpriced
@@ -45,7 +46,7 @@ def test_the_text_says_what_was_used_lost_and_saved_and_why() -> None:
         "All namespaces: until 2026-11-17T00:00:00Z, from history",
         "4 workloads, of which 0 complete and 3 failed",
         "",
-        "                        ATTEMPTS   HOURS   CORE-HOURS   GIB-HOURS   USD     SHARE",
+        "                        ATTEMPTS   HOURS   CORE HOURS   GIB HOURS   USD     SHARE",
         "used                    5          14.0    56.0         112         12.50   100 %",
         "  on spot               2          2.0     8.0          16.0        0.50    4 %",
         "  on-demand             0          0.0     0.0          0.0         0.00    0 %",
@@ -126,3 +127,13 @@ def test_no_cell_is_a_formula_of_a_spreadsheet() -> None:
     hostile = workload(attempt(), name="x", profile="=cmd()", owner="@x/y", reason="-1+1")
     (row,) = csv.DictReader(io.StringIO(render.as_csv(reported(hostile))))
     assert (row["profile"], row["owner"], row["reason"]) == ("'=cmd()", "'@x/y", "'-1+1")
+
+
+def test_the_tables_keep_their_columns_in_a_terminal_of_eighty_characters() -> None:
+    gpus = {"cpu": 4.0, "memory": 8.0 * 2**30, "nvidia.com/gpu": 1.0}
+    lost = [attempt("ExitCode", reason="main 1", number=number, hours=40, resources=gpus) for number in range(9)]
+    tables = [
+        part for part in render.parts(reported(workload(*lost), price_of=a_dollar_an_hour)) if not isinstance(part, str)
+    ]
+    assert len(tables) == 2
+    assert all(widths_of([list(row) for row in rows], 80) for rows in tables)
