@@ -84,7 +84,7 @@ SECTIONS: Final = (
     Section(
         "The command line",
         "For those who run `retry-policy`, on stderr; wrong options apart.",
-        ("webhook/cli/", "webhook/explain/", "webhook/export/"),
+        ("webhook/cli/", "webhook/explain/", "webhook/export/", "webhook/history/", "webhook/report/"),
     ),
     Section(
         "Certificates",

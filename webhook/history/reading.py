@@ -75,8 +75,9 @@ class History:
             self.share(found)
             self.attempts[found.uid] = found
         if len(self.attempts) + len(self.workloads) > MOST:
-            what = f"more than {MOST:,} records are asked for"
-            raise UnreadableError(f"{what}; ask for less with --since, -n or --profile")
+            raise UnreadableError(
+                f"more than {MOST:,} records are asked for; ask for less with --since, -n or --profile"
+            )
 
     def share(self, found: AttemptRecord) -> None:
         """Let a record share equal texts and amounts with the others."""
@@ -115,7 +116,9 @@ def read(
             except DAMAGED as error:
                 history.skip(name, number + 1, f"the file is damaged from here on: {error}")
             except OSError as error:
-                raise UnreadableError(unreadable(name, error)) from None
+                raise UnreadableError(
+                    f"{name}: cannot be read: {error.strerror or error}; name another with --history"
+                ) from None
     return history
 
 
@@ -160,7 +163,9 @@ def files(path: str, stdin: BinaryIO) -> Iterator[tuple[str, Callable[[], Binary
         if named.is_dir():
             found = sorted((one for one in named.iterdir() if one.suffix in ENDINGS), key=by_time)
     except OSError as error:
-        raise UnreadableError(unreadable(path, error)) from None
+        raise UnreadableError(
+            f"{path}: cannot be read: {error.strerror or error}; name another with --history"
+        ) from None
     if not found:
         raise UnreadableError(f"{path}: has no file that ends with {', '.join(ENDINGS)}; name another with --history")
     for one in found:
@@ -190,8 +195,3 @@ def lines(opened: BinaryIO, history: History) -> Iterator[bytes | None]:
                 line = opened.readline(LONGEST_LINE)
                 history.count(line)
             yield None
-
-
-def unreadable(path: str, error: OSError) -> str:
-    """Return that a file cannot be read, and why."""
-    return f"{path}: cannot be read: {error.strerror or error}; name another with --history"

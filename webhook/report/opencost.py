@@ -27,6 +27,7 @@ LEAST_STEP: Final = 60  # seconds
 LARGEST: Final = 256 * 2**20  # bytes of an answer
 TIMEOUT: Final = aiohttp.ClientTimeout(total=120)
 LARGEST_TOKEN: Final = 16384  # bytes
+OTHER: Final = "name another with --prometheus, or ask for less time with --since"
 
 
 class PricesUnreadableError(Exception):
@@ -89,11 +90,12 @@ async def prices(source: Source, since: float, until: float) -> PriceOf:
                     put(table, resource, answer_in(await body_of(response), response.status))
     except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
         raise PricesUnreadableError(
-            f"Prometheus {source.url} cannot be asked: {error or type(error).__name__}"
+            f"Prometheus {source.url} cannot be asked: {error or type(error).__name__}; {OTHER}"
         ) from None
     if not table:
-        what = f"Prometheus {source.url} has no {', '.join(METRICS.values())} in this time"
-        raise PricesUnreadableError(f"{what}; let it scrape OpenCost")
+        raise PricesUnreadableError(
+            f"Prometheus {source.url} has no {', '.join(METRICS.values())} in this time; let it scrape OpenCost"
+        )
     return by_table(table, step)
 
 
@@ -103,7 +105,7 @@ async def body_of(response: aiohttp.ClientResponse) -> bytes:
     async for piece in response.content.iter_any():
         body += piece
         if len(body) > LARGEST:
-            raise ValueError(f"its answer has more than {LARGEST // 2**20} MiB; ask for less time with --since")
+            raise ValueError(f"its answer has more than {LARGEST // 2**20} MiB")
     return bytes(body)
 
 
