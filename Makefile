@@ -98,6 +98,10 @@ test-hardest-faults: install  ## the six of these that hit live admission hardes
 test-chart: install  ## the Helm chart: what it renders; install, upgrade and rollback under load, two versions side by side
 	$(BIN)/python -m pytest -q tests/chart
 
+.PHONY: test-page
+test-page: install  ## the report's page and the dashboard in a real browser; as root on Debian it brings Chromium
+	$(BIN)/python -m pytest -q tests/page
+
 .PHONY: test-monitoring
 test-monitoring: install  ## the dashboard and the alerts in a real Prometheus, after a scenario; three minutes
 	$(BIN)/pytest -q tests/monitoring

@@ -17,7 +17,7 @@ from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Final, Literal
 
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
 
 if TYPE_CHECKING:
     from playwright.sync_api import Response, Route
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 SITE: Final = Path(__file__).resolve().parents[2] / "site"
 SCHEMES: Final[tuple[Literal["light", "dark"], ...]] = ("light", "dark")
 QUERY: Final = "preemption"
-VIEWPORT: Final = {"width": 1280, "height": 800}
+VIEWPORT: Final[ViewportSize] = {"width": 1280, "height": 800}
 
 
 class Quiet(SimpleHTTPRequestHandler):

@@ -1,0 +1,1 @@
+"""`retry-policy dashboard`: the page of a report, live, on the user's own machine. It only reads."""
