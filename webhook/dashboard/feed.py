@@ -25,6 +25,10 @@ QUICKEST: Final = 1  # gzip's level: the page is on the same machine
 Read = Callable[[], Awaitable[Report]]
 
 
+class NothingReadableError(Exception):
+    """What `Read` raises if the user may read nothing of what the dashboard shows; the message says what to do."""
+
+
 class Shown(NamedTuple):
     """What the pages are told.
 
@@ -76,6 +80,8 @@ class Feed:
             began = asyncio.get_running_loop().time()
             try:
                 await self.refresh()
+            except NothingReadableError as error:
+                await self.fail(f"{error}.", withdraw=True)
             except ApiError as error:
                 await self.fail(f"The API server refused the request: {error}.", withdraw=error.status in REFUSED)
             except UNREACHABLE as error:
