@@ -155,17 +155,17 @@ function workloadColumns() {
   return [
     { key: "name", label: "Workload", value: (row) => row.name, cell: (row) => nameOf(row.name) },
     { key: "namespace", label: "Namespace", value: (row) => row.namespace, cell: (row) => nameOf(row.namespace, 28) },
-    { key: "profile", label: "Profile", value: (row) => row.profile, cell: (row) => nameOf(row.profile, 20) },
-    { key: "kind", label: "Kind", value: (row) => row.kind, cell: (row) => nameOf(row.kind, 20) },
     { key: "state", label: "State", value: (row) => row.state, cell: stateCell },
-    number("attempts", "Attempts", (row) => row.figures.used.attempts),
-    { key: "last", label: "Last attempts", value: (row) => row.attempts.filter(isLost).length, title: "Sorted by how many of them were lost", first: "descending", cell: strip },
-    usageOf("used", "Used", (row) => row.figures.used),
     usageOf("lost", "Lost", (row) => row.figures.lost),
     { key: "share", label: "Lost of used", number: true, value: (row) => share(row.figures), cell: (row) => shareCell(row.figures) },
+    usageOf("used", "Used", (row) => row.figures.used),
+    number("attempts", "Attempts", (row) => row.figures.used.attempts),
+    { key: "last", label: "Last attempts", value: (row) => row.attempts.filter(isLost).length, title: "Sorted by how many of them were lost", first: "descending", cell: strip },
     number("retries", "Retries left", (row) => row.retriesLeft, { first: "ascending" }),
     number("disruptions", "Disruptions left", (row) => row.disruptionsLeft, { first: "ascending" }),
     { key: "end", label: "End (UTC)", number: true, value: (row) => seconds(row.end), cell: (row) => time(seconds(row.end)) },
+    { key: "kind", label: "Kind", value: (row) => row.kind, cell: (row) => nameOf(row.kind, 20) },
+    { key: "profile", label: "Profile", value: (row) => row.profile, cell: (row) => nameOf(row.profile, 20) },
   ];
 }
 
