@@ -14,7 +14,12 @@ def test_the_page_stays_small_whatever_the_report_has(
 ) -> None:
     report = reports.report(workloads, nodes=workloads // 10)
     page = show(report)
+    session = page.context.new_cdp_session(page.page)
+    session.send("Performance.enable", {"timeDomain": "threadTicks"})
+    page.page.reload()
+    page.view("overview").wait_for()
     loaded = page.evaluate("performance.now()")
+    metrics = {one["name"]: one["value"] for one in session.send("Performance.getMetrics")["metrics"]}
     entry = page.evaluate("performance.getEntriesByType('navigation')[0].toJSON()")
     counts = {"overview": page.nodes()}
     took: dict[str, float] = {}
@@ -56,7 +61,8 @@ def test_the_page_stays_small_whatever_the_report_has(
         print(  # noqa: T201 - figures
             f"\n{workloads:,} workloads, {sum(len(one.attempts) for one in report.workloads):,} attempts: "
             f"file {entry['decodedBodySize'] // 1024:,} KiB, shown after {loaded:.0f} ms "
-            f"(parsed after {entry['domInteractive']:.0f} ms)\n"
+            f"(parsed after {entry['domInteractive']:.0f} ms), for which the page's thread took "
+            f"{1000 * metrics['TaskDuration']:.0f} ms of CPU time, scripts {1000 * metrics['ScriptDuration']:.0f} ms\n"
             f"  elements: {counts}, {kib} KiB of markup in the end\n"
             f"  ms to the next frame: { {name: round(ms) for name, ms in took.items()} }\n"
             f"  tasks of more than 50 ms [start, length]: {long_tasks}"
