@@ -70,6 +70,23 @@ def test_nothing_is_read_while_nobody_looks() -> None:
     run(work)
 
 
+def test_after_the_last_page_is_closed_nothing_is_read() -> None:
+    reader = Reader(REPORT)
+
+    async def work() -> None:
+        feed = Feed(reader)
+        running = asyncio.create_task(feed.run())
+        with feed.watching():
+            with feed.watching():
+                await asyncio.sleep(1.5 * EVERY)
+            await asyncio.sleep(EVERY)
+        await asyncio.sleep(3000)
+        running.cancel()
+        assert reader.asked == [0, EVERY, 2 * EVERY]
+
+    run(work)
+
+
 def test_while_somebody_looks_the_report_is_read_every_few_seconds() -> None:
     reader = Reader(REPORT)
 
