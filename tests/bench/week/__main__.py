@@ -1,0 +1,75 @@
+"""What a week of a spot market costs, and how soon its Jobs finish, under the default policy and beside it.
+
+420 Jobs: in working hours and in a burst each night, of minutes to many hours, some with bugs, short of memory, or
+crashing now and then. Spot prices change, spot nodes are lost one by one and in waves. The week runs on a real control
+plane under all policies at once, 500 times as fast, in 22 minutes:
+`python -m tests.bench.week [--seeds 1,2,3] [--days 7] [--part 1] [--records FOLDER]`. It writes
+docs/explanation/week.json, draws docs/explanation/week.svg and prints the table of docs/explanation/week.md.
+`--records`: keeps the records of each seed and policy, the policies and the figures, for `tests.bench.week.compare`.
+`--draw` only draws and prints again. With fewer days or a part of the Jobs nothing is written to docs/.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from pathlib import Path
+from statistics import mean
+from typing import TYPE_CHECKING
+
+from tests.bench.faster import faster_cluster
+from tests.bench.week import figures
+from tests.bench.week.draw import DAYS, jobs
+from tests.bench.week.keep import keep
+from tests.bench.week.picture import draw
+from tests.bench.week.policies import DEFAULT, HOUR, POLICIES, file_of, market_of, name_of, namespace, policy_file
+from tests.bench.week.rounds import Week
+from webhook.kube.client import Api
+
+if TYPE_CHECKING:
+    from tests.bench.week.figures import Cell
+    from tests.cluster.kubectl import Kubectl
+
+
+async def lived(kubectl: Kubectl, seed: int, days: int, part: float) -> Week:
+    """Let a week pass with a part of its Jobs."""
+    async with await Api.connect(str(kubectl.kubeconfig)) as api:
+        drawn = jobs(seed, days)
+        week = Week(api, market_of(seed, days), drawn[:: max(1, round(1 / part))], days)
+        await week.main()
+        return week
+
+
+def measured(seed: int, days: int, part: float, records: Path | None) -> list[Cell]:
+    """Return what a week came to under each policy; keep its records in a folder, if one is given."""
+    with faster_cluster(file_of(policy_file()), namespace(DEFAULT), HOUR / 60) as kubectl:
+        week = asyncio.run(lived(kubectl, seed, days, part))
+    cells = [week.seen[name_of(policy)].cell(policy, days, mean(week.loads)) for policy in POLICIES]
+    if records is not None:
+        keep(records / str(seed), week, cells)
+    return cells
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.week", description=__doc__)
+    parser.add_argument("--seeds", default="1,2,3")
+    parser.add_argument("--days", type=int, default=DAYS)
+    parser.add_argument("--part", type=float, default=1, help="of the Jobs")
+    parser.add_argument("--records", type=Path, help="a folder for the records of each seed and policy")
+    parser.add_argument("--draw", action="store_true", help="draw what was measured")
+    options = parser.parse_args()
+    whole = options.days == DAYS and options.part == 1
+    if not options.draw:
+        cells: list[Cell] = []
+        for seed in map(int, options.seeds.split(",")):
+            cells += measured(seed, options.days, options.part, options.records)
+            print(figures.table(cells), flush=True)
+            if whole:
+                figures.write(cells)
+    if options.draw or whole:
+        draw(figures.read())
+        print(figures.table())
+
+
+if __name__ == "__main__":
+    main()

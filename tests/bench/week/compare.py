@@ -1,0 +1,107 @@
+"""Compares what `simulate` predicts of a policy with what happened: `python -m tests.bench.week.compare FOLDER…`.
+
+Each FOLDER is what `tests.bench.week --records` kept of a seed. From the records under one policy, each other policy is
+predicted, and its run in the same week is the truth.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from functools import partial
+from itertools import permutations
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tests.bench.week.keep import policy_in, records_in, truth_in
+from tests.bench.week.policies import DEFAULT, OURS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.bench.week.figures import Cell
+
+WITHIN = 0.1  # of the truth
+FIGURES = ("attempts", "node_seconds", "money")
+REPLICATIONS = 50
+
+
+class Compared(NamedTuple):
+    """One figure of one policy, predicted from the records of another: the mean, its range, and the truth."""
+
+    seed: int
+    source: str
+    policy: str
+    figure: str
+    predicted: float
+    low: float
+    high: float
+    truth: float
+
+    @property
+    def error(self) -> float:
+        """By what share of the truth the prediction is too high."""
+        return self.predicted / self.truth - 1 if self.truth else 0.0
+
+
+def compared(folder: Path, source: str, policy: str, predict: Callable[..., Any]) -> Iterator[Compared]:
+    """Yield the figures of a policy as predicted from the records of another one, beside the truth."""
+    cell = truth_in(folder)[policy]
+    records, (before, after) = records_in(folder, source), (policy_in(folder, one) for one in (source, policy))
+    prediction = predict(records, before, after, seed=cell.seed)
+    for figure, truth in truth_of(cell).items():
+        one = getattr(prediction, figure)
+        yield Compared(cell.seed, source, policy, figure, one.mean, one.low, one.high, truth)
+
+
+def truth_of(cell: Cell) -> dict[str, float]:
+    """Return what happened, under the names of a prediction."""
+    return {
+        "attempts": cell.attempts,
+        "node_seconds": cell.seconds,
+        "money": cell.money,
+        "complete": cell.completed,
+        "failed": sum(cell.failed.values()),
+        "mean_time_to_finish": cell.mean_time_to_finish,
+    }
+
+
+def table(found: list[Compared]) -> str:
+    """Return a row for each figure; one by which a prediction is judged is marked if it misses by more than a tenth."""
+    rows = [("seed", "records of", "policy", "figure", "predicted", "range", "truth", "error", "")]
+    for one in found:
+        missed = one.figure in FIGURES and abs(one.error) > WITHIN
+        rows.append(
+            (
+                *(str(one.seed), one.source, one.policy, one.figure, f"{one.predicted:,.0f}"),
+                *(f"{one.low:,.0f} to {one.high:,.0f}", f"{one.truth:,.0f}", f"{one.error:+.1%}"),
+                "MISS" if missed else "",
+            )
+        )
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return "\n".join(
+        "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.week.compare", description=__doc__)
+    parser.add_argument("folders", type=Path, nargs="+", metavar="FOLDER")
+    parser.add_argument("--all", action="store_true", help="predict from the records of each policy, not of one alone")
+    parser.add_argument("--replications", type=int, default=REPLICATIONS)
+    options = parser.parse_args()
+    predict = partial(importlib.import_module("webhook.simulate").predict, replications=options.replications)
+    pairs = [(source, policy) for source, policy in permutations(OURS, 2) if options.all or source == DEFAULT]
+    found = [
+        one
+        for folder in options.folders
+        for source, policy in pairs
+        for one in compared(folder, source, policy, predict)
+    ]
+    print(table(found))
+    judged = [one for one in found if one.figure in FIGURES]
+    print(f"{sum(abs(one.error) <= WITHIN for one in judged)} of {len(judged)} within {WITHIN:.0%}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+"""One week under all policies at once: each has the same Jobs, and nodes of its own that are lost at the same times."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from typing import TYPE_CHECKING
+
+from tests.bench import kubelet
+from tests.bench.faster import events, prepare
+from tests.bench.week.draw import DAY, DrawnJob
+from tests.bench.week.market import SPOT_IN_ZONE, ZONES, Market
+from tests.bench.week.policies import GIB, HOUR, POLICIES, manifest, name_of, namespace, nodes, spot_node
+from tests.bench.week.witness import JOB_NAME, SeenPod, Witness
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+    from typing import Any
+
+    from webhook.kube.client import Api
+    from webhook.objects.problem import Json
+
+AFTERWARDS = 1.5 * DAY  # hours in which the last Jobs may end
+TAINT = {"key": "machine", "value": "lost", "effect": "NoExecute"}
+OFTEN = 0.5  # seconds between two looks at whether the week is over
+
+
+class Week:
+    """One week under all policies."""
+
+    def __init__(self, api: Api, market: Market, jobs: list[DrawnJob], days: int) -> None:
+        self.api = api
+        self.market = market
+        self.jobs = jobs
+        self.days = days
+        self.seen = {name_of(policy): Witness({job.name: job for job in jobs}, market) for policy in POLICIES}
+        self.tasks: set[asyncio.Task[None]] = set()
+        self.loads: list[float] = []
+        self.begin = 0.0
+
+    @property
+    def now(self) -> float:
+        """Hours since the week began."""
+        return (time.monotonic() - self.begin) / HOUR
+
+    @property
+    def over(self) -> bool:
+        return all(seen.over for seen in self.seen.values()) or self.now > self.days * DAY + AFTERWARDS
+
+    async def main(self) -> None:
+        """Let the week pass; afterwards `seen` has what happened."""
+        for policy in POLICIES:
+            await prepare(self.api, namespace(policy), nodes(policy))
+        self.begin = time.monotonic()
+        async with asyncio.TaskGroup() as self.group:
+            self.later(self.watch_jobs())
+            self.later(self.watch_pods())
+            for policy in POLICIES:
+                self.later(self.create(policy))
+                for zone in ZONES:
+                    for number in range(SPOT_IN_ZONE):
+                        self.later(self.lose(policy, zone, number))
+            while not self.over:
+                self.loads.append(os.getloadavg()[0])
+                await asyncio.sleep(OFTEN)
+            for task in [*self.tasks]:
+                task.cancel()
+
+    async def create(self, policy: str) -> None:
+        """Create the Jobs of one policy, each at its time."""
+        path = f"/apis/batch/v1/namespaces/{name_of(policy)}/jobs"
+        for job in self.jobs:
+            await self.until(job.created)
+            await self.api.create(path, manifest(policy, job))
+
+    async def lose(self, policy: str, zone: str, number: int) -> None:
+        """Take a spot node away at each of its times, and put another one in its place when it is back."""
+        path = f"/api/v1/nodes/{spot_node(policy, zone, number)}"
+        for loss in self.market.losses(zone, number):
+            await self.until(loss.start)
+            await self.taint(path, [TAINT])
+            await self.until(loss.end)
+            await self.taint(path, [])
+
+    async def taint(self, path: str, taints: list[Json]) -> None:
+        """Set the taints of a spot node, beside its own."""
+        own = [one for one in (await self.api.get(path))["spec"]["taints"] if one["key"] != TAINT["key"]]
+        await self.api.patch(path, [{"op": "replace", "path": "/spec/taints", "value": [*own, *taints]}])
+
+    async def watch_jobs(self) -> None:
+        async for kind, job in events(self.api, "/apis/batch/v1/jobs", {}):
+            if kind != "DELETED":
+                self.seen[job["metadata"]["namespace"]].see_job(job, self.now)
+
+    async def watch_pods(self) -> None:
+        async for kind, pod in events(self.api, "/api/v1/pods", {"labelSelector": JOB_NAME}):
+            seen = self.seen[pod["metadata"]["namespace"]]
+            begun = seen.see_pod(pod, self.now, deleted=kind == "DELETED")
+            if begun is not None:
+                self.later(self.run(seen.jobs[begun.job], begun))
+
+    async def run(self, job: DrawnJob, pod: SeenPod) -> None:
+        """Run a pod's program, and end the pod as the kubelet would; a pod that was deleted before has ended."""
+        hours, how = job.attempt(pod.index, pod.number, kubelet.memory_of(pod.last) / GIB)
+        begun = pod.last
+        await self.until(self.now + hours)
+        if pod.ended is None:
+            await kubelet.end(self.api, begun, how)
+
+    async def until(self, hour: float) -> None:
+        await asyncio.sleep((hour - self.now) * HOUR)
+
+    def later(self, call: Coroutine[Any, Any, None]) -> None:
+        task = self.group.create_task(call)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
