@@ -25,11 +25,11 @@ CONTROLLER_MANAGER = "kube-controller-manager"
 
 
 @contextmanager
-def faster_cluster(policy: str, probe: Json, minute: float) -> Iterator[Kubectl]:
+def faster_cluster(policy: str, probe: Json, minute: float, *options: str) -> Iterator[Kubectl]:
     """Start a control plane whose Job controller waits as much shorter as a minute is, and the webhook with a policy.
 
     `probe`: a Namespace that names a profile of the policy, by which to see that the policy is in force. `minute`: the
-    seconds that a simulated minute takes.
+    seconds that a simulated minute takes. `options`: further ones of the webhook's server.
     """
     programs = binaries.build([*binaries.own_cluster(), FASTER_CONTROLLER_MANAGER])
     programs[CONTROLLER_MANAGER] = programs[FASTER_CONTROLLER_MANAGER.name]
@@ -41,7 +41,7 @@ def faster_cluster(policy: str, probe: Json, minute: float) -> Iterator[Kubectl]
         try:
             kubectl = Kubectl(programs["kubectl"], control_plane.start(programs, processes, folder))
             nodes.start(programs, processes, kubectl, foreign=False)
-            file = installation.start(processes, kubectl, folder, for_tests=True)
+            file = installation.start(processes, kubectl, folder, for_tests=True, options=options)
             file.write_text(policy)
             namespace = {"apiVersion": "v1", "kind": "Namespace", **probe}
             dry_run = ("create", "--dry-run=server", "--filename=-")

@@ -27,6 +27,8 @@ from webhook.kube.names import POLICY, PROFILE
 from webhook.policy.parse import KEY
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tests.cluster.kubectl import Kubectl, Object
     from tests.cluster.processes import Processes
 
@@ -44,14 +46,16 @@ CONFIG_MAP = "retry-policy-system/retry-policy"
 SERVER = "retry-policy"
 
 
-def start(processes: Processes, kubectl: Kubectl, folder: Path, *, for_tests: bool) -> Path:
+def start(
+    processes: Processes, kubectl: Kubectl, folder: Path, *, for_tests: bool, options: Sequence[str] = ()
+) -> Path:
     """Install the manifests, start the server, register its webhooks, and wait until the API server calls them.
 
     For tests the policy is TEST_POLICY with the profiles of the gallery; its file is returned, and the server reads it
     again when it changes.
     Otherwise it is a ConfigMap, as in an installation, with the first policy of the README, and the server has fixed
     ports, so that it can be started again. The API server reaches this machine at RETRY_POLICY_WEBHOOK_HOST, by default
-    127.0.0.1.
+    127.0.0.1. `options`: further ones of `serve`.
     """
     policy = folder / "policy.yaml"
     policy.write_text(policy_of_tests())
@@ -81,6 +85,7 @@ def start(processes: Processes, kubectl: Kubectl, folder: Path, *, for_tests: bo
             f"--health-port={http}",
             "--requested-retries",
             *([f"--host={host}"] if host else []),
+            *options,
         ],
         # POD_NAMESPACE is as in the Deployment. TMPDIR: files that a killed server leaves are deleted with the folder.
         env={**os.environ, "POD_NAMESPACE": SYSTEM, "TMPDIR": str(folder)},

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
+from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +16,7 @@ from tests.bench.week.compare import compared, truth_of
 from tests.bench.week.compare import table as compare_table
 from tests.bench.week.draw import KINDS, LONGEST, MEMORY, SHORTEST, DrawnJob, Kind, jobs
 from tests.bench.week.figures import Cell, table
+from tests.bench.week.history import differences, server_records
 from tests.bench.week.market import LIFE, SPOT_IN_ZONE, ZONES, Market
 from tests.bench.week.picture import draw
 from tests.bench.week.policies import (
@@ -130,7 +132,7 @@ def test_spot_is_dearer_in_a_wave_and_money_follows_the_price_of_each_hour() -> 
 
 
 def test_the_policies_are_accepted_in_the_time_of_the_run_and_in_simulated_time() -> None:
-    run = parse(file_of(policy_file()))
+    run = parse(file_of(policy_file(MARKET)))
     assert isinstance(run, Policy)
     for policy in OURS:
         stretched = parse(file_of(simulated(policy, MARKET)))
@@ -265,6 +267,29 @@ def test_the_sums_of_the_records_are_those_of_the_witness() -> None:
     assert sum(record.price or 0 for record in attempts) == pytest.approx(cell.money, abs=0.01)
 
 
+def test_the_records_of_the_server_are_read_in_simulated_time_and_the_last_one_of_a_pod_counts(tmp_path: Path) -> None:
+    begin = datetime(2026, 1, 5, 12, tzinfo=UTC)
+    first, *_ = records(seen(), "limit-3", ())
+    assert isinstance(first, AttemptRecord)
+    times = {"created": "2026-01-05T12:00:00Z", "start": "2026-01-05T12:00:36Z", "end": "2026-01-05T12:01:12Z"}
+    run = msgspec.structs.replace(first, **times, seconds=36.0, profile="limit-3", cost="disruption")
+    lines = (msgspec.structs.replace(run, cost=""), run)
+    (tmp_path / "history-a-1.ndjson").write_bytes(b"".join(encode(line) + b"\n" for line in lines))
+    (found,) = server_records(tmp_path, begin)
+    assert isinstance(found, AttemptRecord)
+    assert (found.start, found.end) == ("2026-11-16T05:00:00Z", "2026-11-16T10:00:00Z")
+    assert (found.seconds, found.cost, found.profile) == (5 * 3600, "disruption", "default")
+
+
+def test_what_the_server_wrote_and_what_the_witness_saw_are_compared_by_field() -> None:
+    first, second, last = records(seen(), "limit-3", ())
+    assert isinstance(first, AttemptRecord)
+    other = msgspec.structs.replace(first, cause="Other", seconds=3500.0)
+    found = differences([first, second, last], [other, last])
+    assert (found["both"], found["only the witness"], found["only the server"], found["cause"]) == (2, 1, 0, 1)
+    assert (found["seconds of the witness"], found["seconds of the server"]) == (10_800, 3500)
+
+
 def cell(policy: str, seed: int) -> Cell:
     return msgspec.structs.replace(seen().cell(policy, 7, 1), seed=seed)
 
@@ -280,6 +305,10 @@ def test_the_table_has_a_line_for_each_policy_with_the_means_of_all_seeds() -> N
 def test_what_is_kept_of_a_week_is_read_back(tmp_path: Path) -> None:
     keep.write_truth(tmp_path, CELLS[:6])
     assert keep.truth_in(tmp_path) == {one.policy: one for one in CELLS[:6]}
+    for number in (1, 2):
+        (tmp_path / str(number)).mkdir()
+        keep.write_truth(tmp_path / str(number), CELLS[6 * number - 6 : 6 * number])
+    assert keep.cells_in(tmp_path) == CELLS
 
 
 def test_the_picture_is_drawn_alike_each_time(tmp_path: Path) -> None:

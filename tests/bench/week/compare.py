@@ -44,10 +44,15 @@ class Compared(NamedTuple):
         return self.predicted / self.truth - 1 if self.truth else 0.0
 
 
-def compared(folder: Path, source: str, policy: str, predict: Callable[..., Any]) -> Iterator[Compared]:
+def compared(
+    folder: Path, source: str, policy: str, predict: Callable[..., Any], *, of_server: bool = False
+) -> Iterator[Compared]:
     """Yield the figures of a policy as predicted from the records of another one, beside the truth."""
     cell = truth_in(folder)[policy]
-    records, (before, after) = records_in(folder, source), (policy_in(folder, one) for one in (source, policy))
+    records, (before, after) = (
+        records_in(folder, source, of_server=of_server),
+        (policy_in(folder, one) for one in (source, policy)),
+    )
     prediction = predict(records, before, after, seed=cell.seed)
     for figure, truth in truth_of(cell).items():
         one = getattr(prediction, figure)
@@ -88,6 +93,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.week.compare", description=__doc__)
     parser.add_argument("folders", type=Path, nargs="+", metavar="FOLDER")
     parser.add_argument("--all", action="store_true", help="predict from the records of each policy, not of one alone")
+    parser.add_argument("--server", action="store_true", help="from the records that the server wrote")
     parser.add_argument("--replications", type=int, default=REPLICATIONS)
     options = parser.parse_args()
     predict = partial(importlib.import_module("webhook.simulate").predict, replications=options.replications)
@@ -96,7 +102,7 @@ def main() -> None:
         one
         for folder in options.folders
         for source, policy in pairs
-        for one in compared(folder, source, policy, predict)
+        for one in compared(folder, source, policy, predict, of_server=options.server)
     ]
     print(table(found))
     judged = [one for one in found if one.figure in FIGURES]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from tests.bench.week.figures import Cell
+from tests.bench.week.history import differences, server_records
 from tests.bench.week.policies import OURS, POLICIES, file_of, name_of, simulated
 from tests.bench.week.records import records
 from webhook.history.record import decode, encode
@@ -24,8 +25,11 @@ if TYPE_CHECKING:
 TRUTH = "truth.json"
 
 
-def keep(folder: Path, week: Week, cells: list[Cell]) -> None:
-    """Write POLICY.ndjson and POLICY.yaml of each policy, and truth.json with the figures, all in simulated time."""
+def keep(folder: Path, week: Week, cells: list[Cell], server: Path | None) -> None:
+    """Write POLICY.ndjson and POLICY.yaml of each policy, and truth.json with the figures, all in simulated time.
+
+    `server`: the folder of the server's own records. They are written to POLICY.server.ndjson.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     for policy in POLICIES:
         name = name_of(policy)
@@ -33,9 +37,17 @@ def keep(folder: Path, week: Week, cells: list[Cell]) -> None:
         if policy in OURS:
             (folder / f"{name}.yaml").write_text(file_of(simulated(policy, week.market)))
             rules = policy_in(folder, policy).profiles["default"].on_failure
-        lines = (encode(record) + b"\n" for record in records(week.seen[name], name, rules))
-        (folder / f"{name}.ndjson").write_bytes(b"".join(lines))
+        own = records(week.seen[name], name, rules)
+        write_records(folder / f"{name}.ndjson", own)
+        if server is not None and policy in OURS:
+            written = [one for one in server_records(server, week.began) if one.namespace == name]
+            write_records(folder / f"{name}.server.ndjson", written)
+            print(policy, differences(own, written), flush=True)
     write_truth(folder, cells)
+
+
+def write_records(file: Path, found: list[Record]) -> None:
+    file.write_bytes(b"".join(encode(record) + b"\n" for record in found))
 
 
 def write_truth(folder: Path, cells: list[Cell]) -> None:
@@ -50,9 +62,15 @@ def policy_in(folder: Path, policy: str) -> Policy:
     return found
 
 
-def records_in(folder: Path, policy: str) -> list[Record]:
-    """Return the records of a policy that were kept."""
-    return [decode(line) for line in (folder / f"{name_of(policy)}.ndjson").read_bytes().splitlines()]
+def records_in(folder: Path, policy: str, *, of_server: bool = False) -> list[Record]:
+    """Return the records of a policy that were kept, those of the witness or of the server."""
+    file = folder / f"{name_of(policy)}{'.server' * of_server}.ndjson"
+    return [decode(line) for line in file.read_bytes().splitlines()]
+
+
+def cells_in(folder: Path) -> list[Cell]:
+    """Return the figures that were kept of all seeds."""
+    return [cell for file in sorted(folder.glob(f"[0-9]*/{TRUTH}")) for cell in truth_in(file.parent).values()]
 
 
 def truth_in(folder: Path) -> dict[str, Cell]:

@@ -60,11 +60,14 @@ def name_of(policy: str) -> str:
     return policy.replace(",", "").replace(" ", "-").lower()
 
 
-def policy_file() -> Json:
-    """Return a policy with a profile for each that is compared, and the default one, for the time of the run."""
+def policy_file(market: Market) -> Json:
+    """Return a policy with a profile for each that is compared, and the default one, for the time of the run.
+
+    A second of the run costs what the seconds cost that it stands for.
+    """
     found = {"default": profiles()[DEFAULT]} | {name_of(policy): sections for policy, sections in profiles().items()}
     most = 10_000  # the leader's actions in a minute: so many simulated hours
-    return {**_policy(found), "rateLimit": {"cluster": most, "namespace": most}}
+    return {**_policy(found), "rateLimit": {"cluster": most, "namespace": most}, "prices": prices(market, FASTER)}
 
 
 def simulated(policy: str, market: Market) -> Json:
@@ -72,16 +75,22 @@ def simulated(policy: str, market: Market) -> Json:
     return {**_policy({"default": profiles(FASTER)[policy]}), "prices": prices(market)}
 
 
-def prices(market: Market) -> Json:
-    """Return the policy's table of prices: on spot, the mean price of each zone."""
+def prices(market: Market, hours: int = 1) -> Json:
+    """Return the policy's table of prices, for so many hours: on spot, the mean price of each zone."""
     found: list[Json] = [
         {
             "match": {"capacity": "Spot", "nodeLabels": {ZONE: zone_label(zone)}},
-            "perHour": {name: round(price * market.mean_share(zone), 6) for name, price in PER_HOUR.items()},
+            "perHour": {name: round(price * hours * market.mean_share(zone), 6) for name, price in PER_HOUR.items()},
         }
         for zone in ZONES
     ]
-    return {"currency": "USD", "rates": [*found, {"match": {"capacity": "OnDemand"}, "perHour": PER_HOUR}]}
+    return {
+        "currency": "USD",
+        "rates": [
+            *found,
+            {"match": {"capacity": "OnDemand"}, "perHour": {name: price * hours for name, price in PER_HOUR.items()}},
+        ],
+    }
 
 
 def market_of(seed: int, days: int) -> Market:

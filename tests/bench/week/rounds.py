@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from tests.bench import kubelet
@@ -38,6 +39,7 @@ class Week:
         self.tasks: set[asyncio.Task[None]] = set()
         self.loads: list[float] = []
         self.begin = 0.0
+        self.began = datetime.now(UTC)
 
     @property
     def now(self) -> float:
@@ -52,7 +54,7 @@ class Week:
         """Let the week pass; afterwards `seen` has what happened."""
         for policy in POLICIES:
             await prepare(self.api, namespace(policy), nodes(policy))
-        self.begin = time.monotonic()
+        self.began, self.begin = datetime.now(UTC), time.monotonic()
         async with asyncio.TaskGroup() as self.group:
             self.later(self.watch_jobs())
             self.later(self.watch_pods())

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from tests.bench.week.draw import KINDS, DrawnJob
 from tests.bench.week.figures import Cell
-from tests.bench.week.policies import REGION
 from tests.cluster.objects import condition, exit_codes
 from webhook.policy import quantities
 
@@ -54,9 +53,9 @@ class SeenPod:
 
     @property
     def zone(self) -> str:
-        """The zone of its node; empty without one."""
-        label = (self.last["metadata"].get("labels") or {}).get("topology.kubernetes.io/zone", "")
-        return str(label).removeprefix(f"{REGION}-") or (_zone_of(self.node) if self.node else "")
+        """The zone in the name of its node, such as b of limit-3-spot-b-0 or limit-3-on-demand-b; empty without one."""
+        *_, before, last = ("", *self.node.split("-"))
+        return before if last.isdigit() else last
 
     @property
     def resources(self) -> dict[str, float]:
@@ -170,9 +169,3 @@ class Witness:
     def by_kind(self, names: Any) -> dict[str, int]:
         found = Counter(self.jobs[name].kind for name in names)
         return {kind: found[kind] for kind in KINDS}
-
-
-def _zone_of(node: str) -> str:
-    """Return the zone in the name of a node, such as b of limit-3-spot-b-0 or limit-3-on-demand-b."""
-    *_, before, last = node.split("-")
-    return before if last.isdigit() else last
