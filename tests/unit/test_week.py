@@ -12,7 +12,7 @@ import pytest
 
 from tests.bench import kubelet
 from tests.bench.week import keep
-from tests.bench.week.compare import compared, truth_of
+from tests.bench.week.compare import compared, summary, truth_of
 from tests.bench.week.compare import table as compare_table
 from tests.bench.week.draw import KINDS, LONGEST, MEMORY, SHORTEST, DrawnJob, Kind, jobs
 from tests.bench.week.figures import Cell, table
@@ -335,4 +335,5 @@ def test_a_prediction_is_compared_with_what_happened_and_a_miss_of_more_than_a_t
     attempts, money = (one for one in found if one.figure in {"attempts", "money"})
     assert attempts.truth == 2
     assert attempts.error == pytest.approx(0.05)
+    assert summary([attempts, money]).splitlines()[2] == "| default policy | limit 3 | +5.0% | +12.9% |"
     assert [line.endswith("MISS") for line in compare_table([attempts, money]).splitlines()] == [False, False, True]

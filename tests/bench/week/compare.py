@@ -1,7 +1,7 @@
 """Compares what `simulate` predicts of a policy with what happened: `python -m tests.bench.week.compare FOLDER…`.
 
 Each FOLDER is what `tests.bench.week --records` kept of a seed. From the records under one policy, each other policy is
-predicted, and its run in the same week is the truth.
+predicted, and its run in the same week is the truth. `--write` keeps the figures for docs/explanation/week.md.
 """
 
 from __future__ import annotations
@@ -11,8 +11,11 @@ import importlib
 from functools import partial
 from itertools import permutations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+import msgspec
+
+from tests.bench.week.figures import DOCS
 from tests.bench.week.keep import policy_in, records_in, truth_in
 from tests.bench.week.policies import DEFAULT, OURS
 
@@ -23,10 +26,11 @@ if TYPE_CHECKING:
 
 WITHIN = 0.1  # of the truth
 FIGURES = ("attempts", "node_seconds", "money")
-REPLICATIONS = 50
+REPLICATIONS = 100
+PREDICTED = DOCS / "week-predicted.json"
 
 
-class Compared(NamedTuple):
+class Compared(msgspec.Struct, frozen=True):
     """One figure of one policy, predicted from the records of another: the mean, its range, and the truth."""
 
     seed: int
@@ -89,10 +93,24 @@ def table(found: list[Compared]) -> str:
     )
 
 
+def summary(found: list[Compared] | None = None) -> str:
+    """Return the table of docs/explanation/week.md: by how much each prediction misses, for each seed."""
+    known = msgspec.json.decode(PREDICTED.read_bytes(), type=list[Compared]) if found is None else found
+    figures = list(dict.fromkeys(one.figure for one in known))
+    rows = [("Records of", "Predicted", *(figure.replace("_", " ") for figure in figures))]
+    rows.append(("---",) * len(rows[0]))
+    for source, policy in dict.fromkeys((one.source, one.policy) for one in known):
+        own = sorted((one for one in known if (one.source, one.policy) == (source, policy)), key=lambda one: one.seed)
+        errors = (", ".join(f"{one.error:+.1%}" for one in own if one.figure == figure) for figure in figures)
+        rows.append((source, policy, *errors))
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.week.compare", description=__doc__)
     parser.add_argument("folders", type=Path, nargs="+", metavar="FOLDER")
     parser.add_argument("--all", action="store_true", help="predict from the records of each policy, not of one alone")
+    parser.add_argument("--write", action="store_true", help=f"write {PREDICTED.name}")
     parser.add_argument("--server", action="store_true", help="from the records that the server wrote")
     parser.add_argument("--replications", type=int, default=REPLICATIONS)
     options = parser.parse_args()
@@ -105,6 +123,8 @@ def main() -> None:
         for one in compared(folder, source, policy, predict, of_server=options.server)
     ]
     print(table(found))
+    if options.write:
+        PREDICTED.write_bytes(msgspec.json.format(msgspec.json.encode(found), indent=0) + b"\n")
     judged = [one for one in found if one.figure in FIGURES]
     print(f"{sum(abs(one.error) <= WITHIN for one in judged)} of {len(judged)} within {WITHIN:.0%}")
 
