@@ -53,11 +53,12 @@ def compared(
 ) -> Iterator[Compared]:
     """Yield the figures of a policy as predicted from the records of another one, beside the truth."""
     cell = truth_in(folder)[policy]
-    records, (before, after) = (
+    prediction = predict(
         records_in(folder, source, of_server=of_server),
-        (policy_in(folder, one) for one in (source, policy)),
+        policy_in(folder, source),
+        policy_in(folder, policy),
+        seed=cell.seed,
     )
-    prediction = predict(records, before, after, seed=cell.seed)
     for figure, truth in truth_of(cell).items():
         one = getattr(prediction, figure)
         yield Compared(cell.seed, source, policy, figure, one.mean, one.low, one.high, truth)
