@@ -228,6 +228,18 @@ def test_what_a_failed_attempt_was_lost_to(code: int, reason: str, lost_to: str)
     assert found.cell("limit 3", 7, 1).lost == {lost_to: 3600}
 
 
+def test_the_hours_of_good_jobs_and_of_those_with_a_bug_are_kept_apart() -> None:
+    found = Witness({"job-1": GOOD, "job-2": of("bug")}, MARKET)
+    for name, end, kind in (("job-1", 4, "Complete"), ("job-2", 9, "Failed")):
+        one = job(kind)
+        one["metadata"]["name"] = name
+        found.see_job({**one, "status": {}}, 1)
+        found.see_job(one, end)
+    cell = found.cell("limit 3", 7, 1)
+    assert (cell.times, cell.bug_times, cell.finished) == ([3], [8], [4])
+    assert (cell.complete["good"], cell.failed["bug"]) == (1, 1)
+
+
 def test_a_pod_that_still_runs_has_no_end_and_counts_nothing() -> None:
     found = Witness({"job-1": GOOD}, MARKET)
     found.see_pod(pod("first", "Running"), 1, deleted=False)
@@ -299,7 +311,7 @@ CELLS = [cell(policy, seed) for seed in (1, 2) for policy in POLICIES]
 
 def test_the_table_has_a_line_for_each_policy_with_the_means_of_all_seeds() -> None:
     *_, last = table(CELLS).splitlines()
-    assert last == "| onFailure | 1 of 1 | 0 | 2 | 1 | 3 | 33% | 1 | 0 | 0 | 2 | 1.86 | 4.0 | 4.0 |"
+    assert last == "| onFailure | 1 of 1 | 0 | 2 | 1 | 3 | 33% | 1 | 0 | 0 | 2 | 1.86 | 4.0 | 4.0 | 0.0 |"
 
 
 def test_what_is_kept_of_a_week_is_read_back(tmp_path: Path) -> None:

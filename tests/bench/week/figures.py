@@ -20,7 +20,8 @@ class Cell(msgspec.Struct, kw_only=True):
     """One policy in one week. Hours, seconds and US dollars are those of the simulated market.
 
     `jobs`, `complete`, `failed`: by what is wrong with them. `finished`: when each Job was complete, in hours.
-    `times`: how many hours that was after its creation. `attempts`: pods that ended; `started`: those of them that ran.
+    `times`: the hours from the creation of each good Job to its end; `bug_times`: those of each Job with a bug.
+    `mean_time_to_finish`: seconds, of all Jobs that are complete. `attempts`: pods that ended; `started`: those of them that ran.
     `lost`: seconds of attempts that did not succeed, by why. `load`: of the machine on which this was measured.
     """
 
@@ -32,6 +33,7 @@ class Cell(msgspec.Struct, kw_only=True):
     failed: dict[str, int]
     finished: list[float]
     times: list[float]
+    bug_times: list[float]
     mean_time_to_finish: float
     attempts: int
     started: int
@@ -62,7 +64,15 @@ class Cell(msgspec.Struct, kw_only=True):
 
 HEAD = (
     *("Policy", "Jobs complete", "failed", "attempts", "disrupted", "node-hours", "on spot", "lost to disruptions"),
-    *("lost to bugs", "lost otherwise", "USD", "USD for each complete Job", "hours to finish, mean", "95 %"),
+    *(
+        "lost to bugs",
+        "lost otherwise",
+        "USD",
+        "USD for each complete Job",
+        "hours of a good Job",
+        "95 %",
+        "hours of a bug",
+    ),
 )
 BUGS = ("bug", "memory")
 
@@ -94,6 +104,7 @@ def row(cells: list[Cell]) -> tuple[str, ...]:
         f"{mean(cell.money for cell in cells):,.0f}",
         f"{sum(cell.money for cell in cells) / max(1, sum(cell.completed for cell in cells)):.2f}",
         *(f"{mean(times):.1f}", f"{times[int(0.95 * len(times))]:.1f}"),
+        f"{mean([time for cell in cells for time in cell.bug_times] or [0]):.1f}",
     )
 
 

@@ -1,4 +1,4 @@
-"""Draws docs/explanation/week.svg: the Jobs that are complete over the week, money, and time to finish, by policy."""
+"""Draws docs/explanation/week.svg: the Jobs that are complete over the week, node-hours, money, and time, by policy."""
 
 from __future__ import annotations
 
@@ -28,11 +28,12 @@ DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 def draw(cells: Sequence[Cell], output: Path = PICTURE) -> None:
     plt.rcParams.update({"svg.hashsalt": "week", "font.size": 9})
-    figure, axes = plt.subplots(1, 4, figsize=(11, 3.4), layout="constrained", width_ratios=(5, 2, 2, 2))
+    figure, axes = plt.subplots(1, 5, figsize=(12, 3.4), layout="constrained", width_ratios=(5, 2, 2, 2, 2))
     draw_complete(axes[0], cells)
-    draw_bars(axes[1], cells, "node-hours that led to nothing", lambda cell: sum(cell.lost.values()) / 3600)
+    draw_bars(axes[1], cells, "node-hours lost", lambda cell: sum(cell.lost.values()) / 3600)
     draw_bars(axes[2], cells, "USD", lambda cell: cell.money)
-    draw_bars(axes[3], cells, "hours to finish, mean", lambda cell: cell.mean_time_to_finish / 3600)
+    draw_bars(axes[3], cells, "hours of a good Job", lambda cell: mean(cell.times))
+    draw_bars(axes[4], cells, "hours of a bug", lambda cell: mean(cell.bug_times or [0]))
     figure.savefig(output, metadata={"Date": None})
     plt.close(figure)
 

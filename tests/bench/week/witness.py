@@ -144,7 +144,7 @@ class Witness:
             lost[pod.lost_to] += round(pod.hours * 3600)
         lost.pop("", None)
         complete = {name: self.ended[name] for name in self.jobs if self.complete(name)}
-        times = [time - self.created[name] for name, time in complete.items()]
+        times = {name: time - self.created[name] for name, time in self.ended.items()}
         return Cell(
             policy=policy,
             seed=self.market.seed,
@@ -153,8 +153,9 @@ class Witness:
             complete=self.by_kind(complete),
             failed=self.by_kind(self.ended.keys() - complete.keys()),
             finished=sorted(round(time, 1) for time in complete.values()),
-            times=sorted(round(time, 2) for time in times),
-            mean_time_to_finish=round(3600 * mean(times)) if times else 0,
+            times=sorted(round(times[name], 2) for name in complete if self.jobs[name].kind == "good"),
+            bug_times=sorted(round(time, 2) for name, time in times.items() if self.jobs[name].kind == "bug"),
+            mean_time_to_finish=round(3600 * mean(times[name] for name in complete)) if complete else 0,
             attempts=len(pods),
             started=sum(pod.started is not None for pod in pods),
             disruptions=sum(pod.lost_to == "disruption" for pod in pods),
