@@ -21,8 +21,8 @@ class Cell(msgspec.Struct, kw_only=True):
 
     `jobs`, `complete`, `failed`: by what is wrong with them. `finished`: when each Job was complete, in hours.
     `times`: the hours from the creation of each good Job to its end; `bug_times`: those of each Job with a bug.
-    `mean_time_to_finish`: seconds, of all Jobs that are complete. `attempts`: pods that ended; `started`: those of them that ran.
-    `lost`: seconds of attempts that did not succeed, by why. `load`: of the machine on which this was measured.
+    `mean_time_to_finish`: seconds, of all Jobs that are complete. `attempts`: pods that ended; `started`: those of them
+    that ran. `lost`: seconds of attempts that did not succeed, by why. `load`: of the machine that measured this.
     """
 
     policy: str
@@ -64,15 +64,8 @@ class Cell(msgspec.Struct, kw_only=True):
 
 HEAD = (
     *("Policy", "Jobs complete", "failed", "attempts", "disrupted", "node-hours", "on spot", "lost to disruptions"),
-    *(
-        "lost to bugs",
-        "lost otherwise",
-        "USD",
-        "USD for each complete Job",
-        "hours of a good Job",
-        "95 %",
-        "hours of a bug",
-    ),
+    *("lost to bugs", "lost otherwise", "USD", "USD for each complete Job"),
+    *("hours of a good Job", "95 %", "hours of a bug"),
 )
 BUGS = ("bug", "memory")
 
