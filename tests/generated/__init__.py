@@ -12,6 +12,8 @@ from typing import Final
 
 from tests.bench.hour import figures as hour
 from tests.bench.market import figures as market
+from tests.bench.week import compare
+from tests.bench.week import figures as week
 from tests.generated import (
     chart,
     commands,
@@ -44,6 +46,7 @@ PART: Final = re.compile(
 PARTS: Final[dict[str, dict[str, Callable[[], str]]]] = {
     "docs/explanation/hour.md": {"hour": hour.table},
     "docs/explanation/market.md": {"market": market.table},
+    "docs/explanation/week.md": {"week": week.table, "predicted": compare.summary},
     **gallery.parts(),
     "docs/reference/cases.md": {"fields": schemas.cases_table},
     "docs/how-to/watch.md": {row.name: partial(page.part, row) for row in ROWS},
