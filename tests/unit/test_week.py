@@ -229,14 +229,15 @@ def test_what_a_failed_attempt_was_lost_to(code: int, reason: str, lost_to: str)
 
 
 def test_the_hours_of_good_jobs_and_of_those_with_a_bug_are_kept_apart() -> None:
-    found = Witness({"job-1": GOOD, "job-2": of("bug")}, MARKET)
-    for name, end, kind in (("job-1", 4, "Complete"), ("job-2", 9, "Failed")):
+    found = Witness({"job-1": GOOD, "job-2": of("bug"), "job-3": of("flaky")}, MARKET)
+    for name, end, kind in (("job-1", 4, "Complete"), ("job-2", 9, "Failed"), ("job-3", 10, "Complete")):
         one = job(kind)
         one["metadata"]["name"] = name
         found.see_job({**one, "status": {}}, 1)
         found.see_job(one, end)
+        found.see_job(one, end + 1)
     cell = found.cell("limit 3", 7, 1)
-    assert (cell.times, cell.bug_times, cell.finished) == ([3], [8], [4])
+    assert (cell.times, cell.bug_times, cell.finished) == ([3], [8], [4, 10])
     assert (cell.complete["good"], cell.failed["bug"]) == (1, 1)
 
 
@@ -270,6 +271,15 @@ def test_the_records_are_those_of_the_server_in_simulated_time() -> None:
     assert second.price == pytest.approx(1.6)
     assert isinstance(last, WorkloadRecord)
     assert (last.outcome, last.reason, last.retries) == ("Complete", "CompletionsReached", 3)
+
+
+def test_the_records_are_in_the_order_in_which_pods_and_jobs_ended() -> None:
+    found = seen()
+    other = job("Failed")
+    other["metadata"] |= {"name": "job-0", "uid": "v"}
+    found.see_job(other, 4)
+    ends = [record.end for record in records(found, "limit-3", ())]
+    assert ends == [f"2026-11-16T0{hour}:00:00Z" for hour in (2, 4, 5, 5)]
 
 
 def test_the_sums_of_the_records_are_those_of_the_witness() -> None:
