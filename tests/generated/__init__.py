@@ -46,7 +46,12 @@ PART: Final = re.compile(
 PARTS: Final[dict[str, dict[str, Callable[[], str]]]] = {
     "docs/explanation/hour.md": {"hour": hour.table},
     "docs/explanation/market.md": {"market": market.table},
-    "docs/explanation/week.md": {"week": week.table, "predicted": compare.summary},
+    "docs/explanation/week.md": {
+        "headline": partial(week.headline, "this week"),
+        "week": week.table,
+        "predicted": compare.summary,
+    },
+    "README.md": {"week": partial(week.headline, "[a simulated week](docs/explanation/week.md)")},
     **gallery.parts(),
     "docs/reference/cases.md": {"fields": schemas.cases_table},
     "docs/how-to/watch.md": {row.name: partial(page.part, row) for row in ROWS},

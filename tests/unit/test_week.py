@@ -15,7 +15,7 @@ from tests.bench.week import keep
 from tests.bench.week.compare import compared, summary, truth_of
 from tests.bench.week.compare import table as compare_table
 from tests.bench.week.draw import KINDS, LONGEST, MEMORY, SHORTEST, DrawnJob, Kind, jobs
-from tests.bench.week.figures import Cell, table
+from tests.bench.week.figures import Cell, headline, table
 from tests.bench.week.history import differences, server_records
 from tests.bench.week.market import LIFE, SPOT_IN_ZONE, ZONES, Market
 from tests.bench.week.picture import draw
@@ -322,6 +322,16 @@ CELLS = [cell(policy, seed) for seed in (1, 2) for policy in POLICIES]
 def test_the_table_has_a_line_for_each_policy_with_the_means_of_all_seeds() -> None:
     *_, last = table(CELLS).splitlines()
     assert last == "| onFailure | 1 of 1 | 0 | 2 | 1 | 3 | 33% | 1 | 0 | 0 | 2 | 1.86 | 4.0 | 4.0 | 0.0 |"
+
+
+def test_the_headline_compares_the_rules_with_no_webhook() -> None:
+    with_bugs = [msgspec.structs.replace(one, bug_times=[1.0 if one.policy == RULES else 8.0]) for one in CELLS]
+    assert headline("a week", with_bugs) == (
+        "In a week of 1 Jobs on a spot market, 1 are complete with `disruptions.limit: 3` and three rules of "
+        "`onFailure`,\n"
+        "1 without a webhook, for 2 USD instead of 2 on spot and 2 on-demand. Attempts that lead to nothing\n"
+        "take 1 node-hours instead of 1. A bug has failed its Job after 1.0 hours instead of 8.0.\n"
+    )
 
 
 def test_what_is_kept_of_a_week_is_read_back(tmp_path: Path) -> None:

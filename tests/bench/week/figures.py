@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from tests.bench.week.policies import ON_DEMAND, RULES, STOCK
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 DOCS = Path(__file__).parents[3] / "docs" / "explanation"
 MEASURED = DOCS / "week.json"
@@ -68,6 +70,34 @@ HEAD = (
     *("hours of a good Job", "95 %", "hours of a bug"),
 )
 BUGS = ("bug", "memory")
+
+
+def headline(week: str, cells: Sequence[Cell] | None = None) -> str:
+    """Return what rules change in a week, in three lines; `week`: the words for it."""
+    measured = read() if cells is None else cells
+
+    def of(policy: str, figure: Callable[[Cell], float]) -> str:
+        return f"{mean(figure(cell) for cell in measured if cell.policy == policy):,.0f}"
+
+    def complete(cell: Cell) -> float:
+        return cell.completed
+
+    def money(cell: Cell) -> float:
+        return cell.money
+
+    def lost(cell: Cell) -> float:
+        return sum(cell.lost.values()) / 3600
+
+    def bug(policy: str) -> float:
+        return mean(time for cell in measured if cell.policy == policy for time in cell.bug_times)
+
+    return (
+        f"In {week} of {measured[0].total} Jobs on a spot market, {of(RULES, complete)} are complete with "
+        f"`disruptions.limit: 3` and three rules of `onFailure`,\n{of(STOCK, complete)} without a webhook, for "
+        f"{of(RULES, money)} USD instead of {of(STOCK, money)} on spot and {of(ON_DEMAND, money)} on-demand. "
+        f"Attempts that lead to nothing\ntake {of(RULES, lost)} node-hours instead of {of(STOCK, lost)}. "
+        f"A bug has failed its Job after {bug(RULES):.1f} hours instead of {bug(STOCK):.1f}.\n"
+    )
 
 
 def table(cells: Sequence[Cell] | None = None) -> str:
