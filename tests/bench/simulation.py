@@ -1,4 +1,4 @@
-"""Simulated minutes on a real control plane: their clock, the tasks that run in them, and what the tasks need first."""
+"""Simulated time on a real control plane: its clock, the tasks that run in it, and what the tasks need first."""
 
 from __future__ import annotations
 
@@ -16,18 +16,21 @@ if TYPE_CHECKING:
 
 
 class Simulation:
-    """A clock, and tasks that go on until the simulation is over; `minute`: the seconds that a simulated one takes."""
+    """A clock, and tasks that go on until the simulation is over.
 
-    def __init__(self, api: Api, minute: float) -> None:
+    `unit`: the seconds that a simulated minute takes, or hour, or in whatever the clock counts.
+    """
+
+    def __init__(self, api: Api, unit: float) -> None:
         self.api = api
-        self.minute = minute
-        self.tasks: list[asyncio.Task[None]] = []
+        self.unit = unit
+        self.tasks: set[asyncio.Task[None]] = set()
         self.begin = 0.0
 
     @property
     def now(self) -> float:
-        """Minutes since the clock was started."""
-        return (time.monotonic() - self.begin) / self.minute
+        """Units since the clock was started."""
+        return (time.monotonic() - self.begin) / self.unit
 
     @asynccontextmanager
     async def started(self) -> AsyncIterator[None]:
@@ -35,15 +38,17 @@ class Simulation:
         self.begin = time.monotonic()
         async with asyncio.TaskGroup() as self.group:
             yield
-            for task in self.tasks:
+            for task in [*self.tasks]:
                 task.cancel()
 
     def later(self, call: Coroutine[Any, Any, None]) -> None:
         """Start a task."""
-        self.tasks.append(self.group.create_task(call))
+        task = self.group.create_task(call)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
 
-    async def pause(self, minutes: float) -> None:
-        await asyncio.sleep(minutes * self.minute)
+    async def pause(self, units: float) -> None:
+        await asyncio.sleep(units * self.unit)
 
     async def until(self, time: float) -> None:
         """Wait until a time of the clock, which may be over."""

@@ -2,60 +2,49 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from tests.bench import kubelet
-from tests.bench.faster import events, prepare
+from tests.bench.faster import events
+from tests.bench.simulation import Simulation
 from tests.bench.week.draw import DAY, DrawnJob
 from tests.bench.week.market import SPOT_IN_ZONE, ZONES, Market
 from tests.bench.week.policies import GIB, HOUR, POLICIES, manifest, name_of, namespace, nodes, spot_node
 from tests.bench.week.witness import JOB_NAME, SeenPod, Witness
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
-    from typing import Any
-
     from webhook.kube.client import Api
     from webhook.objects.problem import Json
 
 AFTERWARDS = 1.5 * DAY  # hours in which the last Jobs may end
 TAINT = {"key": "machine", "value": "lost", "effect": "NoExecute"}
-OFTEN = 0.5  # seconds between two looks at whether the week is over
 
 
-class Week:
+class Week(Simulation):
     """One week under all policies."""
 
     def __init__(self, api: Api, market: Market, jobs: list[DrawnJob], days: int) -> None:
-        self.api = api
+        super().__init__(api, HOUR)
         self.market = market
         self.jobs = jobs
         self.days = days
         self.seen = {name_of(policy): Witness({job.name: job for job in jobs}, market) for policy in POLICIES}
-        self.tasks: set[asyncio.Task[None]] = set()
         self.loads: list[float] = []
-        self.begin = 0.0
         self.began = datetime.now(UTC)
 
-    @property
-    def now(self) -> float:
-        """Hours since the week began."""
-        return (time.monotonic() - self.begin) / HOUR
-
-    @property
-    def over(self) -> bool:
+    def is_over(self) -> bool:
+        """Return True if the week is over; note how busy the machine is."""
+        self.loads.append(os.getloadavg()[0])
         return all(seen.over for seen in self.seen.values()) or self.now > self.days * DAY + AFTERWARDS
 
     async def main(self) -> None:
         """Let the week pass; afterwards `seen` has what happened."""
         for policy in POLICIES:
-            await prepare(self.api, namespace(policy), nodes(policy))
-        self.began, self.begin = datetime.now(UTC), time.monotonic()
-        async with asyncio.TaskGroup() as self.group:
+            await self.prepare(namespace(policy), nodes(policy))
+        self.began = datetime.now(UTC)
+        async with self.started():
             self.later(self.watch_jobs())
             self.later(self.watch_pods())
             for policy in POLICIES:
@@ -63,11 +52,7 @@ class Week:
                 for zone in ZONES:
                     for number in range(SPOT_IN_ZONE):
                         self.later(self.lose(policy, zone, number))
-            while not self.over:
-                self.loads.append(os.getloadavg()[0])
-                await asyncio.sleep(OFTEN)
-            for task in [*self.tasks]:
-                task.cancel()
+            await self.until_true(self.is_over)
 
     async def create(self, policy: str) -> None:
         """Create the Jobs of one policy, each at its time."""
@@ -109,11 +94,3 @@ class Week:
         await self.until(self.now + hours)
         if pod.ended is None:
             await kubelet.end(self.api, begun, how)
-
-    async def until(self, hour: float) -> None:
-        await asyncio.sleep((hour - self.now) * HOUR)
-
-    def later(self, call: Coroutine[Any, Any, None]) -> None:
-        task = self.group.create_task(call)
-        self.tasks.add(task)
-        task.add_done_callback(self.tasks.discard)
