@@ -21,6 +21,7 @@ COMMANDS: Final = {
     "audit": ("audit", "Print what admission would deny or change in a cluster."),
     "doctor": ("doctor", "Check an installation, and say how to correct it."),
     "report": ("report", "Print what attempts used, lost and saved."),
+    "dashboard": ("dashboard", "Show the report of a cluster in your browser, live."),
     "explain": ("explain", "Tell what every attempt of a workload cost, and why."),
     "retry": ("retry", "Rerun failed work."),
     "suspend": ("suspend", "Suspend a Job, CronJob or JobSet."),

@@ -24,6 +24,7 @@ from webhook.history.reading import UnreadableError
 from webhook.kube.client import Api, ApiError
 from webhook.kube.kubeconfig import Kubeconfig
 from webhook.kube.paths import is_name
+from webhook.page import render as page
 from webhook.policy.model import Policy
 from webhook.report import live, opencost, pricing, recorded, render
 from webhook.report.build import About, build
@@ -35,7 +36,7 @@ from webhook.report.opencost import PricesUnreadableError, Source
 
 TEXT: Final = "text"
 # The other forms of output: what returns the text of a report.
-FORMS: Final[dict[str, Callable[[Report], str]]] = {"json": render.as_json, "csv": render.as_csv}
+FORMS: Final[dict[str, Callable[[Report], str]]] = {"json": render.as_json, "csv": render.as_csv, "html": page.render}
 AGO: Final = re.compile(r"([1-9][0-9]{0,5})([mhdw])")
 SECONDS: Final = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 NO_PRICES: Final = "there are no prices: add them to the policy, or name a Prometheus with OpenCost with --prometheus"
@@ -73,6 +74,7 @@ def moment(_ctx: click.Context, _param: click.Parameter, text: str | None) -> fl
             "The last week, from the records of the server",
             "retry-policy report --history /history --since 7d",
         ),
+        ("A page for a browser, or to send to somebody", "retry-policy report -o html > report.html"),
         (
             "The same from the server's log",
             "kubectl logs -n retry-policy-system deploy/retry-policy-webhook | retry-policy report --history -",
