@@ -28,6 +28,7 @@ ERRORS: Final = (
     "certs.store.UnusableError",
     "webhook.admission.review.BadReviewError",
     "webhook.cli.explain.UnexplainableError",
+    "webhook.dashboard.server.CannotListenError",
     "webhook.history.reading.UnreadableError",
     "webhook.lookups.cluster.UnavailableError",
     "webhook.report.load.NothingReadError",

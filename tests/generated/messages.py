@@ -84,7 +84,14 @@ SECTIONS: Final = (
     Section(
         "The command line",
         "For those who run `retry-policy`, on stderr; wrong options apart.",
-        ("webhook/cli/", "webhook/explain/", "webhook/export/", "webhook/history/", "webhook/report/"),
+        (
+            "webhook/cli/",
+            "webhook/dashboard/",
+            "webhook/explain/",
+            "webhook/export/",
+            "webhook/history/",
+            "webhook/report/",
+        ),
     ),
     Section(
         "Certificates",

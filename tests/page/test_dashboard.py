@@ -133,6 +133,21 @@ def test_an_update_keeps_view_filter_order_page_focus_and_scroll(browser: Browse
         assert after[1:] == before[1:]
 
 
+def test_an_update_keeps_the_place_and_the_bar_that_is_read_on_the_overview(browser: Browser, live: Live) -> None:
+    with pages(browser) as opened:
+        page = opened(live.address)
+        page.page.locator("#view-overview").wait_for()
+        page.evaluate("document.querySelector('#causes-chart svg').focus()")
+        page.press("Home")
+        page.evaluate("scrollTo(0, 200)")
+        size = page.page.locator("nav .size").first.inner_text()
+        live.answer = reports.report(190)
+        page.until(f"document.querySelector('nav .size').textContent !== '{size}'")
+        assert page.evaluate("scrollY") == 200
+        assert page.evaluate("document.activeElement.closest('figure').id") == "causes-chart"
+        assert page.page.locator("#causes-chart .readout").inner_text().startswith("16 Nov 00:00")
+
+
 def test_an_update_does_not_disturb_a_search_that_is_typed(browser: Browser, live: Live) -> None:
     with pages(browser) as opened:
         page = opened(live.address)

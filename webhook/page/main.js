@@ -91,12 +91,10 @@ function take(raw) {
     go({ moved: false });
     return;
   }
-  const place = [window.scrollX, window.scrollY];
   const sides = [...document.querySelectorAll(".scroll")].map((one) => [one.getAttribute("aria-label"), one.scrollLeft]);
   keepingFocus(() => draw());
   navigation();
   for (const one of document.querySelectorAll(".scroll")) one.scrollLeft = sides.find(([label]) => label === one.getAttribute("aria-label"))?.[1] ?? 0;
-  window.scrollTo(...place);
 }
 
 function warn(message) {
