@@ -42,6 +42,7 @@ def test_an_init_container_counts_if_it_needs_more_than_all_that_run_after_it() 
 def test_a_sidecar_runs_beside_the_containers_and_beside_the_init_containers_after_it() -> None:
     sidecar = container("Always", cpu="1")
     assert of(container(cpu="2"), initContainers=[sidecar]) == {"cpu": 3.0}
+    assert of(container(cpu="2"), initContainers=[sidecar, sidecar]) == {"cpu": 4.0}
     assert of(container(cpu="2"), initContainers=[sidecar, container(cpu="4")]) == {"cpu": 5.0}
     assert of(container(cpu="2"), initContainers=[container(cpu="4"), sidecar]) == {"cpu": 4.0}
 

@@ -190,6 +190,19 @@ def test_a_replica_that_does_not_lead_writes_nothing_and_a_new_leader_writes_the
     assert [one.pod for one in run(work()).attempts] == ["train-2", "train-3"]
 
 
+def test_a_new_leader_writes_nothing_that_is_older() -> None:
+    async def work() -> Replica:
+        replica = Replica(FakeApi())
+        see_job(replica.ledger)
+        replica.see(running_pod(1), succeeded(1))
+        await asyncio.sleep(recorder.RECENT + 1)
+        async with leading(replica.ledger):
+            await asyncio.sleep(1)
+        return replica
+
+    assert run(work()).written == []
+
+
 def test_a_follower_records_what_another_leader_counted_as_that_leader_did() -> None:
     pods = [disrupted(1), *(failed(number, resources=RESOURCES) for number in range(2, DETAILS + 5))]
 

@@ -150,6 +150,22 @@ def test_a_node_of_a_recognised_provider_without_a_spot_label_is_on_demand() -> 
     assert zones.of("n-1").capacity == "OnDemand"
 
 
+def test_a_node_that_does_not_exist_has_no_capacity_in_any_cluster() -> None:
+    async def work() -> str:
+        nodes = KnownNodes(api_of(NodesApi({})))
+        nodes.recognised = GKE
+        async with beside(nodes.run()):
+            nodes.of("n-1")
+            await asyncio.sleep(1)
+            return nodes.of("n-1").capacity
+
+    assert run(work()) == ""
+
+
+def api_of(server: NodesApi) -> Any:
+    return server
+
+
 def test_the_own_labels_of_a_policy_mark_spot_nodes() -> None:
     zones = zones_of({})
     placement = Placement(provider="custom", custom=CustomProvider(spot_labels={"pool": ["cheap"], "bid": [""]}))
