@@ -24,7 +24,12 @@ def printed(*arguments: str) -> list[str]:
 
 
 def test_commands_are_offered_with_what_they_do() -> None:
-    assert printed("re") == ["retry\tRerun failed work.", "resume\tResume a suspended Job, CronJob or JobSet.", ":4"]
+    assert printed("re") == [
+        "report\tPrint what attempts used, lost and saved.",
+        "retry\tRerun failed work.",
+        "resume\tResume a suspended Job, CronJob or JobSet.",
+        ":4",
+    ]
     assert printed()[-1] == ":4"
 
 
