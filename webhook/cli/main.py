@@ -22,13 +22,14 @@ COMMANDS: Final = {
     "doctor": ("doctor", "Check an installation, and say how to correct it."),
     "report": ("report", "Print what attempts used, lost and saved."),
     "dashboard": ("dashboard", "Show the report of a cluster in your browser, live."),
+    "simulate": ("simulate", "Tell what another policy would have done."),
     "explain": ("explain", "Tell what every attempt of a workload cost, and why."),
     "retry": ("retry", "Rerun failed work."),
     "suspend": ("suspend", "Suspend a Job, CronJob or JobSet."),
     "resume": ("suspend", "Resume a suspended Job, CronJob or JobSet."),
 }
 # The commands that ask no cluster: the kubectl plugin is without them.
-OFFLINE: Final = {"serve", "render", "check", "test", "export"}
+OFFLINE: Final = {"serve", "render", "check", "test", "export", "simulate"}
 
 
 class LazyGroup(click.Group):

@@ -1,0 +1,242 @@
+"""retry-policy simulate."""
+
+import io
+import sys
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import BinaryIO, Final, NoReturn
+
+import click
+
+from webhook.cli.console import UNUSABLE, printable
+from webhook.cli.offline import documents
+from webhook.cli.offline.documents import Unusable
+from webhook.cli.output import json_form
+from webhook.cli.policy_file import profile_of, usable_policy
+from webhook.cli.terminal import table
+from webhook.cli.terminal.examples import WithExamples
+from webhook.cli.terminal.progress import Progress
+from webhook.history.record import LONGEST, Record, decode
+from webhook.policy.model import Policy
+from webhook.simulate import dump, past, render, result, sweep
+from webhook.simulate.prediction import Simulator
+from webhook.simulate.sweep import Curve, Measure, Point, Sweep
+
+REPLICATIONS: Final = 200
+OF_A_SWEEP: Final = 50
+MOST_REPLICATIONS: Final = 10_000
+LISTED: Final = 5  # lines that are no records
+ENDING: Final = ".ndjson"
+
+
+def sweep_of(_context: click.Context, _parameter: click.Parameter, text: str | None) -> Sweep | None:
+    """Read the option --sweep; raise click.BadParameter."""
+    try:
+        return None if text is None else sweep.read(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+@click.command(
+    cls=WithExamples,
+    examples=(
+        (
+            "What another policy would have done to the workloads of a history",
+            "retry-policy simulate --history history/ --policy new.yaml",
+        ),
+        (
+            "To the Jobs that a cluster still has; the policy that it has now is in old.yaml",
+            "kubectl get jobs,pods,nodes -A -o json | retry-policy simulate -f - --from old.yaml --policy new.yaml",
+        ),
+        (
+            "Which threshold is best",
+            "retry-policy simulate --history history/ --sweep placement.interruptibleFailureThreshold=-3..3",
+        ),
+    ),
+    options_metavar="[OPTIONS]",
+)
+@click.option("--history", "histories", multiple=True, metavar="FILE|FOLDER|-", help="Records, one line of JSON each.")
+@click.option(
+    "-f", "dumps", multiple=True, metavar="FILE|FOLDER|-", help="Jobs and pods as kubectl get -o json prints them."
+)
+@click.option(
+    "--from",
+    "in_force",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The policy that was in force.  [default: the packaged policy]",
+)
+@click.option("--policy", type=click.Path(path_type=Path), metavar="FILE", help="The other policy.")
+@click.option(
+    "--sweep",
+    "swept",
+    metavar="FIELD=VALUES",
+    callback=sweep_of,
+    help="Try values of a field of the profiles: FIRST..LAST, or VALUE,VALUE.",
+)
+@click.option("--profile", "profile_name", metavar="NAME", help="With --sweep: change this profile alone.")
+@click.option(
+    "--best",
+    "measure",
+    type=click.Choice(["money", "time"]),
+    help="What the best value of a sweep has least of, per complete workload.  [default: money if known]",
+)
+@click.option("-n", "--namespace", metavar="NAMESPACE", help="Only this namespace.")
+@click.option(
+    "--replications",
+    type=click.IntRange(1, MOST_REPLICATIONS),
+    metavar="NUMBER",
+    help=f"How often each workload is replayed.  [default: {REPLICATIONS}; of a sweep {OF_A_SWEEP}]",
+)
+@click.option("--seed", type=click.IntRange(0, 2**31), default=0, help="Equal seeds give equal figures.  [default: 0]")
+@click.option("-o", "output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+def simulate(  # noqa: PLR0913 - one parameter for each option
+    *,
+    histories: tuple[str, ...],
+    dumps: tuple[str, ...],
+    in_force: Path | None,
+    policy: Path | None,
+    swept: Sweep | None,
+    profile_name: str | None,
+    measure: Measure | None,
+    namespace: str | None,
+    replications: int | None,
+    seed: int,
+    output: str,
+) -> None:
+    """Replay history under another policy, and print what it would have changed.
+
+    Attempts, money and time of each namespace, and the workloads that would fare worse; beside it what was seen, what
+    a replay of the policy in force gives, and what is assumed. Needs no cluster. Exit 0, or 2 if some input cannot be
+    read.
+    """
+    if not histories and not dumps:
+        raise click.UsageError("there is no history; name records with --history, or Jobs and pods with -f")
+    if policy is None and swept is None:
+        raise click.UsageError("there is no other policy; name one with --policy, or values of a field with --sweep")
+    before = usable_policy(in_force)
+    after = before if policy is None else usable_policy(policy)
+    if profile_name is not None:
+        profile_of(after, profile_name)
+    progress = Progress()
+    records = [one for one in read(histories, dumps) if namespace in {None, one.namespace}]
+    simulator = Simulator(past.read(records), before, seed)
+    if not simulator.workloads:
+        where = "" if namespace is None else f" of namespace {namespace}"
+        stop([f"no workload{where} has ended in this history, so that nothing can be replayed"])
+    if swept is not None:
+        drawn = curve_of(simulator, after, swept, profile_name, measure, replications or OF_A_SWEEP, progress)
+        progress.clear()
+        show(drawn, output)
+        return
+    asked = replications or REPLICATIONS
+    now = simulator.play(before, asked, partial(tell, progress, "the policy in force"))
+    then = simulator.play(after, asked, partial(tell, progress, "the other policy"))
+    progress.clear()
+    show(result.simulation(simulator, after, now, then), output)
+
+
+def show(found: result.Simulation | Curve, output: str) -> None:
+    """Print what was found."""
+    if output == "json":
+        click.echo(json_form.encoded(found), nl=False)
+    else:
+        table.show(render.curve(found) if isinstance(found, Curve) else render.parts(found))
+
+
+def curve_of(  # noqa: PLR0913, PLR0917 - what the options say
+    simulator: Simulator,
+    policy: Policy,
+    swept: Sweep,
+    profile: str | None,
+    measure: Measure | None,
+    replications: int,
+    progress: Progress,
+) -> Curve:
+    """Replay under each value; exit 2 if no value makes a policy."""
+    points: list[Point] = []
+    field = ".".join(swept.field)
+    played = None
+    for value, changed, problems in sweep.policies(swept, policy, profile):
+        if changed is None:
+            points.append(Point(value=value, problems=[str(problem) for problem in problems]))
+            continue
+        played = simulator.play(changed, replications, partial(tell, progress, f"{field}={value}"))
+        points.append(sweep.point(value, result.plain(played.prediction())))
+    if played is None:
+        stop([f"{field}={one.value}: {one.problems[0]}" for one in points])
+    by = measure or ("money" if played.has_prices else "time")
+    if by == "money" and not played.has_prices:
+        stop(["there are no prices, neither in the policy nor in the history; use --best time"])
+    return Curve(
+        field=field,
+        since=result.stamp(simulator.history.begin),
+        until=result.stamp(simulator.history.end),
+        workloads=len(simulator.workloads),
+        replications=played.replications,
+        seed=simulator.seed,
+        currency=simulator.currency_of(policy),
+        measure=by,
+        points=points,
+        best=sweep.best_of(points, by),
+        assumptions=result.assumptions(simulator, policy, played),
+    )
+
+
+def tell(progress: Progress, what: str, done: int, of: int) -> None:
+    """Show how many replications are made."""
+    progress.show(f"{what}: {done} of {of} replications")
+
+
+def stop(lines: list[str]) -> NoReturn:
+    """Print why nothing can be simulated, and exit 2."""
+    for line in lines:
+        click.echo(printable(line), err=True)
+    sys.exit(UNUSABLE)
+
+
+def read(histories: tuple[str, ...], dumps: tuple[str, ...]) -> Iterator[Record]:
+    """Yield the records in files, and those that are made of dumps; exit 2 if one cannot be read."""
+    stdin = io.BytesIO() if sys.stdin is None else sys.stdin.buffer
+    for place in histories:
+        yield from lines(place, stdin)
+    objects = []
+    for place in dumps:
+        for document in documents.read(place, stdin):
+            if isinstance(document, Unusable):
+                stop([str(document)])
+            objects += [root for _, root in document.objects()]
+    yield from dump.records_of(objects)
+
+
+def lines(place: str, stdin: BinaryIO) -> Iterator[Record]:
+    """Yield the records in a file, the files of a folder, or stdin; say which lines are none; exit 2 if unreadable."""
+    if place == documents.STDIN:
+        yield from records_in(place, stdin)
+        return
+    path = Path(place)
+    try:
+        files = sorted(one for one in path.iterdir() if one.suffix == ENDING) if path.is_dir() else [path]
+        for file in files:
+            with file.open("rb") as opened:
+                yield from records_in(str(file), opened)
+    except OSError as error:
+        stop([f"{place}: cannot be read: {error.strerror}; name a file or folder with records"])
+
+
+def records_in(name: str, opened: BinaryIO) -> Iterator[Record]:
+    """Yield the records of an open file."""
+    bad = number = 0
+    while line := opened.readline(LONGEST + 2):
+        number += 1
+        if not line.strip():
+            continue
+        try:
+            yield decode(line.strip())
+        except ValueError as error:
+            bad += 1
+            if bad <= LISTED:
+                click.echo(printable(f"{name}:{number}: left out, no record of history: {error}"), err=True)
+    if bad > LISTED:
+        click.echo(printable(f"{name}: {bad - LISTED:,} more lines left out"), err=True)
