@@ -1,0 +1,146 @@
+"""In a world with a known truth, what is predicted of another policy is what then happens."""
+
+from dataclasses import replace
+from statistics import mean
+
+import pytest
+
+from tests.unit.simulate.world import Rules, World
+from webhook.simulate import past, predict
+from webhook.simulate.prediction import LEAST_REPLICATIONS, MOST_REPLAYS, Figure, Simulator, figure
+
+A = Rules()
+RUNS = 4  # of the truth, whose own chance is evened out so
+WITHIN = 0.1
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize(
+    "b",
+    [
+        A,
+        Rules(limit=3),
+        Rules(limit=20),
+        Rules(retriable=frozenset({1, 143})),
+        Rules(limit=1, fails_beyond=True),
+        Rules(limit=3, retries=1, threshold=-2),
+    ],
+)
+def test_attempts_time_and_money_are_predicted_within_a_tenth(seed: int, b: Rules) -> None:
+    world = World(seed)
+    records, _ = world.live(A, run=0)
+    truths = [world.live(b, run)[1] for run in range(1, RUNS + 1)]
+
+    predicted = predict(records, A.policy(), b.policy(), seed=1, replications=20)
+
+    assert predicted.money is not None
+    assert predicted.attempts.mean == pytest.approx(mean(one.attempts for one in truths), rel=WITHIN)
+    assert predicted.node_seconds.mean == pytest.approx(mean(one.seconds for one in truths), rel=WITHIN)
+    assert predicted.money.mean == pytest.approx(mean(one.money for one in truths), rel=WITHIN)
+    assert predicted.complete.mean == pytest.approx(mean(one.complete for one in truths), rel=WITHIN / 2)
+    assert predicted.failed.mean + predicted.complete.mean == pytest.approx(len(world.programs))
+    assert predicted.mean_time_to_finish.mean == pytest.approx(mean(one.mean_time for one in truths), rel=WITHIN)
+
+
+def test_a_lower_limit_is_predicted_from_a_higher_one() -> None:
+    world = World(4)
+    records, _ = world.live(Rules(limit=3), run=0)
+    truth = mean(world.live(A, run)[1].money for run in range(1, RUNS + 1))
+
+    predicted = predict(records, Rules(limit=3).policy(), A.policy(), replications=20)
+
+    assert predicted.money is not None
+    assert predicted.money.mean == pytest.approx(truth, rel=WITHIN)
+
+
+def test_a_world_without_losses_has_none_under_any_policy() -> None:
+    world = World(5, jobs=60, life=1e12, on_demand_life=1e12)
+    records, truth = world.live(A, run=0)
+
+    predicted = predict(records, A.policy(), Rules(limit=20).policy(), replications=5)
+
+    assert predicted.attempts == Figure(truth.attempts, truth.attempts, truth.attempts)
+    assert predicted.complete.mean == truth.complete
+
+
+def test_replaying_the_policy_in_force_gives_what_was_seen() -> None:
+    records, truth = World(6).live(A, run=0)
+    simulator = Simulator(past.read(records), A.policy())
+
+    seen = simulator.seen()[""]
+    now = simulator.play(A.policy(), 40).prediction()
+
+    assert (seen.attempts, seen.complete, seen.failed) == (truth.attempts, truth.complete, truth.failed)
+    assert seen.money == pytest.approx(truth.money, rel=0.01)
+    assert now.attempts.mean == pytest.approx(truth.attempts, rel=0.05)
+
+
+def test_equal_seeds_give_equal_figures_and_other_seeds_others() -> None:
+    records, _ = World(7, jobs=60).live(A, run=0)
+    b = Rules(limit=5).policy()
+
+    first, again, other = (predict(records, A.policy(), b, seed=seed, replications=5) for seed in (1, 1, 2))
+
+    assert first == again
+    assert first.node_seconds != other.node_seconds
+
+
+def test_the_figures_of_the_namespaces_add_up_to_the_whole() -> None:
+    records, _ = World(8, jobs=60).live(A, run=0)
+
+    predicted = predict(records, A.policy(), A.policy(), replications=5)
+
+    assert set(predicted.namespaces) == {"ml", "etl"}
+    assert sum(one.attempts.mean for one in predicted.namespaces.values()) == pytest.approx(predicted.attempts.mean)
+
+
+def test_without_prices_there_is_no_money() -> None:
+    records, _ = World(9, jobs=20).live(A, run=0)
+    plain = [replace_price(one) for one in records]
+    policy = A.policy()
+    policy = type(policy)(api_version=policy.api_version, kind=policy.kind, profiles=policy.profiles)
+
+    assert predict(plain, policy, policy, replications=2).money is None
+
+
+def test_prices_are_those_of_the_records_if_no_policy_has_any() -> None:
+    records, _ = World(9, jobs=60).live(A, run=0)
+    policy = A.policy()
+    unpriced = type(policy)(api_version=policy.api_version, kind=policy.kind, profiles=policy.profiles)
+
+    by_records = predict(records, unpriced, unpriced, replications=3).money
+    by_table = predict(records, policy, policy, replications=3).money
+
+    assert by_records is not None
+    assert by_table is not None
+    assert by_records.mean == pytest.approx(by_table.mean, rel=0.01)
+
+
+def test_a_large_history_is_replayed_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    records, _ = World(10, jobs=40).live(A, run=0)
+    simulator = Simulator(past.read(records), A.policy())
+
+    assert simulator.replications(200) == 200
+    monkeypatch.setattr("webhook.simulate.prediction.MOST_REPLAYS", 20)
+    assert simulator.replications(200) == LEAST_REPLICATIONS
+    assert MOST_REPLAYS >= 100 * 10_000
+
+
+def test_a_figure_has_eight_of_ten_replications_between_low_and_high() -> None:
+    assert figure(range(101)) == Figure(50.0, 10, 90)
+
+
+def replace_price(record: object) -> object:
+    """Return a record without its price."""
+    from msgspec.structs import replace as changed
+
+    return changed(record, price=None, currency="") if hasattr(record, "price") else record  # type: ignore[type-var]
+
+
+def test_the_world_has_what_the_predictions_are_tested_on() -> None:
+    """Interruptions, bugs, flaky programs: else the comparison would say little."""
+    _, few = World(1).live(A, run=0)
+    _, many = World(1).live(replace(A, limit=20), run=0)
+
+    assert many.attempts > few.attempts * 1.2
+    assert few.failed > 10
