@@ -199,8 +199,9 @@ def rates_of(spells: Sequence[Spell], events: Sequence[float], overall: float) -
     time = sum(last - first for first, last in spells)
     mean = (len(events) + 1) / (time + 1 / overall) if overall else 0.0
     span = max(end - begin, 1.0)
-    best, chosen = -inf, Rates(begin, span, (len(events),), (time,), mean, STRENGTHS[-1])
-    number = 1
+    chosen = Rates(begin, span, (len(events),), (time,), mean, STRENGTHS[-1])
+    best = likelihood(chosen.losses, chosen.exposed, mean, STRENGTHS[-1]) if mean else 0.0
+    number = 2
     while mean and number <= MOST_WINDOWS and number <= max(1, len(events)):
         width = span / number
         exposed = exposure(spells, begin, width, number)

@@ -78,7 +78,9 @@ def disrupted(name: str, number: int, begin: float, seconds: float, **fields: An
     )
 
 
-def crashed(name: str, number: int, begin: float, seconds: float, code: int, cost: Any, **fields: Any) -> Record:
+def crashed(  # noqa: PLR0917 - as a story is told
+    name: str, number: int, begin: float, seconds: float, code: int, cost: Any, **fields: Any
+) -> Record:
     """Return an attempt that ended with an exit code."""
     return attempt(name, number, begin, seconds, "ExitCode", reason=f"main {code}", cost=cost, **fields)
 

@@ -1,6 +1,7 @@
 """Of records, the last one of each uid counts; what cannot be placed in time is left out, and counted."""
 
 import pytest
+from msgspec.structs import replace
 
 from tests.unit.simulate.stories import attempt, crashed, disrupted, ended
 from webhook.simulate import past
@@ -22,8 +23,6 @@ def test_a_workload_without_an_end_is_unfinished_but_its_attempts_are_known() ->
 
 
 def test_a_record_without_a_usable_time_is_unread() -> None:
-    from msgspec.structs import replace
-
     found = past.read([replace(attempt("a", 1, 10, 60), end="yesterday"), replace(ended("a", 60), created="")])
 
     assert found.unread == 2

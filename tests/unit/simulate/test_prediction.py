@@ -4,8 +4,10 @@ from dataclasses import replace
 from statistics import mean
 
 import pytest
+from msgspec.structs import replace as changed
 
 from tests.unit.simulate.world import Rules, World
+from webhook.history.record import AttemptRecord, Record
 from webhook.simulate import past, predict
 from webhook.simulate.prediction import LEAST_REPLICATIONS, MOST_REPLAYS, Figure, Simulator, figure
 
@@ -96,7 +98,7 @@ def test_the_figures_of_the_namespaces_add_up_to_the_whole() -> None:
 
 def test_without_prices_there_is_no_money() -> None:
     records, _ = World(9, jobs=20).live(A, run=0)
-    plain = [replace_price(one) for one in records]
+    plain = [without_price(one) for one in records]
     policy = A.policy()
     policy = type(policy)(api_version=policy.api_version, kind=policy.kind, profiles=policy.profiles)
 
@@ -130,11 +132,9 @@ def test_a_figure_has_eight_of_ten_replications_between_low_and_high() -> None:
     assert figure(range(101)) == Figure(50.0, 10, 90)
 
 
-def replace_price(record: object) -> object:
+def without_price(record: Record) -> Record:
     """Return a record without its price."""
-    from msgspec.structs import replace as changed
-
-    return changed(record, price=None, currency="") if hasattr(record, "price") else record  # type: ignore[type-var]
+    return changed(record, price=None, currency="") if isinstance(record, AttemptRecord) else record
 
 
 def test_the_world_has_what_the_predictions_are_tested_on() -> None:
