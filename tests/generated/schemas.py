@@ -16,6 +16,8 @@ from webhook.objects.problem import Json
 from webhook.policy.model import Policy
 from webhook.policy.reader import LONGEST
 from webhook.report.model import Report
+from webhook.simulate.result import Simulation
+from webhook.simulate.sweep import Curve
 
 FOLDER: Final = "docs/reference"
 DURATION: Final[Json] = {
@@ -50,6 +52,16 @@ def test_report() -> str:
 def history() -> str:
     """Return the schema of a record of history."""
     return text("history", "A record of history, one line of what retry-policy serve writes", of_report(Record))
+
+
+def simulation() -> str:
+    """Return the schema of what `simulate -o json` prints."""
+    return text("simulation", "What retry-policy simulate -o json prints", of_report(Simulation))
+
+
+def simulation_sweep() -> str:
+    """Return the schema of what `simulate --sweep … -o json` prints."""
+    return text("simulation-sweep", "What retry-policy simulate --sweep … -o json prints", of_report(Curve))
 
 
 def text(name: str, title: str, made: Json) -> str:
@@ -165,6 +177,8 @@ FILES: Final = {
     f"{FOLDER}/report.schema.json": report,
     f"{FOLDER}/test-report.schema.json": test_report,
     f"{FOLDER}/history.schema.json": history,
+    f"{FOLDER}/simulation.schema.json": simulation,
+    f"{FOLDER}/simulation-sweep.schema.json": simulation_sweep,
 }
 
 

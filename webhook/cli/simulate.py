@@ -2,10 +2,9 @@
 
 import io
 import sys
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO, Final, NoReturn
+from typing import Final, NoReturn
 
 import click
 
@@ -17,7 +16,9 @@ from webhook.cli.policy_file import profile_of, usable_policy
 from webhook.cli.terminal import table
 from webhook.cli.terminal.examples import WithExamples
 from webhook.cli.terminal.progress import Progress
-from webhook.history.record import LONGEST, Record, decode
+from webhook.history import reading
+from webhook.history.reading import UnreadableError
+from webhook.history.record import Record
 from webhook.policy.model import Policy
 from webhook.simulate import dump, past, render, result, sweep
 from webhook.simulate.prediction import Simulator
@@ -26,8 +27,6 @@ from webhook.simulate.sweep import Curve, Measure, Point, Sweep
 REPLICATIONS: Final = 200
 OF_A_SWEEP: Final = 50
 MOST_REPLICATIONS: Final = 10_000
-LISTED: Final = 5  # lines that are no records
-ENDING: Final = ".ndjson"
 
 
 def sweep_of(_context: click.Context, _parameter: click.Parameter, text: str | None) -> Sweep | None:
@@ -56,7 +55,9 @@ def sweep_of(_context: click.Context, _parameter: click.Parameter, text: str | N
     ),
     options_metavar="[OPTIONS]",
 )
-@click.option("--history", "histories", multiple=True, metavar="FILE|FOLDER|-", help="Records, one line of JSON each.")
+@click.option(
+    "--history", "histories", multiple=True, metavar="FILE|FOLDER|-", help="Records, or the server's log; .gz too."
+)
 @click.option(
     "-f", "dumps", multiple=True, metavar="FILE|FOLDER|-", help="Jobs and pods as kubectl get -o json prints them."
 )
@@ -120,8 +121,7 @@ def simulate(  # noqa: PLR0913 - one parameter for each option
     if profile_name is not None:
         profile_of(after, profile_name)
     progress = Progress()
-    records = [one for one in read(histories, dumps) if namespace in {None, one.namespace}]
-    simulator = Simulator(past.read(records), before, seed)
+    simulator = Simulator(past.read(read(histories, dumps, namespace, progress)), before, seed)
     if not simulator.workloads:
         where = "" if namespace is None else f" of namespace {namespace}"
         stop([f"no workload{where} has ended in this history, so that nothing can be replayed"])
@@ -196,47 +196,25 @@ def stop(lines: list[str]) -> NoReturn:
     sys.exit(UNUSABLE)
 
 
-def read(histories: tuple[str, ...], dumps: tuple[str, ...]) -> Iterator[Record]:
-    """Yield the records in files, and those that are made of dumps; exit 2 if one cannot be read."""
+def read(histories: tuple[str, ...], dumps: tuple[str, ...], namespace: str | None, progress: Progress) -> list[Record]:
+    """Return the records in files, and those that are made of dumps, of one namespace or of all.
+
+    Say which lines are no records; exit 2 if a file cannot be read.
+    """
     stdin = io.BytesIO() if sys.stdin is None else sys.stdin.buffer
-    for place in histories:
-        yield from lines(place, stdin)
+    try:
+        found = reading.read(histories, stdin, lambda one: namespace in {None, one.namespace}, progress.show)
+    except UnreadableError as error:
+        progress.clear()
+        stop([str(error)])
+    if found.bad:
+        progress.clear()
+        click.echo(printable(f"{found.bad:,} lines left out, of which: {'; '.join(found.problems)}"), err=True)
     objects = []
     for place in dumps:
         for document in documents.read(place, stdin):
             if isinstance(document, Unusable):
                 stop([str(document)])
             objects += [root for _, root in document.objects()]
-    yield from dump.records_of(objects)
-
-
-def lines(place: str, stdin: BinaryIO) -> Iterator[Record]:
-    """Yield the records in a file, the files of a folder, or stdin; say which lines are none; exit 2 if unreadable."""
-    if place == documents.STDIN:
-        yield from records_in(place, stdin)
-        return
-    path = Path(place)
-    try:
-        files = sorted(one for one in path.iterdir() if one.suffix == ENDING) if path.is_dir() else [path]
-        for file in files:
-            with file.open("rb") as opened:
-                yield from records_in(str(file), opened)
-    except OSError as error:
-        stop([f"{place}: cannot be read: {error.strerror}; name a file or folder with records"])
-
-
-def records_in(name: str, opened: BinaryIO) -> Iterator[Record]:
-    """Yield the records of an open file."""
-    bad = number = 0
-    while line := opened.readline(LONGEST + 2):
-        number += 1
-        if not line.strip():
-            continue
-        try:
-            yield decode(line.strip())
-        except ValueError as error:
-            bad += 1
-            if bad <= LISTED:
-                click.echo(printable(f"{name}:{number}: left out, no record of history: {error}"), err=True)
-    if bad > LISTED:
-        click.echo(printable(f"{name}: {bad - LISTED:,} more lines left out"), err=True)
+    made = [one for one in dump.records_of(objects) if namespace in {None, one.namespace}]
+    return [*found.attempts.values(), *found.workloads.values(), *made]

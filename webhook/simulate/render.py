@@ -6,7 +6,7 @@ from typing import Final
 from webhook.objects.columns import Part, Row
 from webhook.simulate.prediction import Figure
 from webhook.simulate.result import Group, Simulation
-from webhook.simulate.sweep import Curve, Point
+from webhook.simulate.sweep import Curve, Point, as_good, measured
 
 HEADINGS: Final[Row] = ("NAMESPACE", "FIGURE", "SEEN", "NOW", "THEN", "80% OF THEN", "CHANGE")
 CURVE: Final[Row] = ("VALUE", "ATTEMPTS", "COMPLETE", "MONEY", "EACH", "TIME", "")
@@ -104,15 +104,18 @@ def curve(drawn: Curve) -> Iterator[Part]:
         f"each replayed {drawn.replications:,} times under every value of {drawn.field}"
     )
     yield ""
-    most = max((measured(one, drawn) for one in drawn.points), default=0.0)
+    most = max((measured(one, drawn.measure) for one in drawn.points), default=0.0)
     what = f"{drawn.currency} EACH" if drawn.measure == "money" else "TIME"
     yield [(*CURVE[:-1], what), *(point(one, drawn, most) for one in drawn.points)]
     yield ""
     for one in drawn.points:
         for problem in one.problems[:1]:
-            yield f"{drawn.field}={one.value} is no policy: {problem}"
+            yield f"{drawn.field}={said(one.value)} is no policy: {problem}"
     if drawn.best is not None:
         yield best(drawn, drawn.points[drawn.best])
+        others = as_good(drawn.points, drawn.measure, drawn.best)
+        if others:
+            yield f"as good, within one in a hundred: {', '.join(map(said, others))}"
         yield ""
     yield from assumed(drawn.assumptions)
 
@@ -122,37 +125,35 @@ def best(drawn: Curve, one: Point) -> str:
     if drawn.measure == "money":
         what = f"money per complete workload ({money(one.money_per_complete or 0.0)} {drawn.currency})"
     else:
-        what = f"time to finish ({lasting(measured(one, drawn))})"
-    return f"best by {what}, of the values with which as many are complete: {drawn.field}={one.value}"
+        what = f"time to finish ({lasting(measured(one, drawn.measure))})"
+    return f"best by {what}, of the values with which as many are complete: {drawn.field}={said(one.value)}"
 
 
 def point(one: Point, drawn: Curve, most: float) -> Row:
     """Return the row of a value."""
     outlook = one.outlook
     if outlook is None:
-        return (str(one.value), *[""] * (len(CURVE) - 1))
+        return (said(one.value), *[""] * (len(CURVE) - 1))
     each = "" if one.money_per_complete is None else money(one.money_per_complete)
     return (
-        f"{one.value}{' *' if drawn.best is not None and one is drawn.points[drawn.best] else ''}",
+        f"{said(one.value)}{' *' if drawn.best is not None and one is drawn.points[drawn.best] else ''}",
         whole(outlook.attempts.mean),
         whole(outlook.complete.mean),
         "" if outlook.money is None else money(outlook.money.mean),
         each,
         lasting(outlook.mean_time_to_finish.mean),
-        bar(measured(one, drawn), most),
+        bar(measured(one, drawn.measure), most),
     )
-
-
-def measured(one: Point, drawn: Curve) -> float:
-    """Return what a value is measured by."""
-    if one.outlook is None:
-        return 0.0
-    return (one.money_per_complete or 0.0) if drawn.measure == "money" else one.outlook.mean_time_to_finish.mean
 
 
 def bar(value: float, most: float) -> str:
     """Return a bar whose length is in proportion to a value."""
     return "#" * max(1, round(BAR * value / most)) if most else ""
+
+
+def said(value: object) -> str:
+    """Return a value as a policy has it."""
+    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def whole(number: float) -> str:

@@ -7,7 +7,6 @@ import msgspec
 
 from webhook.history.record import Capacity
 from webhook.policy.model import Policy, Profile
-from webhook.simulate.market import STRENGTHS
 from webhook.simulate.prediction import Outlook, Played, Seen, Simulator, Tally
 
 API_VERSION: Final = "retry-policy.dev/v1alpha1"
@@ -160,7 +159,7 @@ def of_machines(simulator: Simulator) -> list[str]:
             continue
         every = f"one in {hours / losses:,.1f} hours" if losses else "none"
         line = f"{name} nodes are lost as often as in this history, whatever the policy: {losses:,} losses, {every}"
-        if any(rates.strength < STRENGTHS[-1] for (one, _), rates in market.rates.items() if one == capacity):
+        if any(len(rates.losses) > 1 for (one, _), rates in market.rates.items() if one == capacity):
             line += "; more often in some hours and zones, at the same times as then"
         found.append(line + (f"; fewer than {FEW}, so that little is known" if losses < FEW else ""))
     return found

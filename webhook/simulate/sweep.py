@@ -13,6 +13,7 @@ from webhook.simulate.prediction import Outlook
 
 MOST_VALUES: Final = 50
 AS_MANY: Final = 0.99  # of the workloads that are complete under the value with most: fewer are no good value
+ALIKE: Final = 0.01  # by which values may be worse that count as good as the best
 RANGE: Final = re.compile(r"(-?[0-9]{1,9})\.\.(-?[0-9]{1,9})")
 NUMBER: Final = re.compile(r"-?[0-9]{1,9}")
 WORDS: Final[dict[str, object]] = {"true": True, "false": False, "null": None}
@@ -121,14 +122,35 @@ def put(profile: Json, path: tuple[str, ...], value: object) -> None:
 
 def best_of(points: list[Point], measure: Measure) -> int | None:
     """Return the index of the best point, of those with which about as many workloads are complete as with any."""
-    usable = [(index, one.outlook, one) for index, one in enumerate(points) if one.outlook is not None]
-    most = max((outlook.complete.mean for _, outlook, _ in usable), default=0.0)
-    found = [
-        ((one.money_per_complete or 0.0) if measure == "money" else outlook.mean_time_to_finish.mean, index)
-        for index, outlook, one in usable
-        if outlook.complete.mean >= most * AS_MANY
+    usable = [(index, one) for index, one in enumerate(points) if one.outlook is not None]
+    most = max((complete_of(one) for _, one in usable), default=0.0)
+    found = [(measured(one, measure), index) for index, one in usable if complete_of(one) >= most * AS_MANY]
+    return min(found)[1] if found and most else None
+
+
+def as_good(points: list[Point], measure: Measure, best: int) -> list[object]:
+    """Return the other values that are as good as the best one: the figures cannot distinguish them."""
+    least, most = measured(points[best], measure), complete_of(points[best])
+    return [
+        one.value
+        for index, one in enumerate(points)
+        if index != best
+        and one.outlook is not None
+        and measured(one, measure) <= least * (1 + ALIKE)
+        and complete_of(one) >= most * AS_MANY
     ]
-    return min(found)[1] if found else None
+
+
+def complete_of(one: Point) -> float:
+    """Return how many workloads are complete."""
+    return 0.0 if one.outlook is None else one.outlook.complete.mean
+
+
+def measured(one: Point, measure: Measure) -> float:
+    """Return what a point is measured by: money, or seconds, for each complete workload."""
+    if one.outlook is None:
+        return 0.0
+    return (one.money_per_complete or 0.0) if measure == "money" else one.outlook.mean_time_to_finish.mean
 
 
 def point(value: object, outlook: Outlook) -> Point:

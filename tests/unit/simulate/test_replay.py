@@ -171,7 +171,8 @@ def test_the_loss_of_a_pod_restarts_its_job_set() -> None:
 
 def test_pods_that_depend_on_each_other_crash_with_one_that_is_lost() -> None:
     def index(number: int, which: int, begin: float, how: Any, *rest: Any) -> Record:
-        return how("gang", number, begin, 500, *rest, scope=str(which), node=f"g{number}-{which}")
+        made: Record = how("gang", number, begin, 500, *rest, scope=str(which), node=f"g{number}-{which}")
+        return made
 
     records = [
         index(1, 0, 10, disrupted),

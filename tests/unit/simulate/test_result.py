@@ -1,0 +1,141 @@
+"""What is printed: figures, workloads that would fare worse and why, and what is assumed."""
+
+from typing import Any
+
+from tests.unit.simulate.stories import attempt, crashed, disrupted, ended, killed, policy
+from tests.unit.simulate.world import Rules, World
+from webhook.history.record import Record
+from webhook.objects import columns
+from webhook.policy.model import Disruptions, Duration, FailureRule, Match, Next, Placement, Policy, Wave
+from webhook.simulate import past, render, result, sweep
+from webhook.simulate.prediction import Simulator
+from webhook.simulate.result import Simulation
+
+
+def simulated(records: list[Record], after: Policy, before: Policy | None = None, times: int = 10) -> Simulation:
+    simulator = Simulator(past.read(records), before or policy())
+    now, then = (simulator.play(one, times) for one in (simulator.policy, after))
+    return result.simulation(simulator, after, now, then)
+
+
+def text(simulation: Simulation) -> str:
+    return "\n".join(columns.lines(render.parts(simulation)))
+
+
+LONG: list[Any] = [attempt("long", 1, 10, 5000), ended("long", 5010)]
+
+
+def test_a_workload_that_would_fail_is_named_with_the_rule() -> None:
+    (worse,) = simulated(LONG, policy(attempt_timeout=Duration(1000))).worse
+
+    assert (worse.workload, worse.fails) == ("long", 1.0)
+    assert worse.why == "an exceeded deadline after its last retry (3 allowed)"
+
+
+def test_a_workload_that_would_take_twice_as_long_is_named_with_what_slows_it() -> None:
+    records = [disrupted("slow", number, 1000 * number, 900) for number in range(1, 6)]
+    records += [attempt("slow", 6, 7000, 2000), ended("slow", 9000)]
+
+    found = simulated(records, policy(disruptions=Disruptions(limit=20)), times=60)
+
+    assert [one.workload for one in found.worse] == ["slow"]
+    assert found.worse[0].slower >= 2
+    assert "disrupted" in found.worse[0].why
+
+
+def test_a_workload_that_failed_anyway_does_not_fare_worse() -> None:
+    bug = [crashed("bug", 1, 10, 100, 1, "fatal"), ended("bug", 110, "Failed")]
+
+    assert simulated(bug, policy(attempt_timeout=Duration(10))).worse == []
+
+
+def test_figures_stand_beside_what_was_seen_and_what_the_policy_in_force_gives() -> None:
+    records, _ = World(1, jobs=60).live(Rules(), run=0)
+
+    found = simulated(records, Rules(limit=5).policy(), Rules().policy())
+
+    assert found.total.seen.attempts == sum(one.seen.attempts for one in found.namespaces)
+    assert found.total.now.attempts.low <= found.total.now.attempts.mean <= found.total.now.attempts.high
+    said = text(found)
+    assert "replaying the policy that was in force gives" in said
+    assert "NAMESPACE   FIGURE" in said
+    assert "money, USD" in said
+    assert "\netl " in said
+
+
+def test_what_is_assumed_is_said() -> None:
+    records = [
+        disrupted("a", 1, 10, 70),
+        attempt("a", 2, 100, 60),
+        ended("a", 160),
+        crashed("bug", 1, 10, 100, 9, "fatal"),
+        ended("bug", 110, "Failed"),
+        killed("hungry", 1, 10, 100, "fatal"),
+        ended("hungry", 110, "Failed"),
+        attempt("running", 1, 10, 100),
+    ]
+
+    said = " | ".join(simulated(records, policy()).assumptions)
+
+    assert "spot nodes are lost as often as in this history, whatever the policy: 1 losses" in said
+    assert "fewer than 10, so that little is known" in said
+    assert "no attempt ran on on-demand nodes" in said
+    assert "1 workload had an interrupted attempt that took longer" in said
+    assert "2 of 3 pods never succeeded" in said
+    assert "nothing was retried after exit code 9" in said
+    assert "1 pod killed for memory" in said
+    assert "1 workload had not ended" in said
+
+
+def test_fields_that_are_not_simulated_are_named() -> None:
+    after = policy(
+        placement=Placement(provider="gke", wave=Wave()),
+        on_failure=(FailureRule(match=Match(same_node=2), next=Next(avoid="Node")),),
+    )
+
+    said = simulated(LONG, after).assumptions
+
+    assert "profile default: placement.wave, avoid: Node, match.sameNode are not simulated" in said
+
+
+def test_a_sweep_is_drawn_with_its_best_value_marked() -> None:
+    records, _ = World(1, jobs=60).live(Rules(), run=0)
+    simulator = Simulator(past.read(records), Rules().policy())
+    points = [
+        sweep.point(limit, result.plain(simulator.play(Rules(limit=limit).policy(), 5).prediction()))
+        for limit in (1, 20)
+    ]
+    points.append(sweep.Point(value=None, problems=["no policy"]))
+    drawn = sweep.Curve(
+        field="disruptions.limit",
+        since="",
+        until="",
+        workloads=60,
+        replications=5,
+        seed=0,
+        currency="USD",
+        measure="time",
+        points=points,
+        best=sweep.best_of(points, "time"),
+        assumptions=["all is well"],
+    )
+
+    said = "\n".join(columns.lines(render.curve(drawn)))
+
+    assert "\n1 * " in said
+    assert "best by time to finish" in said
+    assert "disruptions.limit=null is no policy: no policy" in said
+    assert "- all is well" in said
+    assert said.count("#") > 24
+
+
+def test_the_workloads_that_fare_worse_are_bounded(monkeypatch: Any) -> None:
+    monkeypatch.setattr(result, "LISTED", 2)
+    records: list[Record] = []
+    for number in range(5):
+        records += [attempt(f"long-{number}", 1, 10, 5000), ended(f"long-{number}", 5010)]
+
+    found = simulated(records, policy(attempt_timeout=Duration(1000)))
+
+    assert (len(found.worse), found.worse_in_all) == (2, 5)
+    assert "5 workloads would fare worse:" in text(found)
