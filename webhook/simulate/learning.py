@@ -208,11 +208,13 @@ def workload_of(story: Story, name: str, profile: Profile, decider: Decider, fou
         max_disruptions=max_disruptions_of(scopes.values(), shape, profile),
         codes=codes_of(scopes.values(), shape, decider, echoes),
     )
-    if not decider.admit(shape).refusal:
-        note_placements(scopes.values(), shape, profile, found)
+    note_placements(scopes.values(), shape, profile, found)
+    starts_on_demand = decider.leaves_spot(shape, Spent(), lacked_spot=False)
     tasks: list[Task] = []
     for scope in names_of_scopes(story, shape):
-        tasks += tasks_of(scope, scopes.get(scope, []), story, shape, profile, echoes)
+        tasks += tasks_of(
+            scope, scopes.get(scope, []), story, shape, profile, echoes, starts_on_demand=starts_on_demand
+        )
     resources = next((one.resources for one in tasks if one.resources), {})
     for task in tasks:
         task.resources = task.resources or resources
@@ -278,7 +280,14 @@ def names_of_scopes(story: Story, shape: Shape) -> list[str]:
 
 
 def tasks_of(  # noqa: PLR0913, PLR0917 - what decides what an attempt says
-    scope: str, attempts: Sequence[Attempt], story: Story, shape: Shape, profile: Profile, echoes: set[str]
+    scope: str,
+    attempts: Sequence[Attempt],
+    story: Story,
+    shape: Shape,
+    profile: Profile,
+    echoes: set[str],
+    *,
+    starts_on_demand: bool,
 ) -> list[Task]:
     """Return the tasks of a scope: one for an index, one for each completion of a Job without indexes."""
     succeeded = [one for one in attempts if one.end_of is None]
@@ -298,7 +307,7 @@ def tasks_of(  # noqa: PLR0913, PLR0917 - what decides what an attempt says
     memories = [one.record.resources.get("memory", 0.0) for one in succeeded]
     enough = max(memories, default=0.0)
     for task in tasks:
-        task.fixed = fixed_of(first, profile)
+        task.fixed = fixed_of(first, profile, starts_on_demand=starts_on_demand)
         task.runs = [
             Run(run.seconds, run.end, run.memory, enough if enough > run.memory * GROWN else 0.0) if run.memory else run
             for run in task.runs
@@ -326,9 +335,16 @@ def note_failure(task: Task, attempt: Attempt, profile: Profile, echoes: set[str
     task.runs.append(Run(attempt.seconds, end, memory))
 
 
-def fixed_of(first: Attempt | None, profile: Profile) -> Capacity:
-    """Return the capacity of a task that something other than the policy places; empty if the policy does."""
-    if first is None or first.start is None or first.record.placement != "None":
+def fixed_of(first: Attempt | None, profile: Profile, *, starts_on_demand: bool) -> Capacity:
+    """Return the capacity of a task that something other than the policy places; empty if the policy does.
+
+    `starts_on_demand`: whether the policy sends first attempts to on-demand nodes; else the author did.
+    """
+    if first is None or first.start is None:
+        return ""
+    if first.record.placement == "OnDemand" and not first.record.attempt and not starts_on_demand:
+        return "OnDemand"
+    if first.record.placement != "None":
         return ""
     return "" if profile.placement.spot == "Allow" else first.capacity
 

@@ -99,6 +99,12 @@ def test_a_pod_that_only_something_else_placed_stays_where_it_was() -> None:
     assert workload(attempt("a", 1, 10, 60), ended("a", 160)).tasks[0].fixed == ""
 
 
+def test_a_first_attempt_that_the_policy_would_not_send_on_demand_was_sent_there_by_its_author() -> None:
+    sent = attempt("a", 1, 10, 60, placement="OnDemand", capacity="OnDemand")
+
+    assert workload(sent, ended("a", 160)).tasks[0].fixed == "OnDemand"
+
+
 def test_a_workload_of_a_profile_that_the_policy_lacks_is_left_out() -> None:
     found = learnt(attempt("a", 1, 10, 60), replace(ended("a", 160), profile="gone"))
 
