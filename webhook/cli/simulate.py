@@ -131,7 +131,7 @@ def simulate(  # noqa: PLR0913 - one parameter for each option
         show(drawn, output)
         return
     asked = replications or REPLICATIONS
-    now = simulator.play(before, asked, partial(tell, progress, "the policy in force"))
+    now = simulator.play(before, asked, partial(tell, progress, "the policy in force"), anew=True)
     then = simulator.play(after, asked, partial(tell, progress, "the other policy"))
     progress.clear()
     show(result.simulation(simulator, after, now, then), output)

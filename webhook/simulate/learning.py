@@ -6,10 +6,10 @@ whether an exit code comes again that was never retried, and how much memory is 
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import Final
+from typing import Final, NamedTuple
 
 from webhook.history.record import Capacity
 from webhook.ledger.model import on_failure
@@ -17,6 +17,7 @@ from webhook.ledger.model.outcomes import NEVER_STARTED
 from webhook.policy.model import Policy, Profile
 from webhook.policy.settings import NamedProfile
 from webhook.simulate.decisions import Decider, Part, Shape, Spent, actions_seen, is_coupled
+from webhook.simulate.market import Place
 from webhook.simulate.past import Attempt, End, Past, Story, containers_of
 
 DEFAULT: Final = "default"
@@ -41,6 +42,21 @@ class Run:
     enough: float = 0.0
 
 
+class SeenPod(NamedTuple):
+    """A pod as it was: created so many seconds after its workload; what its placement asked for; where and how it ran.
+
+    `wait`: seconds from its creation to its start. `is_lost`: whether it was disrupted; `is_stopped`: by its workload.
+    """
+
+    created: float
+    asked: str
+    place: Place
+    wait: float
+    lasted: float
+    is_lost: bool
+    is_stopped: bool
+
+
 @dataclass(slots=True)
 class Task:
     """What one completion of a workload needs.
@@ -51,6 +67,7 @@ class Task:
     - `fixed`: where it runs if something other than the policy decides: its capacity; empty otherwise.
     - `never_starts`: whether its containers could not start. `needed`: whether the workload waits for it to succeed.
     - `memory`, `resources`: what the pod asks for in its first attempt.
+    - `pods`: those that it had, if they can be told from those of other tasks.
     """
 
     scope: str
@@ -62,6 +79,7 @@ class Task:
     fixed: Capacity = ""
     never_starts: bool = False
     needed: bool = True
+    pods: tuple[SeenPod, ...] = ()
 
     @property
     def memory(self) -> float:
@@ -216,6 +234,9 @@ def workload_of(story: Story, name: str, profile: Profile, decider: Decider, fou
             scope, scopes.get(scope, []), story, shape, profile, echoes, starts_on_demand=starts_on_demand
         )
     resources = next((one.resources for one in tasks if one.resources), {})
+    if len({task.scope for task in tasks}) == len(tasks):
+        for task in tasks:
+            task.pods = tuple(pods_of(story, scopes.get(task.scope, []), found.asked))
     for task in tasks:
         task.resources = task.resources or resources
     found.left_out += max(0, len(tasks) - MOST_TASKS)
@@ -347,6 +368,22 @@ def fixed_of(first: Attempt | None, profile: Profile, *, starts_on_demand: bool)
     if first.record.placement != "None":
         return ""
     return "" if profile.placement.spot == "Allow" else first.capacity
+
+
+def pods_of(story: Story, attempts: Sequence[Attempt], asked: Mapping[str, str]) -> Iterator[SeenPod]:
+    """Yield the pods of a task in order, up to the first one of which not all is known."""
+    for one in sorted(attempts, key=lambda one: one.created):
+        if one.start is None or one.record.uid not in asked:
+            return
+        yield SeenPod(
+            one.created - story.created,
+            asked[one.record.uid],
+            Place(one.capacity, one.record.zone, tuple(sorted(one.record.labels.items()))),
+            max(0.0, one.start - one.created),
+            one.seconds,
+            one.is_disrupted,
+            one.was_stopped,
+        )
 
 
 def max_disruptions_of(scopes: Iterable[Sequence[Attempt]], shape: Shape, profile: Profile) -> int | None:

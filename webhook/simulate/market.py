@@ -25,7 +25,8 @@ MOST_WINDOWS: Final = 64  # of a zone
 STRENGTHS: Final = (0.1, 0.3, 1.0, 3.0, 10.0, 1e6)  # losses that the mean counts for in each window
 MARGIN: Final = 1.0  # by which a finer picture must be more likely, as a logarithm
 FEW: Final = 0.5  # of losses, of which a rate is drawn where none was seen
-MOST_SAMPLES: Final = 20_000  # of waits and places
+MOST_SAMPLES: Final = 20_000  # of places
+NEAREST: Final = 20
 
 Spell = tuple[float, float]
 
@@ -102,7 +103,7 @@ class Market:
     """All of it.
 
     - `rates`: by capacity and zone. `together`: by capacity, whether the pods of a node are lost together.
-    - `places`: where pods ran, by capacity.
+    - `places`: where pods ran, by capacity, and `begun`: when, in this order.
     - `landed`: by what placement asked (Require, Prefer, Allow, OnDemand): pods on spot nodes, and pods in all.
     - `reasons`: of disruptions, by capacity. `losses` and `exposed`: how many there were, and in how many node-seconds.
     """
@@ -110,23 +111,37 @@ class Market:
     rates: dict[tuple[Capacity, str], Rates]
     together: dict[Capacity, bool]
     places: dict[Capacity, list[Place]]
+    begun: dict[Capacity, list[float]]
     landed: dict[str, tuple[int, int]]
     reasons: dict[Capacity, list[str]]
     losses: dict[Capacity, int] = field(default_factory=lambda: defaultdict(int))
     exposed: dict[Capacity, float] = field(default_factory=lambda: defaultdict(float))
+
+    def place(self, capacity: Capacity, now: float, luck: float) -> Place:
+        """Return where a pod runs: where one of the NEAREST pods did that began at about this time.
+
+        Where nodes are being lost there are none for new pods. `luck`: 0 to less than 1.
+        """
+        begun = self.begun.get(capacity)
+        if not begun:
+            return Place(capacity, "", ())
+        first = max(0, min(bisect_right(begun, now) - NEAREST // 2, len(begun) - NEAREST))
+        return self.places[capacity][first + int(luck * min(NEAREST, len(begun)))]
 
 
 def learn(attempts: Sequence[Attempt], asked: Mapping[str, str]) -> Market:
     """Learn from attempts; `asked`: by uid, what the placement of a pod asked for; a pod is left out if unknown."""
     ran = [one for one in attempts if one.start is not None and one.capacity]
     zones = {zone for zone, _ in Counter(one.record.zone for one in ran).most_common(MOST_ZONES)}
-    market = Market({}, {}, {}, {}, {})
+    market = Market({}, {}, {}, {}, {}, {})
     for capacity in ("Spot", "OnDemand"):
         own = [one for one in ran if one.capacity == capacity]
         if not own:
             continue
         learn_losses(market, capacity, own, zones)
-        market.places[capacity] = [place_of(one, zones) for one in own[-MOST_SAMPLES:]]
+        latest = sorted(own[-MOST_SAMPLES:], key=lambda one: one.start or one.end)
+        market.places[capacity] = [place_of(one, zones) for one in latest]
+        market.begun[capacity] = [one.start or one.end for one in latest]
         market.reasons[capacity] = [one.record.reason for one in own if one.is_disrupted][:MOST_SAMPLES]
     landed: dict[str, list[int]] = defaultdict(lambda: [0, 0])
     for one in ran:

@@ -183,10 +183,21 @@ class Simulator:
 
         return by_table
 
-    def play(self, policy: Policy, asked: int, on_progress: Callable[[int, int], None] | None = None) -> Played:
-        """Replay all workloads under a policy; `asked`: for how many replications."""
+    def play(
+        self,
+        policy: Policy,
+        asked: int,
+        on_progress: Callable[[int, int], None] | None = None,
+        *,
+        anew: bool = False,
+    ) -> Played:
+        """Replay all workloads under a policy; `asked`: for how many replications.
+
+        All happens as in history until the policy decides otherwise, and from then on by chance; with `anew` all by
+        chance, which shows how well the simulation knows the world.
+        """
         price, number = self.price(policy), self.replications(asked)
-        policed = Policed(Decider(policy), self.learnt, self.market, price or free_of_charge, self.pause)
+        policed = Policed(Decider(policy), self.learnt, self.market, price or free_of_charge, self.pause, anew=anew)
         known = [(place, one) for place, one in enumerate(self.workloads) if one.shape.profile in policy.profiles]
         tallies = [Tally() for _ in self.workloads]
         sums: dict[str, list[Sums]] = defaultdict(list)

@@ -69,31 +69,29 @@ def assumed(assumptions: Iterable[str]) -> Iterator[str]:
 def rows(group: Group, currency: str) -> Iterator[Row]:
     """Yield a row for each figure of a group."""
     name, seen, now, then = group.name or ALL, group.seen, group.now, group.then
-    yield row(name, "attempts", f"{seen.attempts:,}", now.attempts, then.attempts, whole)
-    yield row(name, "complete", f"{seen.complete:,}", now.complete, then.complete, whole)
-    yield row(name, "failed", f"{seen.failed:,}", now.failed, then.failed, whole)
-    yield row(name, "node-hours", hours(seen.node_seconds), now.node_seconds, then.node_seconds, hours)
-    yield row(name, "on spot", hours(seen.spot_seconds), now.spot_seconds, then.spot_seconds, hours)
+    yield row(name, "attempts", seen.attempts, now.attempts, then.attempts, whole)
+    yield row(name, "complete", seen.complete, now.complete, then.complete, whole)
+    yield row(name, "failed", seen.failed, now.failed, then.failed, whole)
+    yield row(name, "node-hours", seen.node_seconds, now.node_seconds, then.node_seconds, hours)
+    yield row(name, "on spot", seen.spot_seconds, now.spot_seconds, then.spot_seconds, hours)
     if now.money is not None and then.money is not None and seen.money is not None:
-        yield row(name, f"money, {currency}", money(seen.money), now.money, then.money, money)
-    yield row(
-        name, "mean time", lasting(seen.mean_time_to_finish), now.mean_time_to_finish, then.mean_time_to_finish, lasting
-    )
+        yield row(name, f"money, {currency}", seen.money, now.money, then.money, money)
+    yield row(name, "mean time", seen.mean_time_to_finish, now.mean_time_to_finish, then.mean_time_to_finish, lasting)
 
 
 def row(  # noqa: PLR0913, PLR0917 - its cells
-    name: str, what: str, seen: str, now: Figure, then: Figure, text: Text
+    name: str, what: str, seen: float, now: Figure, then: Figure, text: Text
 ) -> Row:
     """Return the row of a figure."""
     around = f"{text(then.low)} to {text(then.high)}"
-    return (name, what, seen, text(now.mean), text(then.mean), around, change(now.mean, then.mean))
+    return (name, what, text(seen), text(now.mean), text(then.mean), around, change(seen, then.mean))
 
 
-def change(now: float, then: float) -> str:
+def change(seen: float, then: float) -> str:
     """Return by how much a figure changes."""
-    if not now:
+    if not seen:
         return "" if not then else "new"
-    share = then / now - 1
+    share = then / seen - 1
     return "" if abs(share) < 0.0005 else f"{share:+.1%}"  # noqa: PLR2004 - what would be printed as 0.0%
 
 

@@ -18,14 +18,17 @@ from webhook.policy.model import Profile
 from webhook.rules.job_sets.job_set import FREE, RESTART_SET
 from webhook.rules.pods.memory import growth_of
 from webhook.simulate.decisions import Admitted, Decider, Spent, Verdict
-from webhook.simulate.learning import MOST_NEED, Learnt, Run, Task, Workload
-from webhook.simulate.market import Hazard, Market, Place, middle
+from webhook.simulate.learning import MOST_NEED, Learnt, Run, SeenPod, Task, Workload
+from webhook.simulate.market import Hazard, Market, Place
 from webhook.simulate.past import End
 
 FIRST_BACK_OFF, LONGEST_BACK_OFF = 10.0, 600.0  # seconds, of the Job controller
 MOST_PODS: Final = 500  # of one task in one replay: then it never ends
 MORE: Final = 1 + 1e-9  # what was not enough is not enough
-SOON: Final = 60.0  # seconds: a pod that waits no longer found a free node
+ALIKE: Final = 2.0  # seconds by which a pod may end otherwise and count as having ended as in history
+MOVED: Final = 1800.0  # seconds by which a pod may be created at another time
+SPOT_FIRST: Final = frozenset({"Require", "Prefer"})  # a pod that finds a spot node runs there under either
+TRIES: Final = 5  # to find a place that a rule does not ask to avoid
 HOUR: Final = 3600.0
 NOWHERE: Final = Place("", "", ())
 
@@ -93,18 +96,24 @@ class Doing:
     resources: dict[str, float] = field(default_factory=dict)
     is_running: bool = False
     is_done: bool = False
+    in_step: bool = True  # whether all has happened so far as it did in history
 
 
 class Policed:
-    """A policy, with what is the same in all replays under it."""
+    """A policy, with what is the same in all replays under it.
 
-    def __init__(self, decider: Decider, learnt: Learnt, market: Market, price: Price, pause: float) -> None:
+    `anew`: whether everything is drawn; else all happens as in history until the policy decides otherwise.
+    """
+
+    def __init__(  # noqa: PLR0913 - what a replay is made of
+        self, decider: Decider, learnt: Learnt, market: Market, price: Price, pause: float, *, anew: bool
+    ) -> None:
         self.decider = decider
+        self.anew = anew
         self.learnt = learnt
         self.market = market
         self.price = price
         self.pause = pause
-        self.guesses_shortages = bool(learnt.shortages) and "Require" not in market.landed
         self.prices: dict[tuple[int, Place, float], float | None] = {}
         waits = learnt.waits
         anywhere = waits.get("Spot") or waits.get("OnDemand") or [0.0]
@@ -208,60 +217,86 @@ class Replay:
             self.result.why = f"it had {MOST_PODS} pods without an end"
             one.start, one.is_running = inf, False
             return
-        place, wait, asks = self.land(one)
+        asks = self.asks(one)
+        seen = self.as_seen(one, asks, now)
+        place, wait = self.land(one, asks, now) if seen is None else (seen.place, seen.wait)
         one.place, one.resources = place, self.resources(one)
         after = one.scope.after
         if after.not_before:
             now = max(now, seconds(after.not_before) or now)
         spot_wait = self.profile.placement.spot_wait
-        if asks == "Require" and spot_wait is not None and wait > spot_wait:
+        short = self.shortage() if asks == "Require" and seen is None else 0.0
+        if spot_wait is not None and short > spot_wait:
             one.start = inf
             self.push(now + spot_wait, index, End("Disruption", SPOT_UNAVAILABLE))
             return
-        start = one.start = now + wait
+        start = one.start = now + wait + short
         if one.task.never_starts:
             one.start = inf
             if self.profile.start_timeout is not None:
                 self.push(start + self.profile.start_timeout, index, End("Other", NEVER_STARTED))
             return
         lasts, end = self.run(one)
-        lost = self.lost(place, start, random)
+        if seen is None:
+            lost = self.lost(place, start, random)
+        else:
+            one.in_step = seen.is_lost or seen.is_stopped or abs(lasts - seen.lasted) <= ALIKE
+            lost = start + seen.lasted
+            if not seen.is_lost:
+                lost = self.lost(place, lost + ALIKE, random)
         if lost < start + lasts:
             reasons = self.policed.market.reasons.get(place.capacity) or ["DeletionByTaintManager"]
             lasts, end = lost - start, End("Disruption", reasons[int(random.random() * len(reasons))])
         self.push(start + lasts, index, end)
 
-    def land(self, one: Doing) -> tuple[Place, float, str]:
-        """Return where a pod runs, how many seconds it waits for that, and what its placement asks for."""
-        market, random, scope = self.policed.market, self.random, one.scope
-        asks: str = self.profile.placement.spot
-        if one.task.fixed:
-            capacity, asks = one.task.fixed, ""
-        else:
-            lacked = scope.lacked_spot > 0
-            leaves = self.policed.decider.leaves_spot(self.workload.shape, self.spent(scope), lacked_spot=lacked)
-            if leaves or scope.after.on_demand:
-                asks = "OnDemand"
-            capacity = "Spot" if random.random() < self.luck.on_spot.get(asks, 1.0) else "OnDemand"
-        places = market.places.get(capacity)
-        place = Place(capacity, "", ()) if not places else places[int(random.random() * len(places))]
-        avoided = scope.after.avoid_zones
-        for _ in range(5 if places and place.zone in avoided else 0):
-            if place.zone in avoided:
-                place = places[int(random.random() * len(places))] if places else place
-        return place, self.wait(capacity, asks), asks
+    def as_seen(self, one: Doing, asks: str, now: float) -> SeenPod | None:
+        """Return the pod of history, if all has happened as it did then, and the policy asks for the same place."""
+        if self.policed.anew or not one.in_step or one.pod >= len(one.task.pods):
+            return None
+        seen = one.task.pods[one.pod]
+        moved = abs(now - self.workload.story.created - seen.created)
+        alike = asks == seen.asked or (seen.place.capacity == "Spot" and {asks, seen.asked} <= SPOT_FIRST)
+        one.in_step = (one.task.fixed != "" or alike) and moved <= MOVED
+        return seen if one.in_step else None
 
-    def wait(self, capacity: Capacity, asks: str) -> float:
-        """Draw how many seconds a pod waits for its node."""
-        random, learnt, waits = self.random, self.policed.learnt, self.policed.waits[capacity]
-        in_vain = learnt.in_vain if asks == "Require" else ()
-        number = int(random.random() * (len(waits) + len(in_vain)))
-        if number >= len(waits):  # it waited longer than anybody has seen
-            return in_vain[number - len(waits)] * (1 + random.expovariate(1.0))
-        wait = waits[number]
-        if asks == "Require" and self.policed.guesses_shortages and random.random() >= self.luck.on_spot["Prefer"]:
-            wait += learnt.shortages[int(random.random() * len(learnt.shortages))]
-        return wait
+    def asks(self, one: Doing) -> str:
+        """Return what the placement of a pod asks for; empty if something else than the policy places it."""
+        scope = one.scope
+        if one.task.fixed:
+            return ""
+        lacked = scope.lacked_spot > 0
+        leaves = self.policed.decider.leaves_spot(self.workload.shape, self.spent(scope), lacked_spot=lacked)
+        return "OnDemand" if leaves or scope.after.on_demand else self.profile.placement.spot
+
+    def land(self, one: Doing, asks: str, now: float) -> tuple[Place, float]:
+        """Return where a pod runs, and how many seconds it waits for that."""
+        market, random, scope = self.policed.market, self.random, one.scope
+        capacity: Capacity = one.task.fixed
+        if not capacity:
+            capacity = "Spot" if random.random() < self.luck.on_spot.get(asks, 1.0) else "OnDemand"
+        place = market.place(capacity, now, random.random())
+        avoided = scope.after.avoid_zones
+        for _ in range(TRIES):
+            if not avoided or place.zone not in avoided:
+                break
+            place = market.place(capacity, now, random.random())
+        return place, self.wait(capacity)
+
+    def wait(self, capacity: Capacity) -> float:
+        """Draw how many seconds a pod waits for a node that is there."""
+        waits = self.policed.waits[capacity]
+        return waits[int(self.random.random() * len(waits))]
+
+    def shortage(self) -> float:
+        """Draw how many seconds a pod that must run on spot waits because there is no spot node."""
+        random, learnt, market = self.random, self.policed.learnt, self.policed.market
+        if "Require" in market.landed or not learnt.shortages:
+            in_vain = learnt.in_vain
+            number = int(random.random() * (len(in_vain) + market.landed.get("Require", (1, 1))[1]))
+            return in_vain[number] * (1 + random.expovariate(1.0)) if number < len(in_vain) else 0.0
+        if random.random() < self.luck.on_spot["Prefer"]:
+            return 0.0
+        return learnt.shortages[int(random.random() * len(learnt.shortages))]
 
     def lost(self, place: Place, start: float, random: Random) -> float:
         """Return when a pod loses its node."""
@@ -441,13 +476,12 @@ class Replay:
 def shares(market: Market, learnt: Learnt, random: Random) -> dict[str, float]:
     """Draw the share of pods that land on spot nodes, by what their placement asks for.
 
-    If no pod preferred spot nodes, those that required one and waited long would have run on-demand.
+    If no pod preferred spot nodes, those that required one and waited in vain would have run on-demand.
     """
     counts = dict(market.landed)
     if "Prefer" not in counts and "Require" in counts:
-        waits = learnt.waits["Spot"]
-        soon = sum(wait <= max(SOON, 3 * middle(waits)) for wait in waits)
-        counts["Prefer"] = (soon, len(waits) + len(learnt.in_vain))
+        spot, total = counts["Require"]
+        counts["Prefer"] = (spot, total + len(learnt.in_vain))
     drawn = {
         wish: random.betavariate(spot + 0.5, total - spot + 0.5) if 0 < spot < total else float(spot > 0)
         for wish, (spot, total) in sorted(counts.items())

@@ -12,7 +12,7 @@ from tests.generated import schemas
 from tests.unit.cli.test_main import invoke, run
 from tests.unit.simulate.test_dump import GOOD, JOB, LOST, NODE
 from tests.unit.simulate.world import Rules, World
-from webhook.cli import simulate
+from webhook.cli.console import UNUSABLE
 from webhook.history import reading
 from webhook.history.record import encode
 from webhook.policy.model import Policy
@@ -74,7 +74,7 @@ def test_a_sweep_needs_no_other_policy_and_names_the_best_value() -> None:
 
 def test_a_dump_of_jobs_and_pods_is_a_history() -> None:
     Path("dump.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [JOB, LOST, GOOD, NODE]}))
-    Path("new.yaml").write_text(Path("new.yaml").read_text().replace("default:", "batch:"))
+    Path("new.yaml").write_text(Path("new.yaml").read_text().replace("profiles:\n  default:", "profiles:\n  batch:"))
 
     out, _ = run("simulate", "-f", "dump.json", "--from", "new.yaml", "--policy", "new.yaml", *FEW)
 
@@ -131,6 +131,6 @@ def test_too_many_records_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_cannot_be_simulated_is_said_with_what_would_be_right(arguments: tuple[str, ...], said: str) -> None:
     done = invoke("simulate", *arguments)
 
-    assert done.exit_code == simulate.UNUSABLE
+    assert done.exit_code == UNUSABLE
     assert said in done.output
     assert "Traceback" not in done.output
