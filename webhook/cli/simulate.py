@@ -121,7 +121,7 @@ def simulate(  # noqa: PLR0913 - one parameter for each option
     if profile_name is not None:
         profile_of(after, profile_name)
     progress = Progress()
-    simulator = Simulator(past.read(read(histories, dumps, namespace, progress)), before, seed)
+    simulator = Simulator(past.read(read(histories, dumps, namespace, progress)), before, seed, after.prices)
     if not simulator.workloads:
         where = "" if namespace is None else f" of namespace {namespace}"
         stop([f"no workload{where} has ended in this history, so that nothing can be replayed"])
@@ -176,7 +176,7 @@ def curve_of(  # noqa: PLR0913, PLR0917 - what the options say
         workloads=len(simulator.workloads),
         replications=played.replications,
         seed=simulator.seed,
-        currency=simulator.currency_of(policy),
+        currency=simulator.currency,
         measure=by,
         points=points,
         best=sweep.best_of(points, by),

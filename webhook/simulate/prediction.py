@@ -10,7 +10,7 @@ import msgspec
 
 from webhook.history import prices
 from webhook.history.record import Record
-from webhook.policy.model import Policy
+from webhook.policy.model import Policy, Prices
 from webhook.simulate import learning, market, past
 from webhook.simulate.decisions import Decider
 from webhook.simulate.learning import Learnt, Workload
@@ -20,6 +20,7 @@ from webhook.simulate.replay import Policed, Price, Replay, Result, luck_of
 
 MOST_REPLAYS: Final = 1_000_000  # of tasks, under one policy; beyond that there are fewer replications
 LEAST_REPLICATIONS: Final = 10
+ALL: Final = "*"  # any capacity, or any zone
 SURE: Final = 0.8  # the share of replications within low and high
 
 
@@ -141,47 +142,36 @@ class Played:
 class Simulator:
     """A history that is learnt from once, and replayed under as many policies as wanted.
 
-    `policy`: the one that was in force. `seed`: equal seeds give equal figures.
+    `policy`: the one that was in force. `seed`: equal seeds give equal figures. `table`: what nodes cost, under any
+    policy; by default the prices of the policy in force, else those that the records have.
     """
 
-    def __init__(self, history: Past, policy: Policy, seed: int = 0) -> None:
+    def __init__(self, history: Past, policy: Policy, seed: int = 0, table: Prices | None = None) -> None:
         self.history = history
         self.policy = policy
         self.seed = seed
         self.learnt: Learnt = learning.learn(history, policy)
         self.market: Market = market.learn(history.attempts, self.learnt.asked)
         self.pause = market.middle(self.learnt.pauses)
-        self.by_records = learnt_prices(history)
+        self.table = table or policy.prices
+        self.price: Price | None = learnt_prices(history) if self.table is None else priced_by(self.table)
 
     @property
     def workloads(self) -> list[Workload]:
         """The workloads that are replayed."""
         return self.learnt.workloads
 
-    def currency_of(self, policy: Policy) -> str:
-        """Return the currency of the figures: as `price`; empty if there are no prices."""
-        table = policy.prices or self.policy.prices
-        if table is not None:
-            return table.currency
+    @property
+    def currency(self) -> str:
+        """The currency of the figures; empty if there are no prices."""
+        if self.table is not None:
+            return self.table.currency
         return next((one.record.currency for one in self.history.attempts if one.record.currency), "")
 
     def replications(self, asked: int) -> int:
         """Return how many replications are made: fewer than asked for if the history is large."""
         tasks = sum(len(one.tasks) for one in self.workloads)
         return max(1, min(asked, max(LEAST_REPLICATIONS, MOST_REPLAYS // max(1, tasks))))
-
-    def price(self, policy: Policy) -> Price | None:
-        """Return what an hour of a pod costs: by the policy's prices, those of the policy in force, or the records."""
-        table = policy.prices or self.policy.prices
-        if table is None:
-            return self.by_records
-        rates = table.rates
-
-        def by_table(resources: Mapping[str, float], place: Place) -> float | None:
-            rate = prices.rate_of(rates, place.capacity, dict(place.labels))
-            return None if rate is None else prices.per_hour(rate, resources)
-
-        return by_table
 
     def play(
         self,
@@ -196,7 +186,7 @@ class Simulator:
         All happens as in history until the policy decides otherwise, and from then on by chance; with `anew` all by
         chance, which shows how well the simulation knows the world.
         """
-        price, number = self.price(policy), self.replications(asked)
+        price, number = self.price, self.replications(asked)
         policed = Policed(Decider(policy), self.learnt, self.market, price or free_of_charge, self.pause, anew=anew)
         known = [(place, one) for place, one in enumerate(self.workloads) if one.shape.profile in policy.profiles]
         tallies = [Tally() for _ in self.workloads]
@@ -216,9 +206,17 @@ class Simulator:
                 on_progress(replication + 1, number)
         return Played(dict(sums), tallies, number, asked, frozenset(policy.profiles), price is not None)
 
+    def money_of(self, attempt: past.Attempt) -> float:
+        """Return what an attempt cost; 0 if that is not known."""
+        if self.table is None and attempt.record.price is not None:
+            return attempt.record.price
+        if self.price is None:
+            return 0.0
+        place = Place(attempt.capacity, attempt.record.zone, tuple(sorted(attempt.record.labels.items())))
+        return (self.price(attempt.record.resources, place) or 0.0) * attempt.seconds / prices.HOUR
+
     def seen(self) -> dict[str, Seen]:
         """Return what history shows, by namespace; the empty name is all of them."""
-        price = self.price(self.policy)
         sums: dict[str, Sums] = defaultdict(Sums)
         for one in self.workloads:
             some = sums[one.story.record.namespace]
@@ -230,7 +228,7 @@ class Simulator:
                     some.spot += attempt.seconds
                 else:
                     some.on_demand += attempt.seconds
-                some.money += money_of(attempt, price)
+                some.money += self.money_of(attempt)
             if one.story.is_complete:
                 some.complete += 1
                 some.time += one.story.end - one.story.created
@@ -240,7 +238,8 @@ class Simulator:
         for some in sums.values():
             total.add_sums(some)
         return {
-            name: seen_of(some, has_prices=price is not None) for name, some in [("", total), *sorted(sums.items())]
+            name: seen_of(some, has_prices=self.price is not None)
+            for name, some in [("", total), *sorted(sums.items())]
         }
 
 
@@ -248,17 +247,18 @@ def predict(
     records: Iterable[Record], policy_a: Policy, policy_b: Policy, *, seed: int = 0, replications: int = 200
 ) -> Prediction:
     """Return what `policy_b` would have done to the workloads of records that were made under `policy_a`."""
-    return Simulator(past.read(records), policy_a, seed).play(policy_b, replications).prediction()
+    return Simulator(past.read(records), policy_a, seed, policy_b.prices).play(policy_b, replications).prediction()
 
 
-def money_of(attempt: past.Attempt, price: Price | None) -> float:
-    """Return what an attempt cost; 0 if that is not known."""
-    if attempt.record.price is not None:
-        return attempt.record.price
-    if price is None:
-        return 0.0
-    place = Place(attempt.capacity, attempt.record.zone, tuple(sorted(attempt.record.labels.items())))
-    return (price(attempt.record.resources, place) or 0.0) * attempt.seconds / prices.HOUR
+def priced_by(table: Prices) -> Price:
+    """Return what an hour of a pod costs by a table."""
+    rates = table.rates
+
+    def by_table(resources: Mapping[str, float], place: Place) -> float | None:
+        rate = prices.rate_of(rates, place.capacity, dict(place.labels))
+        return None if rate is None else prices.per_hour(rate, resources)
+
+    return by_table
 
 
 def free_of_charge(_resources: Mapping[str, float], _place: Place) -> float | None:
@@ -267,23 +267,24 @@ def free_of_charge(_resources: Mapping[str, float], _place: Place) -> float | No
 
 
 def learnt_prices(history: Past) -> Price | None:
-    """Return what an hour of a core costs by the records, on average for each capacity; None if they have no prices.
+    """Return what an hour of a core costs by the records, on average for each capacity and zone; None without prices.
 
     A pod without cpu counts as one of a core.
     """
-    money: defaultdict[str, float] = defaultdict(float)
-    hours: defaultdict[str, float] = defaultdict(float)
+    money: defaultdict[tuple[str, str], float] = defaultdict(float)
+    hours: defaultdict[tuple[str, str], float] = defaultdict(float)
     for one in history.attempts:
         if one.record.price is not None and one.seconds:
-            for capacity in (one.capacity, "all"):
-                money[capacity] += one.record.price
-                hours[capacity] += cores(one.record.resources) * one.seconds / prices.HOUR
+            for key in ((one.capacity, one.record.zone), (one.capacity, ALL), (ALL, ALL)):
+                money[key] += one.record.price
+                hours[key] += cores(one.record.resources) * one.seconds / prices.HOUR
     if not hours:
         return None
-    hourly = {capacity: money[capacity] / hours[capacity] for capacity in hours}
+    hourly = {key: money[key] / hours[key] for key in hours}
 
     def by_records(resources: Mapping[str, float], place: Place) -> float | None:
-        return hourly.get(place.capacity, hourly["all"]) * cores(resources)
+        keys = ((place.capacity, place.zone), (place.capacity, ALL), (ALL, ALL))
+        return next(hourly[key] for key in keys if key in hourly) * cores(resources)
 
     return by_records
 

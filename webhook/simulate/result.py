@@ -74,7 +74,7 @@ def simulation(simulator: Simulator, policy: Policy, now: Played, then: Played) 
         workloads=len(simulator.workloads),
         replications=then.replications,
         seed=simulator.seed,
-        currency=simulator.currency_of(policy),
+        currency=simulator.currency,
         total=Group(name="", seen=seen[""], now=plain(is_now), then=plain(is_then)),
         namespaces=[
             Group(name=name, seen=seen[name], now=is_now.namespaces[name], then=is_then.namespaces[name])
