@@ -13,7 +13,7 @@ from sys import intern
 from typing import BinaryIO, Final
 
 import msgspec
-from msgspec.structs import force_setattr
+from msgspec.structs import force_setattr, replace
 
 from webhook.history.record import LONGEST, AttemptRecord, Record, WorkloadRecord, decode
 
@@ -73,7 +73,7 @@ class History:
             self.workloads[found.workload_uid] = found
         else:
             self.share(found)
-            self.attempts[found.uid] = found
+            self.attempts[found.uid] = known(found, self.attempts.get(found.uid))
         if len(self.attempts) + len(self.workloads) > MOST:
             raise UnreadableError(
                 f"more than {MOST:,} records are asked for; ask for less with --since, -n or --profile"
@@ -94,6 +94,23 @@ class History:
         self.bad += 1
         if self.bad <= LISTED:
             self.problems.append(f"{file}:{number}: {why}")
+
+
+def known(found: AttemptRecord, before: AttemptRecord | None) -> AttemptRecord:
+    """Return a record with what an earlier one about the same pod says of its node, if this one does not know it.
+
+    A replica that began after the node was gone writes the pod again once it leads.
+    """
+    if before is None or found.capacity or not before.capacity:
+        return found
+    return replace(
+        found,
+        zone=found.zone or before.zone,
+        capacity=before.capacity,
+        labels=before.labels,
+        price=before.price,
+        currency=before.currency,
+    )
 
 
 def read(

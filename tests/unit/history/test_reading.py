@@ -145,3 +145,11 @@ def test_equal_values_of_records_are_the_same_object() -> None:
     assert first.node is second.node
     assert first.resources is second.resources
     assert (first.end, second.end) == (at(10), at(11))
+
+
+def test_a_later_record_of_a_replica_that_did_not_know_the_node_keeps_what_an_earlier_one_says_of_it() -> None:
+    first = attempt("ExitCode", zone="z1", capacity="Spot", price=2.0, currency="USD")
+    again = attempt("ExitCode", cost="fatal", settled=True, zone="", capacity="", price=None, currency="")
+    (found,) = of_lines(encode(first), encode(again)).attempts.values()
+    assert (found.zone, found.capacity, found.price, found.currency) == ("z1", "Spot", 2.0, "USD")
+    assert (found.cost, found.settled) == ("fatal", True)

@@ -12,7 +12,7 @@ from tests.unit.audit.test_load import CONFIG_MAPS
 from tests.unit.cli.test_audit import Connected
 from tests.unit.report.facts import attempt, ended
 from tests.unit.report.test_live import job, pod
-from webhook.cli import report as command
+from webhook.cli.reports import report as command
 from webhook.history.record import encode
 from webhook.kube.client import Api, ApiError
 from webhook.objects.problem import Json
