@@ -221,6 +221,7 @@ class Run:
         self.stage.start()
         self.stage.terminate(follower)
         self.stage.replicas.remove(follower)
+        self.stage.until_ended(follower)
 
     def kill_leader(self) -> None:
         leader = next(replica for replica in self.stage.replicas if leads(replica))
