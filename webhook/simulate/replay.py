@@ -240,6 +240,8 @@ class Replay:
         if seen is None:
             lost = self.lost(place, start, random)
         else:
+            if end is None and (seen.is_lost or seen.is_stopped):  # it ran so long, whatever the next attempt took
+                lasts = max(lasts, seen.lasted + ALIKE)
             one.in_step = seen.is_lost or seen.is_stopped or abs(lasts - seen.lasted) <= ALIKE
             lost = start + seen.lasted
             if not seen.is_lost:

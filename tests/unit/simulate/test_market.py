@@ -97,3 +97,14 @@ def test_pods_on_spot_nodes_are_counted_by_what_their_placement_asked_for() -> N
     found = market.learn(pods, {"a//1": "Prefer", "a//2": "Prefer"})
 
     assert found.landed == {"Prefer": (1, 2)}
+
+
+def test_a_pod_runs_where_others_did_that_began_at_about_the_same_time() -> None:
+    early = [attempt("a", number, number, 60, zone="z1") for number in range(40)]
+    late = [attempt("b", number, 10 * HOUR + number, 60, zone="z2") for number in range(40)]
+
+    found = learnt(*early, *late)
+
+    assert {found.place("Spot", BEGIN, luck / 10).zone for luck in range(10)} == {"z1"}
+    assert {found.place("Spot", BEGIN + 11 * HOUR, luck / 10).zone for luck in range(10)} == {"z2"}
+    assert found.place("OnDemand", BEGIN, 0.5).zone == ""

@@ -8,6 +8,7 @@ from msgspec.structs import replace as changed
 
 from tests.unit.simulate.world import Rules, World
 from webhook.history.record import AttemptRecord, Record
+from webhook.policy.model import Prices, Rate
 from webhook.simulate import past, predict
 from webhook.simulate.prediction import LEAST_REPLICATIONS, MOST_REPLAYS, Figure, Simulator, figure
 
@@ -147,3 +148,16 @@ def test_the_world_has_what_the_predictions_are_tested_on() -> None:
 
     assert many.attempts > few.attempts * 1.2
     assert few.failed > 10
+
+
+def test_history_and_prediction_have_the_same_prices() -> None:
+    records, truth = World(9, jobs=60).live(A, run=0)
+    dear = Prices(currency="EUR", rates=(Rate(per_hour={"cpu": 1.0}),))
+
+    simulator = Simulator(past.read(records), A.policy(), 0, dear)
+    seen, again = simulator.seen()[""].money, simulator.play(A.policy(), 1).prediction().money
+
+    assert simulator.currency == "EUR"
+    assert again is not None
+    assert seen == pytest.approx(again.mean, rel=0.01)
+    assert again.mean > 10 * truth.money

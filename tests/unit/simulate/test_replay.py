@@ -186,3 +186,18 @@ def test_pods_that_depend_on_each_other_crash_with_one_that_is_lost() -> None:
     assert workload.echoes == 1.0
     assert predicted(records, A).complete.mean > 0.5
     assert predicted(records, A).failed.mean > 0  # each crash costs one of three retries
+
+
+def test_until_the_policy_decides_otherwise_everything_happens_as_it_did() -> None:
+    records = [disrupted("a", 1, 10, 1000), attempt("a", 2, 1030, 500, placement="OnDemand", capacity="OnDemand")]
+    records += [ended("a", 1530)]
+    simulator = Simulator(past.read(records), A)
+
+    as_it_was = simulator.play(A, 20).prediction()
+    anew = simulator.play(A, 20, anew=True).prediction()
+    other = simulator.play(policy(disruptions=Disruptions(limit=5)), 20).prediction()
+
+    assert (as_it_was.node_seconds.low, as_it_was.node_seconds.high) == (1500, 1500)
+    assert anew.node_seconds.low < anew.node_seconds.high
+    assert other.attempts.low >= 2  # the first loss comes in any case, and the second pod stays on spot nodes
+    assert other.spot_seconds.mean > as_it_was.spot_seconds.mean

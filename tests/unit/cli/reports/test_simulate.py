@@ -12,6 +12,7 @@ from tests.generated import schemas
 from tests.unit.cli.test_main import invoke, run
 from tests.unit.simulate.test_dump import GOOD, JOB, LOST, NODE
 from tests.unit.simulate.world import Rules, World
+from webhook.cli import simulate
 from webhook.cli.console import UNUSABLE
 from webhook.cli.reports.simulate import MOST_REPLICATIONS
 from webhook.history import reading
@@ -42,6 +43,14 @@ def test_another_policy_is_compared_with_the_one_in_force() -> None:
     assert "each replayed 3 times under either policy" in out
     assert "this assumes:" in out
     assert err == ""
+
+
+def test_there_are_replications_without_asking_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simulate, "REPLICATIONS", 2)
+
+    out, _ = run("simulate", "--history", "history.ndjson", "--policy", "new.yaml")
+
+    assert "each replayed 2 times" in out
 
 
 def test_json_is_as_its_schema_says() -> None:
