@@ -18,7 +18,7 @@ from webhook.simulate.market import Market, Place
 from webhook.simulate.past import Past
 from webhook.simulate.replay import Policed, Price, Replay, Result, luck_of
 
-MOST_REPLAYS: Final = 1_000_000  # of tasks, under one policy; beyond that there are fewer replications
+MOST_REPLAYS: Final = 2_000_000  # of tasks, under one policy; beyond that there are fewer replications
 LEAST_REPLICATIONS: Final = 10
 ALL: Final = "*"  # any capacity, or any zone
 SURE: Final = 0.8  # the share of replications within low and high
