@@ -273,6 +273,16 @@ def test_the_records_are_those_of_the_server_in_simulated_time() -> None:
     assert (last.outcome, last.reason, last.retries) == ("Complete", "CompletionsReached", 3)
 
 
+def test_the_retries_of_an_indexed_job_are_those_of_all_its_indexes_unless_each_has_its_own() -> None:
+    found = Witness({"job-1": of("good", hours=(2, 2))}, MARKET)
+    one = job("Complete")
+    one["spec"] |= {"completionMode": "Indexed", "backoffLimitPerIndex": 10, "maxFailedIndexes": 0}
+    found.see_job(one, 4)
+    (record,) = records(found, "limit-3", ())
+    assert isinstance(record, WorkloadRecord)
+    assert (record.retries, record.per_index, record.indexed) == (3, False, True)
+
+
 def test_the_records_are_in_the_order_in_which_pods_and_jobs_ended() -> None:
     found = seen()
     other = job("Failed")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from tests.bench.week.policies import zone_label
 from tests.cluster.objects import condition
 from webhook.history.record import VERSION, AttemptRecord, Record, WorkloadRecord
+from webhook.kinds import batch
 from webhook.kube import names
 from webhook.ledger.model import on_failure, outcomes, pods
 from webhook.policy.settings import count
@@ -66,15 +67,14 @@ def attempt(seen: Witness, pod: SeenPod, namespace: str, rules: Sequence[Failure
 
 def workload(job: Json, namespace: str, created: float, end: float) -> WorkloadRecord:
     spec, complete = job["spec"], condition(job, "Complete")
-    per_index = spec.get("backoffLimitPerIndex")
     return WorkloadRecord(
         **identity(namespace, job),
         created=time_of(created),
         end=time_of(end),
         outcome="Complete" if complete else "Failed",
         reason=(complete or condition(job, "Failed")).get("reason", ""),
-        retries=spec["backoffLimit"] if per_index is None else per_index,
-        per_index=per_index is not None,
+        retries=batch.retry_budget(spec),
+        per_index=batch.has_index_budgets(spec),
         indexed=spec.get("completionMode") == "Indexed",
         completions=spec.get("completions") or 0,
         parallelism=spec.get("parallelism") or 0,
