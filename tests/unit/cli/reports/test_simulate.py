@@ -12,9 +12,8 @@ from tests.generated import schemas
 from tests.unit.cli.test_main import invoke, run
 from tests.unit.simulate.test_dump import GOOD, JOB, LOST, NODE
 from tests.unit.simulate.world import Rules, World
-from webhook.cli import simulate
 from webhook.cli.console import UNUSABLE
-from webhook.cli.reports.simulate import MOST_REPLICATIONS
+from webhook.cli.reports import simulate
 from webhook.history import reading
 from webhook.history.record import encode
 from webhook.policy.model import Policy
@@ -133,7 +132,7 @@ def test_too_many_records_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         (("--history", "none.ndjson", "--policy", "new.yaml"), "none.ndjson: cannot be read"),
         (("--history", "history.ndjson", "--policy", "none.yaml"), "none.yaml: cannot be read"),
         (("-f", "none.json", "--policy", "new.yaml"), "none.json: cannot be read"),
-        (("--replications", str(MOST_REPLICATIONS + 1)), "is not in the range 1<=x<=10000"),
+        (("--replications", str(simulate.MOST_REPLICATIONS + 1)), "is not in the range 1<=x<=10000"),
         (("--history", "history.ndjson", "-n", "empty", "--policy", "new.yaml"), "no workload of namespace empty"),
         (("--history", "history.ndjson", "--sweep", "retries.most=1,2"), "retries.most: is not a field"),
         (("--history", "history.ndjson", "--sweep", "disruptions.limit=1", "--profile", "x"), "has no profile 'x'"),
