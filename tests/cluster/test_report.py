@@ -172,3 +172,19 @@ def test_a_selector_chooses_workloads_by_their_labels(namespace: NewNamespace) -
     assert [row["name"] for row in found["workloads"]] == ["red"]
     assert found["total"]["used"]["attempts"] == 1
     assert reported(team, "-n", team.name, "--profile", "strict")["workloads"] == []
+
+
+def test_another_policy_is_tried_on_what_the_cluster_has(namespace: NewNamespace, tmp_path: Path) -> None:
+    team = opted_in(namespace)
+    run_jobs(team)
+    other = tmp_path / "other.yaml"
+    other.write_text(
+        "apiVersion: retry-policy.dev/v1alpha1\nkind: RetryPolicy\n"
+        "profiles: {default: {failurePolicy: {retriableExitCodes: [1, 143]}}}\n"
+    )
+    arguments = ("-n", team.name, "--policy", str(other), "-o", "json", f"--kubeconfig={team.kubeconfig}")
+    answer = command_line.run("simulate", *arguments)
+    assert answer.exit_code == 0, answer.stderr
+    (found,) = [one for one in json.loads(answer.stdout)["namespaces"] if one["name"] == team.name]
+    assert (found["seen"]["attempts"], found["seen"]["complete"], found["seen"]["failed"]) == (7, 3, 1)
+    assert found["then"]["attempts"]["mean"] > 7, "a bug that is worth retries has more attempts"

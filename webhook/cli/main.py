@@ -18,18 +18,18 @@ COMMANDS: Final = {
     "check": ("check", "Print every problem that admission would deny."),
     "export": ("export", "Print a policy as admission policies that need no webhook."),
     "test": ("test", "Test a policy: compare what admission does with what is expected."),
-    "simulate": ("reports.simulate", "Tell what another policy would have done."),
     "audit": ("audit", "Print what admission would deny or change in a cluster."),
     "doctor": ("doctor", "Check an installation, and say how to correct it."),
     "report": ("reports.report", "Print what attempts used, lost and saved."),
     "dashboard": ("reports.dashboard", "Show the report of a cluster in your browser, live."),
+    "simulate": ("reports.simulate", "Tell what another policy would have done."),
     "explain": ("explain", "Tell what every attempt of a workload cost, and why."),
     "retry": ("retry", "Rerun failed work."),
     "suspend": ("suspend", "Suspend a Job, CronJob or JobSet."),
     "resume": ("suspend", "Resume a suspended Job, CronJob or JobSet."),
 }
 # The commands that ask no cluster: the kubectl plugin is without them.
-OFFLINE: Final = {"serve", "render", "check", "test", "export", "simulate"}
+OFFLINE: Final = {"serve", "render", "check", "test", "export"}
 
 
 class LazyGroup(click.Group):

@@ -8,19 +8,24 @@ from typing import Final, NoReturn
 
 import click
 
-from webhook.cli.console import UNUSABLE, printable
+from webhook.cli.cluster import ask, kubeconfig_or_default
+from webhook.cli.console import UNUSABLE, kubeconfig_option, printable
 from webhook.cli.offline import documents
 from webhook.cli.offline.documents import Unusable
 from webhook.cli.output import json_form
 from webhook.cli.policy_file import profile_of, usable_policy
+from webhook.cli.reports.report import policy_in
 from webhook.cli.terminal import table
 from webhook.cli.terminal.examples import WithExamples
 from webhook.cli.terminal.progress import Progress
 from webhook.history import reading
 from webhook.history.reading import UnreadableError
 from webhook.history.record import Record
+from webhook.kube.client import Api
+from webhook.kube.kubeconfig import Kubeconfig
 from webhook.policy.model import Policy
-from webhook.simulate import dump, past, render, result, sweep
+from webhook.report.load import Loaded, Loader, NothingReadError, Scope
+from webhook.simulate import live, past, render, result, sweep
 from webhook.simulate.prediction import Simulator
 from webhook.simulate.sweep import Curve, Measure, Point, Sweep
 
@@ -44,8 +49,9 @@ def sweep_of(_context: click.Context, _parameter: click.Parameter, text: str | N
             "What another policy would have done to the workloads of a history",
             "retry-policy simulate --history history/ --policy new.yaml",
         ),
+        ("To what is still in the cluster, under the policy there", "retry-policy simulate --policy new.yaml"),
         (
-            "To the Jobs that a cluster still has; the policy that it has now is in old.yaml",
+            "To Jobs and pods as kubectl printed them; the policy that was in force is in old.yaml",
             "kubectl get jobs,pods,nodes -A -o json | retry-policy simulate -f - --from old.yaml --policy new.yaml",
         ),
         (
@@ -66,7 +72,7 @@ def sweep_of(_context: click.Context, _parameter: click.Parameter, text: str | N
     "in_force",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="The policy that was in force.  [default: the packaged policy]",
+    help="The policy that was in force.  [default: of a cluster the one in it, else the packaged policy]",
 )
 @click.option("--policy", type=click.Path(path_type=Path), metavar="FILE", help="The other policy.")
 @click.option(
@@ -92,6 +98,7 @@ def sweep_of(_context: click.Context, _parameter: click.Parameter, text: str | N
 )
 @click.option("--seed", type=click.IntRange(0, 2**31), default=0, help="Equal seeds give equal figures.  [default: 0]")
 @click.option("-o", "output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@kubeconfig_option
 def simulate(  # noqa: PLR0913 - one parameter for each option
     *,
     histories: tuple[str, ...],
@@ -105,23 +112,27 @@ def simulate(  # noqa: PLR0913 - one parameter for each option
     replications: int | None,
     seed: int,
     output: str,
+    kubeconfig: Kubeconfig,
 ) -> None:
     """Replay history under another policy, and print what it would have changed.
 
     Attempts, money and time of each namespace, and the workloads that would fare worse; beside it what was seen, what
-    a replay of the policy in force gives, and what is assumed. Needs no cluster. Exit 0, or 2 if some input cannot be
-    read.
+    a replay of the policy in force gives, and what is assumed. Without --history and -f it reads what the cluster
+    still has, with your rights. Changes nothing. Exit 0, or 2 if some input cannot be read.
     """
-    if not histories and not dumps:
-        raise click.UsageError("there is no history; name records with --history, or Jobs and pods with -f")
     if policy is None and swept is None:
         raise click.UsageError("there is no other policy; name one with --policy, or values of a field with --sweep")
-    before = usable_policy(in_force)
+    progress = Progress()
+    records: list[Record]
+    if histories or dumps:
+        before = usable_policy(in_force)
+        records = read(histories, dumps, before, namespace, progress)
+    else:
+        before, records = of_cluster(kubeconfig_or_default(kubeconfig), in_force, namespace, progress)
     after = before if policy is None else usable_policy(policy)
     if profile_name is not None:
         profile_of(after, profile_name)
-    progress = Progress()
-    simulator = Simulator(past.read(read(histories, dumps, namespace, progress)), before, seed, after.prices)
+    simulator = Simulator(past.read(records), before, seed, after.prices)
     if not simulator.workloads:
         where = "" if namespace is None else f" of namespace {namespace}"
         stop([f"no workload{where} has ended in this history, so that nothing can be replayed"])
@@ -196,7 +207,34 @@ def stop(lines: list[str]) -> NoReturn:
     sys.exit(UNUSABLE)
 
 
-def read(histories: tuple[str, ...], dumps: tuple[str, ...], namespace: str | None, progress: Progress) -> list[Record]:
+def of_cluster(
+    kubeconfig: Kubeconfig, in_force: Path | None, namespace: str | None, progress: Progress
+) -> tuple[Policy, list[Record]]:
+    """Return the policy in force, and the records of what a cluster has; exit 2 if it cannot be read."""
+    try:
+        found, policy, notes = ask(kubeconfig, loaded(kubeconfig, Scope(namespace), progress))
+    except NothingReadError as error:
+        progress.clear()
+        stop([str(error)])
+    progress.clear()
+    for note in notes:
+        click.echo(printable(note), err=True)
+    before = usable_policy(in_force) if policy is None or in_force is not None else policy
+    return before, list(live.records_of(found, before))
+
+
+async def loaded(kubeconfig: Kubeconfig, scope: Scope, progress: Progress) -> tuple[Loaded, Policy | None, list[str]]:
+    """Return what a cluster has, its policy if it can be read, and what could not; raise what the reading raises."""
+    async with await Api.connect(kubeconfig) as api:
+        found = await Loader(api, scope, progress.show).load()
+        notes: list[str] = []
+        policy = await policy_in(api, notes)
+        return found, policy, [*found.notes, *notes]
+
+
+def read(
+    histories: tuple[str, ...], dumps: tuple[str, ...], policy: Policy, namespace: str | None, progress: Progress
+) -> list[Record]:
     """Return the records in files, and those that are made of dumps, of one namespace or of all.
 
     Say which lines are no records; exit 2 if a file cannot be read.
@@ -216,5 +254,5 @@ def read(histories: tuple[str, ...], dumps: tuple[str, ...], namespace: str | No
             if isinstance(document, Unusable):
                 stop([str(document)])
             objects += [root for _, root in document.objects()]
-    made = [one for one in dump.records_of(objects) if namespace in {None, one.namespace}]
+    made = [one for one in live.records_of(live.loaded(objects), policy) if namespace in {None, one.namespace}]
     return [*found.attempts.values(), *found.workloads.values(), *made]

@@ -10,7 +10,7 @@ from msgspec import yaml
 
 from tests.generated import schemas
 from tests.unit.cli.test_main import invoke, run
-from tests.unit.simulate.test_dump import GOOD, JOB, LOST, NODE
+from tests.unit.simulate.test_live import GOOD, JOB, LOST, NODE
 from tests.unit.simulate.world import Rules, World
 from webhook.cli.console import UNUSABLE
 from webhook.cli.reports import simulate
@@ -126,7 +126,7 @@ def test_too_many_records_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--policy", "new.yaml"), "there is no history; name records with --history, or Jobs and pods with -f"),
+        (("--policy", "new.yaml", "--kubeconfig", "none"), "kubeconfig none: file does not exist"),
         (("--history", "history.ndjson"), "there is no other policy; name one with --policy"),
         (("--history", "history.ndjson", "--sweep", "disruptions.limit=3..1"), "write 1..3"),
         (("--history", "none.ndjson", "--policy", "new.yaml"), "none.ndjson: cannot be read"),

@@ -5,7 +5,7 @@ from typing import Any
 from webhook.history.record import AttemptRecord, Record, WorkloadRecord
 from webhook.kube import names
 from webhook.objects.problem import Json
-from webhook.simulate import dump, past
+from webhook.simulate import live, past
 
 OWNER = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "job", "controller": True}
 JOB: Json = {
@@ -74,8 +74,12 @@ LOST = pod(
 GOOD = pod("train-2", phase="Succeeded", containerStatuses=ended(0, "2026-11-21T12:29:50Z"))
 
 
+def records(*objects: Json) -> list[Record]:
+    return list(live.records_of(live.loaded(objects), None))
+
+
 def attempts(*objects: Json) -> list[AttemptRecord]:
-    return [one for one in dump.records_of(objects) if isinstance(one, AttemptRecord)]
+    return [one for one in records(*objects) if isinstance(one, AttemptRecord)]
 
 
 def test_pods_are_attempts_and_their_job_a_workload() -> None:
@@ -85,7 +89,7 @@ def test_pods_are_attempts_and_their_job_a_workload() -> None:
     assert (lost.capacity, lost.zone, lost.placement, lost.seconds) == ("Spot", "z1", "Spot", 600.0)
     assert lost.resources == {"cpu": 1.5, "memory": 2 * 2.0**30}
     assert (good.cause, good.seconds) == ("Succeeded", 1770.0)
-    (workload,) = [one for one in dump.records_of([JOB]) if isinstance(one, WorkloadRecord)]
+    (workload,) = [one for one in records(JOB) if isinstance(one, WorkloadRecord)]
     assert (workload.outcome, workload.profile, workload.retries, workload.completions) == ("Complete", "batch", 3, 1)
 
 
@@ -99,16 +103,14 @@ def test_an_attempt_whose_pod_was_deleted_is_known_from_the_account() -> None:
     found = attempts(job, GOOD, NODE)
 
     assert [(one.pod, one.cause, one.seconds) for one in found] == [
-        ("train-2", "Succeeded", 1770.0),
         ("train-0", "Disruption", 240.0),
+        ("train-2", "Succeeded", 1770.0),
     ]
     assert found[1].resources == found[0].resources
 
 
 def test_a_dump_can_be_replayed() -> None:
-    records: list[Record] = dump.records_of([JOB, LOST, GOOD, NODE])
-
-    (story,) = past.read(records).stories
+    (story,) = past.read(records(JOB, LOST, GOOD, NODE)).stories
     assert [one.seconds for one in story.attempts] == [600.0, 1770.0]
 
 
@@ -118,3 +120,9 @@ def test_running_pods_unreadable_accounts_and_other_objects_do_no_harm() -> None
     alone = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "uid": "web"}}
 
     assert attempts(job, running, alone, {"apiVersion": "v1", "kind": "Service", "metadata": {}}) == []
+
+
+def test_objects_that_are_not_as_the_api_has_them_are_left_out() -> None:
+    nameless = {"kind": "Job", "metadata": {"namespace": "ml", "uid": "x"}, "spec": {}}
+    wrong = {"kind": "Pod", "metadata": {"name": "x", "namespace": "ml", "uid": "y"}, "spec": 3}
+    assert records(nameless, wrong, {"kind": "Node", "metadata": None}, {"kind": "Pod"}) == []

@@ -1,0 +1,92 @@
+"""Makes records of Jobs, JobSets and pods that exist, as the API has them, or kubectl prints them. Pure.
+
+They have less than history: pods that were evicted are deleted, and only the account of their workload, in its last
+attempts, says that they were there. Nodes say capacity and zone.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, cast
+
+import msgspec
+from msgspec.structs import replace
+
+from webhook.history.record import VERSION, AttemptRecord, Record, WorkloadRecord
+from webhook.kinds import batch
+from webhook.kinds.job_set import JOB_SET
+from webhook.kube import terminal
+from webhook.ledger.model import pods
+from webhook.objects.patch import at
+from webhook.objects.problem import Json
+from webhook.policy.model import Policy
+from webhook.report import live, pricing
+from webhook.report.known import Known, Window
+from webhook.report.load import JOB, NODE, POD, SET, Loaded
+from webhook.report.nodes import nodes_of
+
+MOST_RETRIES: Final = 2**31 - 1
+TYPES: Final = {"Job": JOB, "JobSet": SET, "Pod": POD, "Node": NODE}
+NAMED: Final = {"Job": ("name", "namespace", "uid"), "Node": ("name",)}  # the fields that an object must have
+
+
+def loaded(objects: Iterable[Json]) -> Loaded:
+    """Return what a dump has; objects without a name or a uid, or with fields of a wrong type, are left out."""
+    by_kind: dict[str, list[Json]] = defaultdict(list)
+    for one in objects:
+        kind = one["kind"]
+        if kind in TYPES and (found := typed(one, kind)) is not None:
+            by_kind[kind].append(found)
+    read = [pod for pod in map(pods.read, by_kind["Pod"]) if pod.job]
+    return Loaded(by_kind["Job"], by_kind["JobSet"], read, by_kind["Node"], [])
+
+
+def typed(one: Json, kind: str) -> Json | None:
+    """Return the fields of an object that are needed; None if it is not as the API has it."""
+    try:
+        found: Json = msgspec.convert(one, TYPES[kind])
+    except msgspec.ValidationError:
+        return None
+    known: Any = found.get("metadata") or {}
+    return found if all(known.get(name) for name in NAMED.get(kind, NAMED["Job"])) else None
+
+
+def records_of(found: Loaded, policy: Policy | None) -> Iterator[Record]:
+    """Yield the records of the Jobs and JobSets that exist, and of their attempts; `policy`: names spot nodes."""
+    nodes = nodes_of(found.nodes, policy)
+    for workload in live.grouped(found.jobs, found.job_sets, found.pods):
+        known, _ = live.known_of(workload, nodes, Window(), pricing.row_by_policy(None))
+        yield from attempts_of(known)
+        if terminal.condition_of(workload.root) is not None:
+            yield workload_of(workload.root, known)
+
+
+def attempts_of(known: Known) -> Iterator[AttemptRecord]:
+    """Yield the attempts of a workload that ended; one whose pod is gone requested what the others do."""
+    ended = [one for one in (*known.told, *known.attempts) if one.end]
+    requested = next((one.resources for one in ended if one.resources), {})
+    for one in ended:
+        yield replace(one, uid=one.uid or f"{known.uid}/{one.pod}", resources=one.resources or requested)
+
+
+def workload_of(root: Json, known: Known) -> WorkloadRecord:
+    """Return the record of a workload that has ended."""
+    spec, in_set = root.get("spec") or {}, known.kind == JOB_SET.kind
+    retries = at(spec, ("failurePolicy", "maxRestarts")) or 0 if in_set else batch.retry_budget(spec)
+    return WorkloadRecord(
+        version=VERSION,
+        namespace=known.namespace,
+        profile=known.profile,
+        kind=known.kind,
+        workload=known.name,
+        workload_uid=known.uid,
+        owner=known.owner,
+        created=known.created,
+        end=known.end,
+        outcome="Complete" if known.state == "Complete" else "Failed",
+        reason=known.reason,
+        retries=min(cast("int", retries), MOST_RETRIES),
+        per_index=not in_set and batch.has_index_budgets(spec),
+        indexed=not in_set and batch.is_indexed(spec),
+        completions=0 if in_set else spec.get("completions") or 0,
+        parallelism=0 if in_set else spec.get("parallelism") or 0,
+    )
