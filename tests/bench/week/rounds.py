@@ -88,9 +88,9 @@ class Week(Simulation):
                 self.later(self.run(seen.jobs[begun.job], begun))
 
     async def run(self, job: DrawnJob, pod: SeenPod) -> None:
-        """Run a pod's program, and end the pod as the kubelet would; a pod that was deleted before has ended."""
+        """Run a pod's program, and end the pod as the kubelet would; KWOK kills a pod that was deleted before."""
         hours, how = job.attempt(pod.index, pod.number, kubelet.memory_of(pod.last) / GIB)
         begun = pod.last
         await self.until(self.now + hours)
-        if pod.ended is None:
+        if pod.ended is None and "deletionTimestamp" not in pod.last["metadata"]:
             await kubelet.end(self.api, begun, how)
