@@ -12,8 +12,9 @@ from msgspec.structs import replace
 from webhook.history.record import AttemptRecord, Capacity
 from webhook.ledger.model import words
 from webhook.ledger.model.outcomes import NEVER_STARTED, STOPPED
+from webhook.ledger.model.pods import seconds
 from webhook.report import places
-from webhook.report.known import Known, Price, PriceOf, Window, seconds_of, written
+from webhook.report.known import Known, Price, PriceOf, Window, written
 from webhook.report.model import (
     MOST_ATTEMPTS,
     VERSION,
@@ -78,7 +79,7 @@ def build(known: Sequence[Known], about: About, price_of: PriceOf) -> Report:
 
     Attempts and workloads are those of the window already. `price_of` returns the price of an attempt.
     """
-    ends = (seconds_of(record.end) for one in known for record in (*one.attempts, *one.told) if record.end)
+    ends = (seconds(record.end) for one in known for record in (*one.attempts, *one.told) if record.end)
     builder = Builder(about, price_of, Series.of([end for end in ends if end is not None], about.window))
     for one in known:
         builder.add(one)
@@ -169,10 +170,10 @@ class Builder:
     def attempt_of(self, record: AttemptRecord) -> Attempt:
         """Return an attempt with what it used; one that runs has used what it requests until now."""
         if not record.end:
-            started = seconds_of(record.start)
+            started = seconds(record.start)
             record = replace(record, seconds=0.0 if started is None else max(0.0, self.about.now - started))
         used = resource_seconds(record.resources, record.seconds)
-        return Attempt(record, used, self.price_of(record), seconds_of(record.end))
+        return Attempt(record, used, self.price_of(record), seconds(record.end))
 
     def add_places(self, one: Known, attempt: Attempt) -> None:
         """Add an ended attempt to its node and its zone."""
@@ -264,7 +265,7 @@ class Builder:
 
 def order(one: Attempt) -> tuple[bool, float, str]:
     """Return by what attempts are sorted: their ends; those that run are last, by their starts."""
-    return one.end is None, one.end or seconds_of(one.record.start) or 0.0, one.record.pod
+    return one.end is None, one.end or seconds(one.record.start) or 0.0, one.record.pod
 
 
 def width_of(first: float, last: float) -> int:

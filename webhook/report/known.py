@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 
 from webhook.history.record import AttemptRecord, Capacity, Cause
 from webhook.history.usage import Row
+from webhook.ledger.model.pods import seconds
 from webhook.report.model import Loss
 
 State = Literal["Running", "Complete", "Failed", "Suspended", "Unknown"]
@@ -22,7 +23,7 @@ class Window(NamedTuple):
         """Return True if a time, RFC 3339, is in the window; a text that is no time is only in an unbounded one."""
         if self.since is None and self.until is None:
             return True
-        at = seconds_of(time)
+        at = seconds(time)
         return at is not None and (self.since or 0.0) <= at and (self.until is None or at < self.until)
 
 
@@ -77,14 +78,6 @@ class Known:
     told: list[AttemptRecord] = field(default_factory=list)
     saved: list[Counted] = field(default_factory=list)
     rules: dict[str, str] = field(default_factory=dict)
-
-
-def seconds_of(time: str) -> float | None:
-    """Return a time, RFC 3339, in seconds since 1970; None if the text is no time."""
-    try:
-        return datetime.fromisoformat(time).timestamp()
-    except (ValueError, OverflowError):
-        return None
 
 
 def written(seconds: float) -> str:

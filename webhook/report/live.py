@@ -15,10 +15,10 @@ from webhook.kube import names, terminal
 from webhook.ledger.model import account as accounts
 from webhook.ledger.model import limits, outcomes
 from webhook.ledger.model.account import Account, Attempt
-from webhook.ledger.model.pods import Pod
+from webhook.ledger.model.pods import Pod, seconds
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
-from webhook.report.known import Counted, Known, RowPrice, State, Window, seconds_of
+from webhook.report.known import Counted, Known, RowPrice, State, Window
 from webhook.report.model import Loss
 from webhook.report.nodes import UNKNOWN, Node
 from webhook.report.sums import loss_of
@@ -230,7 +230,7 @@ def end_of(pod: Pod) -> str:
 
 def between(start: str, end: str) -> float:
     """Return the seconds from one time to another; 0 if one of them is not known."""
-    first, last = seconds_of(start), seconds_of(end)
+    first, last = seconds(start), seconds(end)
     return 0.0 if first is None or last is None else max(0.0, last - first)
 
 

@@ -18,7 +18,8 @@ import msgspec
 
 from webhook.history.prices import GIB, HOUR
 from webhook.history.record import AttemptRecord
-from webhook.report.known import Price, PriceOf, seconds_of
+from webhook.ledger.model.pods import seconds
+from webhook.report.known import Price, PriceOf
 
 METRICS: Final = {"cpu": "node_cpu_hourly_cost", "memory": "node_ram_hourly_cost", "gpu": "node_gpu_hourly_cost"}
 GPUS: Final = ("nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe")  # what node_gpu_ prices
@@ -144,7 +145,7 @@ def by_table(table: Table, step: int) -> PriceOf:
 
     def price_of(attempt: AttemptRecord) -> Price:
         requested = requests_of(attempt)
-        start = seconds_of(attempt.start)
+        start = seconds(attempt.start)
         if not attempt.seconds or start is None:
             return Price(0.0, None)
         total = 0.0

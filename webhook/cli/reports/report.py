@@ -24,11 +24,12 @@ from webhook.history.reading import UnreadableError
 from webhook.kube.client import Api, ApiError
 from webhook.kube.kubeconfig import Kubeconfig
 from webhook.kube.paths import is_name
+from webhook.ledger.model.pods import seconds
 from webhook.page import render as page
 from webhook.policy.model import Policy
 from webhook.report import live, opencost, pricing, recorded, render
 from webhook.report.build import About, build
-from webhook.report.known import Known, PriceOf, Window, seconds_of
+from webhook.report.known import Known, PriceOf, Window
 from webhook.report.load import Loader, NothingReadError, Scope
 from webhook.report.model import Report
 from webhook.report.nodes import nodes_of
@@ -58,7 +59,7 @@ def moment(_ctx: click.Context, _param: click.Parameter, text: str | None) -> fl
     ago = AGO.fullmatch(text)
     if ago is not None:
         return time.time() - int(ago[1]) * SECONDS[ago[2]]
-    at = seconds_of(text)
+    at = seconds(text)
     if at is None:
         remedy = "write how long ago, such as 90m, 12h, 7d or 4w, or 2026-11-21T15:00:00Z"
         raise click.BadParameter(f"{text!r} is no time; {remedy}")
@@ -260,6 +261,6 @@ def made_of(facts: Facts, source: Source | None, about: About) -> Report:
 
 def priced_by(source: Source, known: list[Known], now: float) -> PriceOf:
     """Return prices of the time in which these attempts ran; raise PricesUnreadableError."""
-    starts = (seconds_of(attempt.start) for one in known for attempt in (*one.attempts, *one.told))
+    starts = (seconds(attempt.start) for one in known for attempt in (*one.attempts, *one.told))
     since = min((start for start in starts if start is not None), default=now)
     return asyncio.run(opencost.prices(source, since, now))
