@@ -135,6 +135,15 @@ def completed(what: str) -> Callable[[click.Context, click.Parameter, str], list
     return complete
 
 
+namespace_option: Final = click.option(
+    "-n",
+    "--namespace",
+    metavar="NAMESPACE",
+    shell_complete=completed("namespaces"),
+    help="Only this namespace.  [default: all that you may read]",
+)
+
+
 def items(found: list[str]) -> list[CompletionItem[str]]:
     """Return names as a shell takes them."""
     return [CompletionItem(one) for one in found]

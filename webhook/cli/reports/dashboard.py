@@ -11,7 +11,7 @@ from typing import Final, Self
 import click
 
 from webhook.cli.cluster import ask, fail, kubeconfig_or_default
-from webhook.cli.console import completed, kubeconfig_option
+from webhook.cli.console import kubeconfig_option, namespace_option
 from webhook.cli.reports.report import facts_in, made_of, named
 from webhook.cli.terminal.examples import WithExamples
 from webhook.dashboard.feed import NothingReadableError
@@ -44,13 +44,7 @@ ENDS: Final = (signal.SIGINT, signal.SIGTERM)
     ),
     options_metavar="[OPTIONS]",
 )
-@click.option(
-    "-n",
-    "--namespace",
-    metavar="NAMESPACE",
-    shell_complete=completed("namespaces"),
-    help="Only this namespace.  [default: all that you may read]",
-)
+@namespace_option
 @click.option("--port", type=PORT, default=0, help="Port of 127.0.0.1.  [default: a free one]")
 @click.option("--open", "is_opened", is_flag=True, help="Open the address in the default browser.")
 @kubeconfig_option

@@ -14,7 +14,7 @@ import click
 from webhook.admission.engine import read_policy
 from webhook.audit.load import stored_policy
 from webhook.cli.cluster import ask, kubeconfig_or_default
-from webhook.cli.console import UNUSABLE, completed, kubeconfig_option, printable
+from webhook.cli.console import UNUSABLE, kubeconfig_option, namespace_option, printable
 from webhook.cli.policy_file import usable_policy
 from webhook.cli.terminal import table
 from webhook.cli.terminal.examples import WithExamples
@@ -83,13 +83,7 @@ def moment(_ctx: click.Context, _param: click.Parameter, text: str | None) -> fl
     ),
     options_metavar="[OPTIONS]",
 )
-@click.option(
-    "-n",
-    "--namespace",
-    metavar="NAMESPACE",
-    shell_complete=completed("namespaces"),
-    help="Only this namespace.  [default: all that you may read]",
-)
+@namespace_option
 @click.option("--profile", metavar="NAME", help="Only workloads under this profile.")
 @click.option("-l", "--selector", metavar="SELECTOR", help="Only Jobs and JobSets that this label selector selects.")
 @click.option(

@@ -9,7 +9,7 @@ from typing import Final, NoReturn
 import click
 
 from webhook.cli.cluster import ask, kubeconfig_or_default
-from webhook.cli.console import UNUSABLE, kubeconfig_option, printable
+from webhook.cli.console import UNUSABLE, kubeconfig_option, namespace_option, printable
 from webhook.cli.offline import documents
 from webhook.cli.offline.documents import Unusable
 from webhook.cli.output import json_form
@@ -89,7 +89,7 @@ def sweep_of(_context: click.Context, _parameter: click.Parameter, text: str | N
     type=click.Choice(["money", "time"]),
     help="What the best value of a sweep has least of, per complete workload.  [default: money if known]",
 )
-@click.option("-n", "--namespace", metavar="NAMESPACE", help="Only this namespace.")
+@namespace_option
 @click.option(
     "--replications",
     type=click.IntRange(1, MOST_REPLICATIONS),
