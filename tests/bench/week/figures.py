@@ -89,7 +89,7 @@ def headline(week: str, cells: Sequence[Cell] | None = None) -> str:
         return sum(cell.lost.values()) / 3600
 
     def bug(policy: str) -> float:
-        return mean(time for cell in measured if cell.policy == policy for time in cell.bug_times)
+        return mean(mean(cell.bug_times) for cell in measured if cell.policy == policy)
 
     return (
         f"In {week} of {measured[0].total} Jobs on a spot market, {of(RULES, complete)} are complete with "
@@ -126,8 +126,8 @@ def row(cells: list[Cell]) -> tuple[str, ...]:
         *(hours(("disruption",)), hours(BUGS), hours(others)),
         f"{mean(cell.money for cell in cells):,.0f}",
         f"{sum(cell.money for cell in cells) / max(1, sum(cell.completed for cell in cells)):.2f}",
-        *(f"{mean(times):.1f}", f"{times[int(0.95 * len(times))]:.1f}"),
-        f"{mean([time for cell in cells for time in cell.bug_times] or [0]):.1f}",
+        *(f"{mean(mean(cell.times) for cell in cells):.1f}", f"{times[int(0.95 * len(times))]:.1f}"),
+        f"{mean(mean(cell.bug_times or [0]) for cell in cells):.1f}",
     )
 
 
