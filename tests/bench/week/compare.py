@@ -7,7 +7,6 @@ predicted, and its run in the same week is the truth. `--write` keeps the figure
 from __future__ import annotations
 
 import argparse
-import importlib
 from functools import partial
 from itertools import permutations
 from pathlib import Path
@@ -18,6 +17,7 @@ import msgspec
 from tests.bench.week.figures import DOCS
 from tests.bench.week.keep import policy_in, records_in, truth_in
 from tests.bench.week.policies import DEFAULT, OURS
+from webhook import simulate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -115,7 +115,7 @@ def main() -> None:
     parser.add_argument("--server", action="store_true", help="from the records that the server wrote")
     parser.add_argument("--replications", type=int, default=REPLICATIONS)
     options = parser.parse_args()
-    predict = partial(importlib.import_module("webhook.simulate").predict, replications=options.replications)
+    predict = partial(simulate.predict, replications=options.replications)
     pairs = [(source, policy) for source, policy in permutations(OURS, 2) if options.all or source == DEFAULT]
     found = [
         one

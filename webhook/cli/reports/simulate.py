@@ -217,8 +217,8 @@ def of_cluster(
         progress.clear()
         stop([str(error)])
     progress.clear()
-    for note in notes:
-        click.echo(printable(note), err=True)
+    if notes:
+        click.echo(printable(f"some things cannot be read; ask for the rights: {'; '.join(notes)}"), err=True)
     before = usable_policy(in_force) if policy is None or in_force is not None else policy
     return before, list(live.records_of(found, before))
 

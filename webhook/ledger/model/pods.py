@@ -175,9 +175,9 @@ def read(pod: Json) -> Pod:
     ended = ""
     if phase in ENDED:
         disrupted = next((one.time for one in conditions if one.type == DISRUPTED), "")
-        ended = max((one.time for one in exits), default="") or disrupted or deleted
-        if phase == "Succeeded" and not ended:
+        if phase == "Succeeded":  # it may be deleted long after
             ended = last_end_of(status.get("containerStatuses") or ())
+        ended = ended or max((one.time for one in exits), default="") or disrupted or deleted
         if phase == "Failed" and not ended:  # no container ran: its kubelet refused it
             ended = max((one.time for one in conditions), default="")
     return Pod(

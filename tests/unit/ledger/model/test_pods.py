@@ -59,6 +59,13 @@ def test_a_pod_that_never_started_ended_when_it_was_deleted() -> None:
     assert (found.ended, found.deleting) == ("2026-01-01T00:02:00Z", True)
 
 
+def test_a_pod_that_succeeded_ended_when_its_containers_did_whatever_happened_to_it_afterwards() -> None:
+    lost = [{"type": "DisruptionTarget", "status": "True", "lastTransitionTime": "2026-01-01T09:00:00Z"}]
+    pod = status(phase="Succeeded", containerStatuses=[terminated("main", 0)], conditions=lost)
+    pod["metadata"]["deletionTimestamp"] = "2026-01-01T10:00:00Z"
+    assert read(pod).ended == "2026-01-01T00:01:00Z"
+
+
 def test_the_keys_that_controllers_and_the_webhook_wrote_are_read() -> None:
     root = status(phase="Running")
     root["metadata"] |= {
