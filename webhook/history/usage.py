@@ -43,7 +43,7 @@ class Row(msgspec.Struct, array_like=True):
     seconds: Amount = 0.0
     priced: Count = 0
     price: Amount = 0.0
-    resources: list[Amount] = msgspec.field(default_factory=list)
+    resources: Annotated[list[Amount], msgspec.Meta(max_length=MOST_RESOURCES)] = msgspec.field(default_factory=list)
 
     def add(self, other: "Row") -> None:
         """Add another row, with the same names of resources."""

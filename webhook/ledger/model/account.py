@@ -30,6 +30,9 @@ MENDED: Final = ("retry", "disruption")  # what an end cost that the ledger find
 MOST_MESSAGES: Final = 3  # attempts whose last words are kept
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+Names = Annotated[
+    list[Annotated[str, msgspec.Meta(max_length=usage.LONGEST_NAME)]], msgspec.Meta(max_length=usage.MOST_RESOURCES)
+]
 
 
 class Left(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -98,8 +101,8 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
     applied: Applied | None = None
     last: list[Attempt] = msgspec.field(default_factory=list)
     recent: list[str] = msgspec.field(default_factory=list)
-    resources: list[str] = msgspec.field(default_factory=list)
-    currency: str = ""
+    resources: Names = msgspec.field(default_factory=list)
+    currency: Annotated[str, msgspec.Meta(max_length=3)] = ""
     lost: Rows = msgspec.field(default_factory=dict)
     saved: Rows = msgspec.field(default_factory=dict)
 
@@ -297,8 +300,15 @@ def add_up_reasons(account: Account) -> bool:
     return True
 
 
+def forget_usage(account: Account) -> bool:
+    """Forget what was used; return False if nothing is known of that."""
+    known = bool(account.lost or account.saved or account.resources)
+    account.lost, account.saved, account.resources = {}, {}, []
+    return known
+
+
 # What gives way, in this order, until an account is short enough.
-GIVE_WAY: Final = (drop_detail, shorten_usage, shorten_scopes, add_up_reasons)
+GIVE_WAY: Final = (drop_detail, shorten_usage, shorten_scopes, add_up_reasons, forget_usage)
 
 
 def continued(text: str | None) -> str | None:

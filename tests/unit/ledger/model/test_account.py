@@ -11,7 +11,7 @@ from tests.costs import assert_affordable, instructions_of
 from tests.unit.ledger.pods import EVICTED, disrupted, failed, job
 from webhook.history import usage
 from webhook.history.record import Capacity
-from webhook.history.usage import Row, Used, every
+from webhook.history.usage import MOST_RESOURCES, Row, Used, every
 from webhook.ledger.model import words
 from webhook.ledger.model.account import (
     DETAILS,
@@ -393,9 +393,29 @@ def test_a_row_that_cannot_be_is_refused(row: str) -> None:
         decode(f'{{"lost":{{"Other":{{"":{row}}}}}}}')
 
 
+@pytest.mark.parametrize(
+    "account",
+    [
+        {"resources": ["x"] * (MOST_RESOURCES + 1)},
+        {"resources": ["x" * 64]},
+        {"currency": "DOLLARS"},
+        {"lost": {"": {"": [1, 1.0, 0, 0.0, [1.0] * (MOST_RESOURCES + 1)]}}},
+    ],
+)
+def test_an_account_with_more_than_the_ledger_writes_is_not_read(account: Json) -> None:
+    with pytest.raises(ValueError, match="length"):
+        decode(msgspec.json.encode(account).decode())
+
+
+def test_what_was_used_is_forgotten_last_of_all() -> None:
+    account = Account(lost={"": {"": Row(1, 1.0)}}, resources=["cpu"], recent=["x" * 70] * 60)
+    assert len(encode(account)) > LARGEST
+    assert (account.lost, account.resources) == ({}, [])
+
+
 def test_the_longest_rows_cost_little_to_read_and_to_add_up() -> None:
     rows = {str(number): {"": [1]} for number in range(150)}
-    text = msgspec.json.encode({"lost": rows, "resources": [""] * 300}).decode()
+    text = msgspec.json.encode({"lost": rows, "resources": [""] * MOST_RESOURCES}).decode()
     assert len(text) <= LARGEST
 
     def work() -> None:
