@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import os
 import time
 from collections.abc import Callable
@@ -12,6 +13,7 @@ LARGEST_FILE: Final = 64 * 2**20  # bytes after which a file is closed
 LARGEST_FOLDER: Final = 2**30  # bytes of all files
 KEPT: Final = 30 * 86400.0  # seconds from the last line of a file to its deletion
 PATTERN: Final = "history-*.ndjson"
+FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 CLEANED: Final = 600.0  # seconds between two looks at the folder
 
 
@@ -47,14 +49,38 @@ class FileSink:
             rest = memoryview(text)
             while rest:
                 rest = rest[os.write(opened, rest) :]
-        except OSError:
-            with contextlib.suppress(OSError):
-                os.ftruncate(opened, self.size)
-            self.close()  # the next try begins another file
+        except OSError as error:
+            self.give_up(opened)
+            if error.errno in FULL:
+                self.make_room()
             raise
         self.size += len(text)
         if self.size >= LARGEST_FILE:
             self.close()
+
+    def give_up(self, opened: int) -> None:
+        """Leave in a file what was written whole, and close it; the next try begins another one."""
+        with contextlib.suppress(OSError):
+            os.ftruncate(opened, self.size)
+            if not self.size:
+                self.path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            self.close()
+
+    def make_room(self) -> None:
+        """Delete the oldest file of a volume that is full, but never the newest of this replica."""
+        for path in [path for _, _, path in sorted(self.found()) if path != self.path][:1]:
+            with contextlib.suppress(OSError):
+                path.unlink()
+
+    def found(self) -> list[tuple[float, int, Path]]:
+        """Return the files, with the time of the last line and the size of each."""
+        found = []
+        for path in self.folder.glob(PATTERN):
+            with contextlib.suppress(OSError):  # another replica has deleted it, or it is not ours to read
+                state = path.stat()
+                found.append((state.st_mtime, state.st_size, path))
+        return found
 
     def file(self) -> int:
         """Create a file, and return its descriptor."""
@@ -70,22 +96,19 @@ class FileSink:
 
     def close(self) -> None:
         """Close the current file."""
-        if self.opened is not None:
-            os.close(self.opened)
-        self.opened = None
+        opened, self.opened = self.opened, None  # Linux has closed it even if it reports an error
+        if opened is not None:
+            os.close(opened)
 
     def clean(self) -> None:
         """Delete the files that are too old, and the oldest of those that are too large together, at intervals."""
         if self.opened is not None and self.now() - self.cleaned < CLEANED:
             return
         self.cleaned = self.now()
-        found = []
-        for path in self.folder.glob(PATTERN):
-            with contextlib.suppress(FileNotFoundError):  # another replica has deleted it
-                state = path.stat()
-                found.append((state.st_mtime, state.st_size, path))
+        found = self.found()
         total = sum(size for _, size, _ in found) + LARGEST_FILE
         for written, size, path in sorted(found):
             if path != self.path and (total > LARGEST_FOLDER or written < self.now() - KEPT):
-                path.unlink(missing_ok=True)
+                with contextlib.suppress(OSError):
+                    path.unlink(missing_ok=True)
                 total -= size

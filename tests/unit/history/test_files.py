@@ -3,6 +3,7 @@
 import asyncio
 import os
 import stat
+import time
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,46 @@ def test_a_full_disk_leaves_no_half_line_and_the_next_try_goes_on(
     monkeypatch.setattr(os, "write", write)
     written(sink, b"23456")
     assert sorted(texts(tmp_path)) == [b"1\n", b"23456\n"]
+
+
+def test_on_a_full_disk_the_oldest_file_gives_way_and_no_empty_one_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    oldest, newer = tmp_path / "history-b-1.ndjson", tmp_path / "history-b-2.ndjson"
+    for age, path in ((2000, oldest), (1000, newer)):
+        path.write_bytes(b"old\n")
+        os.utime(path, (time.time() - age, time.time() - age))
+    sink = FileSink(tmp_path, "a")
+
+    def full(_: int, __: bytes) -> int:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", full)
+        with pytest.raises(OSError, match="No space"):
+            written(sink, b"1")
+    assert [*tmp_path.iterdir()] == [newer]
+    written(sink, b"1")
+    assert sorted(texts(tmp_path)) == [b"1\n", b"old\n"]
+
+
+def test_an_error_on_closing_a_file_does_not_reach_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink = FileSink(tmp_path, "a")
+    written(sink, b"1")
+    close = os.close
+
+    def broken(opened: int) -> None:
+        close(opened)
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "close", broken)
+        with pytest.raises(OSError, match="Input/output"):
+            sink.close()
+    written(sink, b"2")
+    assert sorted(texts(tmp_path)) == [b"1\n", b"2\n"]
 
 
 def test_a_folder_that_cannot_be_made_is_an_error_each_time(tmp_path: Path) -> None:
