@@ -256,7 +256,8 @@ class Cluster:
             ]
             nodes = [item async for item in self.api.objects(NODES, {}, METADATA_ONLY_LIST)]
             found += [NodeFacts(labels_of(item)) for item in nodes]
-        self.known_nodes.see(nodes)
+        async for node in in_slices(nodes):
+            self.known_nodes.see(node)
         return found
 
     async def has_node_pools(self) -> bool:

@@ -4,7 +4,7 @@ The list of all nodes is read every few minutes (webhook/lookups/cluster.py). A 
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
@@ -20,6 +20,7 @@ from webhook.kube.paths import path_of
 from webhook.ledger.model.pods import ZONE
 from webhook.objects.problem import Json
 from webhook.policy.model import Policy
+from webhook.policy.settings import own_spot_labels
 from webhook.rules.opt_in import labels_of
 
 NODES: Final = path_of("v1", "nodes")
@@ -64,17 +65,15 @@ class KnownNodes:
 
     def see_policy(self, policy: Policy) -> bool:
         """Record which labels matter from now on; return True if the nodes must be read again for that."""
-        custom = [one.placement.custom for one in policy.profiles.values() if one.placement.custom is not None]
-        spot_labels = {key: tuple(values) for one in custom for key, values in one.spot_labels.items()}
+        spot_labels = own_spot_labels(policy)
         keys = () if policy.prices is None else label_keys(policy.prices.rates)
         changed = (spot_labels, keys) != (self.spot_labels, self.keys)
         self.spot_labels, self.keys = spot_labels, keys
         return changed
 
-    def see(self, nodes: Iterable[Json]) -> None:
-        """Record the places of nodes, of which metadata is read."""
-        for node in nodes:
-            self.put(node["metadata"]["name"], self.place_of(labels_of(node)))
+    def see(self, node: Json) -> None:
+        """Record the place of a node, of which metadata is read."""
+        self.put(node["metadata"]["name"], self.place_of(labels_of(node)))
 
     def put(self, name: str, place: Place) -> None:
         """Record the place of a node; forget the one that was recorded first, beyond MOST_NODES."""

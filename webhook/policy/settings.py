@@ -8,11 +8,21 @@ import msgspec
 from webhook.kube import names
 from webhook.objects.problem import Json, Path, Problem
 from webhook.policy import costs
-from webhook.policy.model import FailureRule, Profile
+from webhook.policy.model import FailureRule, Policy, Profile
 from webhook.policy.quantities import plain_memory
 
 BOOLEANS: Final = {"true": True, "false": False}
 LARGEST_COUNT: Final = 2**31 - 1  # of the API's 32-bit integers
+
+
+def own_spot_labels(policy: Policy) -> dict[str, tuple[str, ...]]:
+    """Return the labels that mark spot nodes by the providers `custom` of all profiles: keys, each with its values."""
+    found: dict[str, tuple[str, ...]] = {}
+    for profile in policy.profiles.values():
+        custom = profile.placement.custom
+        for key, values in ({} if custom is None else custom.spot_labels).items():
+            found[key] = tuple(dict.fromkeys((*found.get(key, ()), *values)))
+    return found
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):

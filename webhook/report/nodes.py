@@ -11,6 +11,7 @@ from webhook.history.record import Capacity
 from webhook.ledger.model.pods import ZONE
 from webhook.objects.problem import Json
 from webhook.policy.model import Policy
+from webhook.policy.settings import own_spot_labels
 
 
 class Node(NamedTuple):
@@ -29,12 +30,11 @@ def nodes_of(found: Iterable[Json], policy: Policy | None) -> dict[str, Node]:
 
     A node that no label marks is on-demand if any provider is known, whose spot nodes would have a label.
     """
-    profiles = () if policy is None else policy.profiles.values()
-    custom = [one.placement.custom for one in profiles if one.placement.custom is not None]
-    spot = {**ANY.spot_labels, **{key: tuple(values) for one in custom for key, values in one.spot_labels.items()}}
+    own = {} if policy is None else own_spot_labels(policy)
+    spot = {**ANY.spot_labels, **own}
     keys = () if policy is None or policy.prices is None else label_keys(policy.prices.rates)
     listed = [(one["metadata"]["name"], facts_of(one)) for one in found]
-    otherwise: Capacity = "OnDemand" if custom or any(claims(facts) for _, facts in listed) else ""
+    otherwise: Capacity = "OnDemand" if own or any(claims(facts) for _, facts in listed) else ""
     return {
         name: Node(
             facts.labels.get(ZONE) or "",

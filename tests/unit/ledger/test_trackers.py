@@ -111,10 +111,9 @@ def test_without_a_backoff_limit_per_index_the_failures_come_from_the_job_status
 def test_the_zone_of_an_ended_pod_is_that_of_its_node_also_if_the_node_becomes_known_later() -> None:
     root = job({"parallelism": 1}, **STORED)
     found = trackers(root, None, failed(1), failed(2, node="spot-2", zone="invented"))
-    found.cluster.known_nodes.see(
-        {"metadata": {"name": name, "labels": {"topology.kubernetes.io/zone": zone}}}
-        for name, zone in (("spot-1", "a"), ("spot-2", "b"))
-    )
+    for name, zone in (("spot-1", "a"), ("spot-2", "b")):
+        labels = {"topology.kubernetes.io/zone": zone}
+        found.cluster.known_nodes.see({"metadata": {"name": name, "labels": labels}})
     counts = counted(found, root, {})
     assert counts is not None
     assert [found.located(pod).zone for pod in counts.ended] == ["a", "b"]

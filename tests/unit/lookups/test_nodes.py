@@ -86,16 +86,19 @@ def test_the_zone_of_a_known_node_counts_and_not_the_label_that_a_user_may_have_
 
 def test_a_node_that_is_gone_is_remembered() -> None:
     zones = zones_of({"n-1": "a"})
-    zones.see([node("n-2", "b")])
+    zones.see(node("n-2", "b"))
     assert zones.zone_of("n-1", "") == "a"
 
 
 def test_the_nodes_seen_last_are_remembered() -> None:
     zones = zones_of({"n-0": "a", "n-1": "a"})
-    zones.see([node(f"n-{number}", "a") for number in range(2, MOST_NODES - 5_000)])
+    for number in range(2, MOST_NODES - 5_000):
+        zones.see(node(f"n-{number}", "a"))
     assert "n-1" in zones.places
-    zones.see([node(f"n-{number}", "a") for number in range(2, MOST_NODES)])
-    zones.see([node("n-0", "a"), node("new", "a")])
+    for number in range(2, MOST_NODES):
+        zones.see(node(f"n-{number}", "a"))
+    zones.see(node("n-0", "a"))
+    zones.see(node("new", "a"))
     assert len(zones.places) == MOST_NODES
     assert "n-1" not in zones.places
     assert "n-0" in zones.places
@@ -115,7 +118,8 @@ def node(name: str, zone: str = "", **labels: str) -> Json:
 def zones_of(nodes: dict[str, str]) -> KnownNodes:
     no_api: Any = None
     zones = KnownNodes(no_api)
-    zones.see(node(name, zone) for name, zone in nodes.items())
+    for name, zone in nodes.items():
+        zones.see(node(name, zone))
     return zones
 
 
@@ -139,7 +143,7 @@ GKE_SPOT = {"cloud.google.com/gke-spot": "true"}
 )
 def test_the_labels_of_providers_say_which_capacity_a_node_has(labels: dict[str, str], capacity: str) -> None:
     zones = zones_of({})
-    zones.see([node("n-1", **labels)])
+    zones.see(node("n-1", **labels))
     assert zones.of("n-1").capacity == capacity
 
 
@@ -166,11 +170,25 @@ def api_of(server: NodesApi) -> Any:
     return server
 
 
+def test_profiles_may_name_different_values_of_one_label() -> None:
+    zones = zones_of({})
+    placements = [
+        Placement(provider="custom", custom=CustomProvider(spot_labels={"pool": [value]}))
+        for value in ("spot", "cheap")
+    ]
+    zones.see_policy(policy(**{f"p{number}": Profile(placement=one) for number, one in enumerate(placements)}))
+    for value in ("spot", "cheap", "dear"):
+        zones.see(node(value, pool=value))
+    assert [zones.of(name).capacity for name in ("spot", "cheap", "dear")] == ["Spot", "Spot", "OnDemand"]
+
+
 def test_the_own_labels_of_a_policy_mark_spot_nodes() -> None:
     zones = zones_of({})
     placement = Placement(provider="custom", custom=CustomProvider(spot_labels={"pool": ["cheap"], "bid": [""]}))
     assert zones.see_policy(policy(default=Profile(placement=placement)))
-    zones.see([node("n-1", pool="cheap"), node("n-2", bid="3"), node("n-3", pool="dear")])
+    zones.see(node("n-1", pool="cheap"))
+    zones.see(node("n-2", bid="3"))
+    zones.see(node("n-3", pool="dear"))
     assert [zones.of(name).capacity for name in ("n-1", "n-2", "n-3")] == ["Spot", "Spot", "OnDemand"]
 
 
@@ -179,7 +197,7 @@ def test_the_labels_by_which_prices_choose_are_kept_and_no_others() -> None:
     rate = Rate(match=RateMatch(node_labels={"gpu": "h100"}), per_hour={"cpu": 1})
     priced = replace(policy(), prices=Prices(currency="USD", rates=(rate,)))
     assert zones.see_policy(priced)
-    zones.see([node("n-1", gpu="a100", disk="fast")])
+    zones.see(node("n-1", gpu="a100", disk="fast"))
     assert zones.of("n-1").labels == (("gpu", "a100"),)
     assert not zones.see_policy(priced)
     assert zones.see_policy(policy())
