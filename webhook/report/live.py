@@ -149,7 +149,7 @@ class Records:
     def record(self, pod: Pod) -> AttemptRecord:
         """Return the record of a pod, without an end if it runs."""
         known, node = self.known, self.nodes.get(pod.node, UNKNOWN)
-        end = end_of(pod) if pod.has_ended else ""
+        end = pod.finished if pod.has_ended else ""
         found = AttemptRecord(
             version=VERSION,
             namespace=known.namespace,
@@ -221,11 +221,6 @@ def vanished(detail: Attempt, known: Known) -> Pod:
 def rule_named(index: int, action: str) -> str:
     """Return a rule of a podFailurePolicy in words."""
     return f"podFailurePolicy rule {index}: {action}"
-
-
-def end_of(pod: Pod) -> str:
-    """Return when an ended pod ended; for one that was deleted while it ran, when that was requested."""
-    return pod.ended or pod.deleted or ("" if pod.disruption is None else pod.disruption.time)
 
 
 def between(start: str, end: str) -> float:

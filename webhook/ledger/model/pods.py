@@ -62,7 +62,7 @@ READ: Final[Shape] = {
 }
 # Bounds on what is kept, because users may write a pod's status.
 MOST: Final = 20  # conditions, and containers that have failed
-MOST_STATUSES: Final = 200  # containers that are looked at for when a pod ended that succeeded
+MOST_STATUSES: Final = 200  # containers that are looked at for when the last one ended
 LONGEST: Final = 128  # characters of a reason
 LONGEST_NAME: Final = 317  # characters of a name, or of a type of condition
 LONGEST_MESSAGE: Final = 1024  # characters of a termination message: the last ones
@@ -103,7 +103,8 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     - `restart`: how often its JobSet, and its Job alone, had been restarted before; None if it has no JobSet.
     - `tracked`: whether it has the finalizer of the Job controller, which has not counted it yet.
     - `deleting`: whether it has a deletionTimestamp; `deleted`: when the deletion was requested.
-    - `created`: when it was created. `started`: when a kubelet took it. `ended`: when it ended.
+    - `created`: when it was created. `started`: when a kubelet took it. `ended`: when it ended; if a
+      container failed, when that did. `last_end`: when its last container ended, if later.
     - `annotated`: whether it has any annotation. `counted`: whether it has the annotation `counted`.
     - `exits`: those of the regular containers, then those of the init containers, in the order of a failure policy.
     - `resources`: what it requests, as pairs of name and amount; shared by pods that request the same.
@@ -136,6 +137,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     created: str = ""
     started: str = ""
     ended: str = ""
+    last_end: str = ""
     conditions: tuple[Condition, ...] = ()
     exits: tuple[Exit, ...] = ()
     resources: Amounts = ()
@@ -150,6 +152,12 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def has_failed(self) -> bool:
         """Whether its phase is Failed."""
         return self.phase == "Failed"
+
+    @property
+    def finished(self) -> str:
+        """When it ended with all its containers; if it was deleted while it ran, when the deletion was requested."""
+        disrupted = self.disruption
+        return self.last_end or self.ended or self.deleted or ("" if disrupted is None else disrupted.time)
 
     @property
     def disruption(self) -> Condition | None:
@@ -172,11 +180,12 @@ def read(pod: Json) -> Pod:
     statuses = chain(status.get("containerStatuses") or (), status.get("initContainerStatuses") or ())
     exits = tuple(islice(exits_of(statuses), MOST))
     deleted = metadata.get("deletionTimestamp") or ""
-    ended = ""
+    ended = last_end = ""
     if phase in ENDED:
         disrupted = next((one.time for one in conditions if one.type == DISRUPTED), "")
+        last_end = last_end_of(status.get("containerStatuses") or ())
         if phase == "Succeeded":  # it may be deleted long after
-            ended = last_end_of(status.get("containerStatuses") or ())
+            ended = last_end
         ended = ended or max((one.time for one in exits), default="") or disrupted or deleted
         if phase == "Failed" and not ended:  # no container ran: its kubelet refused it
             ended = max((one.time for one in conditions), default="")
@@ -208,6 +217,7 @@ def read(pod: Json) -> Pod:
         created=intern(metadata.get("creationTimestamp") or ""),  # shared: many pods are created at once
         started=intern(status.get("startTime") or ""),
         ended=intern(ended),
+        last_end=last_end if last_end > ended else "",
         conditions=conditions,
         exits=exits,
         resources=amounts.requested(spec),

@@ -353,4 +353,5 @@ def merged(before: Pod, now: Pod) -> Pod:
         exits=before.exits or now.exits,
         started=before.started or now.started,
         ended=before.ended or now.ended,
+        last_end=before.last_end or now.last_end,
     )

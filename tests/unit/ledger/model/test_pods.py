@@ -66,6 +66,13 @@ def test_a_pod_that_succeeded_ended_when_its_containers_did_whatever_happened_to
     assert read(pod).ended == "2026-01-01T00:01:00Z"
 
 
+def test_a_pod_used_its_node_until_its_last_container_ended() -> None:
+    containers = [terminated("main", 1), terminated("sidecar", 0, at="2026-01-01T01:00:00Z")]
+    found = read(status(phase="Failed", containerStatuses=containers))
+    assert (found.ended, found.finished) == ("2026-01-01T00:01:00Z", "2026-01-01T01:00:00Z")
+    assert read(status(phase="Failed", containerStatuses=containers[:1])).finished == "2026-01-01T00:01:00Z"
+
+
 def test_the_keys_that_controllers_and_the_webhook_wrote_are_read() -> None:
     root = status(phase="Running")
     root["metadata"] |= {
