@@ -167,7 +167,7 @@ class Ledger:
             await self.trackers.pods.synced.wait()
             await self.cluster.jobs.synced.wait()
             await self.cluster.namespaces.synced.wait()
-            self.recorder.lead()
+            await self.recorder.lead()
             async for key in in_slices(list(self.trackers.states)):
                 self.wake(key)
             async with asyncio.TaskGroup() as group:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple, get_args
 
+import structlog
 from msgspec.structs import replace
 
 from webhook.history import prices, record, usage
@@ -16,6 +17,7 @@ from webhook.history.usage import Used
 from webhook.kinds import batch
 from webhook.kinds.kind_spec import controller_of
 from webhook.kube import terminal
+from webhook.kube.slices import in_slices
 from webhook.ledger.model import counting, limits
 from webhook.ledger.model.account import Account, Attempt, decode
 from webhook.ledger.model.cached import CachedJob, CachedJobSet
@@ -34,6 +36,8 @@ MOST: Final = 10_000  # records that are kept
 LONGEST: Final = 320  # characters of a text in a record
 SUCCEEDED: Final = "Succeeded"
 CAUSES: Final = frozenset(get_args(record.Cause)) - {SUCCEEDED}
+
+log = structlog.get_logger()
 
 
 class Kept(NamedTuple):
@@ -70,15 +74,15 @@ class Recorder:
         self.now = now
         self.kept: dict[str, Kept] = {}  # by uid, the oldest first
 
-    def lead(self) -> None:
+    async def lead(self) -> None:
         """Begin to write, with the records of the last minutes: the last leader may not have written them.
 
         The caches must be filled.
         """
         self.leading = True
         self.forget_old()
-        for one in self.kept.values():
-            if self.is_opted_in(one.namespace):
+        async for uid, one in in_slices([*self.kept.items()]):
+            if self.kept.get(uid) is one and self.is_opted_in(one.namespace):
                 self.write(one.namespace, self.completed(one))
 
     def rest(self) -> None:
@@ -101,6 +105,9 @@ class Recorder:
         if len(line) > record.LONGEST:  # users may name a pod's owner as they like
             found = replace(found, owner="")
             line = record.encode(replace(found, job="", scope="") if isinstance(found, AttemptRecord) else found)
+        if not is_readable(line):
+            log.warning("record left out: it is not as readers expect it", namespace=found.namespace, uid=uid[:LONGEST])
+            return
         self.kept.pop(uid, None)
         self.kept[uid] = Kept(self.clock(), found.namespace, line)
         self.forget_old()
@@ -133,7 +140,7 @@ class Recorder:
             return
         known, tracker = set(state.account.recent), state.tracker
         found = (tracker.failed.get(tracker.by_id.get(one, "")) for one in account.recent if one not in known)
-        pods = [pod for pod in found if pod is not None and (certain or self.is_recent(end_of(pod)))]
+        pods = [pod for pod in found if pod is not None and (certain or self.is_recent(pod.finished))]
         details = {detail.pod: detail for detail in account.last}
         if any(pod.name not in details for pod in pods):
             details = {**self.counted_again(state, pods, root if key.job_set else None), **details}
@@ -153,7 +160,7 @@ class Recorder:
 
     def counted_again(self, state: WorkloadState, pods: list[Pod], job_set: Json | None) -> dict[str, Attempt]:
         """Return what became of pods of which an account has no details, by name: as the leader has counted them."""
-        account, found = decode(state.text), {}
+        account, found = readable_or_new(state.text), {}
         for pod in pods:
             job = state.tracker.jobs.get(pod.job_uid) or {"metadata": {"namespace": pod.namespace}, "spec": {}}
             settings = self.settings_of(job)
@@ -178,7 +185,7 @@ class Recorder:
             end=end,
             outcome="Complete" if terminal.has_ended_well(root) else "Failed",
             reason=(ended.get("reason") or "")[:LONGEST],
-            retries=min(retries, LARGEST_COUNT),
+            retries=max(0, min(retries, LARGEST_COUNT)),
             per_index=not of_set and batch.has_index_budgets(spec),
             indexed=not of_set and batch.is_indexed(spec),
             completions=0 if of_set else spec.get("completions") or 0,
@@ -230,7 +237,7 @@ class Recorder:
             placement=pod.placement,
             created=pod.created,
             start=pod.started,
-            end=end_of(pod),
+            end=pod.finished,
             seconds=used.seconds,
             cause=SUCCEEDED,
             resources=dict(used.resources),
@@ -266,14 +273,24 @@ class Recorder:
         return used._replace(price=cost, currency=table.currency)
 
 
-def end_of(pod: Pod) -> str:
-    """Return when an ended pod ended, RFC 3339: for one that was deleted while it ran, when that was requested."""
-    if pod.ended:
-        return pod.ended
-    return pod.deleted or ("" if pod.disruption is None else pod.disruption.time)
+def readable_or_new(text: str | None) -> Account:
+    """Return the account in an annotation; an empty one if it cannot be read."""
+    try:
+        return decode(text)
+    except ValueError:
+        return Account()
+
+
+def is_readable(line: bytes) -> bool:
+    """Return True if readers will take a line: they check all bounds, which the fields of objects may exceed."""
+    try:
+        record.decode(line)
+    except ValueError:
+        return False
+    return True
 
 
 def seconds_of(pod: Pod) -> float:
     """Return the seconds from when a kubelet took an ended pod to its end; 0 if none did, or if a time is missing."""
-    start, end = seconds(pod.started), seconds(end_of(pod))
+    start, end = seconds(pod.started), seconds(pod.finished)
     return 0.0 if start is None or end is None else max(0.0, end - start)

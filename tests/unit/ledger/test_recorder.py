@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.admission import policy
-from tests.unit.ledger.leader import FakeApi, api_of, leading, see_job, set_policy
+from tests.unit.ledger.leader import KEY, FakeApi, api_of, leading, see_job, set_policy
 from tests.unit.ledger.pods import disrupted, failed, job_set, running_pod
 from tests.virtual_time import run
 from webhook.history.record import LONGEST, AttemptRecord, Record, WorkloadRecord, decode
@@ -320,6 +320,37 @@ def test_a_job_set_that_ended_is_recorded_with_its_restarts() -> None:
     assert (found.retries, found.owner, found.created) == (3, "TrainJob/nightly", "2026-01-01T00:00:00Z")
 
 
+def test_a_record_that_no_reader_would_take_is_left_out_and_a_later_leader_leads() -> None:
+    ended = {"type": "Failed", "status": "True", "lastTransitionTime": "2026-01-01T00:04:30Z"}
+    root = job_set(status={"terminalState": "Failed", "conditions": [ended]})
+    root["metadata"] |= {"resourceVersion": "1", "creationTimestamp": "2026-01-01T00:00:00Z"}
+    root["spec"]["failurePolicy"]["maxRestarts"] = -1
+
+    async def work() -> Replica:
+        replica = Replica(FakeApi())
+        replica.ledger.trackers.see_job_set(trimmed_job_set(root))
+        replica.see(succeeded(1, uid="u" * 400, ended="2026-01-01T00:04:00Z"), news=False)
+        async with leading(replica.ledger):
+            await asyncio.sleep(1)
+            assert replica.ledger.leading
+        return replica
+
+    found = run(work())
+    assert [one.retries for one in found.workloads] == [0]
+    assert found.attempts == []
+
+
+def test_an_account_that_cannot_be_read_does_not_stop_what_is_recorded_after_it() -> None:
+    async def work(replica: Replica) -> None:
+        see_job(replica.ledger, "x" * 5000)
+        replica.see(*(failed(number) for number in range(1, 13)))
+        await asyncio.sleep(5)
+        see_job(replica.ledger, replica.api.account_writes()[-1].text)
+        assert replica.ledger.trackers.states[KEY].text == replica.api.account_writes()[-1].text
+
+    assert len(led(work).attempts) == 12
+
+
 def test_nothing_is_recorded_in_namespaces_that_are_not_opted_in() -> None:
     async def work(replica: Replica) -> None:
         replica.ledger.cluster.namespaces.items.clear()
@@ -362,7 +393,7 @@ def test_a_new_leader_says_what_it_did_not_know_of_the_nodes_when_it_made_the_re
         see_job(replica.ledger)
         replica.see(running_pod(1), succeeded(1))
         labels = {"cloud.google.com/gke-spot": "true"}
-        replica.ledger.cluster.known_nodes.see([{"metadata": {"name": "spot-1", "labels": labels}}])
+        replica.ledger.cluster.known_nodes.see({"metadata": {"name": "spot-1", "labels": labels}})
         async with leading(replica.ledger):
             await asyncio.sleep(0)
         return replica
