@@ -86,6 +86,8 @@ class Feed:
                 await self.fail(f"The API server refused the request: {error}.", withdraw=error.status in REFUSED)
             except UNREACHABLE as error:
                 await self.fail(f"The cluster cannot be reached: {str(error) or type(error).__name__}.")
+            except Exception as error:  # noqa: BLE001 - the page must say it, and the next reading may succeed
+                await self.fail(f"The report cannot be made: {type(error).__name__}: {error}.")
             took = asyncio.get_running_loop().time() - began
             await asyncio.sleep(min(max(EVERY, PAUSE * took), LONGEST_PAUSE))
 

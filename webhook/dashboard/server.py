@@ -57,9 +57,11 @@ async def dashboard(read: Read, port: int) -> AsyncIterator[str]:
         yield guard.address
     finally:
         reading.cancel()
-        with suppress(asyncio.CancelledError):
-            await reading
-        await runner.cleanup()
+        try:
+            with suppress(asyncio.CancelledError):
+                await reading
+        finally:
+            await runner.cleanup()
 
 
 class Pages:

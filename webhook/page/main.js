@@ -136,8 +136,11 @@ function printing() {
 
 // the dashboard
 
+let withdrawals = 0; // a report that was asked for before one of them must not be shown after it
+
 // Show nothing of the last report: the user may no longer read it.
 function withdraw() {
+  withdrawals += 1;
   state.report = null;
   for (const one of sections.values()) one.remove();
   sections.clear();
@@ -165,11 +168,13 @@ function live() {
     try {
       do {
         again = false;
+        const before = withdrawals;
         const answer = await fetch("report", { cache: "no-store" });
         if (answer.status === 403) throw new Error(ended);
         if (answer.status === 204) break;
         if (!answer.ok) throw new Error((await answer.text()).trim());
-        take(await answer.json());
+        const report = await answer.json();
+        if (before === withdrawals) take(report);
       } while (again);
       if (!problem) warn("");
     } catch (error) {

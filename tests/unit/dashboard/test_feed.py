@@ -159,6 +159,17 @@ def test_after_a_problem_the_last_report_stays_and_reading_goes_on() -> None:
     run(work)
 
 
+def test_an_answer_that_nobody_expected_is_told_and_reading_goes_on() -> None:
+    async def work() -> None:
+        feed = Feed(Reader(REPORT, KeyError("cpu"), REPORT))
+        await for_seconds(feed, 1.5 * EVERY)
+        assert feed.shown.text == "The report cannot be made: KeyError: 'cpu'."
+        await for_seconds(feed, 1.5 * EVERY)
+        assert feed.shown.event == "checked"
+
+    run(work)
+
+
 @pytest.mark.parametrize(
     "error", [ApiError(403, "forbidden"), ApiError(401, "who?"), NothingReadableError("no rights")]
 )
