@@ -34,13 +34,14 @@ def importance_by(used: Usage) -> Callable[[Usage], float]:
     """Return by what losses are compared: their price, or else the largest share that they are of a resource.
 
     `used`: by all attempts. Without prices the scarcest resource decides: a GPU-hour is a larger share of all GPU-hours
-    than a core-hour is of all core-hours.
+    than a core-hour is of all core-hours. A resource that `used` lacks decides nothing: sums of an account may not have
+    what attempts of its pods have.
     """
     if used.price is not None:
         return lambda one: one.price or 0.0
 
     def share(one: Usage) -> float:
-        shares = [amount / used.resources[name] for name, amount in one.resources.items() if amount]
+        shares = [amount / total for name, amount in one.resources.items() if (total := used.resources.get(name))]
         return max(shares, default=one.seconds / used.seconds if used.seconds else 0.0)
 
     return share

@@ -48,3 +48,10 @@ def test_losses_are_compared_by_price_by_share_or_by_time() -> None:
     assert importance_by(used)(loss) == 0.5
     assert importance_by(used)(Usage(attempts=1, seconds=1.0)) == 0.1
     assert importance_by(Usage())(Usage()) == 0.0
+
+
+def test_a_resource_that_the_sum_of_all_attempts_lacks_decides_nothing() -> None:
+    used = Usage(attempts=1, seconds=10.0, resources={"cpu": 10.0, "memory": 0.0})
+    loss = Usage(attempts=1, seconds=5.0, resources={"cpu": 1.0, "memory": 2.0, "nvidia.com/gpu": 3.0})
+    assert importance_by(used)(loss) == 0.1
+    assert importance_by(Usage(seconds=10.0))(loss) == 0.5
