@@ -79,7 +79,7 @@ def build(known: Sequence[Known], about: About, price_of: PriceOf) -> Report:
 
     Attempts and workloads are those of the window already. `price_of` returns the price of an attempt.
     """
-    ends = (seconds(record.end) for one in known for record in (*one.attempts, *one.told) if record.end)
+    ends = (end_of(record) for one in known for record in (*one.attempts, *one.told))
     builder = Builder(about, price_of, Series.of([end for end in ends if end is not None], about.window))
     for one in known:
         builder.add(one)
@@ -173,7 +173,7 @@ class Builder:
             started = seconds(record.start)
             record = replace(record, seconds=0.0 if started is None else max(0.0, self.about.now - started))
         used = resource_seconds(record.resources, record.seconds)
-        return Attempt(record, used, self.price_of(record), seconds(record.end))
+        return Attempt(record, used, self.price_of(record), end_of(record))
 
     def add_places(self, one: Known, attempt: Attempt) -> None:
         """Add an ended attempt to its node and its zone."""
@@ -261,6 +261,12 @@ class Builder:
                 )
             )
         return sorted(rows, key=lambda row: (not row.suspect, -importance(row.lost), row.name))
+
+
+def end_of(record: AttemptRecord) -> float | None:
+    """Return when an attempt ended, in seconds since 1970; None if it runs, or its end is no time since then."""
+    end = seconds(record.end)
+    return None if end is None or end < 0 else end
 
 
 def order(one: Attempt) -> tuple[bool, float, str]:

@@ -3,12 +3,14 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from webhook.history.record import AttemptRecord, Capacity, Cause
 from webhook.history.usage import Row
 from webhook.ledger.model.pods import seconds
 from webhook.report.model import Loss
+
+LAST: Final = 253402300799  # the last second of the year 9999, in seconds since 1970
 
 State = Literal["Running", "Complete", "Failed", "Suspended", "Unknown"]
 
@@ -81,5 +83,5 @@ class Known:
 
 
 def written(seconds: float) -> str:
-    """Return a time in seconds since 1970 as RFC 3339."""
-    return datetime.fromtimestamp(int(seconds), UTC).isoformat().replace("+00:00", "Z")
+    """Return a time in seconds since 1970 as RFC 3339; the nearest from 1970 to 9999."""
+    return datetime.fromtimestamp(min(max(0, int(seconds)), LAST), UTC).isoformat().replace("+00:00", "Z")

@@ -8,8 +8,9 @@ from msgspec import structs
 
 from tests.unit.report.facts import HOUR, MONDAY, a_dollar_an_hour, at, attempt, reported, workload
 from webhook.history.record import AttemptRecord
+from webhook.ledger.model.pods import seconds
 from webhook.report.build import MOST_BUCKETS
-from webhook.report.known import Counted, Known, Price, Window
+from webhook.report.known import Counted, Known, Price, Window, written
 from webhook.report.model import MOST_ATTEMPTS, Usage
 
 SPOT: dict[str, Any] = {"capacity": "Spot", "node": "spot-1", "zone": "z1"}
@@ -226,6 +227,18 @@ def test_the_series_of_a_window_covers_all_of_it() -> None:
     made = reported(workload(attempt(end=5)), window=window)
     assert (made.since, made.until) == (at(0), at(10))
     assert (made.series[0].start, made.series[-1].start, made.bucket) == (at(0), at(9.9166666666666), 300)
+
+
+@pytest.mark.parametrize("end", ["0001-01-01T00:00:00Z", "1969-12-31T23:59:59Z"])
+def test_an_attempt_that_ended_before_1970_counts_but_is_in_no_part_of_the_time(end: str) -> None:
+    made = reported(workload(structs.replace(attempt("ExitCode", number=1, **SPOT), end=end), attempt(number=2)))
+    assert (made.total.used.attempts, made.total.lost.attempts, made.nodes[0].failures) == (2, 1, 1)
+    assert [bucket.causes for bucket in made.series] == [{"Succeeded": 1}]
+
+
+def test_times_that_no_report_can_write_become_the_nearest_that_it_can() -> None:
+    assert written(-62135596800.0) == "1970-01-01T00:00:00Z"
+    assert written(seconds("9999-12-31T23:59:59-12:00") or 0.0) == "9999-12-31T23:59:59Z"
 
 
 def test_nothing_makes_an_empty_report() -> None:

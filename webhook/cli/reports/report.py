@@ -53,16 +53,17 @@ class Facts(NamedTuple):
 
 
 def moment(_ctx: click.Context, _param: click.Parameter, text: str | None) -> float | None:
-    """Return a time in seconds since 1970: how long ago, or RFC 3339; raise click.BadParameter if it is none."""
+    """Return a time in seconds since 1970: how long ago, or RFC 3339.
+
+    Raise click.BadParameter if it is no time, or one before 1970.
+    """
     if text is None:
         return None
     ago = AGO.fullmatch(text)
-    if ago is not None:
-        return time.time() - int(ago[1]) * SECONDS[ago[2]]
-    at = seconds(text)
-    if at is None:
+    at = seconds(text) if ago is None else time.time() - int(ago[1]) * SECONDS[ago[2]]
+    if at is None or at < 0:
         remedy = "write how long ago, such as 90m, 12h, 7d or 4w, or 2026-11-21T15:00:00Z"
-        raise click.BadParameter(f"{text!r} is no time; {remedy}")
+        raise click.BadParameter(f"{text!r} is no time{'' if at is None else ' since 1970'}; {remedy}")
     return at
 
 
