@@ -103,7 +103,8 @@ class Series:
         if not ends:
             return None
         first = min(ends) if window.since is None else window.since
-        return cls(first, max(ends) if window.until is None else max(first, window.until - 1))
+        last = max(ends)
+        return cls(first, last if window.until is None else max(first, last, window.until - 1))
 
     def add(self, attempt: Attempt) -> None:
         """Add an attempt that ended."""

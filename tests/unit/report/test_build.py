@@ -241,6 +241,13 @@ def test_times_that_no_report_can_write_become_the_nearest_that_it_can() -> None
     assert written(seconds("9999-12-31T23:59:59-12:00") or 0.0) == "9999-12-31T23:59:59Z"
 
 
+def test_an_attempt_in_the_last_second_of_a_window_is_in_its_last_part() -> None:
+    monday = MONDAY.timestamp()
+    ended = structs.replace(attempt(), end="2026-11-16T01:00:00.200Z")
+    made = reported(workload(ended), window=Window(monday, monday + HOUR + 0.5))
+    assert (made.series[-1].start, made.series[-1].causes) == (at(1), {"Succeeded": 1})
+
+
 def test_nothing_makes_an_empty_report() -> None:
     made = reported()
     assert (made.total.used, made.workloads, made.series, made.nodes) == (Usage(), [], [], [])
