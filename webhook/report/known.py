@@ -82,6 +82,11 @@ class Known:
     rules: dict[str, str] = field(default_factory=dict)
 
 
+def has_unknown_requests(attempt: AttemptRecord) -> bool:
+    """Return True if nothing says what an attempt requested: its pod, and so its uid, is gone from the cluster."""
+    return not attempt.uid and not attempt.resources
+
+
 def written(seconds: float) -> str:
     """Return a time in seconds since 1970 as RFC 3339; the nearest from 1970 to 9999."""
     return datetime.fromtimestamp(min(max(0, int(seconds)), LAST), UTC).isoformat().replace("+00:00", "Z")

@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
+from webhook.history.amounts import Amounts
 from webhook.history.record import VERSION, AttemptRecord, Capacity, Cause
 from webhook.history.usage import Row
 from webhook.kinds import batch
@@ -134,7 +135,17 @@ class Records:
                 yield self.record(pod)
         for detail in account.last:
             if detail.pod and detail.pod not in existing:
-                yield self.record(vanished(detail, self.known))
+                yield self.record(vanished(detail, self.known, self.requests_of(detail)))
+
+    def requests_of(self, detail: Attempt) -> Amounts:
+        """Return what a pod that is gone requested: as much as one of the same Job, or else of the same JobSet.
+
+        Empty if no pod exists that requests anything.
+        """
+        others = (pod for pod in self.pods if pod.resources)
+        job = job_in(detail.scope)
+        like = max(others, key=lambda pod: job_in(limits.scope_of(pod)) == job, default=None)
+        return () if like is None else like.resources
 
     def uncounted(self, account: Account) -> Iterator[AttemptRecord]:
         """Yield the other pods: those that run, that succeeded, and that are not counted yet."""
@@ -202,8 +213,13 @@ class Records:
         )
 
 
-def vanished(detail: Attempt, known: Known) -> Pod:
-    """Return what an account still says of a pod that is gone; what it requested is not known."""
+def job_in(scope: str) -> str:
+    """Return the part of a scope that names a Job of a JobSet; empty if there is no JobSet."""
+    return scope.rpartition("/")[0]
+
+
+def vanished(detail: Attempt, known: Known, resources: Amounts) -> Pod:
+    """Return what an account still says of a pod that is gone, without a uid; `resources`: what it requested."""
     return Pod(
         namespace=known.namespace,
         name=detail.pod,
@@ -215,6 +231,7 @@ def vanished(detail: Attempt, known: Known) -> Pod:
         phase="Failed",
         started=detail.start,
         ended=detail.end,
+        resources=resources,
     )
 
 

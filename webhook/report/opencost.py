@@ -19,7 +19,7 @@ import msgspec
 from webhook.history.prices import GIB, HOUR
 from webhook.history.record import AttemptRecord
 from webhook.ledger.model.pods import seconds
-from webhook.report.known import Price, PriceOf
+from webhook.report.known import Price, PriceOf, has_unknown_requests
 
 METRICS: Final = {"cpu": "node_cpu_hourly_cost", "memory": "node_ram_hourly_cost", "gpu": "node_gpu_hourly_cost"}
 GPUS: Final = ("nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe")  # what node_gpu_ prices
@@ -148,6 +148,8 @@ def by_table(table: Table, step: int) -> PriceOf:
         start = seconds(attempt.start)
         if not attempt.seconds or start is None:
             return Price(0.0, None)
+        if has_unknown_requests(attempt):
+            return Price(None, None)
         total = 0.0
         for resource, amount in requested.items():
             series = table.get((attempt.node, resource))

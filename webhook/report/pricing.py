@@ -8,9 +8,10 @@ from webhook.history.prices import GIB, HOUR, per_hour, price, rate_of
 from webhook.history.record import AttemptRecord, Capacity
 from webhook.history.usage import Row
 from webhook.policy.model import Prices
-from webhook.report.known import Known, Price, PriceOf, RowPrice
+from webhook.report.known import Known, Price, PriceOf, RowPrice, has_unknown_requests
 
 NOTHING: Final = Price(0.0, 0.0)  # of an attempt that did not run
+UNKNOWN: Final = Price(None, None)
 
 
 def by_policy(prices: Prices) -> PriceOf:
@@ -19,6 +20,8 @@ def by_policy(prices: Prices) -> PriceOf:
     def price_of(attempt: AttemptRecord) -> Price:
         if not attempt.seconds:
             return NOTHING
+        if has_unknown_requests(attempt):
+            return UNKNOWN
         seconds, resources, labels = attempt.seconds, attempt.resources, attempt.labels
         return Price(
             price(prices.rates, attempt.capacity, labels, resources, seconds),
@@ -59,7 +62,7 @@ def by_records(currency: str) -> PriceOf:
 
 def unpriced(_attempt: AttemptRecord) -> Price:
     """Return no price."""
-    return Price(None, None)
+    return UNKNOWN
 
 
 def currency_of(known: Iterable[Known]) -> tuple[str, list[str]]:

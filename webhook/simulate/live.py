@@ -61,11 +61,10 @@ def records_of(found: Loaded, policy: Policy | None) -> Iterator[Record]:
 
 
 def attempts_of(known: Known) -> Iterator[AttemptRecord]:
-    """Yield the attempts of a workload that ended; one whose pod is gone requested what the others do."""
-    ended = [one for one in (*known.told, *known.attempts) if one.end]
-    requested = next((one.resources for one in ended if one.resources), {})
-    for one in ended:
-        yield replace(one, uid=one.uid or f"{known.uid}/{one.pod}", resources=one.resources or requested)
+    """Yield the attempts of a workload that ended; one whose pod is gone gets a uid."""
+    for one in (*known.told, *known.attempts):
+        if one.end:
+            yield replace(one, uid=one.uid or f"{known.uid}/{one.pod}")
 
 
 def workload_of(root: Json, known: Known) -> WorkloadRecord:

@@ -204,6 +204,30 @@ def test_with_a_window_only_attempts_whose_times_are_known_count_and_a_note_says
     assert not live.is_in(known_of(job(), window=window)[0], window)
 
 
+def test_in_a_window_a_pod_that_is_gone_costs_what_another_pod_of_its_workload_would() -> None:
+    made = report_of(job(account=account_of_five()), pod("ok", "Succeeded", end=3), window=Window(MONDAY.timestamp()))
+    assert (made.total.used.attempts, made.total.lost.resources["cpu"], made.total.lost.price) == (2, HOUR, 0.25)
+    assert made.notes == []
+
+
+def test_in_a_window_a_pod_that_is_gone_has_no_price_if_nothing_says_what_it_requested() -> None:
+    made = report_of(job(account=account_of_five()), window=Window(MONDAY.timestamp()))
+    assert (made.total.lost.attempts, made.total.lost.seconds, made.total.lost.price) == (1, HOUR, None)
+    assert made.notes == ["the price of 1 attempt is not known; sums with them have no price"]
+
+
+def test_a_pod_of_a_job_set_that_is_gone_requested_what_the_pods_of_its_job_do() -> None:
+    labels: dict[str, Any] = {"labels": {"jobset.sigs.k8s.io/jobset-name": "set"}}
+    driver = pod("driver", "Succeeded", of="set-driver-0", **labels)
+    driver["spec"]["containers"][0]["resources"]["requests"] = {"cpu": "9"}
+    worker = pod("worker", "Succeeded", of="set-workers-0", **labels)
+    account = Account(ended=1, last=[detail("gone", scope="workers-0/1")])
+    found = [read(driver), read(worker)]
+    (workload,) = live.grouped([child("set-driver-0"), child()], [job_set(account=account)], found)
+    known, _ = live.known_of(workload, NODES, ALL, pricing.row_by_policy(None))
+    assert [one.resources["cpu"] for one in known.told] == [1.0]
+
+
 def test_pods_that_run_are_in_a_window_without_an_end() -> None:
     runs = pod("runs", "Running", end=24)
     since = MONDAY.timestamp()

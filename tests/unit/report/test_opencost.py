@@ -81,6 +81,12 @@ def test_the_price_of_a_node_that_prometheus_does_not_know_is_not_known() -> Non
     assert asked(ALL_DAY)(on("b")) == Price(None, None)
 
 
+def test_the_price_of_an_attempt_whose_requests_nobody_knows_is_not_known() -> None:
+    price_of = asked(ALL_DAY)
+    assert price_of(on("a", resources={})) == Price(0.0, None)
+    assert price_of(on("a", resources={}, uid="")) == Price(None, None)
+
+
 def test_an_attempt_that_did_not_run_costs_nothing() -> None:
     assert asked(ALL_DAY)(on("", hours=0)) == Price(0.0, None)
 

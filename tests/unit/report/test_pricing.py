@@ -1,6 +1,7 @@
 """Which price an attempt has."""
 
 import pytest
+from msgspec import structs
 
 from tests.unit.report.facts import attempt, workload
 from webhook.policy.model import Prices, Rate, RateMatch
@@ -26,6 +27,13 @@ def test_a_policy_says_what_an_attempt_cost_and_what_it_would_have_cost_on_deman
 @pytest.mark.parametrize("price_of", [pricing.by_policy(PRICES), pricing.by_records("USD")])
 def test_an_attempt_that_did_not_run_costs_nothing(price_of: PriceOf) -> None:
     assert price_of(attempt("Disruption", hours=0)) == Price(0.0, 0.0)
+
+
+def test_an_attempt_without_requests_costs_nothing_unless_its_pod_is_gone_and_could_have_had_some() -> None:
+    price_of = pricing.by_policy(PRICES)
+    nothing = attempt(capacity="Spot", resources={})
+    assert price_of(nothing) == Price(0.0, 0.0)
+    assert price_of(structs.replace(nothing, uid="")) == Price(None, None)
 
 
 def test_records_have_their_own_price_in_the_currency_of_the_report() -> None:
