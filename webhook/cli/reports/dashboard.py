@@ -12,7 +12,7 @@ import click
 
 from webhook.cli.cluster import ask, fail, kubeconfig_or_default
 from webhook.cli.console import kubeconfig_option, namespace_option
-from webhook.cli.reports.report import facts_in, made_of, named
+from webhook.cli.reports.report import Question, facts_in, made_of, named
 from webhook.cli.terminal.examples import WithExamples
 from webhook.dashboard.feed import NothingReadableError
 from webhook.dashboard.server import CannotListenError
@@ -118,7 +118,7 @@ class Reader:
             self.api = await self.connection.enter_async_context(await Api.connect(self.kubeconfig))
         window = Window()
         try:
-            facts = await facts_in(self.api, self.scope, window, None, lambda _: None)
+            facts = await facts_in(self.api, Question(self.scope, window), lambda _: None)
         except NothingReadError as error:
             raise NothingReadableError(str(error)) from None
         about = About("cluster", named(self.scope), window, time.time())

@@ -44,6 +44,19 @@ NO_PRICES: Final = "there are no prices: add them to the policy, or name a Prome
 MOST_NOTES: Final = 20
 
 
+class Question(NamedTuple):
+    """What a report of a cluster is about.
+
+    - `policy`: None for that in the cluster.
+    - `is_priced_by_policy`: whether sums of accounts are priced by it; not if another source prices the pods.
+    """
+
+    scope: Scope
+    window: Window
+    policy: Policy | None = None
+    is_priced_by_policy: bool = True
+
+
 class Facts(NamedTuple):
     """What a report is made of; `policy`: None if it has no say in prices."""
 
@@ -149,7 +162,7 @@ def report(  # noqa: PLR0913 - one parameter for each option
         facts = (
             of_history(history, scope, window, given, progress)
             if history
-            else of_cluster(kubeconfig_or_default(kubeconfig), scope, window, given, progress)
+            else of_cluster(kubeconfig_or_default(kubeconfig), Question(scope, window, given, source is None), progress)
         )
         made = made_of(facts, source, About("history" if history else "cluster", named(scope), window, time.time()))
     except (UnreadableError, NothingReadError, PricesUnreadableError) as error:
@@ -184,31 +197,29 @@ def of_history(
     return Facts(recorded.workloads(found, window), policy, notes)
 
 
-def of_cluster(kubeconfig: Kubeconfig, scope: Scope, window: Window, given: Policy | None, progress: Progress) -> Facts:
+def of_cluster(kubeconfig: Kubeconfig, question: Question, progress: Progress) -> Facts:
     """Return what a cluster has; raise NothingReadError; exit 2 if the cluster cannot be asked."""
-    return ask(kubeconfig, loaded(kubeconfig, scope, window, given, progress))
+    return ask(kubeconfig, loaded(kubeconfig, question, progress))
 
 
-async def loaded(
-    kubeconfig: Kubeconfig, scope: Scope, window: Window, given: Policy | None, progress: Progress
-) -> Facts:
+async def loaded(kubeconfig: Kubeconfig, question: Question, progress: Progress) -> Facts:
     """Return what a cluster has; raise NothingReadError, and what `Api` raises."""
     async with await Api.connect(kubeconfig) as api:
-        return await facts_in(api, scope, window, given, progress.show)
+        return await facts_in(api, question, progress.show)
 
 
-async def facts_in(
-    api: Api, scope: Scope, window: Window, given: Policy | None, progress: Callable[[str], None]
-) -> Facts:
-    """Return what a cluster has; `given`: the policy, or None for that in the cluster.
+async def facts_in(api: Api, question: Question, progress: Callable[[str], None]) -> Facts:
+    """Return what a cluster has; raise NothingReadError, and what `Api` raises.
 
-    Raise NothingReadError, and what `Api` raises. `progress` is called with what is being read.
+    `progress` is called with what is being read.
     """
-    found = await Loader(api, scope, progress).load()
+    window = question.window
+    found = await Loader(api, question.scope, progress).load()
     notes = list(found.notes)
-    policy = await policy_in(api, notes) if given is None else given
+    policy = await policy_in(api, notes) if question.policy is None else question.policy
     nodes = nodes_of(found.nodes, policy)
-    row_price = pricing.row_by_policy(None if policy is None else policy.prices)
+    prices = policy.prices if policy is not None and question.is_priced_by_policy else None
+    row_price = pricing.row_by_policy(prices)
     known = []
     for workload in live.grouped(found.jobs, found.job_sets, found.pods):
         one, said = live.known_of(workload, nodes, window, row_price)

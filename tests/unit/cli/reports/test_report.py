@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from tests.unit.audit.test_load import CONFIG_MAPS
 from tests.unit.cli.test_audit import Connected
 from tests.unit.report.facts import attempt, ended
-from tests.unit.report.test_live import job, pod
+from tests.unit.report.test_live import account_of_five, job, pod
 from webhook.cli.reports import report as command
 from webhook.history.record import encode
 from webhook.kube.client import Api, ApiError
@@ -203,6 +203,26 @@ def test_opencost_prices_attempts_from_the_first_start_on(records: Path, monkeyp
     assert until > since
     assert (found["total"]["used"]["price"], found["currency"]) == (0.5, "")
     assert "prices are those of OpenCost, in its currency; what spot saved is not known" in found["notes"]
+
+
+def test_opencost_prices_pods_and_the_policy_no_sums_of_accounts(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    async def prices(*_: object) -> Any:
+        return lambda _: Price(0.25, None)
+
+    monkeypatch.setattr(opencost, "prices", prices)
+    lists: dict[str, list[Json]] = {
+        "jobs": [job(account=account_of_five())],
+        "pods": [pod("a", "Succeeded")],
+        "policy": [{"data": {"policy.yaml": PRICED}}],
+    }
+    found = json.loads(live(monkeypatch, tmp_path, "--prometheus", "https://prometheus", **lists).stdout)
+    total = found["total"]
+    assert (total["used"]["attempts"], "price" in total["used"], "price" in total["lost"]) == (6, False, False)
+    assert "the price of 4 attempts is not known; sums with them have no price" in found["notes"]
+    total = json.loads(live(monkeypatch, tmp_path, **lists).stdout)["total"]
+    assert (total["used"]["price"], total["lost"]["price"]) == (5.0, 4.0)
 
 
 def test_a_prometheus_that_cannot_be_asked_ends_with_2(records: Path, monkeypatch: pytest.MonkeyPatch) -> None:
