@@ -91,8 +91,11 @@ def moment(_ctx: click.Context, _param: click.Parameter, text: str | None) -> fl
         ),
         ("A page for a browser, or to send to somebody", "retry-policy report -o html > report.html"),
         (
-            "The same from the server's log",
-            "kubectl logs -n retry-policy-system deploy/retry-policy-webhook | retry-policy report --history -",
+            "The same from the log of all replicas",
+            (
+                "kubectl logs -n retry-policy-system -l app.kubernetes.io/name=retry-policy-webhook --tail=-1"
+                " | retry-policy report --history - --since 7d"
+            ),
         ),
     ),
     options_metavar="[OPTIONS]",

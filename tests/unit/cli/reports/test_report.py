@@ -26,6 +26,7 @@ kind: RetryPolicy
 profiles: {default: {}}
 prices: {currency: EUR, rates: [{perHour: {cpu: 1}}]}
 """
+GUIDE: Final = Path(__file__).parents[4] / "docs" / "how-to" / "report.md"
 FORBIDDEN = ApiError(403, "forbidden")
 DATA = b"\n".join(
     [
@@ -127,6 +128,12 @@ def test_what_cannot_be_answered_ends_with_2_and_says_what_to_write(arguments: t
     done = run(*arguments)
     assert (done.exit_code, done.stdout) == (2, "")
     assert said in " ".join(done.stderr.split())
+
+
+def test_help_and_guide_read_the_log_of_all_replicas_alike() -> None:
+    (line,) = [line.strip() for line in run("--help").stdout.splitlines() if "kubectl logs" in line]
+    assert "-l app.kubernetes.io/name=retry-policy-webhook --tail=-1" in line
+    assert f"$ {line}\n" in GUIDE.read_text(encoding="utf-8")
 
 
 def live(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *options: str, **lists: list[Json] | ApiError) -> Result:
