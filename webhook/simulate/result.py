@@ -7,6 +7,7 @@ import msgspec
 
 from webhook.history.record import Capacity
 from webhook.policy.model import Policy, Profile
+from webhook.simulate.past import Story
 from webhook.simulate.prediction import Outlook, Played, Seen, Simulator, Tally
 
 API_VERSION: Final = "retry-policy.dev/v1alpha1"
@@ -29,7 +30,8 @@ class Group(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class Worse(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A workload that would fare worse under the other policy.
 
-    - `fails`: the probability that it fails; it was complete. `slower`: how many times as long it takes if it does not.
+    - `fails`: the probability that it fails; it was complete. `slower`: its time if it does not fail, as a multiple
+      of the time that it took.
     - `why`: the rule of the policy because of which it does.
     """
 
@@ -67,7 +69,7 @@ def simulation(simulator: Simulator, policy: Policy, now: Played, then: Played) 
     """Return what the replays under the policy in force and under another one say."""
     seen = simulator.seen()
     is_now, is_then = now.prediction(), then.prediction()
-    worse = [*those_worse(simulator, now, then)]
+    worse = [*those_worse(simulator, policy, then)]
     return Simulation(
         since=stamp(simulator.history.begin),
         until=stamp(simulator.history.end),
@@ -92,16 +94,19 @@ def plain(whole: Outlook) -> Outlook:
     return Outlook(**{name: getattr(whole, name) for name in Outlook.__struct_fields__})
 
 
-def those_worse(simulator: Simulator, now: Played, then: Played) -> list[Worse]:
-    """Return the workloads that fare worse, those first that fail most surely."""
+def those_worse(simulator: Simulator, policy: Policy, then: Played) -> list[Worse]:
+    """Return the workloads that fare worse under a policy than they did, those first that fail most surely.
+
+    A profile that stays as it is does no harm: if replays under it differ from history, the simulation is wrong.
+    """
     found = []
-    for workload, before, after in zip(simulator.workloads, now.tallies, then.tallies, strict=True):
+    changed = {name for name, one in policy.profiles.items() if one != simulator.policy.profiles.get(name)}
+    for workload, after in zip(simulator.workloads, then.tallies, strict=True):
         story = workload.story
-        if not story.is_complete or not then.replications or workload.shape.profile not in then.profiles:
+        if not story.is_complete or workload.shape.profile not in changed:
             continue
-        fails = 1 - after.complete / then.replications
-        slower = mean_time(after) / mean_time(before) if after.complete and before.complete else 1.0
-        if fails - (1 - before.complete / now.replications) > FAILS or slower >= SLOWER:
+        fails, slower = 1 - after.complete / then.replications, times_as_long(story, after)
+        if fails > FAILS or slower >= SLOWER:
             found.append(
                 Worse(
                     namespace=story.record.namespace,
@@ -109,28 +114,37 @@ def those_worse(simulator: Simulator, now: Played, then: Played) -> list[Worse]:
                     workload=story.record.workload,
                     fails=round(fails, 3),
                     slower=round(slower, 2),
-                    why=why_worse(fails, before, after, now.replications, then.replications),
+                    why=why_worse(fails, story, after, then.replications),
                 )
             )
     return sorted(found, key=lambda one: (-one.fails, -one.slower, one.namespace, one.workload))
 
 
-def mean_time(tally: Tally) -> float:
-    """Return after how many seconds a workload is complete."""
-    return tally.time / tally.complete
+def times_as_long(story: Story, after: Tally) -> float:
+    """Return how many times as long as it took a workload takes on average; 1 if it is never complete."""
+    took = story.end - story.created
+    return after.time / after.complete / took if after.complete and took else 1.0
 
 
-def why_worse(fails: float, before: Tally, after: Tally, times_before: int, times_after: int) -> str:
-    """Return why a workload fares worse."""
+def why_worse(fails: float, story: Story, after: Tally, times: int) -> str:
+    """Return why a workload fares worse; `times`: how often it was replayed."""
     if fails > FAILS and after.why:
         return max(after.why, key=lambda one: (after.why[one], one))
-    for what, one, other in (
-        ("disrupted", before.disruptions, after.disruptions),
-        ("run again after failures", before.failures, after.failures),
+    disruptions, failures = seen_ends(story)
+    for what, seen, all_times in (
+        ("disrupted", disruptions, after.disruptions),
+        ("run again after failures", failures, after.failures),
     ):
-        if other / times_after > one / times_before * 1.2 + 0.1:
-            return f"it is {what} {other / times_after:.1f} times instead of {one / times_before:.1f}"
+        if all_times / times > seen * 1.2 + 0.1:
+            return f"it is {what} {all_times / times:.1f} times instead of {seen}"
     return "it waits longer: for spot nodes, for delays of onFailure, or for the back-off"
+
+
+def seen_ends(story: Story) -> tuple[int, int]:
+    """Return how many attempts of a workload were disrupted, and how many failed otherwise."""
+    ends = [one.end_of.cause for one in story.attempts if one.end_of is not None and not one.was_stopped]
+    disruptions = ends.count("Disruption")
+    return disruptions, len(ends) - disruptions
 
 
 def stamp(time: float) -> str:

@@ -1,6 +1,10 @@
 """What is printed: figures, workloads that would fare worse and why, and what is assumed."""
 
+import re
 from typing import Any
+
+import msgspec
+import pytest
 
 from tests.unit.simulate.stories import attempt, crashed, disrupted, ended, killed, policy
 from tests.unit.simulate.world import Rules, World
@@ -32,15 +36,49 @@ def test_a_workload_that_would_fail_is_named_with_the_rule() -> None:
     assert worse.why == "an exceeded deadline after its last retry (3 allowed)"
 
 
+def lost_then_on_demand(name: str) -> list[Record]:
+    """Return a workload that lost a spot node, and was complete on an on-demand one after 3000 s."""
+    moved = attempt(name, 2, 1000, 2000, capacity="OnDemand", placement="OnDemand")
+    return [disrupted(name, 1, 10, 900), moved, ended(name, 3000)]
+
+
 def test_a_workload_that_would_take_twice_as_long_is_named_with_what_slows_it() -> None:
-    records = [disrupted("slow", number, 1000 * number, 900) for number in range(1, 6)]
-    records += [attempt("slow", 6, 7000, 2000), ended("slow", 9000)]
+    records = [record for number in range(5) for record in lost_then_on_demand(f"slow-{number}")]
 
-    found = simulated(records, policy(disruptions=Disruptions(limit=20)), times=60)
+    found = simulated(records, policy(disruptions=Disruptions(limit=50)), times=60)
 
-    assert [one.workload for one in found.worse] == ["slow"]
-    assert found.worse[0].slower >= 2
-    assert "disrupted" in found.worse[0].why
+    assert {one.workload for one in found.worse} == {f"slow-{number}" for number in range(5)}
+    assert all(one.slower >= 2 for one in found.worse)
+    assert all(re.fullmatch(r"it is disrupted \d+\.\d times instead of 1", one.why) for one in found.worse)
+
+
+def test_a_workload_is_compared_with_what_was_seen_and_not_with_a_draw() -> None:
+    after = policy(attempt_timeout=Duration(1000))
+    simulator = Simulator(past.read(LONG), policy())
+    unlucky = then = simulator.play(after, 5)
+
+    assert [one.workload for one in result.simulation(simulator, after, unlucky, then).worse] == ["long"]
+
+
+@pytest.mark.parametrize("seed", range(1, 5))
+def test_no_workload_fares_worse_under_a_policy_that_decides_the_same(seed: int) -> None:
+    records, _ = World(seed).live(Rules(limit=3), run=0)
+    before = Rules(limit=3).policy()
+    same = msgspec.structs.replace(before.profiles["default"], start_timeout=Duration(10**6))
+    after = msgspec.structs.replace(before, profiles={"default": same})
+    simulator = Simulator(past.read(records), before, seed)
+    now, then = simulator.play(before, 5, anew=True), simulator.play(after, 5)
+
+    assert result.simulation(simulator, after, now, then).worse == []
+
+
+def test_no_workload_fares_worse_under_its_own_profile_even_if_the_replay_misses_what_happened() -> None:
+    too_short = policy(attempt_timeout=Duration(1000))
+
+    found = simulated(LONG, too_short, too_short)
+
+    assert (found.total.seen.complete, found.total.then.complete.mean) == (1, 0)
+    assert found.worse == []
 
 
 def test_a_workload_that_failed_anyway_does_not_fare_worse() -> None:

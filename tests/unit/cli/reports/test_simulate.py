@@ -81,6 +81,12 @@ def test_a_sweep_needs_no_other_policy_and_names_the_best_value() -> None:
     assert [one["value"] for one in drawn["points"]] == [1, 2, 3]
 
 
+def test_no_workload_fares_worse_if_the_policy_stays() -> None:
+    out, _ = run("simulate", "--history", "history.ndjson", "--from", "old.yaml", "--policy", "old.yaml", *FEW)
+
+    assert "no workload would fare worse" in out
+
+
 def test_a_dump_of_jobs_and_pods_is_a_history() -> None:
     Path("dump.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [JOB, LOST, GOOD, NODE]}))
     Path("new.yaml").write_text(Path("new.yaml").read_text().replace("profiles:\n  default:", "profiles:\n  batch:"))
