@@ -65,15 +65,19 @@ def unpriced(_attempt: AttemptRecord) -> Price:
     return UNKNOWN
 
 
+def currencies_of(attempts: Iterable[AttemptRecord]) -> list[str]:
+    """Return the currencies of priced attempts, that of most attempts first."""
+    found = Counter(attempt.currency for attempt in attempts if attempt.price is not None and attempt.currency)
+    return [currency for currency, _ in found.most_common()]
+
+
 def currency_of(known: Iterable[Known]) -> tuple[str, list[str]]:
     """Return the currency of most priced attempts, empty if none has a price, and a note if there are others."""
-    found = Counter(
-        attempt.currency for one in known for attempt in one.attempts if attempt.price is not None and attempt.currency
-    )
+    found = currencies_of(attempt for one in known for attempt in one.attempts)
     if not found:
         return "", []
-    (currency, _), *others = found.most_common()
+    currency, *others = found
     if not others:
         return currency, []
-    named = ", ".join(name for name, _ in others)
+    named = ", ".join(others)
     return currency, [f"attempts that are priced in {named} have no price here: a report has one currency, {currency}"]

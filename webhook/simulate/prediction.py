@@ -1,26 +1,25 @@
 """Predicts what another policy would have done to the workloads of a history, and how sure that is."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
 import msgspec
 
-from webhook.history import prices
 from webhook.history.record import Record
 from webhook.policy.model import Policy, Prices
-from webhook.simulate import learning, market, past
+from webhook.simulate import learning, market, past, pricing
 from webhook.simulate.decisions import Decider
 from webhook.simulate.learning import Learnt, Workload
 from webhook.simulate.market import Market, Place
-from webhook.simulate.past import Past
-from webhook.simulate.replay import Policed, Price, Replay, Result, luck_of
+from webhook.simulate.past import Attempt, Past
+from webhook.simulate.pricing import Pricing
+from webhook.simulate.replay import Policed, Replay, Result, luck_of
 
 MOST_REPLAYS: Final = 2_000_000  # of tasks, under one policy; beyond that there are fewer replications
 LEAST_REPLICATIONS: Final = 10
-ALL: Final = "*"  # any capacity, or any zone
 SURE: Final = 0.8  # the share of replications within low and high
 
 
@@ -36,7 +35,7 @@ class Outlook(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What a policy would do to a group of workloads.
 
     - `attempts`: pods. `node_seconds`: from their start to their end; `spot_seconds`: those of them on spot nodes.
-    - `money`: in the currency of the prices; None without prices. `complete`, `failed`: workloads.
+    - `money`: in the currency of the prices; None if any price is not known. `complete`, `failed`: workloads.
     - `mean_time_to_finish`: seconds from the creation of a workload to its end, of those that are complete.
     """
 
@@ -118,14 +117,15 @@ class Tally:
 class Played:
     """All replications under one policy: sums by namespace, one for each replication, and a tally of each workload.
 
-    `asked`: how many replications were asked for. `profiles`: of the policy.
+    `asked`: how many replications were asked for. `unpriced`: places where pods ran, of which no price is known.
+    `has_prices`: whether all prices are known; else there is no money.
     """
 
     sums: dict[str, list[Sums]]
     tallies: list[Tally]
     replications: int
     asked: int
-    profiles: frozenset[str]
+    unpriced: frozenset[Place]
     has_prices: bool
 
     def prediction(self) -> Prediction:
@@ -153,8 +153,9 @@ class Simulator:
         self.learnt: Learnt = learning.learn(history, policy)
         self.market: Market = market.learn(history.attempts, self.learnt.asked)
         self.pause = market.middle(self.learnt.pauses)
-        self.table = table or policy.prices
-        self.price: Price | None = learnt_prices(history) if self.table is None else priced_by(self.table)
+        table = table or policy.prices
+        self.pricing: Pricing = pricing.by_records(history) if table is None else pricing.by_table(table)
+        self.unpriced = sum(self.pricing.paid(attempt) is None for attempt in self.attempts())
 
     @property
     def workloads(self) -> list[Workload]:
@@ -164,9 +165,17 @@ class Simulator:
     @property
     def currency(self) -> str:
         """The currency of the figures; empty if there are no prices."""
-        if self.table is not None:
-            return self.table.currency
-        return next((one.record.currency for one in self.history.attempts if one.record.currency), "")
+        return self.pricing.currency
+
+    @property
+    def has_prices(self) -> bool:
+        """Whether there are prices, and one of each attempt that is replayed."""
+        return self.pricing.price is not None and not self.unpriced
+
+    def attempts(self) -> Iterator[Attempt]:
+        """Yield the attempts of the workloads that are replayed."""
+        for one in self.workloads:
+            yield from one.story.attempts
 
     def replications(self, asked: int) -> int:
         """Return how many replications are made: fewer than asked for if the history is large."""
@@ -186,8 +195,8 @@ class Simulator:
         All happens as in history until the policy decides otherwise, and from then on by chance; with `anew` all by
         chance, which shows how well the simulation knows the world.
         """
-        price, number = self.price, self.replications(asked)
-        policed = Policed(Decider(policy), self.learnt, self.market, price or free_of_charge, self.pause, anew=anew)
+        number, price = self.replications(asked), self.pricing.price or pricing.unknown
+        policed = Policed(Decider(policy), self.learnt, self.market, price, self.pause, anew=anew)
         known = [(place, one) for place, one in enumerate(self.workloads) if one.shape.profile in policy.profiles]
         tallies = [Tally() for _ in self.workloads]
         sums: dict[str, list[Sums]] = defaultdict(list)
@@ -204,16 +213,9 @@ class Simulator:
                 sums[namespace].append(some)
             if on_progress is not None:
                 on_progress(replication + 1, number)
-        return Played(dict(sums), tallies, number, asked, frozenset(policy.profiles), price is not None)
-
-    def money_of(self, attempt: past.Attempt) -> float:
-        """Return what an attempt cost; 0 if that is not known."""
-        if self.table is None and attempt.record.price is not None:
-            return attempt.record.price
-        if self.price is None:
-            return 0.0
-        place = Place(attempt.capacity, attempt.record.zone, tuple(sorted(attempt.record.labels.items())))
-        return (self.price(attempt.record.resources, place) or 0.0) * attempt.seconds / prices.HOUR
+        unpriced = frozenset(policed.unpriced)
+        has_prices = self.has_prices and not unpriced
+        return Played(dict(sums), tallies, number, asked, unpriced, has_prices)
 
     def seen(self) -> dict[str, Seen]:
         """Return what history shows, by namespace; the empty name is all of them."""
@@ -228,7 +230,7 @@ class Simulator:
                     some.spot += attempt.seconds
                 else:
                     some.on_demand += attempt.seconds
-                some.money += self.money_of(attempt)
+                some.money += self.pricing.paid(attempt) or 0.0
             if one.story.is_complete:
                 some.complete += 1
                 some.time += one.story.end - one.story.created
@@ -237,10 +239,7 @@ class Simulator:
         total = Sums()
         for some in sums.values():
             total.add_sums(some)
-        return {
-            name: seen_of(some, has_prices=self.price is not None)
-            for name, some in [("", total), *sorted(sums.items())]
-        }
+        return {name: seen_of(some, has_prices=self.has_prices) for name, some in [("", total), *sorted(sums.items())]}
 
 
 def predict(
@@ -248,50 +247,6 @@ def predict(
 ) -> Prediction:
     """Return what `policy_b` would have done to the workloads of records that were made under `policy_a`."""
     return Simulator(past.read(records), policy_a, seed, policy_b.prices).play(policy_b, replications).prediction()
-
-
-def priced_by(table: Prices) -> Price:
-    """Return what an hour of a pod costs by a table."""
-    rates = table.rates
-
-    def by_table(resources: Mapping[str, float], place: Place) -> float | None:
-        rate = prices.rate_of(rates, place.capacity, dict(place.labels))
-        return None if rate is None else prices.per_hour(rate, resources)
-
-    return by_table
-
-
-def free_of_charge(_resources: Mapping[str, float], _place: Place) -> float | None:
-    """Return that no price is known."""
-    return None
-
-
-def learnt_prices(history: Past) -> Price | None:
-    """Return what an hour of a core costs by the records, on average for each capacity and zone; None without prices.
-
-    A pod without cpu counts as one of a core.
-    """
-    money: defaultdict[tuple[str, str], float] = defaultdict(float)
-    hours: defaultdict[tuple[str, str], float] = defaultdict(float)
-    for one in history.attempts:
-        if one.record.price is not None and one.seconds:
-            for key in ((one.capacity, one.record.zone), (one.capacity, ALL), (ALL, ALL)):
-                money[key] += one.record.price
-                hours[key] += cores(one.record.resources) * one.seconds / prices.HOUR
-    if not hours:
-        return None
-    hourly = {key: money[key] / hours[key] for key in hours}
-
-    def by_records(resources: Mapping[str, float], place: Place) -> float | None:
-        keys = ((place.capacity, place.zone), (place.capacity, ALL), (ALL, ALL))
-        return next(hourly[key] for key in keys if key in hourly) * cores(resources)
-
-    return by_records
-
-
-def cores(resources: Mapping[str, float]) -> float:
-    """Return the cores of a pod, 1 if it asks for none."""
-    return resources.get("cpu") or 1.0
 
 
 def note(tally: Tally, result: Result) -> None:

@@ -103,6 +103,7 @@ class Policed:
     """A policy, with what is the same in all replays under it.
 
     `anew`: whether everything is drawn; else all happens as in history until the policy decides otherwise.
+    `unpriced`: the places where pods ran so far whose price is not known.
     """
 
     def __init__(  # noqa: PLR0913 - what a replay is made of
@@ -114,17 +115,25 @@ class Policed:
         self.market = market
         self.price = price
         self.pause = pause
-        self.prices: dict[tuple[int, Place, float], float | None] = {}
+        self.prices: dict[tuple[int, Place, float], float] = {}
+        self.unpriced: set[Place] = set()
         waits = learnt.waits
         anywhere = waits.get("Spot") or waits.get("OnDemand") or [0.0]
         self.waits: dict[Capacity, list[float]] = {one: waits.get(one) or anywhere for one in ("Spot", "OnDemand", "")}
 
     def hourly(self, task: Task, place: Place, resources: dict[str, float]) -> float:
-        """Return what an hour of a pod costs; 0 if no price is known."""
+        """Return what an hour of a pod costs; 0 if no price is known, and then note the place."""
         key = (id(task), place, resources.get("memory", 0.0))
         if key not in self.prices:
-            self.prices[key] = self.price(resources, place)
-        return self.prices[key] or 0.0
+            self.prices[key] = self.looked_up(place, resources)
+        return self.prices[key]
+
+    def looked_up(self, place: Place, resources: dict[str, float]) -> float:
+        """Return what the prices say of an hour of a pod."""
+        price = self.price(resources, place)
+        if price is None:
+            self.unpriced.add(place)
+        return price or 0.0
 
 
 class Replay:
@@ -360,7 +369,8 @@ class Replay:
             result.spot_seconds += lasted
         else:
             result.on_demand_seconds += lasted
-        result.money += self.policed.hourly(one.task, one.place, one.resources) * lasted / HOUR
+        if lasted:
+            result.money += self.policed.hourly(one.task, one.place, one.resources) * lasted / HOUR
 
     def succeeded(self, one: Doing, now: float) -> bool:
         """Go on after a success; return True if the workload is complete."""

@@ -7,6 +7,7 @@ import msgspec
 
 from webhook.history.record import Capacity
 from webhook.policy.model import Policy, Profile
+from webhook.simulate.market import Place
 from webhook.simulate.past import Story
 from webhook.simulate.prediction import Outlook, Played, Seen, Simulator, Tally
 
@@ -85,7 +86,7 @@ def simulation(simulator: Simulator, policy: Policy, now: Played, then: Played) 
         ],
         worse=worse[:LISTED],
         worse_in_all=len(worse),
-        assumptions=assumptions(simulator, policy, then),
+        assumptions=assumptions(simulator, policy, now, then),
     )
 
 
@@ -152,14 +153,15 @@ def stamp(time: float) -> str:
     return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def assumptions(simulator: Simulator, policy: Policy, played: Played) -> list[str]:
-    """Return what the figures rest on, in sentences."""
+def assumptions(simulator: Simulator, policy: Policy, *played: Played) -> list[str]:
+    """Return what the figures rest on, in sentences; `played`: all replays that have figures."""
     return [
         *of_machines(simulator),
         *of_programs(simulator),
         *of_authors(simulator, policy),
         *of_policy(simulator, policy),
-        *of_history(simulator, played),
+        *of_history(simulator, played[-1]),
+        *of_prices(simulator, *played),
     ]
 
 
@@ -268,8 +270,33 @@ def of_history(simulator: Simulator, played: Played) -> list[str]:
         found.append("the history is larger than what is simulated: the rest is left out")
     if played.replications < played.asked:
         found.append(f"{played.replications} replications instead of {played.asked}, because the history is large")
-    if not played.has_prices:
-        found.append("there are no prices, neither in the policies nor in the history: no money")
+    return found
+
+
+def of_prices(simulator: Simulator, *played: Played) -> list[str]:
+    """Return what is assumed of prices."""
+    pricing, found = simulator.pricing, []
+    if pricing.others:
+        found.append(
+            f"{numbered(pricing.others, 'attempt')} priced in another currency than {pricing.currency}: these prices "
+            "are ignored"
+        )
+    return [*found, *why_no_money(simulator, *played)]
+
+
+def why_no_money(simulator: Simulator, *played: Played) -> list[str]:
+    """Return which prices are missing, so that there is no money; empty if there is."""
+    if simulator.pricing.price is None:
+        return ["there are no prices, neither in the policies nor in the history: no money"]
+    found = []
+    if simulator.unpriced:
+        found.append(f"{numbered(simulator.unpriced, 'attempt')} without a known price: no money")
+    places = len(frozenset[Place]().union(*(one.unpriced for one in played)))
+    if places:
+        found.append(
+            f"{numbered(places, 'place')} (capacity, zone and node labels) without a known price: no money for a "
+            "policy under which pods run there"
+        )
     return found
 
 

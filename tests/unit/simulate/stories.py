@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import msgspec
+
 from tests.unit.simulate.world import BEGIN, PRICES, stamp
 from webhook.history.record import VERSION, AttemptRecord, Record, WorkloadRecord
 from webhook.policy.model import Placement, Policy, Profile
@@ -88,3 +90,13 @@ def crashed(  # noqa: PLR0917 - as a story is told
 def killed(name: str, number: int, begin: float, seconds: float, cost: Any, **fields: Any) -> Record:
     """Return an attempt that was killed for its memory."""
     return attempt(name, number, begin, seconds, "OOMKilled", reason="main", cost=cost, **fields)
+
+
+def paid(name: str, price: float, currency: str) -> Record:
+    """Return an attempt that succeeded after 150 s and has a price."""
+    return attempt(name, 1, 10, 150, price=price, currency=currency)
+
+
+def without_prices() -> Policy:
+    """Return a policy that has no prices."""
+    return msgspec.structs.replace(policy(), prices=None)

@@ -6,10 +6,12 @@ from statistics import mean
 import pytest
 from msgspec.structs import replace as changed
 
-from tests.unit.simulate.world import Rules, World
+from tests.unit.simulate.stories import attempt, disrupted, ended, paid, policy, without_prices
+from tests.unit.simulate.world import PRICES, Rules, World
 from webhook.history.record import AttemptRecord, Record
-from webhook.policy.model import Prices, Rate
+from webhook.policy.model import Disruptions, Prices, Rate
 from webhook.simulate import past, predict
+from webhook.simulate.market import Place
 from webhook.simulate.prediction import LEAST_REPLICATIONS, MOST_REPLAYS, Figure, Simulator, figure
 
 A = Rules()
@@ -120,6 +122,65 @@ def test_prices_are_those_of_the_records_if_no_policy_has_any() -> None:
     assert by_records is not None
     assert by_table is not None
     assert by_records.mean == pytest.approx(by_table.mean, rel=0.01)
+
+
+def test_an_attempt_whose_record_has_no_price_is_not_taken_to_cost_what_others_do() -> None:
+    records = [paid("a", 0.5, "USD"), ended("a", 160), attempt("b", 1, 10, 150), ended("b", 160)]
+
+    simulator = Simulator(past.read(records), without_prices())
+    played = simulator.play(without_prices(), 2)
+
+    assert simulator.unpriced == 1
+    assert simulator.seen()[""].money is None
+    assert (played.has_prices, played.prediction().money) == (False, None)
+
+
+def test_money_in_two_currencies_is_not_added_up() -> None:
+    records = [paid("a", 0.5, "USD"), ended("a", 160), paid("b", 0.5, "USD"), ended("b", 160)]
+    records += [paid("c", 100.0, "JPY"), ended("c", 160)]
+
+    simulator = Simulator(past.read(records), without_prices())
+
+    assert (simulator.currency, simulator.pricing.others, simulator.unpriced) == ("USD", 1, 1)
+    assert simulator.seen()[""].money is None
+
+
+def test_an_attempt_that_ran_where_no_rate_applies_has_no_price() -> None:
+    on_demand_only = Prices(currency="USD", rates=PRICES.rates[1:])
+    records = [attempt("a", 1, 10, 150), ended("a", 160)]
+
+    simulator = Simulator(past.read(records), without_prices(), 0, on_demand_only)
+    played = simulator.play(without_prices(), 2)
+
+    assert simulator.unpriced == 1
+    assert [one.capacity for one in played.unpriced] == ["Spot"]
+    assert played.prediction().money is None
+
+
+def test_a_policy_that_sends_pods_where_no_rate_applies_has_no_money() -> None:
+    spot_only = Prices(currency="USD", rates=PRICES.rates[:1])
+    before, after = (policy(disruptions=Disruptions(limit=limit)) for limit in (20, 1))
+    records = [disrupted("a", 1, 10, 100), attempt("a", 2, 130, 150), ended("a", 280)]
+
+    simulator = Simulator(past.read(records), before, 0, spot_only)
+
+    assert simulator.seen()[""].money is not None
+    assert simulator.play(before, 2).prediction().money is not None
+    assert simulator.play(after, 2).prediction().money is None
+
+
+def test_capacity_that_ran_without_prices_does_not_cost_what_other_capacity_does() -> None:
+    records = [paid("a", 0.5, "USD"), ended("a", 160)]
+    running = attempt("running", 1, 10, 150, capacity="OnDemand", placement="OnDemand")
+
+    alone = Simulator(past.read(records), without_prices()).pricing.price
+    beside = Simulator(past.read([*records, running]), without_prices()).pricing.price
+
+    assert alone is not None
+    assert beside is not None
+    on_demand = Place("OnDemand", "z1", ())
+    assert alone({"cpu": 1.0}, on_demand) == pytest.approx(12.0)
+    assert beside({"cpu": 1.0}, on_demand) is None
 
 
 def test_a_large_history_is_replayed_less_often(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,11 +6,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.unit.simulate.stories import attempt, crashed, disrupted, ended, killed, policy
-from tests.unit.simulate.world import Rules, World
+from tests.unit.simulate.stories import attempt, crashed, disrupted, ended, killed, paid, policy, without_prices
+from tests.unit.simulate.world import PRICES, Rules, World
 from webhook.history.record import Record
 from webhook.objects import columns
-from webhook.policy.model import Disruptions, Duration, FailureRule, Match, Next, Placement, Policy, Wave
+from webhook.policy.model import Disruptions, Duration, FailureRule, Match, Next, Placement, Policy, Prices, Wave
 from webhook.simulate import past, render, result, sweep
 from webhook.simulate.prediction import Simulator
 from webhook.simulate.result import Simulation
@@ -79,6 +79,33 @@ def test_no_workload_fares_worse_under_its_own_profile_even_if_the_replay_misses
 
     assert (found.total.seen.complete, found.total.then.complete.mean) == (1, 0)
     assert found.worse == []
+
+
+def test_it_is_said_how_many_attempts_and_places_have_no_price() -> None:
+    on_demand_only = msgspec.structs.replace(policy(), prices=Prices(currency="USD", rates=PRICES.rates[1:]))
+
+    found = simulated(LONG, on_demand_only, on_demand_only)
+
+    assert (found.total.seen.money, found.total.then.money) == (None, None)
+    said = " | ".join(found.assumptions)
+    assert "1 attempt without a known price: no money" in said
+    assert "1 place (capacity, zone and node labels) without a known price: no money" in said
+    assert "money" not in text(found).partition("this assumes")[0]
+
+
+def test_it_is_said_how_many_prices_in_other_currencies_are_ignored() -> None:
+    records = [
+        paid("a", 0.5, "USD"),
+        ended("a", 160),
+        paid("b", 0.5, "USD"),
+        ended("b", 160),
+        paid("running", 9, "EUR"),
+    ]
+
+    found = simulated(records, without_prices(), without_prices())
+
+    assert (found.currency, found.total.seen.money) == ("USD", 1.0)
+    assert "1 attempt priced in another currency than USD: these prices are ignored" in found.assumptions
 
 
 def test_a_workload_that_failed_anyway_does_not_fare_worse() -> None:

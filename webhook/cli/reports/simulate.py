@@ -26,7 +26,7 @@ from webhook.kube.kubeconfig import Kubeconfig
 from webhook.policy.model import Policy
 from webhook.report.load import Loaded, Loader, NothingReadError, Scope
 from webhook.simulate import live, past, render, result, sweep
-from webhook.simulate.prediction import Simulator
+from webhook.simulate.prediction import Played, Simulator
 from webhook.simulate.sweep import Curve, Measure, Point, Sweep
 
 REPLICATIONS: Final = 200
@@ -168,30 +168,32 @@ def curve_of(  # noqa: PLR0913, PLR0917 - what the options say
     """Replay under each value; exit 2 if no value makes a policy."""
     points: list[Point] = []
     field = ".".join(swept.field)
-    played = None
+    plays: list[Played] = []
     for value, changed, problems in sweep.policies(swept, policy, profile):
         if changed is None:
             points.append(Point(value=value, problems=[str(problem) for problem in problems]))
             continue
         played = simulator.play(changed, replications, partial(tell, progress, f"{field}={value}"))
         points.append(sweep.point(value, result.plain(played.prediction())))
-    if played is None:
+        plays.append(played)
+    if not plays:
         stop([f"{field}={one.value}: {one.problems[0]}" for one in points])
-    by = measure or ("money" if played.has_prices else "time")
-    if by == "money" and not played.has_prices:
-        stop(["there are no prices, neither in the policy nor in the history; use --best time"])
+    has_prices = all(played.has_prices for played in plays)
+    by = measure or ("money" if has_prices else "time")
+    if by == "money" and not has_prices:
+        stop([f"{line}; use --best time" for line in result.why_no_money(simulator, *plays)])
     return Curve(
         field=field,
         since=result.stamp(simulator.history.begin),
         until=result.stamp(simulator.history.end),
         workloads=len(simulator.workloads),
-        replications=played.replications,
+        replications=plays[-1].replications,
         seed=simulator.seed,
         currency=simulator.currency,
         measure=by,
         points=points,
         best=sweep.best_of(points, by),
-        assumptions=result.assumptions(simulator, policy, played),
+        assumptions=result.assumptions(simulator, policy, *plays),
     )
 
 

@@ -4,6 +4,7 @@ import gzip
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 from jsonschema import Draft202012Validator
 from msgspec import yaml
@@ -11,12 +12,12 @@ from msgspec import yaml
 from tests.generated import schemas
 from tests.unit.cli.test_main import invoke, run
 from tests.unit.simulate.test_live import GOOD, JOB, LOST, NODE
-from tests.unit.simulate.world import Rules, World
+from tests.unit.simulate.world import PRICES, Rules, World
 from webhook.cli.console import UNUSABLE
 from webhook.cli.reports import simulate
 from webhook.history import reading
 from webhook.history.record import encode
-from webhook.policy.model import Policy
+from webhook.policy.model import Policy, Prices
 from webhook.simulate import sweep
 
 pytestmark = pytest.mark.usefixtures("in_a_folder")
@@ -79,6 +80,19 @@ def test_a_sweep_needs_no_other_policy_and_names_the_best_value() -> None:
     drawn = json.loads(as_json)
     Draft202012Validator(json.loads(schemas.simulation_sweep())).validate(drawn)
     assert [one["value"] for one in drawn["points"]] == [1, 2, 3]
+
+
+def test_a_sweep_has_no_best_by_money_if_a_price_is_missing() -> None:
+    rules = Rules().policy()
+    spot_only = Prices(currency="USD", rates=PRICES.rates[:1])
+    write_policy("spot.yaml", msgspec.structs.replace(rules, prices=spot_only))
+    sweep_it = ("--history", "history.ndjson", "--from", "spot.yaml", "--sweep", "disruptions.limit=1,2", *FEW)
+
+    out, _ = run("simulate", *sweep_it)
+    _, err = run("simulate", *sweep_it, "--best", "money", code=UNUSABLE)
+
+    assert "best by time to finish" in out
+    assert "without a known price: no money; use --best time" in err.replace("\n", " ")
 
 
 def test_no_workload_fares_worse_if_the_policy_stays() -> None:
