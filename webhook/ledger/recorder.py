@@ -105,8 +105,9 @@ class Recorder:
         if len(line) > record.LONGEST:  # users may name a pod's owner as they like
             found = replace(found, owner="")
             line = record.encode(replace(found, job="", scope="") if isinstance(found, AttemptRecord) else found)
-        if not is_readable(line):
-            log.warning("record left out: it is not as readers expect it", namespace=found.namespace, uid=uid[:LONGEST])
+        problem = problem_of(line)
+        if problem is not None:
+            log.warning("record left out", namespace=found.namespace, uid=uid[:LONGEST], error=problem)
             return
         self.kept.pop(uid, None)
         self.kept[uid] = Kept(self.clock(), found.namespace, line)
@@ -281,13 +282,13 @@ def readable_or_new(text: str | None) -> Account:
         return Account()
 
 
-def is_readable(line: bytes) -> bool:
-    """Return True if readers will take a line: they check all bounds, which the fields of objects may exceed."""
+def problem_of(line: bytes) -> str | None:
+    """Return why readers will not take a line: they check all bounds, which fields of objects may exceed; or None."""
     try:
         record.decode(line)
-    except ValueError:
-        return False
-    return True
+    except ValueError as error:
+        return str(error)
+    return None
 
 
 def seconds_of(pod: Pod) -> float:
