@@ -68,7 +68,7 @@ def test_the_plugin_asks_the_cluster_of_the_kubeconfig(plugin: Path, tmp_path: P
 
 
 def test_the_file_completes_if_it_is_called_so(plugin: Path) -> None:
-    done = run(called(plugin, "kubectl_complete-retry_policy"), "re")
+    done = run(called(plugin, "kubectl_complete-retry_policy"), "ret")
     assert done.stdout.startswith("retry\t")
     assert done.stdout.endswith("\n:4\n")
 
