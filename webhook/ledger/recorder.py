@@ -6,6 +6,7 @@ because the last leader may not have; readers keep the last record of each uid.
 
 import time
 from collections.abc import Callable
+from copy import deepcopy
 from typing import Any, Final, NamedTuple, get_args
 
 import structlog
@@ -13,21 +14,20 @@ from msgspec.structs import replace
 
 from webhook.history import prices, record, usage
 from webhook.history.record import VERSION, AttemptRecord, Record, WorkloadRecord
+from webhook.history.spec import fields_of
 from webhook.history.usage import Used
-from webhook.kinds import batch
 from webhook.kinds.kind_spec import controller_of
 from webhook.kube import terminal
 from webhook.kube.slices import in_slices
 from webhook.ledger.model import counting, limits
-from webhook.ledger.model.account import Account, Attempt, decode
+from webhook.ledger.model.account import Account, Attempt
 from webhook.ledger.model.cached import CachedJob, CachedJobSet
-from webhook.ledger.model.pods import Pod, seconds
+from webhook.ledger.model.pods import Pod, between, seconds
 from webhook.ledger.model.tracker import Key
 from webhook.ledger.model.workload_state import WorkloadState
 from webhook.lookups.cluster import Cluster
 from webhook.lookups.nodes import NOWHERE, Place
 from webhook.lookups.policy_source import PolicySource
-from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.policy.settings import LARGEST_COUNT, Settings
 
@@ -161,7 +161,7 @@ class Recorder:
 
     def counted_again(self, state: WorkloadState, pods: list[Pod], job_set: Json | None) -> dict[str, Attempt]:
         """Return what became of pods of which an account has no details, by name: as the leader has counted them."""
-        account, found = readable_or_new(state.text), {}
+        account, found = deepcopy(state.account), {}
         for pod in pods:
             job = state.tracker.jobs.get(pod.job_uid) or {"metadata": {"namespace": pod.namespace}, "spec": {}}
             settings = self.settings_of(job)
@@ -177,20 +177,14 @@ class Recorder:
         end = ended.get("lastTransitionTime") or ""
         if not (just_now or self.is_recent(end)):
             return
-        metadata, spec = root["metadata"], root["spec"]
-        of_set = bool(key.job_set)
-        retries = (at(root, ("spec", "failurePolicy", "maxRestarts")) or 0) if of_set else batch.retry_budget(spec)
+        metadata = root["metadata"]
         found = WorkloadRecord(
             **self.identity(key, root, ""),
             created=metadata.get("creationTimestamp") or "",
             end=end,
             outcome="Complete" if terminal.has_ended_well(root) else "Failed",
             reason=(ended.get("reason") or "")[:LONGEST],
-            retries=max(0, min(retries, LARGEST_COUNT)),
-            per_index=not of_set and batch.has_index_budgets(spec),
-            indexed=not of_set and batch.is_indexed(spec),
-            completions=0 if of_set else spec.get("completions") or 0,
-            parallelism=0 if of_set else spec.get("parallelism") or 0,
+            **fields_of(root["spec"], of_set=bool(key.job_set)),
         )
         self.keep(f"{key.kind}/{metadata['uid']}", found)
 
@@ -262,7 +256,7 @@ class Recorder:
     def used(self, pod: Pod) -> Used:
         """Return what a pod used, and what that cost by the policy's prices now."""
         place: Place = self.cluster.known_nodes.of(pod.node) if pod.node else NOWHERE
-        return self.priced(place, Used(seconds_of(pod), pod.resources, place.capacity))
+        return self.priced(place, Used(between(pod.started, pod.finished), pod.resources, place.capacity))
 
     def priced(self, place: Place, used: Used) -> Used:
         """Return what an attempt used, with its price by the policy's prices now, if it has any."""
@@ -274,14 +268,6 @@ class Recorder:
         return used._replace(price=cost, currency=table.currency)
 
 
-def readable_or_new(text: str | None) -> Account:
-    """Return the account in an annotation; an empty one if it cannot be read."""
-    try:
-        return decode(text)
-    except ValueError:
-        return Account()
-
-
 def problem_of(line: bytes) -> str | None:
     """Return why readers will not take a line: they check all bounds, which fields of objects may exceed; or None."""
     try:
@@ -289,9 +275,3 @@ def problem_of(line: bytes) -> str | None:
     except ValueError as error:
         return str(error)
     return None
-
-
-def seconds_of(pod: Pod) -> float:
-    """Return the seconds from when a kubelet took an ended pod to its end; 0 if none did, or if a time is missing."""
-    start, end = seconds(pod.started), seconds(pod.finished)
-    return 0.0 if start is None or end is None else max(0.0, end - start)

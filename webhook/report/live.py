@@ -16,7 +16,7 @@ from webhook.kube import names, terminal
 from webhook.ledger.model import account as accounts
 from webhook.ledger.model import limits, outcomes
 from webhook.ledger.model.account import Account, Attempt
-from webhook.ledger.model.pods import Pod, seconds
+from webhook.ledger.model.pods import Pod, between
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.report.known import Counted, Known, RowPrice, State, Window
@@ -238,12 +238,6 @@ def vanished(detail: Attempt, known: Known, resources: Amounts) -> Pod:
 def rule_named(index: int, action: str) -> str:
     """Return a rule of a podFailurePolicy in words."""
     return f"podFailurePolicy rule {index}: {action}"
-
-
-def between(start: str, end: str) -> float:
-    """Return the seconds from one time to another; 0 if one of them is not known."""
-    first, last = seconds(start), seconds(end)
-    return 0.0 if first is None or last is None else max(0.0, last - first)
 
 
 def counted_in(account: Account, price_of: RowPrice) -> Iterator[Counted]:

@@ -6,17 +6,16 @@ attempts, says that they were there. Nodes say capacity and zone.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import msgspec
 from msgspec.structs import replace
 
 from webhook.history.record import VERSION, AttemptRecord, Record, WorkloadRecord
-from webhook.kinds import batch
+from webhook.history.spec import fields_of
 from webhook.kinds.job_set import JOB_SET
 from webhook.kube import terminal
 from webhook.ledger.model import pods
-from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.policy.model import Policy
 from webhook.report import live, pricing
@@ -24,7 +23,6 @@ from webhook.report.known import Known, Window
 from webhook.report.load import JOB, NODE, POD, SET, Loaded
 from webhook.report.nodes import nodes_of
 
-MOST_RETRIES: Final = 2**31 - 1
 TYPES: Final = {"Job": JOB, "JobSet": SET, "Pod": POD, "Node": NODE}
 NAMED: Final = {"Job": ("name", "namespace", "uid"), "Node": ("name",)}  # the fields that an object must have
 
@@ -69,8 +67,6 @@ def attempts_of(known: Known) -> Iterator[AttemptRecord]:
 
 def workload_of(root: Json, known: Known) -> WorkloadRecord:
     """Return the record of a workload that has ended."""
-    spec, in_set = root.get("spec") or {}, known.kind == JOB_SET.kind
-    retries = at(spec, ("failurePolicy", "maxRestarts")) or 0 if in_set else batch.retry_budget(spec)
     return WorkloadRecord(
         version=VERSION,
         namespace=known.namespace,
@@ -83,9 +79,5 @@ def workload_of(root: Json, known: Known) -> WorkloadRecord:
         end=known.end,
         outcome="Complete" if known.state == "Complete" else "Failed",
         reason=known.reason,
-        retries=min(cast("int", retries), MOST_RETRIES),
-        per_index=not in_set and batch.has_index_budgets(spec),
-        indexed=not in_set and batch.is_indexed(spec),
-        completions=0 if in_set else spec.get("completions") or 0,
-        parallelism=0 if in_set else spec.get("parallelism") or 0,
+        **fields_of(root.get("spec") or {}, of_set=known.kind == JOB_SET.kind),
     )

@@ -248,6 +248,12 @@ def seconds(time: str) -> float | None:
         return None
 
 
+def between(start: str, end: str) -> float:
+    """Return the seconds from one time of the API to another, never less than 0; 0 if one of them is not known."""
+    first, last = seconds(start), seconds(end)
+    return 0.0 if first is None or last is None else max(0.0, last - first)
+
+
 def index_of(annotations: Json) -> str:
     """Return a pod's completion index; empty if its annotation is absent or no number."""
     index = count(annotations.get(INDEX))
