@@ -65,16 +65,20 @@ YOURS = $(if $(findstring command line,$(origin KUBECONFIG)),--kubeconfig=$(KUBE
 # The outer process starts the control plane and the webhook; pytest then runs against KUBECONFIG as on any cluster.
 .PHONY: test-cluster
 test-cluster: install  ## tests on a control plane built from source, or on yours: make test-cluster KUBECONFIG=...
-	$(BIN)/python -m tests.cluster $(YOURS)-- $(BIN)/pytest -q $(AT_ONCE) -m "not long and not kueue" tests/cluster
+	$(BIN)/python -m tests.cluster $(YOURS)-- $(BIN)/pytest -q $(AT_ONCE) -m "not long and not kueue and not systems" tests/cluster
 # Most of the time they wait. The API server keeps a gigabyte: to look for garbage when there is twice as much takes a
 # sixth of its CPU time.
 AT_ONCE := -n 10 --dist worksteal
-test-cluster test-operators: export GOGC = 400
-test-cluster test-operators: export GOMEMLIMIT = 4GiB
+test-cluster test-operators test-systems: export GOGC = 400
+test-cluster test-operators test-systems: export GOMEMLIMIT = 4GiB
 
 .PHONY: test-operators
 test-operators: install  ## what needs the controller of Kueue too, which takes six minutes to build
 	$(BIN)/python -m tests.cluster --with-kueue -- $(BIN)/pytest -q $(AT_ONCE) -m kueue tests/cluster
+
+.PHONY: test-systems
+test-systems: install  ## what needs the controllers of Argo Workflows, Kubeflow, Ray and Spark, which take ten minutes to build
+	$(BIN)/python -m tests.cluster --with-systems -- $(BIN)/pytest -q $(AT_ONCE) -m systems tests/cluster
 
 .PHONY: test-versions
 test-versions: install  ## test-cluster on the other Kubernetes versions that are supported
@@ -83,7 +87,7 @@ test-versions: install  ## test-cluster on the other Kubernetes versions that ar
 .PHONY: test-long
 test-long: install  ## ten times as many generated objects, other ones each time, and what waits for ten minutes
 	for round in 1 2 3 4 5 6 7 8 9 10; do $(BIN)/pytest -q -n 2 --hypothesis-profile=other $(GENERATED) || exit 1; done
-	RETRY_POLICY_EXAMPLES=10000 $(BIN)/python -m tests.cluster -- $(BIN)/pytest -q -n 3 -m "(long or generated) and not kueue" tests/cluster
+	RETRY_POLICY_EXAMPLES=10000 $(BIN)/python -m tests.cluster -- $(BIN)/pytest -q -n 3 -m "(long or generated) and not kueue and not systems" tests/cluster
 GENERATED := tests/unit/ledger/test_forecast.py tests/unit/test_properties.py tests/unit/rules/test_registry.py tests/unit/test_job_set_restarts.py tests/unit/test_numbers.py tests/unit/cli/offline/test_admission.py
 
 .PHONY: test-faults

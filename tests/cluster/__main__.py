@@ -4,7 +4,8 @@ The cluster is a new control plane, which is built first if needed. With --kubec
 and what was created in it is deleted at the end. A KUBECONFIG in the environment is not used: it may name a cluster
 that people work on. Without COMMAND the cluster runs until Ctrl-C (playground.py). For COMMAND a new control plane has
 the CRDs of all workload kinds, and the controllers of JobSet and Tekton (operators.py). Kueue's controller runs only
-with --with-kueue, because it takes six minutes to build and only its own scenarios need it.
+with --with-kueue, and those of other systems (systems.py) only with --with-systems: they take minutes to build, and
+only their own scenarios need them.
 
 The API server of a foreign cluster must reach this machine. RETRY_POLICY_WEBHOOK_HOST is the address for that; the
 server listens on it. For kind it is the gateway of its network:
@@ -35,6 +36,7 @@ from tests.cluster import (
     nodes,
     operators,
     playground,
+    systems,
     tekton_controller,
 )
 from tests.cluster.kubectl import Kubectl, KubectlError
@@ -56,6 +58,7 @@ def main() -> int:
         help="no CRDs, and only the controllers of Kubernetes: starts in half the time",
     )
     parser.add_argument("--with-kueue", action="store_true", help="Kueue's controller beside JobSet's and Tekton's")
+    parser.add_argument("--with-systems", action="store_true", help="the controllers of other systems: systems.py")
     parser.add_argument("--kubeconfig", metavar="FILE", help="use this cluster, and start no control plane")
     parser.add_argument("command", nargs="*", help="runs with KUBECONFIG set; its exit code is the result")
     options = parser.parse_args()
@@ -65,8 +68,8 @@ def main() -> int:
             signal.signal(number, _exit)
     try:
         with ExitStack() as stack:
-            if options.without_operators and options.with_kueue:
-                parser.error("--without-operators and --with-kueue exclude each other")
+            if options.without_operators and (options.with_kueue or options.with_systems):
+                parser.error("--without-operators excludes --with-kueue and --with-systems")
             _warn_about_exported_kubeconfig(options.kubeconfig)
             return _run(
                 stack,
@@ -74,6 +77,7 @@ def main() -> int:
                 options.kubeconfig,
                 without_operators=options.without_operators,
                 with_kueue=options.with_kueue,
+                with_systems=options.with_systems,
             )
     except (HarnessError, KubectlError) as error:
         sys.stderr.write(f"{error}\n")
@@ -92,7 +96,13 @@ def _warn_about_exported_kubeconfig(chosen: str | None) -> None:
 
 
 def _run(
-    stack: ExitStack, command: Sequence[str], chosen: str | None, *, without_operators: bool, with_kueue: bool
+    stack: ExitStack,
+    command: Sequence[str],
+    chosen: str | None,
+    *,
+    without_operators: bool,
+    with_kueue: bool,
+    with_systems: bool,
 ) -> int:
     foreign = chosen is not None
     with_operators = bool(command) and not foreign and not without_operators
@@ -100,6 +110,8 @@ def _run(
     of_operators = [binaries.JOB_SET, binaries.TEKTON] if with_operators else []
     if with_kueue:
         of_operators.append(binaries.KUEUE)
+    others = systems.CONTROLLERS if with_systems else ()
+    of_operators += [one.BINARY for one in others]
     programs = binaries.build([*needed, *of_operators])
     found = operators.fetch() if with_operators else None
     folder = stack.enter_context(_run_folder())
@@ -125,6 +137,8 @@ def _run(
         if with_kueue:
             kueue_controller.start(programs, processes, kubectl, folder, found)
         tekton_controller.start(programs, processes, kubectl, found)
+        for one in others:
+            one.start(programs, processes, kubectl, folder)
 
     folders = [str(programs["kubectl"].parent), str(Path(sys.executable).parent), os.environ["PATH"]]
     environment = {
@@ -133,6 +147,7 @@ def _run(
         "RETRY_POLICY_TEST_POLICY": str(policy),
         "RETRY_POLICY_TEST_LOGS": str(processes.logs),
         "RETRY_POLICY_TEST_KUEUE": "true" if with_kueue else "",
+        "RETRY_POLICY_TEST_SYSTEMS": "true" if with_systems else "",
     }
     if not command:
         playground.keep(processes, environment, json.loads((folder / installation.ANSWER).read_text())["http"])

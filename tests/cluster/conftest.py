@@ -27,6 +27,7 @@ OWN_CONTROL_PLANE = (Path(os.environ.get("RETRY_POLICY_TEST_LOGS", ".")) / "kube
 with_operators = pytest.mark.skipif(not OWN_CONTROL_PLANE, reason="no CRDs are installed in another's cluster")
 
 
+WITH_SYSTEMS = bool(os.environ.get("RETRY_POLICY_TEST_SYSTEMS")) or not OWN_CONTROL_PLANE
 WITH_KUEUE = bool(os.environ.get("RETRY_POLICY_TEST_KUEUE")) or not OWN_CONTROL_PLANE
 
 
@@ -105,6 +106,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Fail a test of Kueue at once if Kueue does not run: the test would only wait in vain."""
     if item.get_closest_marker("kueue") and not WITH_KUEUE:
         pytest.fail("Kueue does not run in this cluster; run: make test-operators", pytrace=False)
+    if item.get_closest_marker("systems") and not WITH_SYSTEMS:
+        pytest.fail("the other systems do not run in this cluster; run: make test-systems", pytrace=False)
 
 
 @pytest.hookimpl(wrapper=True)

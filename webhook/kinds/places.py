@@ -1,0 +1,68 @@
+"""Finds which workload a pod is counted for, if its controller is neither a Job nor a JobSet: by its metadata alone.
+
+A new system is a function here, a row in SYSTEMS, and a module in webhook/ledger/model/systems.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from webhook.kinds import argo, tekton
+from webhook.kinds.kind_spec import KindSpec, OwnerReference
+from webhook.objects.problem import Json
+from webhook.objects.shape import Shape
+
+NODE_NAME: Final = "workflows.argoproj.io/node-name"
+ATTEMPT: Final = re.compile(r"\([0-9]{1,9}\)\Z")
+PIPELINE_RUN: Final = "tekton.dev/pipelineRun"
+PIPELINE_RUN_UID: Final = "tekton.dev/pipelineRunUID"
+PIPELINE_TASK: Final = "tekton.dev/pipelineTask"
+LONGEST_SCOPE: Final = 253  # characters: any user may write these labels and annotations
+
+# What is read of a pod's metadata, beside its ownerReferences.
+READ: Final[Shape] = {
+    "labels": dict.fromkeys((PIPELINE_RUN, PIPELINE_RUN_UID, PIPELINE_TASK), str),
+    "annotations": {NODE_NAME: str},
+}
+
+
+class Place(NamedTuple):
+    """The workload that a pod is counted for, and its scope there: what has budgets of its own.
+
+    `row`: the kind of the object that has the account. `uid`: that of the object; empty if the pod does not say it.
+    `scope`: such as a node of a Workflow, a task of a PipelineRun, or `worker-0`; empty if the workload has one scope.
+    """
+
+    row: KindSpec
+    name: str
+    uid: str
+    scope: str
+
+
+def place_of(metadata: Json, controller: OwnerReference | None) -> Place | None:
+    """Return the place of a pod with a controller; None if its attempts are counted nowhere, or as those of a Job."""
+    found = None if controller is None else SYSTEMS.get((controller.group, controller.kind.lower()))
+    return None if found is None or controller is None else found(metadata, controller)
+
+
+def in_workflow(metadata: Json, controller: OwnerReference) -> Place:
+    """Return the place of a pod of an Argo Workflow: the scope is its node without the number of the attempt."""
+    node = (metadata.get("annotations") or {}).get(NODE_NAME) or ""
+    scope = ATTEMPT.sub("", node).removeprefix(controller.name).removeprefix(".")
+    return Place(argo.WORKFLOW, controller.name, controller.uid, scope[:LONGEST_SCOPE])
+
+
+def in_task_run(metadata: Json, controller: OwnerReference) -> Place:
+    """Return the place of a pod of a TaskRun: its PipelineRun, with the task as scope; the TaskRun if it has none."""
+    labels = metadata.get("labels") or {}
+    run, uid, task = (labels.get(key) or "" for key in (PIPELINE_RUN, PIPELINE_RUN_UID, PIPELINE_TASK))
+    if run and uid:
+        return Place(tekton.PIPELINE_RUN, run, uid, task[:LONGEST_SCOPE])
+    return Place(tekton.TASK_RUN, controller.name, controller.uid, "")
+
+
+# By group and kind of the controller, the kind in lower case.
+SYSTEMS: Final[dict[tuple[str, str], Callable[[Json, OwnerReference], Place | None]]] = {
+    (argo.GROUP, "workflow"): in_workflow,
+    (tekton.GROUP, "taskrun"): in_task_run,
+}

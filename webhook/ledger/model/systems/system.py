@@ -1,0 +1,52 @@
+"""System: what the ledger must know of a workload kind that is neither Job nor JobSet. Pure."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from webhook.kinds import KindSpec
+from webhook.ledger.model.outcomes import Cost
+from webhook.ledger.model.pods import Pod
+from webhook.objects.problem import Json
+from webhook.policy.settings import Settings
+
+
+class Spent(NamedTuple):
+    """What the scope of a pod had spent before the pod ended, and what it may spend.
+
+    `retries`, `disruptions`: those that are counted. `budget`: the retries of the scope, from the pod's annotation
+    max-retries, which admission wrote.
+    """
+
+    retries: int
+    disruptions: int
+    budget: int
+
+
+class Write(NamedTuple):
+    """A write that ends or suspends a workload, or a part of it: the JSON Patch of an object, and its API path."""
+
+    path: str
+    operations: list[Json]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class System:
+    """A workload kind with an account.
+
+    - `row`: its KindSpec.
+    - `cost_of`: returns what the end of a pod cost, as its controller counts it: the pod, the workload's metadata, what
+      was spent, and the settings.
+    - `has_ended`: returns whether the workload, as the API has it, has ended or is about to.
+    - `ends_bugs`: whether the leader has to end it after a bug, because its controller would start the pod again.
+    - `fail`: returns the write that ends the workload, or the part of it that a pod belongs to, for a reason with a
+      message, so that its controller does not start the pod again; None if its users have no way to do so.
+    - `suspend`: returns the write that suspends it until a person resumes it; None if that is not possible.
+    """
+
+    row: KindSpec
+    cost_of: Callable[[Pod, Json, Spent, Settings], Cost]
+    has_ended: Callable[[Json], bool]
+    ends_bugs: bool
+    fail: Callable[[Json, Pod, str, str], Write | None]
+    suspend: Callable[[Json], Write | None]
