@@ -30,14 +30,14 @@ class Source(Protocol):
 # In each tuple the first source that returns levels is used, and the sources after it are not read.
 SOURCES: Final[dict[tuple[str, str], tuple[tuple[Source, ...], ...]]] = {
     ("batch", "job"): ((job_index, job_status), (ignored_failures,), (job_set,), (ray,), (ledger,)),
-    ("tekton.dev", "taskrun"): ((tekton,),),
-    ("argoproj.io", "workflow"): ((argo,),),
+    ("tekton.dev", "taskrun"): ((tekton,), (ledger,)),
+    ("argoproj.io", "workflow"): ((argo,), (ledger,)),
     ("flyte.lyft.com", "flyteworkflow"): ((flyte,),),
     ("flyte.org", "taskaction"): ((flyte,),),
-    ("batch.volcano.sh", "job"): ((volcano,),),
-    ("ray.io", "raycluster"): ((ray,),),
-    ("sparkoperator.k8s.io", "sparkapplication"): ((spark,),),
-    ("spark.apache.org", "sparkapplication"): ((apache_spark,),),
+    ("batch.volcano.sh", "job"): ((volcano,), (ledger,)),
+    ("ray.io", "raycluster"): ((ray,), (ledger,)),
+    ("sparkoperator.k8s.io", "sparkapplication"): ((spark,), (ledger,)),
+    ("spark.apache.org", "sparkapplication"): ((apache_spark,), (ledger,)),
 }
 # The sources of every pod, whatever its controller.
 OF_ANY: Final[tuple[tuple[Source, ...], ...]] = ((airflow,), (app_wrapper,))

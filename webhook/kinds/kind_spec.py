@@ -246,6 +246,9 @@ class KindSpec:
     embedded: tuple[Pattern, ...] = ()  # objects that are created from it, each admitted by itself then
     unbounded: Callable[[Json], Iterator[Problem]] = bounded  # yields a problem for attempts that no field limits
 
+    def __repr__(self) -> str:
+        return f"{self.api_version} {self.kind}"
+
     @property
     def api_version(self) -> str:
         """The apiVersion of its objects."""

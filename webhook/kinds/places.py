@@ -5,6 +5,7 @@ A new system is a function here, a row in SYSTEMS, and a module in webhook/ledge
 
 import re
 from collections.abc import Callable
+from hashlib import blake2b
 from typing import Final, NamedTuple
 
 from webhook.kinds import argo, tekton
@@ -13,14 +14,16 @@ from webhook.objects.problem import Json
 from webhook.objects.shape import Shape
 
 NODE_NAME: Final = "workflows.argoproj.io/node-name"
+RANGE: Final = re.compile(r"/[0-9]+-[0-9]+\Z")
 ATTEMPT: Final = re.compile(r"\([0-9]{1,9}\)\Z")
 PIPELINE_RUN: Final = "tekton.dev/pipelineRun"
 PIPELINE_RUN_UID: Final = "tekton.dev/pipelineRunUID"
 PIPELINE_TASK: Final = "tekton.dev/pipelineTask"
-LONGEST_SCOPE: Final = 253  # characters: any user may write these labels and annotations
+LONGEST_SCOPE: Final = 64  # characters: any user may write these labels and annotations
+KEPT_OF_SCOPE: Final = 48  # characters of a longer scope; a digest of the whole follows them
 
 # What is read of a pod's metadata, beside its ownerReferences.
-READ: Final[Shape] = {
+READ: Final[dict[str, dict[str, Shape]]] = {
     "labels": dict.fromkeys((PIPELINE_RUN, PIPELINE_RUN_UID, PIPELINE_TASK), str),
     "annotations": {NODE_NAME: str},
 }
@@ -42,14 +45,26 @@ class Place(NamedTuple):
 def place_of(metadata: Json, controller: OwnerReference | None) -> Place | None:
     """Return the place of a pod with a controller; None if its attempts are counted nowhere, or as those of a Job."""
     found = None if controller is None else SYSTEMS.get((controller.group, controller.kind.lower()))
-    return None if found is None or controller is None else found(metadata, controller)
+    place = None if found is None or controller is None else found(metadata, controller)
+    return None if place is None else place._replace(scope=scope_named(place.scope))
+
+
+def scope_named(text: str) -> str:
+    """Return a scope as an account can hold it: short, without commas, which separate scopes there.
+
+    It ends in `/NUMBER` or in no range: `a/1-3` would be three scopes.
+    """
+    text = text.replace(",", ";")
+    if len(text) > LONGEST_SCOPE or RANGE.search(text):
+        text = f"{text[:KEPT_OF_SCOPE]}~{blake2b(text.encode(), digest_size=4).hexdigest()}"
+    return text
 
 
 def in_workflow(metadata: Json, controller: OwnerReference) -> Place:
     """Return the place of a pod of an Argo Workflow: the scope is its node without the number of the attempt."""
     node = (metadata.get("annotations") or {}).get(NODE_NAME) or ""
     scope = ATTEMPT.sub("", node).removeprefix(controller.name).removeprefix(".")
-    return Place(argo.WORKFLOW, controller.name, controller.uid, scope[:LONGEST_SCOPE])
+    return Place(argo.WORKFLOW, controller.name, controller.uid, scope)
 
 
 def in_task_run(metadata: Json, controller: OwnerReference) -> Place:
@@ -57,7 +72,7 @@ def in_task_run(metadata: Json, controller: OwnerReference) -> Place:
     labels = metadata.get("labels") or {}
     run, uid, task = (labels.get(key) or "" for key in (PIPELINE_RUN, PIPELINE_RUN_UID, PIPELINE_TASK))
     if run and uid:
-        return Place(tekton.PIPELINE_RUN, run, uid, task[:LONGEST_SCOPE])
+        return Place(tekton.PIPELINE_RUN, run, uid, task)
     return Place(tekton.TASK_RUN, controller.name, controller.uid, "")
 
 

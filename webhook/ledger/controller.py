@@ -17,7 +17,6 @@ import structlog
 from webhook import metrics
 from webhook.admission import modes
 from webhook.kinds import KindSpec, batch, core
-from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names, terminal
 from webhook.kube.client import CHANGED, UNREACHABLE, ApiError
 from webhook.kube.events import Events, Notice
@@ -25,11 +24,12 @@ from webhook.kube.lease import Lease
 from webhook.kube.slices import in_slices
 from webhook.ledger import job_failer, measures, settling
 from webhook.ledger.brake import HELD_FOR, Action, Brake, subject_of
-from webhook.ledger.model import words
+from webhook.ledger.model import outcomes, words
 from webhook.ledger.model.account import KEPT, LARGEST, MENDED, encode
 from webhook.ledger.model.cached import CachedJob
-from webhook.ledger.model.counting import FREE_TOO_OFTEN, LIMIT_EXCEEDED, CountingPass
+from webhook.ledger.model.counting import LIMIT_EXCEEDED, CountingPass
 from webhook.ledger.model.pods import Pod
+from webhook.ledger.model.systems import System
 from webhook.ledger.model.tracker import Key
 from webhook.ledger.model.workload_state import INTERVAL, LONGEST_PAUSE, WATCH_DELAY, WorkloadState
 from webhook.ledger.recorder import Recorder
@@ -51,8 +51,6 @@ FORGOTTEN: Final = 60.0  # after which vanished pods are forgotten, because anot
 WRITERS: Final = 8
 
 ANNOTATIONS: Final[Path] = ("metadata", "annotations")
-
-ROWS: Final = {"Job": batch.JOB, "JobSet": JOB_SET}
 
 log = structlog.get_logger()
 
@@ -103,6 +101,7 @@ class Ledger:
             forgotten=self.queue.discard,
             recorder=self.recorder,
             clock=clock,
+            settings_of=self.settings_of,
         )
         self.waiting = WaitingPods(self.trackers, self.brake, settings_of=self.settings_of, may_act=self.may_act)
         self.crashes: dict[tuple[Key, str], Crash] = {}
@@ -121,7 +120,7 @@ class Ledger:
     async def run(self, lease: Lease) -> None:
         """Watch until cancelled, and write while this replica holds the Lease."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self.trackers.pods.run())
+            group.create_task(self.trackers.run())
             group.create_task(self.settle())
             group.create_task(self.waiting.run(lambda: self.leading))
             group.create_task(lease.lead(self.work))
@@ -145,6 +144,10 @@ class Ledger:
     def see_crash(self, key: Key, pod: Pod, job: CachedJob) -> None:
         """Record that a pod has failed that was disrupted, or that nobody had deleted."""
         settings = self.settings_of(job)
+        if key.system is not None:
+            if settling.bug_elsewhere(pod, key.system, settings) is not None:
+                self.crashes[key, pod.uid] = Crash(pod, self.clock())
+            return
         if settling.is_suspect(job, settings, pod, self.trackers.job_set_of(key)):
             self.crashes[key, pod.uid] = Crash(pod, self.clock())
         elif settling.is_crash(pod) and settling.may_settle(job, settings):
@@ -153,8 +156,11 @@ class Ledger:
     def see_unwatched(self, key: Key, state: WorkloadState, counted: list[Pod]) -> None:
         """Record those of the pods just counted that had failed before the watch began, by the rules of onFailure.
 
-        Not where a disruption may explain a crash: it may have happened before the watch began, too.
+        Not where a disruption may explain a crash: it may have happened before the watch began, too. And not those of
+        other kinds, which may have started again since.
         """
+        if key.system is not None:
+            return
         for pod in counted:
             job = state.tracker.jobs[pod.job_uid]
             if (key, pod.uid) not in self.crashes and not settling.may_settle(job, self.settings_of(job)):
@@ -224,12 +230,14 @@ class Ledger:
         account = read(key, state.text)
         account.forget(KEPT, state.tracker.staying_ids(account.recent))
         job_set, used_of = self.trackers.job_set_of(key), self.recorder.used
-        counting = CountingPass(key, root, job_set, state.tracker, account, self.settings_of, used_of)
+        whole = await self.whole_of(key) if self.has_killed(key, state) else None
+        counting = CountingPass(key, root, job_set, state.tracker, account, self.settings_of, used_of, whole=whole)
         bugs = list(state.bugs)  # a copy: another bug may be found during the write
         complete = self.count(counting, state, bugs)
         suspends = self.suspends(counting, state)
         if counting.changed or suspends:
             await self.store(counting, state, suspends=suspends)
+            state.see_limits_reset()
         state.forget_bugs(bugs)
         if state.over_limit and (not self.may_act(key) or await self.end(counting)):
             state.see_within_limit()
@@ -248,7 +256,7 @@ class Ledger:
         new = [pod for pod in tracker.uncounted(account) if pod.uid not in doubtful]
         complete = len(new) <= account.room and not doubtful
         counting.count(new[: account.room])
-        if account.suspended and not counting.root["spec"].get("suspend"):
+        if state.resets_limits or (account.suspended and not counting.root["spec"].get("suspend")):
             counting.reset_limits()
         for name in bugs:
             counting.settle(name)
@@ -257,10 +265,22 @@ class Ledger:
             self.count_unseen(counting, state, self.clock())
         return complete
 
+    def has_killed(self, key: Key, state: WorkloadState) -> bool:
+        """Return True if a pod of a workload of another kind is to be counted that was deleted while it ran."""
+        return key.system is not None and any(map(outcomes.was_killed, state.tracker.open.values()))
+
+    async def whole_of(self, key: Key) -> Json | None:
+        """Return a workload as the API has it; None if it is not the same any more; raise what `Api` raises."""
+        root, whole = self.trackers.root_of(key), await self.api.find(path_of(key))
+        is_same = root is not None and whole is not None and whole["metadata"]["uid"] == root["metadata"]["uid"]
+        return whole if is_same else None
+
     def suspends(self, counting: CountingPass, state: WorkloadState) -> bool:
         """Return True if the leader may now suspend a Job that exceeded its disruptions, with the next write."""
         if any(counting.exceeded(counting.details)) or any(counting.free_too_often(counting.details)):
             state.see_over_limit()
+        if counting.system is not None:  # that is a write of its own
+            return False
         if not state.over_limit or not self.may_act(counting.key) or not counting.suspends(counting.attempts):
             return False
         limit = counting.budgets_of(counting.root).disruptions
@@ -318,23 +338,77 @@ class Ledger:
         Return False if the brake holds that, or the suspension of a Job, and True if no more is to be done. Raise what
         `Api` raises.
         """
+        if counting.system is not None:
+            return await self.end_elsewhere(counting, counting.system)
         if counting.suspends(counting.attempts):
             return False
         end = counting.end(counting.attempts)
         if end is None:
             return True
-        namespace, limit = counting.key.namespace, end.limit
-        reason, what = FREE_TOO_OFTEN, "free restart"
-        if end.reason == LIMIT_EXCEEDED:
-            reason, what = LIMIT_EXCEEDED, "disruption"
-        message = f"pod {namespace}/{end.pod}: {what} {limit + 1} exceeds the limit of {limit}"
-        if not self.allows("fail", ROWS[counting.key.kind], counting.root, f"fail it: {message}"):
+        namespace, reason, message = counting.key.namespace, end.reason, end.message(counting.key.namespace)
+        if not self.allows("fail", counting.key.row, counting.root, f"fail it: {message}"):
             return False
         if counting.key.job_set:
             await job_failer.fail_set(self.api, path_of(counting.key), reason, message)
         else:
             await job_failer.fail(self.api, namespace, end.job["metadata"]["name"], reason, message)
         return True
+
+    async def end_elsewhere(self, counting: CountingPass, system: System) -> bool:
+        """Suspend or fail a workload of another kind, or a part of it, as `end`."""
+        key, attempts = counting.key, counting.attempts
+        whole = counting.whole = await self.whole_of(key)
+        if whole is None or system.has_ended(whole):
+            return True
+        end, write = counting.end(attempts), None
+        action: Action = "fail" if end is not None else "suspend"
+        if end is not None:
+            pod = counting.tracker.failed_named(end.pod)
+            reason, message = end.reason, end.message(key.namespace)
+            write = None if pod is None else system.fail(whole, pod, reason, message)
+        elif counting.suspends(attempts):
+            reason, message = LIMIT_EXCEEDED, words.suspended_elsewhere(counting.budgets_of(counting.root).disruptions)
+            write = system.suspend(whole)
+        if write is None:
+            return True
+        if not self.allows(action, key.row, counting.root, f"{action} it: {message}"):
+            return False
+        await self.api.patch(write.path, write.operations)
+        self.tell_stopped(key, counting.root, "Failed" if end is not None else "Suspended", reason, message)
+        if end is None:  # a person who resumes it allows as many disruptions again
+            self.trackers.state_of(key).see_suspended()
+            self.wake(key)
+        return True
+
+    async def decide_elsewhere(self, key: Key, state: WorkloadState, uid: str, crash: Crash, system: System) -> bool:
+        """End a workload of another kind, or a part of it, after a bug; as `decide`."""
+        root, pod = self.trackers.root_of(key), state.tracker.failed.get(uid, crash.pod)
+        message = None if root is None else settling.bug_elsewhere(pod, system, self.settings_of(root))
+        if root is None or message is None:
+            return True
+        if uid in state.tracker.open:
+            return False  # it is not counted yet
+        cost = next((one.cost for one in reversed(state.account.last) if one.pod == pod.name), "")
+        whole = None if cost in {"fatal", "none"} else await self.whole_of(key)
+        if whole is None or system.has_ended(whole):
+            return True
+        write = system.fail(whole, pod, job_failer.OF_SET, message)
+        if write is None:
+            return True
+        if not self.allows("settle", key.row, root, f"end it: {message}"):
+            crash.next = self.clock() + LONGEST_PAUSE
+            return False
+        await self.api.patch(write.path, write.operations)
+        self.tell_stopped(key, root, "Failed", job_failer.OF_SET, message)
+        state.see_bug(pod.name)
+        self.wake(key)
+        return True
+
+    def tell_stopped(self, key: Key, root: Json, how: str, reason: str, message: str) -> None:
+        """Report that a workload of another kind, or a part of it, was failed or suspended; `how`: as in the metric."""
+        metrics.LEDGER_STOPPED.labels(how, reason).inc()
+        log.info("workload ended", **where(key), how=how, reason=reason, message=message)
+        self.events.tell(Notice(**subject_of(key.row, root)._asdict(), type="Warning", reason=reason, message=message))
 
     async def settle(self) -> None:
         """Decide about each crash of `crashes` once its time has passed, whether it was a bug; until cancelled."""
@@ -370,6 +444,8 @@ class Ledger:
         job = None if state is None else state.tracker.jobs.get(crash.pod.job_uid)
         if state is None or job is None or terminal.is_decided(job["status"]) or not self.may_act(key):
             return True
+        if key.system is not None:
+            return await self.decide_elsewhere(key, state, uid, crash, key.system)
         settings, pod, within = self.settings_of(job), state.tracker.failed.get(uid, crash.pod), 0
         if settling.may_settle(job, settings) and settling.is_crash(crash.pod):
             within = settling.window(job, settings)
@@ -410,8 +486,8 @@ class Ledger:
         measures.add(counting)
         key, metadata = counting.key, counting.root["metadata"]
         about: dict[str, Any] = {
-            "kind": key.kind,
-            "api_version": ROWS[key.kind].api_version,
+            "kind": key.row.kind,
+            "api_version": key.row.api_version,
             "namespace": key.namespace,
             "name": key.name,
         }
@@ -431,6 +507,8 @@ class Ledger:
     def verdict_on(self, counting: CountingPass) -> str:
         """Return, for the Event, when the crash that was counted last is a bug; empty if that is not pending."""
         key, last = counting.key, counting.details[-1]
+        if key.system is not None:
+            return ""
         if last.cost not in MENDED or not self.may_act(key):
             return ""
         crashed = (crash.pod for (of, _), crash in self.crashes.items() if of == key)
@@ -479,7 +557,7 @@ def pause_after(error: Exception, key: Key, state: WorkloadState) -> float:
 
 def path_of(key: Key) -> str:
     """Return the API path of the object that has the account."""
-    return ROWS[key.kind].path(key.namespace, key.name)
+    return key.row.path(key.namespace, key.name)
 
 
 def operations(root: Json, before: str | None, now: str, *, suspends: bool) -> list[Json]:

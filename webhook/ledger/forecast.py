@@ -11,7 +11,7 @@ from typing import Literal, cast
 from webhook import attempts
 from webhook.attempts import Evidence
 from webhook.kinds import OwnerReference, batch
-from webhook.kinds.job_set import JOB_INDEX, REPLICATED_JOB
+from webhook.kinds.job_set import JOB_INDEX, JOB_SET, REPLICATED_JOB
 from webhook.ledger import set_forecast, settling
 from webhook.ledger.model import limits
 from webhook.ledger.model.account import Account, Attempt, Left
@@ -128,7 +128,9 @@ def counted(standing: Standing, pod: Pod) -> CountingPass:
     """Count a failed pod in a copy of the account, as the leader does."""
     metadata, job_set = standing.job["metadata"], standing.job_set
     namespace = metadata.get("namespace") or ""
-    key = Key(namespace, "" if job_set is None else job_set["metadata"]["name"], "" if job_set else metadata["name"])
+    key = Key(namespace, batch.JOB, metadata["name"])
+    if job_set is not None:
+        key = Key(namespace, JOB_SET, job_set["metadata"]["name"])
     job = {**standing.job, "status": standing.job.get("status") or {}}
     tracker = Tracker(jobs={metadata["uid"]: CachedJob(job)}, live={one.uid: one for one in others(standing.live, pod)})
     root = job if job_set is None else job_set

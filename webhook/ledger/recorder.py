@@ -144,7 +144,7 @@ class Recorder:
         pods = [pod for pod in found if pod is not None and (certain or self.is_recent(pod.finished))]
         details = {detail.pod: detail for detail in account.last}
         if any(pod.name not in details for pod in pods):
-            details = {**self.counted_again(state, pods, root if key.job_set else None), **details}
+            details = {**self.counted_again(key, state, pods, root), **details}
         for pod in pods:
             self.keep(pod.uid, self.attempt(key, root, pod, details[pod.name]))
         if certain:
@@ -159,9 +159,12 @@ class Recorder:
                 if pod is not None:
                     self.keep(pod.uid, self.attempt(key, root, pod, detail))
 
-    def counted_again(self, state: WorkloadState, pods: list[Pod], job_set: Json | None) -> dict[str, Attempt]:
+    def counted_again(self, key: Key, state: WorkloadState, pods: list[Pod], root: Json) -> dict[str, Attempt]:
         """Return what became of pods of which an account has no details, by name: as the leader has counted them."""
-        account, found = deepcopy(state.account), {}
+        account, job_set, found = deepcopy(state.account), root if key.job_set else None, {}
+        if key.system is not None:
+            settings, count = self.settings_of(root), counting.count_elsewhere
+            return {pod.name: count(account, pod, root, key.system, settings) for pod in pods}
         for pod in pods:
             job = state.tracker.jobs.get(pod.job_uid) or {"metadata": {"namespace": pod.namespace}, "spec": {}}
             settings = self.settings_of(job)

@@ -18,6 +18,7 @@ from webhook.kinds import EmbeddedJob, batch
 from webhook.kinds.kind_spec import controller_of
 from webhook.ledger.model import matching, on_failure, outcomes
 from webhook.ledger.model.pods import Exit, Pod
+from webhook.ledger.model.systems import System
 from webhook.objects.patch import Editor, at
 from webhook.objects.problem import Json
 from webhook.policy import costs
@@ -130,6 +131,29 @@ def bug_in(job: Json, settings: Settings, pod: Pod, within: int, job_set: Json |
     if job_set is not None and message and not fails_set(job_set, pod, message):
         return None
     return message or None
+
+
+def bug_elsewhere(pod: Pod, system: System, settings: Settings) -> str | None:
+    """Return the message with which a failed pod ends its workload of another kind, or its part; None if it does not.
+
+    It does if a rule of onFailure makes that fatal. And if none decides, after an exit code that the profile does not
+    retry, but the system would.
+    """
+    if settings.skip or settings.profile.failure_policy.inject == "Never" or outcomes.was_killed(pod):
+        return None
+    if settings.on_failure:
+        outcome = outcomes.outcome_elsewhere(pod, has_ended=False)
+        cost = on_failure.cost_after(pod, outcome, settings.on_failure)
+        if cost == "Fatal":
+            index = on_failure.decided(pod, outcome, settings.on_failure)
+            return f"Pod {pod.namespace}/{pod.name} {how(pod)}, which rule {index} of onFailure makes fatal"
+        if cost is not None:
+            return None
+    codes = settings.profile.failure_policy.retriable_exit_codes
+    bug = next((one for one in pod.exits if one.code not in codes), None)
+    if bug is None or pod.disruption is not None or not system.ends_bugs:
+        return None
+    return f"Container {bug.container} for pod {pod.namespace}/{pod.name} failed with exit code {bug.code}"
 
 
 def bug_of(job: EmbeddedJob, settings: Settings, pod: Pod, within: int | None, own: list[Json]) -> str:

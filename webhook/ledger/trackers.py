@@ -1,4 +1,4 @@
-"""Tracks the pods of all Jobs. Every replica watches them and keeps the same counts.
+"""Tracks the pods of Jobs, and of workloads of other kinds that have an account. Every replica keeps the same counts.
 
 Placement asks here how often a workload was disrupted; the leader writes accounts from it.
 """
@@ -6,17 +6,20 @@ Placement asks here how often a workload was disrupted; the leader writes accoun
 import asyncio
 import contextlib
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Generic, TypeVar
 
 import structlog
 from msgspec.structs import replace
 
 from webhook import metrics
-from webhook.kinds import batch, core
+from webhook.kinds import KindSpec, batch, core
 from webhook.kinds.job_set import JOB_SET, SET_NAME
 from webhook.kinds.kind_spec import controller_of
+from webhook.kinds.places import Place
 from webhook.kube import names, terminal
 from webhook.kube.informer import Informer
 from webhook.kube.slices import in_slices
@@ -24,20 +27,25 @@ from webhook.kube.tasks import in_task
 from webhook.ledger import settling
 from webhook.ledger.model import limits, pods
 from webhook.ledger.model.account import Account, decode
-from webhook.ledger.model.cached import CachedJob, CachedJobSet
+from webhook.ledger.model.cached import ROOT_READ, CachedJob, CachedJobSet, CachedRoot, trimmed_root
+from webhook.ledger.model.counting import outcome_of
 from webhook.ledger.model.pods import Pod
-from webhook.ledger.model.tracker import Key, Tracker, key_of, lacked_spot
+from webhook.ledger.model.systems import SYSTEMS, system_of
+from webhook.ledger.model.tracker import Key, key_of, lacked_spot
 from webhook.ledger.model.waves import Waves
 from webhook.ledger.model.workload_state import WorkloadState
 from webhook.ledger.recorder import Recorder
 from webhook.lookups.cluster import Cluster
 from webhook.objects.problem import Json
+from webhook.policy.model import Profile
+from webhook.policy.settings import NamedProfile, Settings
 
-SELECTOR: Final = f"{names.PROFILE},{batch.JOB_NAME}"
 CATCHING_UP: Final = 0.5  # seconds that the admission of a pod waits until the watch delivers the end of the one before
 UNSEEN_AFTER: Final = 10.0  # seconds after which a failure in a Job's status counts, although no pod of it was seen
 
-Cached = TypeVar("Cached", CachedJob, CachedJobSet)
+Cached = TypeVar("Cached", CachedJob, CachedJobSet, CachedRoot)
+
+Root = CachedJob | CachedJobSet | CachedRoot  # the object that has an account
 
 log = structlog.get_logger()
 
@@ -47,7 +55,8 @@ class Counts:
     """The counts of a workload that placement needs.
 
     `disruptions`: those of the pod's completion index, or of the Job divided by the pods that run at a time.
-    `failures`: how many cost a retry of the Job; None if that is unknown, or the Job's own status has it. `ended`: the
+    `failures`: how many cost a retry of the Job; None if that is unknown, or the Job's own status has it; of the scope
+    in a workload of another kind. `ended`: the
     last pods that have failed of the pod's completion index, or of the Job, the newest last. `spot_unavailable`: if
     the leader ended one of them, or any pod of the JobSet, because no spot node took it.
     """
@@ -59,6 +68,11 @@ class Counts:
 
 
 UNKNOWN: Final = Counts(disruptions=None)
+
+
+def default_settings(_root: Json) -> Settings:
+    """Return the settings of a workload without annotations under the default profile."""
+    return NamedProfile("", Profile()).settings({})
 
 
 def ignore(*_: object) -> None:
@@ -83,8 +97,10 @@ class Trackers:
         forgotten: Callable[[Key], None] = ignore,
         recorder: Recorder | None = None,
         clock: Callable[[], float] = time.monotonic,
+        settings_of: Callable[[Json], Settings] = default_settings,
     ) -> None:
         self.recorder = recorder
+        self.settings_of = settings_of
         self.cluster = cluster
         self.changed = changed
         self.crashed = crashed
@@ -93,11 +109,12 @@ class Trackers:
         self.now: Callable[[], float] = time.time
         self.waves = Waves()
         self.zones_reported: set[str] = set()
-        selector = {"labelSelector": SELECTOR}
+        selector = {"labelSelector": names.PROFILE}
         self.pods = Informer(cluster.api, core.POD.path(), pods.read, shape=pods.READ, query=selector, clock=clock)
         self.pods.observers.append(PodObserver(self))
         cluster.jobs.observers.append(WorkloadObserver(self, self.see_job, self.see_job_gone))
         cluster.job_sets.observers.append(WorkloadObserver(self, self.see_job_set, self.see_job_set_gone))
+        self.roots = {row: self.informer_of(row) for row in SYSTEMS}
         self.states: dict[Key, WorkloadState] = {}
         self.at_last: set[Key] = set()  # workloads without a retry left
         self.watching_since = float("inf")
@@ -105,6 +122,30 @@ class Trackers:
         self.is_unlisted = False  # whether an admission has waited in vain for the first list of pods
         metrics.LEDGER_WORKLOADS.set_function(lambda: len(self.states))
         metrics.LEDGER_AT_LAST_ATTEMPT.set_function(lambda: len(self.at_last))
+
+    def informer_of(self, row: KindSpec) -> Informer[CachedRoot]:
+        """Return the informer of the workloads of another kind: of their metadata, in all namespaces."""
+        api, prefix = self.cluster.api, f"{row.group}-" if row.kind == batch.JOB.kind else ""
+        found = Informer(
+            api,
+            row.path(),
+            trimmed_root,
+            shape=ROOT_READ,
+            query={},
+            metadata_only=True,
+            metric_prefix=prefix,
+            clock=self.clock,
+        )
+        seen, deleted = partial(self.see_root, row), partial(self.see_root_gone, row)
+        found.observers.append(WorkloadObserver(self, seen, deleted))
+        return found
+
+    async def run(self) -> None:
+        """Watch the pods, and the workloads of other kinds than Job and JobSet, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.pods.run())
+            for roots in self.roots.values():
+                group.create_task(roots.run())
 
     @property
     def synced(self) -> bool:
@@ -116,13 +157,42 @@ class Trackers:
         state = self.states.get(key)
         if state is None:
             state = self.states[key] = WorkloadState()
+            if key.row in self.roots:
+                root = self.roots[key.row].items.get((key.namespace, key.name))
+                if root is not None:
+                    self.take_root(key, state, root, news=False)
         return state
+
+    def see_root(self, row: KindSpec, root: CachedRoot, *, news: bool = True) -> None:
+        """Record the current state of a workload of another kind, if it has pods; `news`: as in `see_pod`."""
+        metadata = root["metadata"]
+        key = Key(metadata["namespace"], row, metadata["name"])
+        state = self.states.get(key)
+        if state is not None:
+            self.take_root(key, state, root, news=news or metadata["uid"] in state.tracker.jobs)
+
+    def take_root(self, key: Key, state: WorkloadState, root: CachedRoot, *, news: bool) -> None:
+        """Record the current state of a workload of another kind, and its account; `news`: as in `see_pod`."""
+        uid = root["metadata"]["uid"]
+        if uid not in state.tracker.jobs:
+            state.tracker.adopt(uid, self.clock())
+        state.tracker.see_job(CachedJob(root), steady=self.pods.live, alone=True)
+        self.see_account(key, state, root, news=news)
+
+    def see_root_gone(self, row: KindSpec, root: CachedRoot) -> None:
+        """Record that a workload of another kind was deleted."""
+        metadata = root["metadata"]
+        key = Key(metadata["namespace"], row, metadata["name"])
+        state = self.states.get(key)
+        if state is not None:
+            state.tracker.see_job_gone(metadata["uid"])
+            self.tidy(key)
 
     def see_pod(self, pod: Pod, *, news: bool = True) -> None:
         """Record the current state of a pod; `news`: whether it has just changed."""
         if not pod.job:
             return
-        pod = self.located(pod)
+        pod = self.identified(self.located(pod))
         self.see_zone(pod, news=news)
         key, now = key_of(pod), self.clock()
         state = self.state_of(key)
@@ -137,7 +207,7 @@ class Trackers:
         """Record that a pod was deleted; `pod` is its last state."""
         if not pod.job:
             return
-        pod = self.located(pod)
+        pod = self.identified(self.located(pod))
         self.see_zone(pod, gone=True)
         key, now = key_of(pod), self.clock()
         state = self.state_of(key)
@@ -153,6 +223,13 @@ class Trackers:
         """Return a pod with the zone of its node, by which alone it is known before Kubernetes 1.35."""
         zone = self.cluster.known_nodes.zone_of(pod.node, pod.zone) if pod.node else ""
         return pod if zone == pod.zone else replace(pod, zone=zone)
+
+    def identified(self, pod: Pod) -> Pod:
+        """Return a pod with the uid of its workload, which not every pod says itself."""
+        if pod.job_uid or pod.row not in self.roots:
+            return pod
+        root = self.roots[pod.row].items.get((pod.namespace, pod.job))
+        return pod if root is None else replace(pod, job_uid=root["metadata"]["uid"])
 
     def see_zone(self, pod: Pod, *, gone: bool = False, news: bool = True) -> None:
         """Count a spot pod in its zone; report the zone's losses from its first pod on."""
@@ -224,7 +301,7 @@ class Trackers:
     async def forget_gone(self) -> None:
         """Forget, after a gap in a watch, the Jobs that were deleted, and the workloads without anything to count."""
         async for key, state in in_slices(list(self.states.items())):
-            there = self.cluster.jobs.items
+            there = self.roots[key.row].items if key.row in self.roots else self.cluster.jobs.items
             for uid, job in list(state.tracker.jobs.items()):
                 current = there.get((key.namespace, job["metadata"]["name"]))
                 if current is None or current["metadata"]["uid"] != uid:
@@ -237,17 +314,24 @@ class Trackers:
         if state is None or self.root_of(key) is not None:
             return
         # Until the first list of Jobs is read, a Job that is not cached may exist, with pods to count.
-        if state.tracker.is_empty or (not key.job_set and self.cluster.jobs.synced.is_set()):
+        if state.tracker.is_empty or (not key.job_set and self.knows_all(key.row)):
             self.states.pop(key)
             self.at_last.discard(key)
             self.forgotten(key)
+
+    def knows_all(self, row: KindSpec) -> bool:
+        """Return True if all Jobs, or all workloads of another kind, have been listed."""
+        roots = self.roots.get(row)
+        return self.cluster.jobs.synced.is_set() if roots is None else roots.synced.is_set() or roots.missing
 
     def see_end(self, key: Key, state: WorkloadState, root: CachedJob | CachedJobSet, *, news: bool) -> None:
         """Record that a workload has ended, if it has."""
         if terminal.condition_of(root) is not None and state.see_end(root["metadata"]["uid"]) and self.recorder:
             self.recorder.see_end(key, root, just_now=news)
 
-    def see_account(self, key: Key, state: WorkloadState, root: CachedJob | CachedJobSet, *, news: bool) -> None:
+    def see_account(
+        self, key: Key, state: WorkloadState, root: CachedJob | CachedJobSet | CachedRoot, *, news: bool
+    ) -> None:
         """Record the current account of a workload; `root` is the object that has it.
 
         `news`: whether the state of the workload before is known; False at the first list.
@@ -270,7 +354,7 @@ class Trackers:
         """
         metadata, labels = job["metadata"], pod["metadata"].get("labels") or {}
         job_set, index = labels.get(SET_NAME) or "", pods.index_of(pod["metadata"].get("annotations") or {})
-        key = Key(namespace, job_set, "" if job_set else metadata["name"])
+        key = Key(namespace, JOB_SET, job_set) if job_set else Key(namespace, batch.JOB, metadata["name"])
         if not self.pods.synced.is_set() and not self.is_unlisted:  # this replica has just started
             await in_task(self.first_list())
         state = self.states.get(key)
@@ -279,7 +363,7 @@ class Trackers:
         if not job_set and metadata["uid"] not in state.tracker.jobs:  # a JobSet restarts with new Jobs
             return None
         if state.tracker.is_behind(metadata["uid"], index):
-            await in_task(self.catch_up(key, state.tracker, metadata["uid"], index))
+            await in_task(self.catch_up(key, partial(state.tracker.is_behind, metadata["uid"], index)))
         if state.text is None and not state.tracker.failed:
             return Counts(disruptions=0, failures=None if job_set else 0)
         scope = limits.scope_named(job_set, metadata["name"], index)
@@ -292,6 +376,33 @@ class Trackers:
             spot_unavailable=state.tracker.spot_unavailable if job_set else any(map(lacked_spot, ended)),
         )
 
+    async def counts_at(self, namespace: str, place: Place) -> Counts | None:
+        """Return the counts of a scope of a workload of another kind before a new pod of it; as `counts`."""
+        system, key = system_of(place.row), Key(namespace, place.row, place.name)
+        if system is None:
+            return None
+        if not self.pods.synced.is_set() and not self.is_unlisted:
+            await in_task(self.first_list())
+        root = self.root_of(key)
+        if not self.pods.synced.is_set() or root is None or place.uid not in {"", root["metadata"]["uid"]}:
+            return None
+        state, uid, scope = self.state_of(key), root["metadata"]["uid"], place.scope
+        tracker = state.tracker
+        if system.is_single(scope) and tracker.is_behind_scope(uid, scope):
+            await in_task(self.catch_up(key, partial(tracker.is_behind_scope, uid, scope)))
+        account, settings = state.account, self.settings_of(root)
+        found = Counter(disruption=account.scopes.of(scope), retry=account.retries_of(scope))
+        for pod in tracker.uncounted(account):
+            if pod.scope == scope:
+                found[outcome_of(account, pod, root, system, settings).cost] += 1
+        ended = tracker.ends.get(scope, ())
+        return Counts(
+            disruptions=found["disruption"],
+            failures=found["retry"],
+            ended=ended,
+            spot_unavailable=any(map(lacked_spot, ended)),
+        )
+
     async def first_list(self) -> None:
         """Wait for the first list of pods, at most CATCHING_UP seconds: only their ends say what the next pod needs."""
         try:
@@ -301,7 +412,7 @@ class Trackers:
             self.is_unlisted = True  # without the ledger's Role it never comes: no other admission waits for it
             metrics.LEDGER_BEHIND.inc()
 
-    async def catch_up(self, key: Key, tracker: Tracker, job_uid: str, index: str) -> None:
+    async def catch_up(self, key: Key, is_behind: Callable[[], bool]) -> None:
         """Wait until the watch has delivered the end of the replaced pod, at most CATCHING_UP seconds."""
         news = asyncio.Event()
         waiting = self.waiting.setdefault(key, [])
@@ -309,7 +420,7 @@ class Trackers:
         try:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(CATCHING_UP):
-                    while tracker.is_behind(job_uid, index):
+                    while is_behind():
                         await news.wait()
                         news.clear()
                     return
@@ -319,8 +430,11 @@ class Trackers:
             if not waiting:
                 self.waiting.pop(key, None)
 
-    def root_of(self, key: Key) -> CachedJob | CachedJobSet | None:
+    def root_of(self, key: Key) -> Root | None:
         """Return the object that has the account of a workload; None if it does not exist."""
+        roots = self.roots.get(key.row)
+        if roots is not None:
+            return roots.items.get((key.namespace, key.name))
         return self.job_set_of(key) if key.job_set else self.cluster.jobs.items.get((key.namespace, key.name))
 
     def job_set_of(self, key: Key) -> CachedJobSet | None:
@@ -357,13 +471,13 @@ def key_of_job(job: CachedJob) -> Key:
     metadata = job["metadata"]
     controller = controller_of(job)
     if controller is not None and (controller.group, controller.kind) == (JOB_SET.group, JOB_SET.kind):
-        return Key(metadata["namespace"], controller.name, "")
-    return Key(metadata["namespace"], "", metadata["name"])
+        return Key(metadata["namespace"], JOB_SET, controller.name)
+    return Key(metadata["namespace"], batch.JOB, metadata["name"])
 
 
 def key_of_job_set(job_set: CachedJobSet) -> Key:
     """Return the key of a JobSet."""
-    return Key(job_set["metadata"]["namespace"], job_set["metadata"]["name"], "")
+    return Key(job_set["metadata"]["namespace"], JOB_SET, job_set["metadata"]["name"])
 
 
 def read(key: Key, text: str | None) -> Account:

@@ -62,7 +62,7 @@ class Entry:
 
 
 class WaitingPods:
-    """The pods of Jobs that have not started, and what the leader does to them.
+    """The pods that have not started, and what the leader does to them; for other kinds than Job it only ends a delay.
 
     `settings_of`: returns the settings of a Job. `may_act`: whether the leader may change the objects of a workload.
     `clock`: seconds since 1970.
@@ -105,7 +105,7 @@ class WaitingPods:
         """Take a pod that was created or has changed."""
         before = self.entries.get(pod.uid)
         self.forget(pod.uid)
-        if pod.waiting is None or not pod.job:
+        if pod.waiting is None or not pod.job or (pod.row is not batch.JOB and pod.waiting.gate is None):
             return
         released = 0.0 if before is None else before.released
         if before is not None and before.pod.waiting is not None and before.pod.waiting.gated and not pod.waiting.gated:
@@ -153,6 +153,9 @@ class WaitingPods:
     def due(self, entry: Entry, now: float) -> Due | None:
         """Return the step that is due for a pod; None if there is none, then look again later."""
         job = self.job_of(entry.pod)
+        if job is None and not self.trackers.knows_all(entry.pod.row):
+            entry.next = now + LOOK_AGAIN
+            return None
         if job is None:  # it was deleted, and the pod will be; no delay may outlive it
             entry.next = now + LOOK_AGAIN
             return Due("lift", 0.0) if entry.pod.waiting is not None and entry.pod.waiting.gate is not None else None

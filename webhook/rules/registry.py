@@ -320,7 +320,7 @@ def edit_memory(context: PodContext) -> list[Problem]:
 
 def is_delayed(context: PodContext) -> bool:
     """Return True if a rule of onFailure asks for a delay of a pod, and a leader would end it."""
-    return bool(context.asked.not_before) and context.facts.ledger and context.is_of_job
+    return bool(context.asked.not_before) and context.facts.ledger
 
 
 def edit_delay(context: PodContext) -> list[Problem]:
@@ -394,14 +394,14 @@ POD_RULES: Final[tuple[Rule[PodContext], ...]] = (
     # After the placement: the pod's memory is bounded by the largest node on which it may run.
     Rule(
         name="memory",
-        applies_to="a pod of a Job, after a container was killed for its memory",
+        applies_to="a pod that the ledger counts, after a container was killed for its memory",
         applies=grows,
         edit=edit_memory,
         writes=in_pods(*memory.WRITES),
     ),
     Rule(
         name="back_off",
-        applies_to="a pod of a Job, after an attempt for which a rule of onFailure asks for a delay",
+        applies_to="a pod that the ledger counts, after an attempt for which a rule of onFailure asks for a delay",
         applies=is_delayed,
         edit=edit_delay,
         writes=in_pods(delay.GATES),

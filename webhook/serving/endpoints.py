@@ -16,6 +16,7 @@ from webhook.admission.object_name import ObjectName, object_name
 from webhook.admission.review import BadReviewError, Request, Response
 from webhook.admission.subject import Subject, read, subject_of
 from webhook.kinds import batch, core
+from webhook.kinds.places import place_of
 from webhook.ledger.trackers import UNKNOWN, Trackers
 from webhook.lookups.cluster import Cluster, UnavailableError, opt_in_of
 from webhook.lookups.policy_source import PolicySource
@@ -265,6 +266,10 @@ class Endpoints:
             owner, above = await cluster.owners(namespace, subject.owner)
             if self.trackers is not None and owner is not None and subject.owner_row is batch.JOB:
                 counts = await self.trackers.counts(namespace, owner, subject.root) or UNKNOWN
+            elif self.trackers is not None:
+                place = place_of(subject.root["metadata"], subject.owner)
+                if place is not None:
+                    counts = await self.trackers.counts_at(namespace, place) or UNKNOWN
         ended, restrictions = counts.ended, NO_RESTRICTIONS
         if ended and self.trackers is not None and (rules := self.rules_of(profile_name)):
             ended = tuple(map(self.trackers.located, ended))

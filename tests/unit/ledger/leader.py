@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from tests.admission import policy
 from tests.unit.ledger.pods import job
 from tests.virtual_time import now
+from webhook.kinds import batch
 from webhook.kube import names
 from webhook.kube.client import ListMeta, Page
 from webhook.kube.events import Events
@@ -29,7 +30,7 @@ from webhook.lookups.policy_source import PolicySource
 from webhook.objects.problem import Json
 from webhook.policy.model import Profile
 
-KEY = Key("ml", "", "train")
+KEY = Key("ml", batch.JOB, "train")
 JOB_PATH = "/apis/batch/v1/namespaces/ml/jobs/train"
 ACCOUNT_POINTER = "/metadata/annotations/retry-policy.dev~1ledger"
 

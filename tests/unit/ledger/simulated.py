@@ -27,7 +27,7 @@ from webhook.policy.settings import NamedProfile, Settings
 from webhook.rules import annotations
 from webhook.rules.facts import Facts
 
-KEY: Final = Key("ml", "", "train")
+KEY: Final = Key("ml", batch.JOB, "train")
 
 
 @dataclass

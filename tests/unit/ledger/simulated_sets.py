@@ -23,6 +23,7 @@ from webhook.kinds.job_set import (
     JOB_INDEX,
     JOB_RESTART,
     JOB_RESTARTS,
+    JOB_SET,
     REPLICATED_JOB,
     RESTART,
     SET_NAME,
@@ -41,7 +42,7 @@ from webhook.policy.settings import NamedProfile, Settings
 from webhook.rules import annotations
 from webhook.rules.facts import Facts
 
-KEY: Final = Key("ml", "set", "")
+KEY: Final = Key("ml", JOB_SET, "set")
 MESSAGES: Final = {
     "BackoffLimitExceeded": "Job has reached the specified backoff limit",
     "FailedIndexes": "Job has failed indexes",

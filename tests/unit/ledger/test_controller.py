@@ -11,6 +11,7 @@ import pytest
 from tests.admission import policy
 from tests.unit.ledger.pods import failed, job
 from webhook import metrics
+from webhook.kinds import batch
 from webhook.kube import names
 from webhook.kube.client import ApiError
 from webhook.kube.events import Events
@@ -24,7 +25,7 @@ from webhook.lookups.policy_source import PolicySource
 from webhook.objects.problem import Json
 from webhook.policy.model import FailureRule, Match, Next, Profile
 
-KEY = Key("ml", "", "train")
+KEY = Key("ml", batch.JOB, "train")
 STORED = {**job(), "metadata": {**job()["metadata"], "resourceVersion": "7", "labels": {names.PROFILE: "default"}}}
 
 

@@ -6,10 +6,11 @@ import pytest
 
 from tests.unit.ledger.leader import KEY
 from tests.virtual_time import now, run
+from webhook.kinds import batch
 from webhook.ledger.model.tracker import Key
 from webhook.ledger.work_queue import WorkQueue
 
-OTHER = Key("ml", "", "other")
+OTHER = Key("ml", batch.JOB, "other")
 
 
 def test_a_workload_that_is_queued_twice_is_returned_once_at_the_time_that_was_set_first() -> None:

@@ -78,6 +78,7 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
     - `ended`: the number of pods that ended. `cost`: how many of them by cost. `causes`: how many by cause and reason.
       `spot`: how many of them were placed on spot.
     - `scopes`, stored as `units`: disruptions by scope since the limits were last reset. `free`: free restarts alike.
+      `retries`: retries alike; None in Jobs and JobSets.
     - `before`: `cost` as it was at the last requested retry.
     - `grants`: how often the Job was resumed after the ledger had suspended it. `suspended`: whether it is so now.
     - `left`: what the scope of the last pod had left.
@@ -94,6 +95,7 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
     spot: Count = 0
     scopes: Scopes = msgspec.field(default_factory=Scopes, name="units")
     free: Scopes = msgspec.field(default_factory=Scopes)
+    retries: Scopes | None = None
     before: dict[Cost, Count] = msgspec.field(default_factory=dict)
     grants: Count = 0
     suspended: bool = False
@@ -119,6 +121,16 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
         """Return how many ended pods had this cost."""
         return self.cost.get(cost, 0)
 
+    def retries_of(self, scope: str) -> int:
+        """Return how many retries a scope of a workload of another kind has had: at least as many as there were."""
+        return 0 if self.retries is None else self.retries.of(scope)
+
+    def spend_retry(self, scope: str) -> None:
+        """Count a retry of a scope of a workload of another kind."""
+        if self.retries is None:
+            self.retries = Scopes()
+        self.retries.add(scope)
+
     def spent_now(self, cost: Cost) -> int:
         """Return how many ended pods had this cost since the last requested retry."""
         return self.spent(cost) - self.before.get(cost, 0)
@@ -133,6 +145,7 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
         self.before = dict(self.cost)
         self.scopes = Scopes()
         self.free = Scopes()
+        self.retries = None
         self.suspended = False
         self.left = None
         self.applied = None
@@ -241,6 +254,8 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
         self.cost[cost] -= 1
         self.cost["fatal"] = self.spent("fatal") + 1
         for place in places:
+            if self.retries is not None:
+                self.retries.take_back(self.last[place].scope)
             self.last[place] = msgspec.structs.replace(self.last[place], cost="fatal", settled=True)
         return True
 
@@ -286,7 +301,8 @@ def shorten_usage(account: Account) -> bool:
 
 def shorten_scopes(account: Account) -> bool:
     """Allow the scopes half their room; return False if they have none."""
-    return account.free.shorten() or account.scopes.shorten()
+    by_scope = (account.free, account.retries, account.scopes)
+    return any(one is not None and one.shorten() for one in by_scope)
 
 
 def add_up_reasons(account: Account) -> bool:

@@ -77,6 +77,11 @@ CachedJob = NewType("CachedJob", Json)
 # `status`: the fields of JOB_SET_READ that have a value; of the conditions the final one, of replicatedJobsStatus the
 # entries with Jobs that were restarted alone.
 CachedJobSet = NewType("CachedJobSet", Json)
+# A workload of another kind as it is cached: `metadata` as in a CachedJob; `spec` and `status` are empty, because the
+# API server sends the metadata alone.
+CachedRoot = NewType("CachedRoot", Json)
+ROOT_READ: Final[Shape] = {"metadata": METADATA_READ}
+NOTHING: Final[Json] = {}  # one for all: thousands are cached
 
 
 def trimmed_job(job: Json) -> CachedJob:
@@ -93,6 +98,11 @@ def trimmed_job(job: Json) -> CachedJob:
             "status": {key: count for key, count in counts.items() if count} | conditions_of(status),
         }
     )
+
+
+def trimmed_root(root: Json) -> CachedRoot:
+    """Return a workload of another kind, decoded as ROOT_READ."""
+    return CachedRoot({"metadata": trimmed_metadata(root["metadata"]), "spec": NOTHING, "status": NOTHING})
 
 
 def trimmed_metadata(metadata: Json) -> Json:

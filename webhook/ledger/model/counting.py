@@ -9,8 +9,9 @@ from webhook.kinds import batch
 from webhook.kinds.kind_spec import controller_of
 from webhook.kube import terminal
 from webhook.ledger.model import limits, on_failure, outcomes, words
-from webhook.ledger.model.account import MOST_MESSAGES, Account, Attempt
+from webhook.ledger.model.account import MOST_MESSAGES, Account, Attempt, Left
 from webhook.ledger.model.pods import Pod
+from webhook.ledger.model.systems.system import Spent, System
 from webhook.ledger.model.tracker import Key, Tracker
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
@@ -48,6 +49,59 @@ def count(  # noqa: PLR0913, PLR0917 - where all of it meets
     return account.note_left(limits.left_of(account, budgets, pod, detail, job_set))
 
 
+def count_elsewhere(  # noqa: PLR0913 - where all of it meets
+    account: Account,
+    pod: Pod,
+    root: Json,
+    system: System,
+    settings: Settings,
+    *,
+    has_ended: bool = False,
+    keeps_messages: bool = False,
+    used: Used | None = None,
+) -> Attempt:
+    """Count a failed pod of a workload of another kind that the account does not have; return its Attempt.
+
+    `root`: the workload, of which metadata is enough. `has_ended`: whether it has ended, or is suspended, so that it
+    deletes its pods. `settings`: those of the workload. `keeps_messages`, `used`: as of `count`.
+    """
+    scope, budgets = pod.scope, budgets_elsewhere(pod, settings)
+    outcome = outcome_of(account, pod, root, system, settings, has_ended=has_ended)
+    outcome = replace(outcome, on_failure=on_failure.decided(pod, outcome, settings.on_failure))
+    message = words.last_words(outcome) if keeps_messages else ""
+    attempt = account.retries_of(scope) if pod.attempt is None else pod.attempt
+    account.count(outcome, scope, attempt, message=message, used=used)
+    account.forget_messages(MOST_MESSAGES)
+    if outcome.cost == "retry":
+        account.spend_retry(scope)
+    retries = 0 if outcome.cost == "fatal" else max(0, budgets.retries - account.retries_of(scope))
+    return account.note_left(Left(retries=retries, disruptions=max(0, budgets.limit - account.scopes.of(scope))))
+
+
+def budgets_elsewhere(pod: Pod | None, settings: Settings) -> limits.Budgets:
+    """Return what the scope of a pod of another kind may spend; without a pod, what the settings say."""
+    known = None if pod is None else pod.max_retries
+    return limits.Budgets(
+        retries=settings.default_retries if known is None else known,
+        limit=settings.disruption_budget,
+        free_limit=settings.profile.retries.limit,
+        shares=1,
+    )
+
+
+def outcome_of(  # noqa: PLR0913 - as `count_elsewhere`
+    account: Account, pod: Pod, root: Json, system: System, settings: Settings, *, has_ended: bool = False
+) -> outcomes.Outcome:
+    """Return how a pod of another kind ended, and what that cost after what an account has; as `count_elsewhere`."""
+    outcome = outcomes.outcome_elsewhere(pod, has_ended=has_ended)
+    if outcome.cost == "none":
+        return outcome
+    budget = budgets_elsewhere(pod, settings).retries
+    spent = Spent(account.retries_of(pod.scope), account.scopes.of(pod.scope), budget)
+    cost = system.cost_of(pod, root["metadata"], spent, settings)
+    return replace(outcome, cost="fatal" if cost == "retry" and spent.retries >= budget else cost)
+
+
 def unknown(_: Pod) -> None:
     """Return what a pod used where nobody asks for it: None."""
 
@@ -63,6 +117,11 @@ class End(NamedTuple):
     limit: int
     job: Json
 
+    def message(self, namespace: str) -> str:
+        """Return the message of the condition."""
+        what = "disruption" if self.reason == LIMIT_EXCEEDED else "free restart"
+        return f"pod {namespace}/{self.pod}: {what} {self.limit + 1} exceeds the limit of {self.limit}"
+
 
 class CountingPass:
     """One pass over a workload's pods: what was counted, and what follows.
@@ -72,6 +131,8 @@ class CountingPass:
     - `saved`: the retries that workloads had left when they ended.
     - `vanished`: uids of the vanished pods that were considered.
     - `changed`: whether the account must be written.
+
+    `whole`: a workload of another kind as the API has it now, if that was read; its System says then if it has ended.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 - counting needs all of these
@@ -83,8 +144,12 @@ class CountingPass:
         account: Account,
         settings_of: Callable[[Json], Settings],
         used_of: Callable[[Pod], Used | None] = unknown,
+        *,
+        whole: Json | None = None,
     ) -> None:
         self.key = key
+        self.system = key.system
+        self.whole = whole
         self.root = root
         self.job_set = job_set
         self.tracker = tracker
@@ -105,14 +170,20 @@ class CountingPass:
 
     def budgets_of(self, job: Json) -> limits.Budgets:
         """Return what a Job allows."""
+        if self.system is not None:
+            return budgets_elsewhere(None, self.settings)
         return limits.budgets_of(job, self.job_set, self.settings_of(job))
 
     def add(self, pod: Pod, job: Json) -> None:
         """Count one failed pod of a Job."""
-        self.budgets = self.budgets_of(job)
-        rules, keeps = self.settings_of(job).on_failure, self.settings.profile.diagnostics.last_words
-        used = self.used_of(pod)
-        detail = count(self.account, pod, job, self.job_set, self.budgets, rules, keeps_messages=keeps, used=used)
+        keeps, used = self.settings.profile.diagnostics.last_words, self.used_of(pod)
+        if self.system is None:
+            self.budgets, rules = self.budgets_of(job), self.settings_of(job).on_failure
+            detail = count(self.account, pod, job, self.job_set, self.budgets, rules, keeps_messages=keeps, used=used)
+        else:
+            self.budgets, ended = budgets_elsewhere(pod, self.settings), self.has_ended
+            known = (self.account, pod, self.root, self.system, self.settings)
+            detail = count_elsewhere(*known, has_ended=ended, keeps_messages=keeps, used=used)
         if not keeps:
             self.account.forget_messages(0)
         self.account.applied = applied(self.settings.profile)
@@ -120,6 +191,11 @@ class CountingPass:
         if detail.cost == "fatal" and detail.left is not None:
             self.save(detail.cause, used, detail.left.retries)
         self.changed = True
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether a workload of another kind has ended, as far as that was read."""
+        return self.system is not None and self.whole is not None and self.system.has_ended(self.whole)
 
     def save(self, cause: str, used: Used | None, retries: int) -> None:
         """Record that a bug left so many retries unused."""
@@ -150,7 +226,7 @@ class CountingPass:
         """Return the number of a Job's failures of which no pod was seen, and the pods that vanished unseen."""
         root = self.root
         if (
-            self.key.job_set
+            self.key.row is not batch.JOB
             or terminal.is_decided(root["status"])
             or outcomes.is_deleted(root)
             or root["spec"].get("suspend")
@@ -172,6 +248,8 @@ class CountingPass:
         if self.settings.disruption_action != "Ignore" or self.account.suspended:
             return
         for detail, job, budgets in self.of_running_jobs(details, "disruption"):
+            if self.system is not None and not self.system.is_single(detail.scope):
+                continue
             if limits.is_exceeded(self.account, budgets, detail.scope):
                 yield detail, job, budgets
 
@@ -205,7 +283,7 @@ class CountingPass:
             return
         jobs = {job["metadata"]["name"]: job for job in self.tracker.jobs.values()}
         for detail in reversed(details):
-            job = jobs.get(limits.job_of(self.key.job_set, detail.scope) or self.key.job)
+            job = jobs.get(limits.job_of(self.key.job_set, detail.scope) or self.key.name)
             known = detail.cost == cost and detail.reason != outcomes.UNSEEN
             if known and job is not None and (self.key.job_set or not terminal.is_decided(job["status"])):
                 yield detail, job, self.budgets_of(job)
@@ -220,7 +298,13 @@ class CountingPass:
 
         It can be if no controller and no queue would resume it, and none of its pods runs.
         """
-        if self.settings.profile.disruptions.on_exceed != "Suspend" or self.key.job_set or self.tracker.live:
+        if self.settings.profile.disruptions.on_exceed != "Suspend" or self.key.job_set:
+            return False
+        if self.system is not None:
+            return (
+                self.whole is not None and any(self.exceeded(details)) and self.system.suspend(self.whole) is not None
+            )
+        if self.tracker.live:
             return False
         alone = controller_of(self.root) is None and not batch.is_queued(self.root["metadata"])
         return alone and any(self.exceeded(details))
@@ -228,7 +312,9 @@ class CountingPass:
     def sentence(self) -> str:
         """Return how the last counted pod ended, what decides about the next one, and how many others were counted."""
         last, rules = self.details[-1], self.settings.on_failure
-        text = words.sentence(last, None if self.key.job_set else self.budgets.retries)
+        text = words.sentence(
+            last, None if self.key.job_set else self.budgets.retries, elsewhere=self.system is not None
+        )
         if last.on_failure is not None:
             following = rules[last.on_failure].next if last.on_failure < len(rules) else None
             text = f"{text}; {words.decided(last.on_failure, following)}"

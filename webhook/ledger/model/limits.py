@@ -84,7 +84,7 @@ def has_ended(account: Account, job_set: Json | None) -> bool:
 
 def scope_of(pod: Pod) -> str:
     """Return the scope of a pod, as `webhook/ledger/model/scopes.py` defines it."""
-    return scope_named(pod.job_set, pod.job, pod.index)
+    return pod.scope or scope_named(pod.job_set, pod.job, pod.index)
 
 
 def scope_named(job_set: str, job: str, index: str) -> str:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from webhook.kinds import batch
 from webhook.kinds.batch import UNLIMITED
 from webhook.kube import terminal
 from webhook.ledger.model import matching
@@ -35,6 +36,7 @@ OOM: Final = "OOMKilled"
 DEADLINE: Final = "DeadlineExceeded"
 TOO_OFTEN: Final = "BackoffLimitExceeded"
 STAMPED_LATE: Final = 60  # seconds by which the time of a Job's end may be later than the deletion of its pods
+DELETED: Final = "Deleted"  # the reason of pods of kinds other than Job that were deleted while they ran
 STOPPED: Final = "Stopped"  # the reason of pods that their Job deleted: it was suspended, scaled down or had ended
 
 
@@ -50,6 +52,8 @@ class Outcome:
     - `free`: no budget of the API, although it was no disruption;
     - `fatal`: the Job, the index or the JobSet has failed;
     - `none`: nothing; the Job deleted the pod, which had not failed.
+
+    For a pod of a workload of another kind, the workload stands for the Job.
 
     `on_failure`: the index of the rule of `onFailure` that decides; None if none matches, or before it is looked for.
     """
@@ -67,6 +71,8 @@ def outcome_of(pod: Pod, job: Json | None, job_set: Json | None = None, *, has_e
 
     `has_ended`: whether another pod is known to have ended the Job.
     """
+    if pod.row is not batch.JOB:
+        return outcome_elsewhere(pod, has_ended=has_ended)
     spec = (job or {}).get("spec") or {}
     matched = matching.match((spec.get("podFailurePolicy") or {}).get("rules") or [], pod)
     cause, reason = cause_of(pod, matched)
@@ -77,6 +83,28 @@ def outcome_of(pod: Pod, job: Json | None, job_set: Json | None = None, *, has_e
             cause, reason = "Other", STOPPED
         return Outcome(pod=pod, cause=cause, reason=reason, rule=None, cost="none")
     return Outcome(pod=pod, cause=cause, reason=reason, rule=matched, cost=cost_of(pod, cause, matched, spec, job_set))
+
+
+def outcome_elsewhere(pod: Pod, *, has_ended: bool) -> Outcome:
+    """Return how a pod of a kind other than Job ended; its System says what that cost, a retry stands for that here.
+
+    `has_ended`: whether its workload has ended, and so has deleted it.
+    """
+    if not was_killed(pod):
+        cause, reason = cause_of(pod, None)
+        return Outcome(pod=pod, cause=cause, reason=reason, rule=None, cost="retry")
+    if has_ended:
+        return Outcome(pod=pod, cause="Other", reason=STOPPED, rule=None, cost="none")
+    return Outcome(pod=pod, cause="Other", reason=DELETED, rule=None, cost="retry")
+
+
+def was_killed(pod: Pod) -> bool:
+    """Return True if a pod of a kind other than Job was deleted while it ran, but not disrupted."""
+    if pod.disruption is not None:
+        return False
+    if not pod.ended:
+        return bool(pod.deleted) or not pod.reason
+    return bool(pod.deleted) and pod.ended >= pod.deleted
 
 
 def is_given_up(pod: Pod, job: Json | None) -> bool:
@@ -102,6 +130,8 @@ def is_stopped(pod: Pod, job: Json | None, *, has_ended: bool) -> bool:
 
 def is_in_doubt(pod: Pod, job: Json) -> bool:
     """Return True if it is unknown who deleted a pod: a user, or its failed Job, whose status does not say so yet."""
+    if pod.row is not batch.JOB:
+        return was_killed(pod) and not is_deleted(job)
     gone_by_itself = not pod.deleted or not pod.tracked or pod.disruption is not None
     return not (gone_by_itself or is_deleted(job) or terminal.is_decided(job["status"]))
 

@@ -10,7 +10,7 @@ import msgspec
 
 from webhook.history import amounts
 from webhook.history.amounts import Amounts
-from webhook.kinds import batch
+from webhook.kinds import KindSpec, batch, places
 from webhook.kinds.job_set import JOB_RESTART, REPLICATED_JOB, RESTART, SET_NAME
 from webhook.kinds.kind_spec import controller_of
 from webhook.kube import names
@@ -27,7 +27,7 @@ ENDED: Final = ("Succeeded", "Failed")
 
 ANNOTATIONS: Final = (
     *(INDEX, batch.INDEX_FAILURES, batch.INDEX_IGNORED_FAILURES),
-    *(names.ATTEMPT, names.PLACEMENT, names.COUNTED, names.AFTER_FAILURE),
+    *(names.ATTEMPT, names.MAX_RETRIES, names.PLACEMENT, names.COUNTED, names.AFTER_FAILURE),
 )
 ZONE: Final = "topology.kubernetes.io/zone"  # label of nodes; since 1.35 the API server copies it to their pods
 
@@ -47,8 +47,8 @@ READ: Final[Shape] = {
         **dict.fromkeys(("namespace", "name", "uid", "resourceVersion"), str),
         **dict.fromkeys(("creationTimestamp", "deletionTimestamp"), str),
         "deletionGracePeriodSeconds": int,
-        "labels": dict.fromkeys((SET_NAME, REPLICATED_JOB, RESTART, JOB_RESTART, ZONE), str),
-        "annotations": dict.fromkeys(ANNOTATIONS, str),
+        "labels": dict.fromkeys((SET_NAME, REPLICATED_JOB, RESTART, JOB_RESTART, ZONE), str) | places.READ["labels"],
+        "annotations": dict.fromkeys(ANNOTATIONS, str) | places.READ["annotations"],
         "finalizers": [str],
         "ownerReferences": [{**dict.fromkeys(("apiVersion", "kind", "name", "uid"), str), "controller": bool}],
     },
@@ -92,8 +92,12 @@ class Exit(msgspec.Struct, frozen=True, gc=False):
 
 
 class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A pod of a Job, with the fields that the Job controller judges it by. Times are RFC 3339; empty if there is none.
+    """A pod of a workload, with the fields that its controller judges it by. Times are RFC 3339; empty if unknown.
 
+    - `row`, `job`, `job_uid`: kind, name and uid of the Job that controls it, or of the workload of another kind that
+      it is counted for (webhook/kinds/places.py). The name is empty if it is counted for none; the uid may be.
+    - `scope`: its part of a workload of another kind; `controller`: the name of what controls it there; `max_retries`:
+      its annotation of that name, which admission writes. Empty, and None, for a pod of a Job.
     - `index`: its completion index; empty if the Job is not Indexed.
     - `attempt`: its annotation of that name, which admission writes; None if it has none.
     - `index_failures`: the failures of its index before it; `index_ignored`: those that cost no retry. The Job
@@ -116,6 +120,10 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     uid: str
     job: str
     job_uid: str
+    row: KindSpec = batch.JOB
+    scope: str = ""
+    controller: str = ""
+    max_retries: int | None = None
     job_set: str = ""
     replicated_job: str = ""
     index: str = ""
@@ -169,12 +177,13 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 def read(pod: Json) -> Pod:
-    """Return a Pod of the API's JSON, decoded as READ; its `job` is empty if no Job controls it."""
+    """Return a Pod of the API's JSON, decoded as READ; its `job` is empty if it is counted for no workload."""
     metadata, spec, status = pod["metadata"], pod.get("spec") or {}, pod.get("status") or {}
     annotations, labels = metadata.get("annotations") or {}, metadata.get("labels") or {}
     controller = controller_of(pod)
-    if controller is not None and (controller.group, controller.kind) != ("batch", "Job"):
-        controller = None
+    of_job = controller is not None and (controller.group, controller.kind) == ("batch", "Job")
+    place = None if of_job else places.place_of(metadata, controller)
+    workload = controller if of_job else place
     phase = cut(status.get("phase"), LONGEST)
     conditions = conditions_of(status.get("conditions") or (), all_of_them=phase in ENDED)
     statuses = chain(status.get("containerStatuses") or (), status.get("initContainerStatuses") or ())
@@ -193,9 +202,13 @@ def read(pod: Json) -> Pod:
         namespace=intern(metadata.get("namespace") or ""),
         name=metadata["name"],
         uid=metadata["uid"],
-        job=intern(cut(controller.name, LONGEST_NAME) if controller else ""),
-        job_uid=intern(cut(controller.uid, LONGEST_NAME) if controller else ""),
-        job_set=intern(labels.get(SET_NAME) or ""),
+        job=intern(cut(workload.name, LONGEST_NAME) if workload else ""),
+        job_uid=intern(cut(workload.uid, LONGEST_NAME) if workload else ""),
+        row=place.row if place else batch.JOB,
+        scope=intern(place.scope) if place else "",
+        controller=intern(cut(controller.name, LONGEST_NAME)) if place and controller else "",
+        max_retries=count(annotations.get(names.MAX_RETRIES)) if place else None,
+        job_set="" if place else intern(labels.get(SET_NAME) or ""),
         replicated_job=intern(labels.get(REPLICATED_JOB) or ""),
         index=index_of(annotations),
         attempt=count(annotations.get(names.ATTEMPT)),

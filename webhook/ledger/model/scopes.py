@@ -1,7 +1,8 @@
-"""The number of disruptions of each scope.
+"""The number of disruptions, or of retries, of each scope.
 
 A scope is what has a disruption budget of its own: a completion index, such as `3`; "" for all pods of a Job without
-indexes; in a JobSet either of them after the Job's name, such as `workers-0/3`.
+indexes; in a JobSet either of them after the Job's name, such as `workers-0/3`; in a workload of another kind what
+webhook/kinds/places.py says.
 
 The account stores the scopes by their number of disruptions, consecutive indexes as a range: {"2": "0-3,7", "1":
 "workers-0/5"}. If this grows too long, the scopes with the fewest disruptions are dropped. From then on, each dropped
@@ -64,6 +65,11 @@ class Scopes:
     def add(self, scope: str) -> None:
         """Count one more disruption of a scope."""
         self.put(scope, self.of(scope) + 1)
+
+    def take_back(self, scope: str) -> None:
+        """Count one disruption of a scope less, if it has any."""
+        if self.of(scope):
+            self.put(scope, self.of(scope) - 1)
 
     def place(self, scope: str) -> int | None:
         """Return the position in `runs` of the run that contains a scope; None if no run does."""

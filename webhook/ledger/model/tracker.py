@@ -8,13 +8,15 @@ from typing import Final, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from webhook.kinds import batch
+from webhook.kinds import KindSpec, batch
+from webhook.kinds.job_set import JOB_SET
 from webhook.kube import terminal
 from webhook.ledger.model.account import Account, id_of
 from webhook.ledger.model.cached import CachedJob
 from webhook.ledger.model.limits import scope_of
 from webhook.ledger.model.outcomes import SPOT_UNAVAILABLE, UNSEEN, is_in_doubt
 from webhook.ledger.model.pods import DISRUPTED, Condition, Pod
+from webhook.ledger.model.systems import System, system_of
 from webhook.objects.problem import Json
 
 LONG_AGO: Final = float("-inf")
@@ -31,38 +33,47 @@ Counted = TypeVar("Counted")
 
 
 class Key(NamedTuple):
-    """A workload that has an account: a JobSet, or a Job that none owns."""
+    """A workload that has an account: a JobSet, a Job that none owns, or one of another kind."""
 
     namespace: str
-    job_set: str
-    job: str
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-        return self.job_set or self.job
+    row: KindSpec
+    name: str
 
     @property
     def kind(self) -> str:
-        """Its kind."""
-        return "JobSet" if self.job_set else "Job"
+        """Its kind; with the group if it is called Job, and is another system's."""
+        kind, is_job = self.row.kind, self.row is batch.JOB
+        return f"{kind}.{self.row.group}" if kind == batch.JOB.kind and not is_job else kind
+
+    @property
+    def job_set(self) -> str:
+        """Its name if it is a JobSet, else empty."""
+        return self.name if self.row is JOB_SET else ""
+
+    @property
+    def system(self) -> System | None:
+        """Its System; None if it is a Job or a JobSet."""
+        return system_of(self.row)
 
 
 def key_of(pod: Pod) -> Key:
     """Return the workload that a pod is counted for."""
-    return Key(pod.namespace, pod.job_set, "" if pod.job_set else pod.job)
+    return Key(pod.namespace, JOB_SET, pod.job_set) if pod.job_set else Key(pod.namespace, pod.row, pod.job)
 
 
 @dataclass(slots=True)
 class Tracker:
     """The pods of a workload by uid, and its Jobs by uid. Each event costs the same time however many pods there are.
 
+    A workload of another kind stands here for its Job (`CachedRoot`).
+
     - `jobs`: those that exist, and those that were deleted but have uncounted pods (`jobs_gone`).
     - `live`: pods that have not ended. `failed`: pods that have failed, until they are counted and deleted. `vanished`:
       pods that were live before a gap in the watch and did not exist after it.
     - `open`: those in `failed` that are in no account that was seen. `gone`: those in `failed` that were deleted.
-    - `by_index`: the uid of the live pod of a Job's uid and index. `running`: how many pods are live, by their Job's
-      uid and by whether they are being deleted. `failures`: how many pods are in `failed`, by their Job's uid.
+    - `by_index`: the uid of the live pod of a Job's uid and index, or scope.
+    - `running`: how many pods are live, by their Job's uid and by whether they are being deleted. `failures`: how many
+      pods are in `failed`, by their Job's uid.
     - `by_id`: the uid of a pod in `failed` by its id in an account. `recent`: the ids in the last account.
     - `disturbed`: when something last happened that makes other pods crash. `gap`: when pods were found to have
       vanished. `failed_at`: when each pod in `failed` was seen to fail. All three in seconds of a monotonic clock.
@@ -113,6 +124,14 @@ class Tracker:
         if steady and alone and not self.vanished:
             self.succeeded = job["status"].get("succeeded") or 0
 
+    def adopt(self, uid: str, now: float) -> None:
+        """Record the uid of a workload of another kind in those pods that do not say it."""
+        for pod in [one for one in chain(self.live.values(), self.failed.values()) if not one.job_uid]:
+            self.forget_live(pod.uid)
+            if pod.uid in self.failed:
+                self.forget_failed(pod.uid)
+            self.see(replace(pod, job_uid=uid), now, news=False)
+
     def see_job_gone(self, uid: str) -> None:
         """Record that a Job was deleted; it is remembered as long as it has uncounted pods."""
         if uid in self.jobs:
@@ -124,7 +143,7 @@ class Tracker:
         """Record which pods exist after a gap in the watch; return True if live ones have vanished."""
         for uid in [uid for uid in self.live if uid not in there]:
             pod = self.forget_live(uid)
-            if pod is not None and not pod.job_set:
+            if pod is not None and pod.row is batch.JOB and not pod.job_set:
                 self.vanished[uid] = pod
                 self.gap = now
         for uid in [uid for uid in self.failed if uid not in there]:
@@ -136,8 +155,9 @@ class Tracker:
         pod = self.live.pop(uid, None)
         if pod is None:
             return None
-        if self.by_index.get((pod.job_uid, pod.index)) == uid:
-            del self.by_index[pod.job_uid, pod.index]
+        index = pod.scope or pod.index
+        if self.by_index.get((pod.job_uid, index)) == uid:
+            del self.by_index[pod.job_uid, index]
         take_one(self.running, (pod.job_uid, pod.deleting))
         return pod
 
@@ -161,7 +181,7 @@ class Tracker:
         self.forget_live(pod.uid)
         if not pod.has_ended:
             self.live[pod.uid] = pod
-            self.by_index[pod.job_uid, pod.index] = pod.uid
+            self.by_index[pod.job_uid, pod.scope or pod.index] = pod.uid
             self.running[pod.job_uid, pod.deleting] += 1
             return False
         if not pod.has_failed:
@@ -303,6 +323,11 @@ class Tracker:
     def has_counted(self, uid: str) -> bool:
         """Return True if a failed pod is known to be counted."""
         return uid in self.failed and uid not in self.open
+
+    def is_behind_scope(self, uid: str, scope: str) -> bool:
+        """As `is_behind`, for a new pod of a workload of another kind whose scope has one pod at a time."""
+        pod = self.live.get(self.by_index.get((uid, scope), ""))
+        return pod is not None and not pod.deleting
 
     def is_behind(self, job_uid: str, index: str) -> bool:
         """Return True if the creation of a pod shows that another pod of its Job has ended, but the watch lags behind.

@@ -11,15 +11,21 @@ LONGEST_MESSAGE: Final = 200  # bytes of the last words of an attempt
 CUT: Final = "…"  # stands before the rest of a longer message
 
 
-def sentence(detail: Attempt, max_retries: int | None) -> str:
+def sentence(detail: Attempt, max_retries: int | None, *, elsewhere: bool = False) -> str:
     """Return how an attempt ended, what that cost, and what is left; `max_retries` is None for a pod of a JobSet.
 
+    `elsewhere`: whether the pod is of a workload that is neither a Job nor a JobSet.
     The sentence names the pod, so that no two attempts have the same: the API keeps only one of two equal Events.
     """
     in_set = max_retries is None
     where = f"{detail.scope.rstrip('/')}: " if in_set else f"index {detail.scope}: " if detail.scope else ""
+    if elsewhere and detail.scope:
+        where = f"{detail.scope}: "
     attempt = f"attempt {detail.attempt}" + ("" if in_set else f" (max-retries {max_retries})")
-    parts = [f"{where}pod {detail.pod}, {attempt}, ended: {how(detail)}", cost(detail, in_set=in_set)]
+    parts = [
+        f"{where}pod {detail.pod}, {attempt}, ended: {how(detail)}",
+        cost(detail, in_set=in_set, elsewhere=elsewhere),
+    ]
     if detail.left is not None:
         parts.append(rest(detail.left, in_set=in_set))
     return "; ".join(parts)
@@ -37,8 +43,10 @@ def how(detail: Attempt) -> str:
     return detail.reason or detail.cause
 
 
-def cost(detail: Attempt, *, in_set: bool) -> str:
-    """Return what an attempt cost, such as `cost 1 retry`."""
+def cost(detail: Attempt, *, in_set: bool, elsewhere: bool = False) -> str:
+    """Return what an attempt cost, such as `cost 1 retry`; `elsewhere`: as of `sentence`."""
+    if elsewhere and detail.cost == "fatal":
+        return "no attempt follows"
     by_rule = detail.action == "FailJob"
     if detail.cost == "retry":
         return "cost 1 restart" if in_set and by_rule else "cost 1 retry of its Job" if in_set else "cost 1 retry"
@@ -114,6 +122,11 @@ def suspended(limit: int, namespace: str, name: str) -> str:
     """Return why the ledger has suspended a Job, and how to resume it."""
     resume = f'kubectl patch job {name} -n {namespace} --type=merge -p \'{{"spec":{{"suspend":false}}}}\''
     return f"suspended: disruptions exceed the limit of {limit}; to allow as many again: {resume}"
+
+
+def suspended_elsewhere(limit: int) -> str:
+    """Return why the ledger has suspended a workload that is no Job, and how to resume it."""
+    return f"suspended: disruptions exceed the limit of {limit}; resume it to allow as many again"
 
 
 def rest(left: Left, *, in_set: bool) -> str:

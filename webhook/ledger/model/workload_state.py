@@ -33,6 +33,8 @@ class WorkloadState:
     - `over_limit`: whether the leader has to suspend or fail the workload.
     - `missing_since`: since when the Job's status has more failures than the account, or pods have vanished.
     - `bugs`: names of pods whose crash was a bug, until the account says so.
+    - `resets_limits`: whether each scope may have the limit of disruptions again, because the leader has suspended a
+      workload of another kind; the account does not say so yet.
     - `ended`: the uid of the Job or JobSet that is known to have ended; empty if it has not.
     """
 
@@ -47,6 +49,7 @@ class WorkloadState:
     over_limit: bool = False
     missing_since: float | None = None
     bugs: set[str] = field(default_factory=set)
+    resets_limits: bool = False
     ended: str = ""
 
     def see_set(self, uid: str) -> None:
@@ -122,6 +125,14 @@ class WorkloadState:
     def see_within_limit(self) -> None:
         """Record that the leader has suspended or failed the workload, or does not have to."""
         self.over_limit = False
+
+    def see_suspended(self) -> None:
+        """Record that the leader has suspended a workload of another kind."""
+        self.resets_limits = True
+
+    def see_limits_reset(self) -> None:
+        """Record that the account says so."""
+        self.resets_limits = False
 
     def see_missing(self, now: float) -> None:
         """Record that pods ended unseen; the watch may still deliver them."""

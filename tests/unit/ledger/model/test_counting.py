@@ -7,6 +7,8 @@ import pytest
 
 from tests.objects import DISRUPTION, exit_codes
 from tests.unit.ledger.pods import RULES, disrupted, failed, job, job_set, running_pod
+from webhook.kinds import batch
+from webhook.kinds.job_set import JOB_SET
 from webhook.ledger.model import words
 from webhook.ledger.model.account import Account, Left, decode, encode
 from webhook.ledger.model.cached import JOB_SET_READ, CachedJob, trimmed_job_set
@@ -17,7 +19,7 @@ from webhook.objects.shape import type_of
 from webhook.policy.model import Diagnostics, Disruptions, FailureRule, Match, Next, Profile, Retries
 from webhook.policy.settings import resolve
 
-ALONE = Key("ml", "", "train")
+ALONE = Key("ml", batch.JOB, "train")
 INDEXED = {"completionMode": "Indexed", "completions": 8, "parallelism": 8}
 
 
@@ -101,7 +103,7 @@ def end_of_set(**status: Any) -> End | None:
     tracker.see_job(root, steady=True, alone=False)
     tracker.see(disrupted(1, job="set-a-0", job_set="set", replicated_job="a", restart=0), 0.0)
     settings = resolve("default", Profile(disruptions=Disruptions(limit=0, on_exceed="Fail")), {})
-    found = CountingPass(Key("ml", "set", ""), above, above, tracker, Account(), lambda _root: settings)
+    found = CountingPass(Key("ml", JOB_SET, "set"), above, above, tracker, Account(), lambda _root: settings)
     found.count(tracker.uncounted(found.account))
     return found.end(found.details)
 

@@ -2,7 +2,16 @@
 
 from typing import Final
 
+from webhook.kinds import KindSpec
+from webhook.ledger.model.systems import argo, tekton
 from webhook.ledger.model.systems.system import System
 
-# By group and kind of the object that has the account.
-SYSTEMS: Final[dict[tuple[str, str], System]] = {}
+__all__ = ["SYSTEMS", "System", "system_of"]
+
+# By the kind of the object that has the account.
+SYSTEMS: Final[dict[KindSpec, System]] = {one.row: one for one in (argo.WORKFLOW, tekton.PIPELINE_RUN, tekton.TASK_RUN)}
+
+
+def system_of(row: KindSpec) -> System | None:
+    """Return the system of a kind that has an account; None for Job and JobSet."""
+    return SYSTEMS.get(row)

@@ -1,13 +1,13 @@
 """System: what the ledger must know of a workload kind that is neither Job nor JobSet. Pure."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from webhook.kinds import KindSpec
 from webhook.ledger.model.outcomes import Cost
 from webhook.ledger.model.pods import Pod
-from webhook.objects.problem import Json
+from webhook.objects.problem import Json, Path
 from webhook.policy.settings import Settings
 
 
@@ -30,18 +30,29 @@ class Write(NamedTuple):
     operations: list[Json]
 
 
+def single(_scope: str) -> bool:
+    """Return True: a scope has one pod at a time."""
+    return True
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class System:
     """A workload kind with an account.
 
     - `row`: its KindSpec.
     - `cost_of`: returns what the end of a pod cost, as its controller counts it: the pod, the workload's metadata, what
-      was spent, and the settings.
-    - `has_ended`: returns whether the workload, as the API has it, has ended or is about to.
-    - `ends_bugs`: whether the leader has to end it after a bug, because its controller would start the pod again.
+      was spent, and the settings. A retry where none was left becomes fatal afterwards.
+    - `has_ended`: returns whether the workload, as the API has it, has ended, is about to, or is suspended: then it
+      deletes its pods itself.
+    - `ends_bugs`: whether the leader has to end it after a bug, because its controller would start the pod again. Then
+      `cost_of` returns what the controller would count, and the leader records that the end was fatal.
     - `fail`: returns the write that ends the workload, or the part of it that a pod belongs to, for a reason with a
       message, so that its controller does not start the pod again; None if its users have no way to do so.
     - `suspend`: returns the write that suspends it until a person resumes it; None if that is not possible.
+    - `writes`: the fields that `fail` and `suspend` write, outside the status, each with the values that they set; no
+      values for any text. A field is at the top of the spec, or one level below.
+    - `is_single`: returns whether a scope has one pod at a time. If not, its disruptions are counted, but no limit ends
+      the workload.
     """
 
     row: KindSpec
@@ -50,3 +61,10 @@ class System:
     ends_bugs: bool
     fail: Callable[[Json, Pod, str, str], Write | None]
     suspend: Callable[[Json], Write | None]
+    writes: dict[Path, tuple[str | bool, ...]] = field(default_factory=dict)
+    is_single: Callable[[str], bool] = single
+
+
+def unless_changed(root: Json) -> Json:
+    """Return an operation that makes a JSON Patch fail if the object has changed since it was read."""
+    return {"op": "replace", "path": "/metadata/resourceVersion", "value": root["metadata"]["resourceVersion"]}
