@@ -30,6 +30,7 @@ from tests.generated import (
     rules,
     schemas,
     shipped,
+    systems,
     values_schema,
     written,
 )
@@ -70,7 +71,18 @@ PARTS: Final[dict[str, dict[str, Callable[[], str]]]] = {
     "docs/reference/workloads.md": {"kinds": kinds.table, "rules": rules.table},
     messages.PAGE: {"messages": messages.table},
     "manifests/base/admission-policies.yaml": {
-        f"metadata of {resource}": partial(written.validations, resource) for resource in ("pods", "jobs", "jobsets")
+        **{
+            f"metadata of {resource}": partial(written.validations, resource)
+            for resource in ("pods", "jobs", "jobsets", "systems")
+        },
+        "systems": systems.resource_rules,
+        "fields of systems": systems.fields,
+    },
+    "manifests/base/ledger-rbac.yaml": {"systems": systems.rights},
+    "manifests/base/protected-keys.yaml": {
+        "systems": systems.resource_rules,
+        "labels of pods": systems.pod_labels,
+        "annotations of pods": systems.pod_annotations,
     },
     "manifests/base/rbac.yaml": {"controllers": manifests.controllers},
     "manifests/base/webhooks.yaml": {

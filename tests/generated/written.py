@@ -51,7 +51,14 @@ WRITTEN: Final[dict[str, Keys]] = {
     "cronjobs": Keys("a CronJob", removed_annotations=REQUEST, removed_labels=MARK),
     "pipelineruns": Keys(
         "a PipelineRun",
-        set_annotations=(names.RETRY_HISTORY,),
+        set_annotations=(names.LEDGER, names.RETRY_HISTORY),
+        set_labels=MARK,
+        removed_annotations=REQUEST,
+    ),
+    # Those of a PipelineRun among them.
+    "systems": Keys(
+        "a workload",
+        set_annotations=(names.LEDGER, names.RETRY_HISTORY),
         set_labels=MARK,
         removed_annotations=REQUEST,
     ),

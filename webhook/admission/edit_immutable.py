@@ -1,10 +1,11 @@
-"""Applies the rules to an update of an object whose spec is immutable, such as a Job."""
+"""Applies the rules to an update of an object whose spec is immutable, such as a Job; and keeps accounts in others."""
 
 from typing import Final, NamedTuple
 
 from webhook.admission import review
 from webhook.admission.subject import Subject
 from webhook.kinds import KindSpec, batch
+from webhook.ledger.model.systems import system_of
 from webhook.objects.patch import Editor
 from webhook.objects.problem import Json, Problem
 from webhook.policy.settings import NamedProfile
@@ -35,9 +36,12 @@ def put_back(subject: Subject, editor: Editor) -> bytes:
     This is done under any profile and in any mode: it enforces nothing, but without it the API server would refuse the
     update.
     """
-    if subject.malformed or subject.old is None or not subject.row.immutable:
+    if subject.malformed or subject.old is None:
         return b""
-    apply(UPDATE_RULES, Update(subject, subject.old, editor), editor)
+    if subject.row.immutable:
+        apply(UPDATE_RULES, Update(subject, subject.old, editor), editor)
+    elif system_of(subject.row) is not None:
+        apply(ACCOUNT_RULES, Update(subject, subject.old, editor), editor)
     return editor.patch() if editor.edits else b""
 
 
@@ -49,6 +53,12 @@ def edit(subject: Subject, old: Json, profile: NamedProfile, editor: Editor) -> 
 def put_back_own_keys(update: Update) -> list[Problem]:
     """Undo the changes that an update makes to our keys."""
     own_keys.put_back(update.editor, update.subject.row, update.old)
+    return []
+
+
+def put_back_account(update: Update) -> list[Problem]:
+    """Undo a change of the account."""
+    own_keys.put_back_key(update.editor, own_keys.LEDGER, update.old)
     return []
 
 
@@ -90,6 +100,14 @@ UPDATE_RULES: Final[tuple[Rule[Update], ...]] = (
         applies_to="an update of a Job or JobSet",
         edit=put_back_injections,
         writes=undo.undone,
+    ),
+)
+ACCOUNT_RULES: Final[tuple[Rule[Update], ...]] = (
+    Rule(
+        name="own_keys",
+        applies_to="an update of a workload of another kind that has an account",
+        edit=put_back_account,
+        writes=lambda _row: (own_keys.LEDGER,),
     ),
 )
 PROFILE_RULES: Final[tuple[Rule[UpdateUnderProfile], ...]] = (

@@ -398,7 +398,13 @@ class Ledger:
         if not self.allows("settle", key.row, root, f"end it: {message}"):
             crash.next = self.clock() + LONGEST_PAUSE
             return False
-        await self.api.patch(write.path, write.operations)
+        try:
+            await self.api.patch(write.path, write.operations)
+        except ApiError as error:
+            if error.status not in CHANGED:
+                raise
+            crash.next = self.clock() + INTERVAL  # it has changed, or its controller has still something to do
+            return False
         self.tell_stopped(key, root, "Failed", job_failer.OF_SET, message)
         state.see_bug(pod.name)
         self.wake(key)

@@ -32,11 +32,16 @@ def put_back(editor: Editor, row: KindSpec, old: Json) -> None:
     if not continues_account(row, editor.root, old):
         keys.append(LEDGER)
     for path in keys:
-        value = at(old, path)
-        if value is None:
-            editor.remove(path)
-        elif at(editor.root, path) != value:
-            editor.set(path, value)
+        put_back_key(editor, path, old)
+
+
+def put_back_key(editor: Editor, path: Path, old: Json) -> None:
+    """Undo the change that an update of `old` makes to one of our keys."""
+    value = at(old, path)
+    if value is None:
+        editor.remove(path)
+    elif at(editor.root, path) != value:
+        editor.set(path, value)
 
 
 def continues_account(row: KindSpec, root: Json, old: Json) -> bool:

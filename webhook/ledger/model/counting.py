@@ -62,7 +62,7 @@ def count_elsewhere(  # noqa: PLR0913 - where all of it meets
 ) -> Attempt:
     """Count a failed pod of a workload of another kind that the account does not have; return its Attempt.
 
-    `root`: the workload, of which metadata is enough. `has_ended`: whether it has ended, or is suspended, so that it
+    `root`: the workload, perhaps its metadata alone. `has_ended`: whether it has ended, or is suspended, so that it
     deletes its pods. `settings`: those of the workload. `keeps_messages`, `used`: as of `count`.
     """
     scope, budgets = pod.scope, budgets_elsewhere(pod, settings)
@@ -97,8 +97,9 @@ def outcome_of(  # noqa: PLR0913 - as `count_elsewhere`
     if outcome.cost == "none":
         return outcome
     budget = budgets_elsewhere(pod, settings).retries
-    spent = Spent(account.retries_of(pod.scope), account.scopes.of(pod.scope), budget)
-    cost = system.cost_of(pod, root["metadata"], spent, settings)
+    ended = any(one.cost == "fatal" and one.scope == pod.scope for one in account.last)
+    spent = Spent(account.retries_of(pod.scope), account.scopes.of(pod.scope), budget, ended)
+    cost = system.cost_of(pod, root, spent, settings)
     return replace(outcome, cost="fatal" if cost == "retry" and spent.retries >= budget else cost)
 
 
@@ -182,7 +183,7 @@ class CountingPass:
             detail = count(self.account, pod, job, self.job_set, self.budgets, rules, keeps_messages=keeps, used=used)
         else:
             self.budgets, ended = budgets_elsewhere(pod, self.settings), self.has_ended
-            known = (self.account, pod, self.root, self.system, self.settings)
+            known = (self.account, pod, self.whole or self.root, self.system, self.settings)
             detail = count_elsewhere(*known, has_ended=ended, keeps_messages=keeps, used=used)
         if not keeps:
             self.account.forget_messages(0)

@@ -96,8 +96,8 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     - `row`, `job`, `job_uid`: kind, name and uid of the Job that controls it, or of the workload of another kind that
       it is counted for (webhook/kinds/places.py). The name is empty if it is counted for none; the uid may be.
-    - `scope`: its part of a workload of another kind; `controller`: the name of what controls it there; `max_retries`:
-      its annotation of that name, which admission writes. Empty, and None, for a pod of a Job.
+    - `scope`: its part of a workload of another kind; `controller`, `controller_uid`: what controls it there;
+      `max_retries`: its annotation of that name, which admission writes. Empty, and None, for a pod of a Job.
     - `index`: its completion index; empty if the Job is not Indexed.
     - `attempt`: its annotation of that name, which admission writes; None if it has none.
     - `index_failures`: the failures of its index before it; `index_ignored`: those that cost no retry. The Job
@@ -123,6 +123,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     row: KindSpec = batch.JOB
     scope: str = ""
     controller: str = ""
+    controller_uid: str = ""
     max_retries: int | None = None
     job_set: str = ""
     replicated_job: str = ""
@@ -207,6 +208,7 @@ def read(pod: Json) -> Pod:
         row=place.row if place else batch.JOB,
         scope=intern(place.scope) if place else "",
         controller=intern(cut(controller.name, LONGEST_NAME)) if place and controller else "",
+        controller_uid=intern(cut(controller.uid, LONGEST_NAME)) if place and controller else "",
         max_retries=count(annotations.get(names.MAX_RETRIES)) if place else None,
         job_set="" if place else intern(labels.get(SET_NAME) or ""),
         replicated_job=intern(labels.get(REPLICATED_JOB) or ""),

@@ -16,7 +16,7 @@ from webhook.policy.settings import Settings
 ENDED: Final = frozenset({"Succeeded", "Failed", "Error"})
 
 
-def cost_of(pod: Pod, _metadata: Json, _spent: Spent, _settings: Settings) -> Cost:
+def cost_of(pod: Pod, _root: Json, _spent: Spent, _settings: Settings) -> Cost:
     """Return what the end of a pod cost."""
     return "retry" if pod.disruption is None else "disruption"
 

@@ -15,12 +15,13 @@ class Spent(NamedTuple):
     """What the scope of a pod had spent before the pod ended, and what it may spend.
 
     `retries`, `disruptions`: those that are counted. `budget`: the retries of the scope, from the pod's annotation
-    max-retries, which admission wrote.
+    max-retries, which admission wrote. `ended`: whether a fatal end of the scope is among the last attempts.
     """
 
     retries: int
     disruptions: int
     budget: int
+    ended: bool = False
 
 
 class Write(NamedTuple):
@@ -40,8 +41,9 @@ class System:
     """A workload kind with an account.
 
     - `row`: its KindSpec.
-    - `cost_of`: returns what the end of a pod cost, as its controller counts it: the pod, the workload's metadata, what
-      was spent, and the settings. A retry where none was left becomes fatal afterwards.
+    - `cost_of`: returns what the end of a pod cost, as its controller counts it: the pod, the workload, what was spent,
+      and the settings. A retry where none was left becomes fatal afterwards. The workload is as the API has it if the
+      pod was deleted while it ran, and else may have its metadata alone: `spec` and `status` are empty then.
     - `has_ended`: returns whether the workload, as the API has it, has ended, is about to, or is suspended: then it
       deletes its pods itself.
     - `ends_bugs`: whether the leader has to end it after a bug, because its controller would start the pod again. Then

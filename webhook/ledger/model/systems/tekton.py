@@ -16,7 +16,7 @@ from webhook.policy.settings import Settings
 CANCELLED: Final = "TaskRunCancelled"
 
 
-def cost_of(_pod: Pod, _metadata: Json, _spent: Spent, _settings: Settings) -> Cost:
+def cost_of(_pod: Pod, _root: Json, _spent: Spent, _settings: Settings) -> Cost:
     """Return what the end of a pod cost: each one but a deletion costs a retry."""
     return "retry"
 

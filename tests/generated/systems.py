@@ -1,0 +1,110 @@
+"""The parts of manifests/ that are generated from the systems: the kinds beside Job and JobSet that have an account."""
+
+import json
+import textwrap
+from typing import Final
+
+from webhook.kinds import places
+from webhook.kube import names
+from webhook.ledger.model.systems import SYSTEMS, System
+from webhook.objects.problem import Path
+
+WIDTH: Final = 108  # of a line
+
+
+def by_group() -> dict[str, list[str]]:
+    """Return the resources of the systems by their group."""
+    found: dict[str, list[str]] = {}
+    for row in SYSTEMS:
+        found.setdefault(row.group, []).append(row.resource)
+    return found
+
+
+def rights() -> str:
+    """Return the rights of the ledger on the objects that have an account."""
+    return "".join(
+        f"- apiGroups: [{group}]\n  resources: [{', '.join(resources)}]\n  verbs: [get, list, watch, patch]\n"
+        for group, resources in by_group().items()
+    )
+
+
+def resource_rules() -> str:
+    """Return the rules of an admission policy that judges updates of these objects."""
+    return "".join(
+        f'- {{apiGroups: [{group}], apiVersions: ["*"], operations: [UPDATE], resources: [{", ".join(resources)}],'
+        " scope: Namespaced}\n"
+        for group, resources in by_group().items()
+    )
+
+
+def fields() -> str:
+    """Return the variable with the changes of a spec that end or suspend a workload: pairs of resource and field."""
+    lines = [f"{line} ||" for system in SYSTEMS.values() for line in changes(system)] or ["false ||"]
+    lines[-1] = lines[-1].removesuffix(" ||")
+    return "- expression: >-\n" + textwrap.indent(
+        "[variables.spec, variables.specBefore].all(side, side.all(field,\n"
+        "variables.spec[?field] == variables.specBefore[?field] ||\n"
+        "(variables.resource == 'pipelineruns.tekton.dev' && field == 'status' && !has(variables.spec.status) &&\n"
+        f"'{names.RETRY_IN_PROGRESS}' in object.metadata.?labels.orValue({{}})) ||\n"
+        "(variables.optedIn && (\n" + "\n".join(lines) + "))))\n",
+        "    ",
+    )
+
+
+def changes(system: System) -> list[str]:
+    """Return an expression for each field of a spec that a system's writes may change."""
+    row, tops = system.row, dict.fromkeys(path[0] for path in system.writes)
+    here = f"variables.resource == '{row.resource}.{row.group}'"
+    return [f"({here} && field == '{top}' && {of_field(system, str(top))})" for top in tops]
+
+
+def of_field(system: System, top: str) -> str:
+    """Return the expression for what one field at the top of the spec may be after a write."""
+    writes = {path: values for path, values in system.writes.items() if path[0] == top}
+    if (top,) in writes:
+        return allowed("variables.spec", (top,), writes[top,])
+    inner = " ||\n ".join(
+        f"(inner == '{path[1]}' && {allowed(f'variables.spec.{top}', path[1:], values)})"
+        for path, values in writes.items()
+    )
+    sides = f"variables.spec.?{top}.orValue({{}})", f"variables.specBefore.?{top}.orValue({{}})"
+    return f"[{', '.join(sides)}].all(one, one.all(inner,\n {sides[0]}[?inner] == {sides[1]}[?inner] ||\n {inner}))"
+
+
+def allowed(parent: str, path: Path, values: tuple[str | bool, ...]) -> str:
+    """Return the expression for the values that a field may get; any text if there are none."""
+    field = f"{parent}.?{path[0]}"
+    if not values:
+        return f"type({field}.orValue('')) == string"
+    found = " || ".join(f"{field} == optional.of({literal(value)})" for value in values)
+    return f"({found})" if len(values) > 1 else found
+
+
+def literal(value: str | bool) -> str:  # noqa: FBT001 - a value of a field
+    """Return a value in CEL."""
+    return json.dumps(value) if isinstance(value, bool) else f"'{value}'"
+
+
+def pod_labels() -> str:
+    """Return the variable with the labels of a pod by which the ledger finds its workload, and that have changed."""
+    return changed("labels", (names.PROFILE, *places.READ["labels"]))
+
+
+def pod_annotations() -> str:
+    """Return the variable with the annotations of a pod by which it is counted, and that have changed."""
+    own = (
+        names.AFTER_FAILURE,
+        names.ATTEMPT,
+        names.ATTEMPT_SOURCE,
+        names.DISRUPTIONS,
+        names.MAX_RETRIES,
+        names.PLACEMENT,
+    )
+    return changed("annotations", (*own, *places.READ["annotations"]))
+
+
+def changed(part: str, keys: tuple[str, ...]) -> str:
+    """Return a variable with those of the keys whose values an update changes."""
+    lines = textwrap.wrap(f"[{', '.join(repr(key) for key in keys)}].filter(key,", WIDTH, break_on_hyphens=False)
+    text = "\n".join([*lines, f"object.metadata.?{part}[?key] != oldObject.metadata.?{part}[?key])"])
+    return f"- name: {part}\n  expression: >-\n{textwrap.indent(text, '    ')}\n"
