@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from webhook.attempts import airflow
 from webhook.kinds import KINDS, KindSpec, apache_spark, batch, spark
 from webhook.kinds.job_set import JOB_SET
+from webhook.ledger.model.systems import SYSTEMS
 
 WATCHED = (batch.JOB, JOB_SET)
 
@@ -63,12 +64,23 @@ def wrapped(entries: list[str]) -> Iterator[str]:
 
 
 def controllers() -> str:
-    """Return the rights to read the controllers that count attempts, except those that are watched."""
-    resources: dict[str, list[str]] = {}
+    """Return the rights to read the controllers that count attempts, and the workloads that have an account.
+
+    The latter are watched. Without Job and JobSet, which have rules of their own.
+    """
+    watched: dict[str, list[str]] = {}
+    read: dict[str, list[str]] = {}
     for row in KINDS.values():
-        if (row.owns_pods or row.counts) and row not in WATCHED:
-            resources.setdefault(row.group, []).append(row.resource)
+        if row in SYSTEMS:
+            watched.setdefault(row.group, []).append(row.resource)
+        elif (row.owns_pods or row.counts) and row not in WATCHED:
+            read.setdefault(row.group, []).append(row.resource)
+    return rights(watched, "list, watch, get") + rights(read, "get")
+
+
+def rights(resources: dict[str, list[str]], verbs: str) -> str:
+    """Return the rules that allow these verbs, for the resources of each group."""
     return "".join(
-        f"- apiGroups: [{group}]\n  resources: [{', '.join(names)}]\n  verbs: [get]\n"
+        f"- apiGroups: [{group}]\n  resources: [{', '.join(names)}]\n  verbs: [{verbs}]\n"
         for group, names in resources.items()
     )

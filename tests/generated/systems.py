@@ -4,6 +4,7 @@ import json
 import textwrap
 from typing import Final
 
+from tests.generated import manifests
 from webhook.kinds import places
 from webhook.kube import names
 from webhook.ledger.model.systems import SYSTEMS, System
@@ -22,10 +23,7 @@ def by_group() -> dict[str, list[str]]:
 
 def rights() -> str:
     """Return the rights of the ledger on the objects that have an account."""
-    return "".join(
-        f"- apiGroups: [{group}]\n  resources: [{', '.join(resources)}]\n  verbs: [get, list, watch, patch]\n"
-        for group, resources in by_group().items()
-    )
+    return manifests.rights(by_group(), "patch")
 
 
 def resource_rules() -> str:

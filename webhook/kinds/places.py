@@ -14,7 +14,7 @@ from webhook.objects.problem import Json
 from webhook.objects.shape import Shape
 
 NODE_NAME: Final = "workflows.argoproj.io/node-name"
-RANGE: Final = re.compile(r"/[0-9]+-[0-9]+\Z")
+RANGE: Final = re.compile(r"(?:\A|/)(?:[0-9]+-[0-9]+|0[0-9]+)\Z")
 ATTEMPT: Final = re.compile(r"\([0-9]{1,9}\)\Z")
 PIPELINE_RUN: Final = "tekton.dev/pipelineRun"
 PIPELINE_RUN_UID: Final = "tekton.dev/pipelineRunUID"
@@ -33,7 +33,7 @@ class Place(NamedTuple):
     """The workload that a pod is counted for, and its scope there: what has budgets of its own.
 
     `row`: the kind of the object that has the account. `uid`: that of the object; empty if the pod does not say it.
-    `scope`: such as a node of a Workflow, a task of a PipelineRun, or `worker-0`; empty if the workload has one scope.
+    `scope`: such as a node of a Workflow, a task of a PipelineRun, or `worker/0`; empty if the workload has one scope.
     """
 
     row: KindSpec
@@ -50,13 +50,14 @@ def place_of(metadata: Json, controller: OwnerReference | None) -> Place | None:
 
 
 def scope_named(text: str) -> str:
-    """Return a scope as an account can hold it: short, without commas, which separate scopes there.
+    """Return a scope as an account can hold it: short, and without commas, which separate scopes there.
 
-    It ends in `/NUMBER` or in no range: `a/1-3` would be three scopes.
+    It may end in `/NUMBER`, but in no range, such as `a/1-3`, and in no `0NUMBER`.
     """
     text = text.replace(",", ";")
     if len(text) > LONGEST_SCOPE or RANGE.search(text):
-        text = f"{text[:KEPT_OF_SCOPE]}~{blake2b(text.encode(), digest_size=4).hexdigest()}"
+        digest = blake2b(text.encode(errors="replace"), digest_size=4).hexdigest()
+        text = f"{text[:KEPT_OF_SCOPE]}~{digest}"
     return text
 
 

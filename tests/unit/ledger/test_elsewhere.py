@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.costs import instructions_of
 from tests.unit.ledger.leader import FakeApi, beside, events_of, leading, new_ledger, set_policy, stored_pod
 from tests.virtual_time import run
 from webhook.kinds import KindSpec, argo, tekton
@@ -15,7 +16,7 @@ from webhook.kinds.places import Place
 from webhook.kube import names
 from webhook.ledger.controller import Ledger
 from webhook.ledger.model import pods
-from webhook.ledger.model.account import Account, Left
+from webhook.ledger.model.account import LARGEST, Account, Left
 from webhook.ledger.model.outcomes import DELETED, STOPPED
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.tracker import Key
@@ -368,5 +369,67 @@ def test_a_workload_that_the_watch_delivers_after_its_pods_is_counted() -> None:
             await asyncio.sleep(LONG)
 
     api = FakeApi()
+    run(work())
+    assert account_in(api).ended == 1
+
+
+MANY = 2_500  # nodes of a Workflow: four times as many must cost four times as much
+
+
+def admission_beside(number: int) -> int:
+    """Return the instructions for the counts of a pod of a Workflow of which so many nodes run, and as many failed."""
+    found: list[int] = []
+
+    async def work() -> None:
+        ledger = new_ledger(FakeApi())
+        see_root(ledger, argo.WORKFLOW, workflow())
+        for one in range(number):
+            ledger.trackers.see_pod(of_workflow(one, node=f"running-{one}"))
+            ledger.trackers.see_pod(of_workflow(number + one, node=f"failed-{one}", code=1))
+        asked = ledger.trackers.counts_at("ml", FIT)
+
+        def ask() -> None:
+            with pytest.raises(StopIteration):
+                asked.send(None)
+
+        found.append(instructions_of(ask))
+
+    run(work())
+    return found[0]
+
+
+def test_an_admission_costs_no_more_however_many_nodes_a_workflow_has() -> None:
+    assert admission_beside(4 * MANY) <= 1.1 * admission_beside(MANY)
+
+
+def test_a_workflow_of_thousands_of_nodes_is_counted_in_a_short_account() -> None:
+    gone = {"deletionTimestamp": "2026-01-01T00:02:00Z", "deletionGracePeriodSeconds": 0}
+
+    async def work() -> None:
+        async with deciding(api) as ledger:
+            for number in range(300):
+                ledger.trackers.see_pod_gone(of_workflow(number, node=f"node-{number}", code=1, metadata=gone))
+            for _ in range(6):
+                await delivered(ledger, api)
+
+    api = FakeApi()
+    run(work())
+    account = account_in(api)
+    assert (account.ended, account.spent("retry")) == (300, 300)
+    assert all(account.retries_of(f"node-{number}") >= 1 for number in range(300))
+    assert len(api.account_writes()[-1].text) <= LARGEST
+
+
+@pytest.mark.parametrize("text", ["{", '{"retries":{"1":"a,a"}}', '{"retries":5}', "x" * (LARGEST + 1)])
+def test_an_account_that_a_user_has_spoilt_begins_anew(text: str) -> None:
+    api = FakeApi()
+
+    async def work() -> None:
+        ledger = new_ledger(api)
+        async with leading(ledger):
+            see_root(ledger, argo.WORKFLOW, workflow(), text)
+            ledger.trackers.see_pod(of_workflow(0, code=1))
+            await asyncio.sleep(LONG)
+
     run(work())
     assert account_in(api).ended == 1

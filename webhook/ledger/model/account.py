@@ -125,6 +125,10 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
         """Return how many retries a scope of a workload of another kind has had: at least as many as there were."""
         return 0 if self.retries is None else self.retries.of(scope)
 
+    def sure_retries_of(self, scope: str) -> int:
+        """Return how many retries a scope of a workload of another kind has had: at most as many as there were."""
+        return 0 if self.retries is None else self.retries.at_least(scope)
+
     def spend_retry(self, scope: str) -> None:
         """Count a retry of a scope of a workload of another kind."""
         if self.retries is None:
@@ -139,6 +143,11 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
     def ended_now(self) -> int:
         """How many pods have ended since the last requested retry."""
         return self.ended - sum(self.before.values())
+
+    @property
+    def last_now(self) -> list[Attempt]:
+        """The last attempts in detail, of those since the last requested retry."""
+        return self.last[max(0, len(self.last) - self.ended_now) :]
 
     def begin_anew(self) -> None:
         """Reset every budget, and keep the counts: for a requested retry."""

@@ -69,12 +69,12 @@ def count_elsewhere(  # noqa: PLR0913 - where all of it meets
     outcome = outcome_of(account, pod, root, system, settings, has_ended=has_ended)
     outcome = replace(outcome, on_failure=on_failure.decided(pod, outcome, settings.on_failure))
     message = words.last_words(outcome) if keeps_messages else ""
-    attempt = account.retries_of(scope) if pod.attempt is None else pod.attempt
+    attempt = account.sure_retries_of(scope) if pod.attempt is None else pod.attempt
     account.count(outcome, scope, attempt, message=message, used=used)
     account.forget_messages(MOST_MESSAGES)
     if outcome.cost == "retry":
         account.spend_retry(scope)
-    retries = 0 if outcome.cost == "fatal" else max(0, budgets.retries - account.retries_of(scope))
+    retries = 0 if outcome.cost == "fatal" else max(0, budgets.retries - account.sure_retries_of(scope))
     return account.note_left(Left(retries=retries, disruptions=max(0, budgets.limit - account.scopes.of(scope))))
 
 
@@ -97,8 +97,8 @@ def outcome_of(  # noqa: PLR0913 - as `count_elsewhere`
     if outcome.cost == "none":
         return outcome
     budget = budgets_elsewhere(pod, settings).retries
-    ended = any(one.cost == "fatal" and one.scope == pod.scope for one in account.last)
-    spent = Spent(account.retries_of(pod.scope), account.scopes.of(pod.scope), budget, ended)
+    ended = any(one.cost == "fatal" and one.scope == pod.scope for one in account.last_now)
+    spent = Spent(account.sure_retries_of(pod.scope), account.scopes.at_least(pod.scope), budget, ended)
     cost = system.cost_of(pod, root, spent, settings)
     return replace(outcome, cost="fatal" if cost == "retry" and spent.retries >= budget else cost)
 

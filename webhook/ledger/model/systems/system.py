@@ -14,8 +14,9 @@ from webhook.policy.settings import Settings
 class Spent(NamedTuple):
     """What the scope of a pod had spent before the pod ended, and what it may spend.
 
-    `retries`, `disruptions`: those that are counted. `budget`: the retries of the scope, from the pod's annotation
-    max-retries, which admission wrote. `ended`: whether a fatal end of the scope is among the last attempts.
+    `retries`, `disruptions`: those that are counted; in an account with very many scopes fewer than there were.
+    `budget`: the retries of the scope, from the pod's annotation max-retries, which admission wrote. `ended`: whether a
+    fatal end of the scope is among the last attempts, since the last requested retry.
     """
 
     retries: int

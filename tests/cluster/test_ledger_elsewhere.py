@@ -1,0 +1,169 @@
+"""The ledger of other kinds than Job and JobSet: Workflows whose pods the tests create, and Tekton's controller."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from tests.awaiting import until
+from tests.cluster.conftest import opted_in, with_operators
+from tests.cluster.disruptions import evict
+from tests.cluster.manifests import pod_template
+from tests.cluster.objects import account, disruptions, ended, last, noted
+from tests.cluster.test_retry_pipeline_runs import pipeline_run, task
+from webhook.kube import names
+
+if TYPE_CHECKING:
+    from tests.cluster.conftest import NewNamespace
+    from tests.cluster.kubectl import Object
+    from tests.cluster.namespace import Namespace
+
+pytestmark = with_operators
+
+WORKFLOWS = "workflows.argoproj.io"
+NODE = "workflows.argoproj.io/node-name"
+TASK = "tekton.dev/pipelineTask"
+EVICTED = ("Disruption", "EvictionByEvictionAPI")
+
+
+def workflow(team: Namespace, retries: int = 3) -> Object:
+    """Create a Workflow of one step, whose controller is the test."""
+    step = {
+        "name": "main",
+        "retryStrategy": {"limit": retries},
+        "container": {"image": "example.invalid/main"},
+    }
+    return team.create(
+        {
+            "apiVersion": "argoproj.io/v1alpha1",
+            "kind": "Workflow",
+            "metadata": {"name": "train"},
+            "spec": {"entrypoint": "main", "templates": [step]},
+        }
+    )
+
+
+def attempt(team: Namespace, owner: Object, number: int, node: str = "fit") -> Object:
+    """Create the pod of an attempt of a node of a Workflow, and return it once it runs."""
+    template = pod_template()
+    metadata = owner["metadata"]
+    reference: dict[str, Any] = {"apiVersion": owner["apiVersion"], "kind": "Workflow", "controller": True}
+    name = f"train-{node}-{number}"
+    team.create(
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                **template.get("metadata", {}),
+                "name": name,
+                "annotations": {NODE: f"train.{node}({number})"},
+                "ownerReferences": [{**reference, "name": metadata["name"], "uid": metadata["uid"]}],
+            },
+            "spec": {"restartPolicy": "Never", **template["spec"]},
+        }
+    )
+    return team.wait_for("pods", name, lambda pod: pod.get("status", {}).get("phase") == "Running")
+
+
+def is_set(field: str, found: Object) -> bool:
+    """Return True if the spec of a workload has a field."""
+    return field in found["spec"]
+
+
+def counted(team: Namespace, number: int, kind: str = WORKFLOWS, name: str = "train") -> Object:
+    """Return a workload once its account has counted so many pods."""
+    return team.wait_for(kind, name, lambda found: ended(found, number))
+
+
+def of_task(team: Namespace, number: int, name: str = "a") -> Object:
+    """Return the pod of an attempt of a task, once it runs."""
+
+    def is_there(pods: list[Object]) -> bool:
+        return len(pods) >= number and pods[number - 1]["status"].get("phase") == "Running"
+
+    return team.wait_for_all("pods", is_there, selector=f"{TASK}={name}")[number - 1]
+
+
+def test_the_attempts_of_a_workflow_are_counted_by_node_and_the_last_disruption_leaves_spot(
+    namespace: NewNamespace,
+) -> None:
+    team = opted_in(namespace, "limited")
+    owner = workflow(team)
+    team.ends(attempt(team, owner, 0), 143)
+    counted(team, 1)
+    first = attempt(team, owner, 1)
+    evict(team, first["metadata"]["name"])
+    found = counted(team, 2)
+    assert last(found) == [("ExitCode", "main 143", "retry"), (*EVICTED, "disruption")]
+    assert (account(found)["retries"], account(found)["units"]) == ({"1": "fit"}, {"1": "fit"})
+    second, other = attempt(team, owner, 2), attempt(team, owner, 0, "score")
+    assert (disruptions(first), noted(first)["placement"]) == ("0", "Spot")
+    assert (disruptions(second), noted(second)["placement"]) == ("1", "OnDemand")
+    assert disruptions(other) == "0"
+    assert any("fit: pod train-fit-1" in message for message in team.event_messages("train"))
+
+
+def test_more_disruptions_than_allowed_end_a_workflow_or_suspend_it(namespace: NewNamespace) -> None:
+    for profile, field, value in (("fail", "shutdown", "Stop"), ("suspend", "suspend", True)):
+        team = opted_in(namespace, profile)
+        owner = workflow(team)
+        for number in range(2):
+            evict(team, attempt(team, owner, number)["metadata"]["name"])
+            counted(team, number + 1)
+        stopped = team.wait_for(WORKFLOWS, "train", partial(is_set, field))
+        assert stopped["spec"][field] == value
+        until(partial(team.event_messages, "train", "DisruptionLimitExceeded"))
+
+
+def test_a_deleted_pod_costs_nothing_once_its_workflow_is_told_to_end(namespace: NewNamespace) -> None:
+    team = opted_in(namespace)
+    owner = workflow(team)
+    for number in range(2):
+        name = attempt(team, owner, number)["metadata"]["name"]
+        if number:
+            team.run("patch", WORKFLOWS, "train", "--type=merge", '--patch={"spec":{"shutdown":"Terminate"}}')
+        team.run("delete", "pod", name, "--grace-period=0", "--force")
+    assert last(counted(team, 2)) == [("Other", "Deleted", "retry"), ("Other", "Stopped", "none")]
+
+
+def test_an_account_is_not_changed_by_users(namespace: NewNamespace) -> None:
+    team = opted_in(namespace)
+    owner = workflow(team)
+    team.ends(attempt(team, owner, 0), 143)
+    before = account(counted(team, 1))
+    for value in ('"{}"', "null"):
+        patch = f'{{"metadata":{{"annotations":{{"{names.LEDGER}":{value}}}}}}}'
+        team.run("patch", WORKFLOWS, "train", "--type=merge", f"--patch={patch}")
+        assert account(team.get(WORKFLOWS, "train")) == before
+
+
+def test_a_user_cannot_change_by_what_a_pod_is_counted(namespace: NewNamespace) -> None:
+    team = opted_in(namespace)
+    pod = attempt(team, workflow(team), 0)["metadata"]["name"]
+    for field, key in (("annotations", NODE), ("annotations", names.ATTEMPT), ("labels", names.PROFILE)):
+        patch = json.dumps({"metadata": {field: {key: "7"}}})
+        done = team.run("patch", "pod", pod, "--type=merge", f"--patch={patch}")
+        assert f"metadata.{field}[{key}]: " in done.stderr
+
+
+def test_a_pipeline_runs_account_has_its_tasks_and_the_next_pod_their_counts(namespace: NewNamespace) -> None:
+    team = opted_in(namespace)
+    team.create(pipeline_run(task("a", retries=3)))
+    team.ends(of_task(team, 1), 143)
+    found = counted(team, 1, "pipelineruns", "build")
+    assert last(found) == [("ExitCode", "step-main 143", "retry")]
+    assert account(found)["retries"] == {"1": "a"}
+    assert noted(of_task(team, 2))["attempt"] == "1"
+    assert names.LEDGER not in of_task(team, 2)["metadata"]["annotations"]
+
+
+def test_a_bug_ends_a_task_that_has_retries_left(namespace: NewNamespace) -> None:
+    team = opted_in(namespace)
+    team.create(pipeline_run(task("a", retries=3)))
+    team.ends(of_task(team, 1), 1)
+    found = team.wait_for("pipelineruns", "build", lambda found: account(found).get("cost") == {"fatal": 1})
+    assert last(found) == [("ExitCode", "step-main 1", "fatal")]
+    until(lambda: team.event_messages("build", "PodFailurePolicy"))
+    (run,) = team.get("taskruns")["items"]
+    assert run["spec"]["status"] == "TaskRunCancelled"

@@ -1,0 +1,53 @@
+"""Which workload and scope a pod is counted for, by labels and annotations that any user may write."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from webhook.kinds import argo, tekton
+from webhook.kinds.kind_spec import OwnerReference
+from webhook.kinds.places import LONGEST_SCOPE, Place, place_of
+from webhook.ledger.model import scopes
+from webhook.ledger.model.scopes import Scopes
+
+WORKFLOW = OwnerReference(argo.GROUP, "v1alpha1", "Workflow", "train", "wf-uid")
+TASK_RUN = OwnerReference(tekton.GROUP, "v1", "TaskRun", "build-a", "task-run-uid")
+LABELS = {"tekton.dev/pipelineRun": "build", "tekton.dev/pipelineRunUID": "run-uid", "tekton.dev/pipelineTask": "a"}
+
+
+def scope_of(node: str) -> str:
+    """Return the scope of a pod of a node of a Workflow."""
+    place = place_of({"annotations": {"workflows.argoproj.io/node-name": node}}, WORKFLOW)
+    assert place is not None
+    return place.scope
+
+
+def test_a_pod_of_a_workflow_is_counted_by_its_node_whatever_the_attempt() -> None:
+    found = place_of({"annotations": {"workflows.argoproj.io/node-name": "train.fit(2)"}}, WORKFLOW)
+    assert found == Place(argo.WORKFLOW, "train", "wf-uid", "fit")
+
+
+def test_a_pod_of_a_task_is_counted_on_the_pipeline_run_or_else_on_the_task_run() -> None:
+    assert place_of({"labels": LABELS}, TASK_RUN) == Place(tekton.PIPELINE_RUN, "build", "run-uid", "a")
+    assert place_of({}, TASK_RUN) == Place(tekton.TASK_RUN, "build-a", "task-run-uid", "")
+
+
+def test_a_pod_of_a_job_and_one_without_a_controller_have_no_place() -> None:
+    assert place_of({}, None) is None
+    assert place_of({}, OwnerReference("batch", "v1", "Job", "train", "uid")) is None
+
+
+def test_a_short_scope_stays_as_it_is_and_a_long_one_differs_from_those_that_begin_alike() -> None:
+    long = [scope_of("train." + "step" * 30 + end) for end in ("a", "b")]
+    assert scope_of("train.fit") == "fit"
+    assert len(set(long)) == 2
+    assert max(map(len, long)) <= LONGEST_SCOPE
+
+
+@given(st.lists(st.text() | st.from_regex(r"[a-z]/[0-9]{1,3}(-[0-9]{1,3})?,?", fullmatch=True), max_size=5))
+def test_no_name_of_a_node_is_read_as_another_scope_from_an_account(nodes: list[str]) -> None:
+    counted = Scopes()
+    found = [scope_of(node) for node in nodes]
+    for scope in found:
+        counted.add(scope)
+    read = scopes.read(counted.written())
+    assert [read.of(scope) for scope in found] == [found.count(scope) for scope in found]
