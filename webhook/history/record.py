@@ -22,10 +22,11 @@ Amounts = Annotated[dict[Text, Amount], msgspec.Meta(max_length=MOST_RESOURCES)]
 
 
 class Identity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """What both records say of a workload: the JobSet, or the Job that no JobSet owns.
+    """What both records say of a workload: the object that has the account, such as a JobSet or a Workflow.
 
     - `version`: of the record; a reader refuses a version that it does not know.
-    - `profile`: that of its namespace when the record was written. `kind`: Job or JobSet.
+    - `profile`: that of its namespace when the record was written. `kind`: such as Job or Workflow; one that is
+      called Job, and is not that of Kubernetes, has `Job.GROUP`.
     - `owner`: what controls the workload, as KIND/NAME, such as CronJob/nightly; empty if nothing does.
     """
 
@@ -43,8 +44,9 @@ class AttemptRecord(
 ):
     """One pod that ended. Times are RFC 3339.
 
-    - `uid`, `pod`: of the pod. `job`: the Job that owns it. `scope`: the part of the workload with budgets of its own,
-      as in the account: a completion index, or REPLICATED-JOB/INDEX in a JobSet; empty for a Job without indexes.
+    - `uid`, `pod`: of the pod. `job`: the Job that owns it; empty if another kind does. `scope`: the part of the workload
+      with budgets of its own, as in the account: a completion index, or REPLICATED-JOB/INDEX in a JobSet; empty for a
+      Job without indexes; a node in a Workflow.
     - `attempt`: the retries that were spent when the pod was created.
     - `placement`: what the policy decided: Spot, OnDemand or None. `capacity`: that of the node; empty if not known.
     - `labels`: those labels of the node by which the policy's prices choose.

@@ -16,6 +16,7 @@ from webhook.history import prices, record, usage
 from webhook.history.record import VERSION, AttemptRecord, Record, WorkloadRecord
 from webhook.history.spec import fields_of
 from webhook.history.usage import Used
+from webhook.kinds import batch
 from webhook.kinds.kind_spec import controller_of
 from webhook.kube import terminal
 from webhook.kube.slices import in_slices
@@ -225,7 +226,7 @@ class Recorder:
             **self.identity(key, root, "" if key.job_set else pod.job_uid),
             uid=pod.uid,
             pod=pod.name[:LONGEST],
-            job=pod.job[:LONGEST],
+            job=pod.job[:LONGEST] if pod.row is batch.JOB else "",
             scope=limits.scope_of(pod)[:LONGEST],
             attempt=pod.attempt or pod.restart or pod.index_failures or 0,
             node=pod.node[:LONGEST],

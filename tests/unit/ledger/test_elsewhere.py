@@ -7,7 +7,9 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
+from tests.admission import mutate, policy
 from tests.costs import instructions_of
 from tests.unit.ledger.leader import FakeApi, beside, events_of, leading, new_ledger, set_policy, stored_pod
 from tests.virtual_time import run
@@ -15,13 +17,26 @@ from webhook.kinds import KindSpec, argo, tekton
 from webhook.kinds.places import Place
 from webhook.kube import names
 from webhook.ledger.controller import Ledger
-from webhook.ledger.model import pods
+from webhook.ledger.model import on_failure, pods
 from webhook.ledger.model.account import LARGEST, Account, Left
 from webhook.ledger.model.outcomes import DELETED, STOPPED
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.tracker import Key
+from webhook.ledger.model.waiting import Waiting
 from webhook.objects.problem import Json
-from webhook.policy.model import Disruptions, Emergency, FailureRule, Match, Next, Profile
+from webhook.policy.model import (
+    Delay,
+    Disruptions,
+    Duration,
+    Emergency,
+    FailureRule,
+    Match,
+    MemoryGrowth,
+    Next,
+    Placement,
+    Profile,
+)
+from webhook.rules.facts import Facts
 
 NODE = "workflows.argoproj.io/node-name"
 WORKFLOW = "/apis/argoproj.io/v1alpha1/namespaces/ml/workflows/train"
@@ -433,3 +448,86 @@ def test_an_account_that_a_user_has_spoilt_begins_anew(text: str) -> None:
 
     run(work())
     assert account_in(api).ended == 1
+
+
+RULES = (
+    FailureRule(match=Match(cause="OOMKilled"), next=Next(memory=MemoryGrowth(limit="8Gi"))),
+    FailureRule(match=Match(exit_codes=(75,)), next=Next(delay=Delay(initial=Duration(60), limit=Duration(600)))),
+    FailureRule(match=Match(exit_codes=(76,)), next=Next(avoid="Node", placement="OnDemand")),
+)
+
+
+def next_pod(*ended: Pod, disruptions: int = 0) -> Json:
+    """Return the next pod of a node of a Workflow as it is admitted after those that have ended."""
+    container = {"name": "main", "resources": {"limits": {"memory": "1Gi"}, "requests": {"memory": "1Gi"}}}
+    root = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": "train-9",
+            "annotations": {NODE: "train.fit(1)", names.LEDGER: "{}"},
+            "ownerReferences": [owner_of("argoproj.io/v1alpha1", "Workflow", "train", "wf-uid")],
+        },
+        "spec": {"containers": [container]},
+    }
+    facts = Facts(
+        profile_name="default", owner=workflow(), owners_known=True, disruptions=disruptions, failures=0, ended=ended
+    )
+    gke = Placement(provider="gke", spot="Require")
+    return dict(mutate(root, facts, policy(default=Profile(placement=gke, on_failure=RULES))).object)
+
+
+def killed_for_memory() -> Pod:
+    exits = (pods.Exit("main", 137, "OOMKilled", "2026-01-01T00:01:00Z"),)
+    return replace(of_workflow(0, code=137, metadata={"deletionTimestamp": "2026-01-01T00:05:00Z"}), exits=exits)
+
+
+def test_what_rules_of_on_failure_ask_of_the_next_pod_it_gets() -> None:
+    grown = next_pod(killed_for_memory())
+    assert grown["spec"]["containers"][0]["resources"]["limits"]["memory"] == "2Gi"
+    held = next_pod(replace(of_workflow(0, code=75), ended="2026-01-01T00:01:00Z"))
+    assert held["spec"]["schedulingGates"] == [{"name": names.DELAY}]
+    moved = next_pod(replace(of_workflow(0, code=76), node="spot-1"))["metadata"]["annotations"]
+    assert (moved[names.PLACEMENT], "spot-1" in moved[names.AFTER_FAILURE]) == ("OnDemand", True)
+
+
+def test_the_last_disruption_of_a_scope_sends_its_next_pod_to_on_demand_nodes() -> None:
+    placed = [next_pod(disruptions=number)["metadata"]["annotations"] for number in (0, 1)]
+    assert [one[names.PLACEMENT] for one in placed] == ["Spot", "OnDemand"]
+    assert [one[names.DISRUPTIONS] for one in placed] == ["0", "1"]
+
+
+def test_a_pod_does_not_keep_a_copy_of_an_account() -> None:
+    assert names.LEDGER not in next_pod()["metadata"]["annotations"]
+
+
+def gated(**fields: Any) -> Pod:
+    """Return a pod of the Workflow that a delay of a rule holds back, or a spot node that does not come."""
+    state = on_failure.State(rule=1, not_before="1970-01-01T00:00:30Z")
+    after = on_failure.written(state)
+    return replace(of_workflow(0), phase="Pending", placement="Spot", after=after, waiting=Waiting(AT_0, **fields))
+
+
+AT_0 = "1970-01-01T00:00:00Z"
+
+
+@pytest.mark.parametrize(("known", "removed"), [(True, True), (False, False)])
+def test_a_delay_ends_once_the_workload_is_known(known: bool, removed: bool) -> None:  # noqa: FBT001 - of parametrize
+    profile = Profile(on_failure=RULES, placement=Placement(spot_wait=Duration(1)))
+
+    async def work() -> None:
+        ledger = new_ledger(api, profile)
+        ledger.waiting.clock = asyncio.get_running_loop().time
+        if known:
+            see_root(ledger, argo.WORKFLOW, workflow())
+        for pod in (gated(gate=0, gated=True), replace(gated(unschedulable=AT_0), uid="other")):
+            ledger.trackers.see_pod(pod)
+            ledger.waiting.seen(pod)
+        async with leading(ledger), beside(ledger.waiting.run(lambda: True)):
+            await asyncio.sleep(25)
+
+    api = FakeApi()
+    run(work())
+    gates = [write.operations[-1]["path"] for write in api.writes if write.path.endswith("/pods/train-0")]
+    assert gates[:1] == (["/spec/schedulingGates/0"] if removed else [])
+    assert {write.path for write in api.writes} <= {"/api/v1/namespaces/ml/pods/train-0"}

@@ -70,6 +70,8 @@ class Scopes:
         """Count one disruption of a scope less, if it has any."""
         if self.of(scope):
             self.put(scope, self.of(scope) - 1)
+        if not self.others:
+            self.runs = [run for run in self.runs if run.disruptions]
 
     def place(self, scope: str) -> int | None:
         """Return the position in `runs` of the run that contains a scope; None if no run does."""
