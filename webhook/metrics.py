@@ -182,7 +182,7 @@ LEDGER_FORBIDDEN: Final = Gauge(
     registry=REGISTRY,
 )
 LEDGER_WORKLOADS: Final = Gauge(
-    "retry_policy_ledger_workloads", "Jobs and JobSets whose pods are watched.", registry=REGISTRY
+    "retry_policy_ledger_workloads", "Workloads whose pods are watched.", registry=REGISTRY
 )
 LEDGER_AT_LAST_ATTEMPT: Final = Gauge(
     "retry_policy_ledger_workloads_at_last_attempt",
@@ -223,7 +223,7 @@ LEDGER_SAVED: Final = Counter(
 )
 LEDGER_STOPPED: Final = Counter(
     "retry_policy_ledger_workloads_stopped",
-    "Jobs and JobSets that the leader failed or suspended, by the reason in their condition or Event.",
+    "Workloads that the leader failed or suspended, by the reason in their condition or Event.",
     ("action", "reason"),
     registry=REGISTRY,
 )
