@@ -19,7 +19,7 @@ from tests.cluster.installation import INSTALLED, SYSTEM, as_service_account, bu
 from tests.cluster.manifests import exits, job, job_set, pod, replicated_job
 from tests.cluster.test_retry import WHEN, has_failed, retryable
 from tests.cluster.test_retry_pipeline_runs import end_tasks, pipeline_run, succeeded_is, task
-from webhook.kinds import batch, core, tekton
+from webhook.kinds import argo, batch, core, tekton
 from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names
 from webhook.kube.client import Api as ApiOfServer
@@ -688,6 +688,8 @@ def operated(replica: Replica) -> Replica:
     team = replica.team
     team.create(with_metadata(retryable(job_set("training", replicated_job("worker", exits(1), backoffLimit=0)))))
     team.create(with_metadata(job_set("active", replicated_job("worker"))))
+    for namespace in (team, replica.strangers):
+        namespace.create(with_metadata(STEPS))
     team.create(pipeline_run(task("a"), name="build"))
     team.create(pipeline_run(task("b"), name="active"))
     for name, status in (("pending", "PipelineRunPending"), ("cancelled", "Cancelled")):
@@ -737,6 +739,20 @@ def run_again(replica: Replica, name: str = "build", **status: Any) -> Write:
     return Write("PUT", replica.of(tekton.PIPELINE_RUN, name, sub="/status"), root)
 
 
+def of_a_workflow(operations: list[Object], *, opted_in: bool = True) -> Callable[[Replica], Write]:
+    return lambda replica: Write("PATCH", replica.of(argo.WORKFLOW, "steps", opted_in=opted_in), operations)
+
+
+def of_a_task_run(operations: list[Object]) -> Callable[[Replica], Write]:
+    return lambda replica: Write("PATCH", replica.of(tekton.TASK_RUN, "active-b"), operations)
+
+
+STEPS = {
+    "apiVersion": "argoproj.io/v1alpha1",
+    "kind": "Workflow",
+    "metadata": {"name": "steps"},
+    "spec": {"entrypoint": "main", "templates": [{"name": "main", "container": {"image": "example.invalid/main"}}]},
+}
 CHILD = {"apiVersion": "tekton.dev/v1", "kind": "TaskRun", "name": "forged", "pipelineTaskName": "a"}
 OPERATED_MUST_NOT: Mapping[str, tuple[Callable[[Replica], Write], str]] = {
     "change the spec of a JobSet": (
@@ -801,6 +817,35 @@ OPERATED_MUST_NOT: Mapping[str, tuple[Callable[[Replica], Write], str]] = {
         lambda one: run_again(one, "active"),
         "may only take back that a PipelineRun has failed",
     ),
+    "change the steps of a Workflow": (
+        of_a_workflow(put("x", "spec", "entrypoint")),
+        "nothing in the spec of a Workflow",
+    ),
+    "end a Workflow without its exit handlers": (
+        of_a_workflow(put("Terminate", "spec", "shutdown")),
+        "nothing in the spec of a Workflow",
+    ),
+    "write the status of a Workflow": (
+        of_a_workflow(put({"phase": "Succeeded"}, "status")),
+        "nothing of a workload beside its metadata and its spec",
+    ),
+    "annotate a Workflow with a key that is not its own": (
+        of_a_workflow(annotated("x", OTHERS)),
+        "no annotations of a workload but its own",
+    ),
+    "label a Workflow": (of_a_workflow(put({"x": "y"}, "metadata", "labels")), "no labels of a workload but its own"),
+    "write an account where nobody has opted in": (
+        of_a_workflow(annotated(ACCOUNT, names.LEDGER), opted_in=False),
+        "no annotations of a workload but its own",
+    ),
+    "end a Workflow where nobody has opted in": (
+        of_a_workflow(put("Stop", "spec", "shutdown"), opted_in=False),
+        "nothing in the spec of a Workflow",
+    ),
+    "change the timeout of a TaskRun": (
+        of_a_task_run(put("1s", "spec", "timeout")),
+        "nothing in the spec of a TaskRun",
+    ),
     "delete a running TaskRun": (deleted(tekton.TASK_RUN, "active-b"), "may delete no TaskRun"),
 }
 OPERATED_DOES: Mapping[str, Callable[[Replica], Write]] = {
@@ -820,6 +865,13 @@ OPERATED_DOES: Mapping[str, Callable[[Replica], Write]] = {
     "restart a failed PipelineRun": run_again,
     "undo the cancellation of a PipelineRun": lambda one: Write(
         "PATCH", one.of(tekton.PIPELINE_RUN, "cancelled"), [{"op": "remove", "path": "/spec/status"}]
+    ),
+    "write the account of a Workflow": of_a_workflow(annotated(ACCOUNT, names.LEDGER)),
+    "write the account of a PipelineRun": of_a_run(annotated(ACCOUNT, names.LEDGER)),
+    "end a Workflow": of_a_workflow(put("Stop", "spec", "shutdown")),
+    "suspend a Workflow": of_a_workflow(put_suspend(suspend=True)),
+    "cancel a TaskRun": of_a_task_run(
+        [*put("TaskRunCancelled", "spec", "status"), *put("why", "spec", "statusMessage")]
     ),
     "delete a TaskRun that has ended": deleted(tekton.TASK_RUN, "build-a"),
 }

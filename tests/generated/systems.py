@@ -43,7 +43,7 @@ def fields() -> str:
         "[variables.spec, variables.specBefore].all(side, side.all(field,\n"
         "variables.spec[?field] == variables.specBefore[?field] ||\n"
         "(variables.resource == 'pipelineruns.tekton.dev' && field == 'status' && !has(variables.spec.status) &&\n"
-        f"'{names.RETRY_IN_PROGRESS}' in object.metadata.?labels.orValue({{}})) ||\n"
+        "variables.optedIn && variables.specBefore.status != 'PipelineRunPending') ||\n"
         "(variables.optedIn && (\n" + "\n".join(lines) + "))))\n",
         "    ",
     )
