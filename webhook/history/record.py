@@ -45,8 +45,8 @@ class AttemptRecord(
     """One pod that ended. Times are RFC 3339.
 
     - `uid`, `pod`: of the pod. `job`: the Job that owns it; empty if another kind does. `scope`: the part of the
-      workload with budgets of its own, as in the account: a completion index, or REPLICATED-JOB/INDEX in a JobSet; empty
-      for a Job without indexes; a node in a Workflow.
+      workload with budgets of its own, as in the account: a completion index, or REPLICATED-JOB/INDEX in a JobSet;
+      empty for a Job without indexes; a node in a Workflow.
     - `attempt`: the retries that were spent when the pod was created.
     - `placement`: what the policy decided: Spot, OnDemand or None. `capacity`: that of the node; empty if not known.
     - `labels`: those labels of the node by which the policy's prices choose.

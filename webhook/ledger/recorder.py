@@ -41,6 +41,9 @@ CAUSES: Final = frozenset(get_args(record.Cause)) - {SUCCEEDED}
 log = structlog.get_logger()
 
 
+End = tuple[str, str]  # name of a pod, and when it ended
+
+
 class Kept(NamedTuple):
     """A record that is kept: when it was made, seconds of a monotonic clock, its namespace, and its line."""
 
@@ -143,11 +146,11 @@ class Recorder:
         known, tracker = set(state.account.recent), state.tracker
         found = (tracker.failed.get(tracker.by_id.get(one, "")) for one in account.recent if one not in known)
         pods = [pod for pod in found if pod is not None and (certain or self.is_recent(pod.finished))]
-        details = {detail.pod: detail for detail in account.last}
-        if any(pod.name not in details for pod in pods):
+        details = {end_named(key, detail.pod, detail.end): detail for detail in account.last}
+        if any(end_named(key, pod.name, pod.ended) not in details for pod in pods):
             details = {**self.counted_again(key, state, pods, root), **details}
         for pod in pods:
-            self.keep(pod.uid, self.attempt(key, root, pod, details[pod.name]))
+            self.keep(pod.uid, self.attempt(key, root, pod, details[end_named(key, pod.name, pod.ended)]))
         if certain:
             self.see_settled(key, state, account, root, {pod.name for pod in pods})
 
@@ -160,17 +163,20 @@ class Recorder:
                 if pod is not None:
                     self.keep(pod.uid, self.attempt(key, root, pod, detail))
 
-    def counted_again(self, key: Key, state: WorkloadState, pods: list[Pod], root: Json) -> dict[str, Attempt]:
-        """Return what became of pods of which an account has no details, by name: as the leader has counted them."""
+    def counted_again(self, key: Key, state: WorkloadState, pods: list[Pod], root: Json) -> dict[End, Attempt]:
+        """Return what became of pods of which an account has no details: as the leader has counted them."""
         account, job_set, found = deepcopy(state.account), root if key.job_set else None, {}
         if key.system is not None:
             settings, count = self.settings_of(root), counting.count_elsewhere
-            return {pod.name: count(account, pod, root, key.system, settings) for pod in pods}
+            counted = ((pod, count(account, pod, root, key.system, settings)) for pod in pods)
+            return {end_named(key, pod.name, pod.ended): detail for pod, detail in counted}
         for pod in pods:
             job = state.tracker.jobs.get(pod.job_uid) or {"metadata": {"namespace": pod.namespace}, "spec": {}}
             settings = self.settings_of(job)
             budgets = limits.budgets_of(job, job_set, settings)
-            found[pod.name] = counting.count(account, pod, job, job_set, budgets, settings.on_failure)
+            found[end_named(key, pod.name, pod.ended)] = counting.count(
+                account, pod, job, job_set, budgets, settings.on_failure
+            )
         return found
 
     def see_end(self, key: Key, root: CachedJob | CachedJobSet, *, just_now: bool) -> None:
@@ -270,6 +276,11 @@ class Recorder:
             return used
         cost = prices.price(table.rates, place.capacity, dict(place.labels), dict(used.resources), used.seconds)
         return used._replace(price=cost, currency=table.currency)
+
+
+def end_named(key: Key, name: str, ended: str) -> End:
+    """Return by what a pod is found among the attempts of an account: other kinds than Job give a name again."""
+    return name, "" if key.system is None else ended
 
 
 def problem_of(line: bytes) -> str | None:

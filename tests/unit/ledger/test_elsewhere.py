@@ -13,6 +13,7 @@ from tests.admission import mutate, policy
 from tests.costs import instructions_of
 from tests.unit.ledger.leader import FakeApi, beside, events_of, leading, new_ledger, set_policy, stored_pod
 from tests.virtual_time import run
+from webhook.history import record
 from webhook.kinds import KindSpec, argo, tekton
 from webhook.kinds.places import Place
 from webhook.kube import names
@@ -531,3 +532,20 @@ def test_a_delay_ends_once_the_workload_is_known(known: bool, removed: bool) -> 
     gates = [write.operations[-1]["path"] for write in api.writes if write.path.endswith("/pods/train-0")]
     assert gates[:1] == (["/spec/schedulingGates/0"] if removed else [])
     assert {write.path for write in api.writes} <= {"/api/v1/namespaces/ml/pods/train-0"}
+
+
+def test_two_pods_of_one_name_are_two_attempts_in_history() -> None:
+    async def work() -> None:
+        async with deciding(api) as ledger:
+            ledger.recorder.write = lambda _namespace, line: lines.append(record.decode(line))
+            ledger.recorder.leading = True
+            for code, end in ((143, "2026-01-01T00:01:00Z"), (7, "2026-01-01T00:02:00Z")):
+                pod = replace(of_workflow(0, code=code), uid=f"uid-{code}", ended=end)
+                ledger.trackers.see_pod(pod)
+            await delivered(ledger, api)
+
+    api = FakeApi()
+    lines: list[record.Record] = []
+    run(work())
+    found = {one.uid: one.reason for one in lines if isinstance(one, record.AttemptRecord)}
+    assert found == {"uid-143": "main 143", "uid-7": "main 7"}

@@ -221,9 +221,10 @@ class Tracker:
             del self.ends[next(iter(self.ends))]
 
     def failed_named(self, name: str) -> Pod | None:
-        """Return a failed pod by its name; None if it is forgotten."""
+        """Return the last failed pod of a name, which other kinds than Job give again; None if it is forgotten."""
         of_scopes = (pod for ends in self.ends.values() for pod in ends)
-        return next((pod for pod in chain(self.failed.values(), of_scopes) if pod.name == name), None)
+        found = (pod for pod in chain(self.failed.values(), of_scopes) if pod.name == name)
+        return max(found, key=lambda pod: pod.ended, default=None)
 
     def fails_by_deletion(self, pod: Pod) -> bool:
         """Return True if the Job controller counts a pod as failed as soon as it has a deletionTimestamp."""
