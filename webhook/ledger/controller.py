@@ -218,7 +218,8 @@ class Ledger:
 
         Raise what `Api` raises.
         """
-        root = self.trackers.root_of(key)
+        whole = await self.whole_of(key) if self.has_killed(key, state) else None
+        root = self.trackers.root_of(key)  # from here to the write nothing waits: the account must be the last one
         if root is None:
             return
         if ("", key.namespace) not in self.cluster.namespaces.items:
@@ -230,7 +231,6 @@ class Ledger:
         account = read(key, state.text)
         account.forget(KEPT, state.tracker.staying_ids(account.recent))
         job_set, used_of = self.trackers.job_set_of(key), self.recorder.used
-        whole = await self.whole_of(key) if self.has_killed(key, state) else None
         counting = CountingPass(key, root, job_set, state.tracker, account, self.settings_of, used_of, whole=whole)
         bugs = list(state.bugs)  # a copy: another bug may be found during the write
         complete = self.count(counting, state, bugs)
@@ -252,7 +252,9 @@ class Ledger:
     def count(self, counting: CountingPass, state: WorkloadState, bugs: list[str]) -> bool:
         """Count the uncounted pods, and those named in `bugs` as bugs; return True if no pod is left to count."""
         tracker, account = state.tracker, counting.account
-        doubtful = tracker.doubtful(self.clock(), current=self.cluster.jobs.live)
+        doubtful = self.doubtful(counting.key, state)
+        if counting.system is not None and counting.whole is None:
+            doubtful |= {pod.uid for pod in tracker.open.values() if outcomes.was_killed(pod)}
         new = [pod for pod in tracker.uncounted(account) if pod.uid not in doubtful]
         complete = len(new) <= account.room and not doubtful
         counting.count(new[: account.room])
@@ -266,8 +268,15 @@ class Ledger:
         return complete
 
     def has_killed(self, key: Key, state: WorkloadState) -> bool:
-        """Return True if a pod of a workload of another kind is to be counted that was deleted while it ran."""
-        return key.system is not None and any(map(outcomes.was_killed, state.tracker.open.values()))
+        """Return True if a pod of a workload of another kind can be counted now that was deleted while it ran."""
+        if key.system is None:
+            return False
+        doubtful = self.doubtful(key, state)
+        return any(uid not in doubtful and outcomes.was_killed(pod) for uid, pod in state.tracker.open.items())
+
+    def doubtful(self, key: Key, state: WorkloadState) -> set[str]:
+        """Return the uids of the failed pods of which it is not known yet who deleted them."""
+        return state.tracker.doubtful(self.clock(), current=self.trackers.is_current(key.row))
 
     async def whole_of(self, key: Key) -> Json | None:
         """Return a workload as the API has it; None if it is not the same any more; raise what `Api` raises."""

@@ -319,6 +319,11 @@ class Trackers:
             self.at_last.discard(key)
             self.forgotten(key)
 
+    def is_current(self, row: KindSpec) -> bool:
+        """Return True if the watch of Jobs, or of the workloads of another kind, has no gap."""
+        roots = self.roots.get(row)
+        return self.cluster.jobs.live if roots is None else roots.live
+
     def knows_all(self, row: KindSpec) -> bool:
         """Return True if all Jobs, or all workloads of another kind, have been listed."""
         roots = self.roots.get(row)

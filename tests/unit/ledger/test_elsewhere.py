@@ -19,7 +19,7 @@ from webhook.kinds.places import Place
 from webhook.kube import names
 from webhook.ledger.controller import Ledger
 from webhook.ledger.model import on_failure, pods
-from webhook.ledger.model.account import LARGEST, Account, Left
+from webhook.ledger.model.account import LARGEST, Account, Left, encode
 from webhook.ledger.model.outcomes import DELETED, STOPPED
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.tracker import Key
@@ -114,6 +114,7 @@ def see_root(ledger: Ledger, row: KindSpec, root: Json, text: str | None = None)
     assert found is not None
     roots.items[found[0]] = found[1]
     roots.synced.set()
+    roots.live = True
     ledger.trackers.see_root(row, found[1])
 
 
@@ -214,6 +215,7 @@ DELETION = {"deletionTimestamp": "2026-01-01T00:00:40Z", "deletionGracePeriodSec
         (workflow(), DELETED, "retry"),
         (workflow(status={"phase": "Succeeded"}), STOPPED, "none"),
         (workflow(spec={"shutdown": "Terminate"}), STOPPED, "none"),
+        (workflow(metadata={"deletionTimestamp": "2026-01-01T00:00:39Z"}), STOPPED, "none"),
     ],
 )
 def test_a_pod_that_is_deleted_while_it_runs_costs_nothing_if_its_workload_has_ended(
@@ -549,3 +551,20 @@ def test_two_pods_of_one_name_are_two_attempts_in_history() -> None:
     run(work())
     found = {one.uid: one.reason for one in lines if isinstance(one, record.AttemptRecord)}
     assert found == {"uid-143": "main 143", "uid-7": "main 7"}
+
+
+def test_an_account_that_changes_while_the_leader_reads_a_workload_is_not_overwritten() -> None:
+    class Slow(FakeApi):
+        async def find(self, path: str) -> Json | None:
+            see_root(found[0], argo.WORKFLOW, workflow(), other)
+            return await super().find(path)
+
+    async def delete(ledger: Ledger) -> None:
+        found.append(ledger)
+        ledger.trackers.see_pod_gone(of_workflow(0, metadata=DELETION))
+        await delivered(ledger, api)
+
+    api, found = Slow(), list[Ledger]()
+    other = encode(Account(ended=7, cost={"retry": 7}))
+    played(of_workflow(0), api=api, then=delete)
+    assert api.account_writes()[0].account.ended == 8

@@ -196,7 +196,9 @@ class CountingPass:
     @property
     def has_ended(self) -> bool:
         """Whether a workload of another kind has ended, as far as that was read."""
-        return self.system is not None and self.whole is not None and self.system.has_ended(self.whole)
+        if self.system is None or self.whole is None:
+            return False
+        return outcomes.is_deleted(self.whole) or self.system.has_ended(self.whole)
 
     def save(self, cause: str, used: Used | None, retries: int) -> None:
         """Record that a bug left so many retries unused."""
