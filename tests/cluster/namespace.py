@@ -32,6 +32,7 @@ PATHS = {
     "jobsets": "apis/jobset.x-k8s.io/v1alpha2",
     "pipelineruns": "apis/tekton.dev/v1",
     "taskruns": "apis/tekton.dev/v1",
+    "workflows": "apis/argoproj.io/v1alpha1",
 }
 SECONDS = 60
 DRY_RUN = ("--dry-run=server",)
