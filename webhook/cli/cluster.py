@@ -97,15 +97,8 @@ async def find(api: Api, target: ObjectArgument, rows: Sequence[KindSpec]) -> tu
             absent = await reading.absent(api, target.row, target.namespace, target.name)
             raise NotOneError(absent.what, absent.remedy)
         return target.row, one
-    found: list[tuple[KindSpec, Json]] = []
-    for row in rows:
-        try:
-            one = await api.find(row.path(target.namespace, target.name))
-        except ApiError as error:
-            if error.status != HTTPStatus.FORBIDDEN:
-                raise
-            continue
-        found += [(row, one)] if one is not None else []
+    objects = await asyncio.gather(*(readable(api, row, target) for row in rows))
+    found = [(row, one) for row, one in zip(rows, objects, strict=True) if one is not None]
     if len(found) == 1:
         return found[0]
     if found:
@@ -113,3 +106,13 @@ async def find(api: Api, target: ObjectArgument, rows: Sequence[KindSpec]) -> tu
         raise NotOneError(f"several objects are named {target}", f"write {choice}")
     remedy = f"write NAMESPACE/KIND/NAME, and list what there is: kubectl get -n {target.namespace} jobs,cronjobs"
     raise NotOneError(f"there is no {one_of([row.kind for row in rows])} {target} that you may read", remedy)
+
+
+async def readable(api: Api, row: KindSpec, target: ObjectArgument) -> Json | None:
+    """Return the object of a kind that a user names; None if there is none that the user may read."""
+    try:
+        return await api.find(row.path(target.namespace, target.name))
+    except ApiError as error:
+        if error.status != HTTPStatus.FORBIDDEN:
+            raise
+        return None

@@ -10,7 +10,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from webhook.cli.main import COMMANDS, OFFLINE
-from webhook.kinds import KindSpec
+from webhook.kinds import WORDS, KindSpec
 from webhook.kube import kubeconfig as kubeconfigs
 from webhook.kube.kubeconfig import Kubeconfig
 from webhook.kube.paths import is_name
@@ -181,13 +181,16 @@ class ObjectArgument(NamedTuple):
     name: str
 
     def __str__(self) -> str:
-        return "/".join([self.namespace, *([self.row.kind.lower()] if self.row is not None else []), self.name])
+        return "/".join([self.namespace, *([WORDS[self.row]] if self.row is not None else []), self.name])
 
 
 def object_argument(text: str, rows: Iterable[KindSpec]) -> ObjectArgument:
     """Read NAMESPACE/KIND/NAME or NAMESPACE/NAME, the kind one of `rows`; raise click.UsageError."""
-    by_word = {word: row for row in rows for word in (row.kind.lower(), row.resource)}
-    kinds = listed([row.kind.lower() for row in dict.fromkeys(by_word.values())])
+    by_word: dict[str, KindSpec] = {}
+    for row in rows:
+        for word in (WORDS[row], row.resource, f"{row.resource}.{row.group}"):
+            by_word.setdefault(word, row)
+    kinds = listed([WORDS[row] for row in dict.fromkeys(by_word.values())])
     namespace, _, rest = text.partition("/")
     if not rest:
         remedy = f"write NAMESPACE/{text} or NAMESPACE/KIND/{text}, or use -n"

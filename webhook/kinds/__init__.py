@@ -23,7 +23,18 @@ from webhook.objects import bounds
 from webhook.objects.patch import at, find
 from webhook.objects.problem import Json, Path
 
-__all__ = ["KINDS", "Budget", "EmbeddedJob", "KindSpec", "OwnerReference", "embedded_in", "full_name", "row_of"]
+__all__ = [
+    "KINDS",
+    "WORDS",
+    "Budget",
+    "EmbeddedJob",
+    "KindSpec",
+    "OwnerReference",
+    "embedded_in",
+    "full_name",
+    "row_for",
+    "row_of",
+]
 
 ROWS: Final = (
     core.POD,

@@ -3,6 +3,7 @@
 import pytest
 
 from webhook.cli import console
+from webhook.kinds import KindSpec, batch, volcano
 
 
 @pytest.mark.parametrize("character", ["\n", "\x1b", "\u202e", "\x00", "\x9b"])
@@ -22,3 +23,18 @@ def test_a_long_line_is_cut_in_the_middle() -> None:
     assert len(line) < 5000
     assert line.startswith("aaa")
     assert line.endswith("bbb")
+
+
+@pytest.mark.parametrize(
+    ("text", "row"),
+    [
+        ("ml/job/train", batch.JOB),
+        ("ml/jobs/train", batch.JOB),
+        ("ml/job.batch.volcano.sh/train", volcano.JOB),
+        ("ml/jobs.batch.volcano.sh/train", volcano.JOB),
+    ],
+)
+def test_of_two_kinds_with_the_same_name_the_second_one_is_named_with_its_group(text: str, row: KindSpec) -> None:
+    found = console.object_argument(text, (batch.JOB, volcano.JOB))
+    assert found.row is row
+    assert console.object_argument(str(found), (batch.JOB, volcano.JOB)) == found

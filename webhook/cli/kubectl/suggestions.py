@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from webhook.kinds import KindSpec
+from webhook.kinds import WORDS, KindSpec
 from webhook.kube import kubeconfig as kubeconfigs
 from webhook.kube.client import UNREACHABLE, Api, ApiError
 from webhook.kube.kubeconfig import Kubeconfig
@@ -105,7 +105,7 @@ async def names_by_kind(api: Api, rows: Iterable[KindSpec], namespace: str) -> d
     """Return the names of the objects of each kind, of the kinds whose list arrived in time."""
     if not is_name(namespace):
         return {}
-    tasks = {row.kind.lower(): asyncio.create_task(names(api, row.path(namespace))) for row in rows}
+    tasks = {WORDS[row]: asyncio.create_task(names(api, row.path(namespace))) for row in rows}
     await asyncio.wait(tasks.values(), timeout=LIST_SECONDS)
     return {kind: task.result() for kind, task in tasks.items() if task.done()}
 

@@ -10,6 +10,7 @@ import pytest
 
 from tests.unit.kube.test_client import mute
 from webhook.cli.kubectl import suggestions
+from webhook.kinds import volcano
 from webhook.kinds.batch import CRON_JOB, JOB
 from webhook.kube.client import Api, ApiError
 from webhook.kube.kubeconfig import Kubeconfig
@@ -20,6 +21,7 @@ LISTS = {
     "/apis/batch/v1/namespaces/ml/jobs": ["train", "test"],
     "/apis/batch/v1/namespaces/ml/cronjobs": ["nightly"],
     "/apis/batch/v1/namespaces/web/cronjobs": [],
+    "/apis/batch.volcano.sh/v1alpha1/namespaces/volcanoes/jobs": ["train"],
 }
 
 
@@ -34,7 +36,8 @@ class Stored:
 
 
 def offered(namespace: str | None, incomplete: str) -> list[str]:
-    return asyncio.run(suggestions.offered(cast("Api", Stored()), [JOB, CRON_JOB], namespace, incomplete))
+    rows = [JOB, CRON_JOB, volcano.JOB]
+    return asyncio.run(suggestions.offered(cast("Api", Stored()), rows, namespace, incomplete))
 
 
 @pytest.fixture(autouse=True)
@@ -42,6 +45,10 @@ def logs() -> Iterator[None]:
     """Let later tests log: a process that completes does nothing else."""
     yield
     logging.disable(logging.NOTSET)
+
+
+def test_a_kind_with_the_name_of_another_is_offered_with_its_group() -> None:
+    assert offered("volcanoes", "") == ["job.batch.volcano.sh/train"]
 
 
 @pytest.mark.parametrize(
