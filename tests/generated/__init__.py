@@ -19,6 +19,7 @@ from tests.generated import (
     commands,
     docs,
     exported,
+    features,
     figures,
     gallery,
     kinds,
@@ -68,7 +69,12 @@ PARTS: Final[dict[str, dict[str, Callable[[], str]]]] = {
     "docs/reference/on-failure.md": {"pairs": on_failure.table},
     "docs/reference/performance.md": {"figures": figures.table},
     "docs/reference/policy.md": {"profile": docs.profile_table, "policy": docs.policy_table},
-    "docs/reference/workloads.md": {"kinds": kinds.table, "rules": rules.table},
+    "docs/reference/workloads.md": {
+        "kinds": kinds.table,
+        "features": features.table,
+        "made kinds": features.made,
+        "rules": rules.table,
+    },
     messages.PAGE: {"messages": messages.table},
     "manifests/base/admission-policies.yaml": {
         **{

@@ -1,0 +1,29 @@
+"""The table of features in docs/reference/workloads.md: each kind has a feature in the code, or a reason why not."""
+
+import pytest
+
+from tests.generated.features import COLUMNS, REASONS, YES, cell, rows
+from webhook.kinds import KindSpec, batch, full_name
+from webhook.kinds.job_set import JOB_SET
+
+
+@pytest.mark.parametrize("row", [*rows()], ids=lambda row: full_name(row, "", ""))
+def test_a_reason_is_given_for_exactly_the_features_that_the_code_lacks(row: KindSpec) -> None:
+    lacking = {column for column, has in COLUMNS.items() if not has(row)}
+    reasons = set(REASONS.get(row, {}))
+    assert reasons - lacking == set(), f"the code has this now: delete these reasons of {row.kind} in REASONS"
+    assert lacking - reasons == set(), f"the code lacks this: add reasons of {row.kind} to REASONS"
+
+
+def test_reasons_are_given_for_kinds_of_the_table_alone() -> None:
+    assert set(REASONS) <= set(rows())
+
+
+@pytest.mark.parametrize("row", [batch.JOB, JOB_SET])
+def test_a_job_and_a_job_set_have_every_feature(row: KindSpec) -> None:
+    assert {cell(row, column) for column in COLUMNS} == {YES}
+
+
+def test_a_reason_stands_in_one_cell_of_a_table() -> None:
+    texts = [text for reasons in REASONS.values() for text in reasons.values()]
+    assert [text for text in texts if "|" in text or "\n" in text or text.endswith(".")] == []

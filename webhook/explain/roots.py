@@ -1,0 +1,51 @@
+"""Says which kinds `explain` explains, and what to explain instead of an object that has no attempts. Pure."""
+
+from typing import Final
+
+from webhook.kinds import KINDS, WORDS, KindSpec, app_wrapper, argo, batch, core, ray, spark, tekton, trainer, volcano
+from webhook.kinds.job_set import JOB_SET
+from webhook.ledger.model.systems import SYSTEMS
+from webhook.objects.problem import Problem
+
+OF_SYSTEMS: Final = frozenset(system.row for system in SYSTEMS.values())
+ROOTS: Final = tuple(
+    dict.fromkeys(
+        (batch.JOB, JOB_SET, batch.CRON_JOB, tekton.PIPELINE_RUN, *(system.row for system in SYSTEMS.values()))
+    )
+)
+# Templates and schedules, and what is made from them: that has attempts.
+MADE: Final[dict[KindSpec, KindSpec]] = {
+    tekton.TASK: tekton.TASK_RUN,
+    tekton.PIPELINE: tekton.PIPELINE_RUN,
+    tekton.TRIGGER_TEMPLATE: tekton.PIPELINE_RUN,
+    argo.WORKFLOW_TEMPLATE: argo.WORKFLOW,
+    argo.CLUSTER_WORKFLOW_TEMPLATE: argo.WORKFLOW,
+    argo.CRON_WORKFLOW: argo.WORKFLOW,
+    trainer.TRAIN_JOB: JOB_SET,
+    trainer.TRAINING_RUNTIME: JOB_SET,
+    trainer.CLUSTER_TRAINING_RUNTIME: JOB_SET,
+    ray.RAY_CRON_JOB: ray.RAY_JOB,
+    spark.SCHEDULED_SPARK_APPLICATION: spark.SPARK_APPLICATION,
+    volcano.CRON_JOB: volcano.JOB,
+    volcano.JOB_TEMPLATE: volcano.JOB,
+}
+# Objects that are made for a workload, and the workload.
+MAKERS: Final[dict[KindSpec, KindSpec]] = {tekton.CUSTOM_RUN: tekton.PIPELINE_RUN, ray.RAY_CLUSTER: ray.RAY_JOB}
+# Kinds that `explain` knows by name, and does not explain.
+OTHERS: Final = tuple(row for row in KINDS.values() if row not in ROOTS and row is not core.POD)
+
+
+def instead(row: KindSpec, namespace: str, name: str) -> Problem:
+    """Return why an object of a kind in OTHERS is not explained, and what to do."""
+    what = f"{row.kind} {name} has no attempts of its own"
+    if row is app_wrapper.APP_WRAPPER:
+        return Problem((), what, "explain the workload in it")
+    related = MADE.get(row) or MAKERS.get(row)
+    if related in ROOTS:
+        which = f"the {related.kind} that it belongs to" if row in MAKERS else f"a {related.kind} that is made from it"
+        command = f"retry-policy explain {namespace}/{WORDS[related]}/NAME"
+        list_them = f"kubectl get -n {namespace} {related.resource}.{related.group}"
+        return Problem((), what, f"explain {which}: {command}; list them: {list_them}")
+    counted = related or row
+    what = f"the attempts of a {counted.kind} are not counted"
+    return Problem((), what, f"see how its pods ended: kubectl get pods -n {namespace}")
