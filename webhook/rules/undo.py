@@ -3,7 +3,7 @@
 Reads and writes:
     metadata.annotations[retry-policy.dev/policy]: JSON, `{"profile": NAME, "injected": [{op, path, now, was}]}`, the
         operations that admission applied outside the metadata, in order: `now` is the value since, `was` the one
-        before; on Jobs and JobSets also the fields of the profile that `explain` reads
+        before; on kinds with an account also the fields of the profile that `explain` reads
     the fields that those paths name, if a rule writes them (webhook/rules/registry.py)
 """
 
@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from webhook.kinds import KindSpec
 from webhook.kube import names
+from webhook.ledger.model.systems import system_of
 from webhook.objects import bounds
 from webhook.objects.patch import Edit, Editor, Pattern, at, fits, path_of, pointer
 from webhook.objects.problem import Json, Path, Problem
@@ -38,7 +39,7 @@ class Injected(msgspec.Struct, frozen=True, omit_defaults=True):
 class Record(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     """The content of the annotation `policy`.
 
-    `applied`, `retriable_exit_codes` and `on_failure`: fields of the profile, for a Job or JobSet; else empty.
+    `applied`, `retriable_exit_codes` and `on_failure`: fields of the profile, for a kind with an account; else empty.
     """
 
     profile: str
@@ -56,7 +57,7 @@ def write(editor: Editor, row: KindSpec, profile: NamedProfile, edits: list[Edit
     with_metadata = undone_in_metadata(row)
     injected = tuple(injected_by(edit) for edit in edits if edit.path[0] != "metadata" or with_metadata)
     record = Record(profile.name)
-    if row.labelled:
+    if row.labelled or system_of(row) is not None:
         codes = profile.profile.failure_policy.retriable_exit_codes
         rules = applied_rules(profile.profile)
         record = Record(profile.name, applied=applied(profile.profile), retriable_exit_codes=codes, on_failure=rules)
