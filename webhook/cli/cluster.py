@@ -10,7 +10,7 @@ from typing import Any, Final, NoReturn, TypeVar
 
 import click
 
-from webhook.cli.console import UNUSABLE, ObjectArgument, one_of, printable
+from webhook.cli.console import UNUSABLE, ObjectArgument, kinds_of, one_of, printable
 from webhook.kinds import KindSpec
 from webhook.kube.client import UNREACHABLE, Api, ApiError
 from webhook.kube.kubeconfig import Contexts, Kubeconfig, contexts
@@ -105,7 +105,7 @@ async def find(api: Api, target: ObjectArgument, rows: Sequence[KindSpec]) -> tu
         choice = one_of([str(target._replace(row=row)) for row, _ in found])
         raise NotOneError(f"several objects are named {target}", f"write {choice}")
     remedy = f"write NAMESPACE/KIND/NAME, and list what there is: kubectl get -n {target.namespace} jobs,cronjobs"
-    raise NotOneError(f"there is no {one_of([row.kind for row in rows])} {target} that you may read", remedy)
+    raise NotOneError(f"there is no {kinds_of(rows)} {target} that you may read", remedy)
 
 
 async def readable(api: Api, row: KindSpec, target: ObjectArgument) -> Json | None:

@@ -2,7 +2,7 @@
 
 import functools
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
@@ -19,6 +19,7 @@ from webhook.objects.problem import listed
 PROBLEMS: Final = 1
 UNUSABLE: Final = 2
 LONGEST_LINE: Final = 4096  # characters of a message
+MOST_KINDS: Final = 4  # in a message
 PLUGIN: Final = "kubectl retry-policy"
 COMMAND: Final = re.compile(r"(kubectl\s+)?\bretry-policy ([a-z-]+)")  # maybe a command, in help texts and remedies
 
@@ -207,3 +208,8 @@ def object_argument(text: str, rows: Iterable[KindSpec]) -> ObjectArgument:
 def one_of(words: list[str]) -> str:
     """Return words as a choice: "a", "a or b", "a, b or c"."""
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
+
+
+def kinds_of(rows: Sequence[KindSpec]) -> str:
+    """Return kinds as a choice: `Job or CronJob`; `workload` if there are more than MOST_KINDS."""
+    return one_of([row.kind for row in rows]) if len(rows) <= MOST_KINDS else "workload"

@@ -10,6 +10,7 @@ import click
 from webhook.cli.console import (
     UNUSABLE,
     ObjectArgument,
+    kinds_of,
     kubeconfig_option,
     object_argument,
     one_of,
@@ -20,37 +21,35 @@ from webhook.cli.offline import documents
 from webhook.cli.terminal import table
 from webhook.cli.terminal.examples import WithExamples
 from webhook.cli.terminal.progress import Progress
-from webhook.explain import build_cron_job, build_pipeline_run, render
+from webhook.explain import build_cron_job, build_pipeline_run, build_system, render
 from webhook.explain.build import Explanation
 from webhook.explain.build import explain as build
 from webhook.explain.build_cron_job import CronJobExplanation
-from webhook.kinds import batch, core, tekton
+from webhook.explain.build_system import is_counted_for
+from webhook.explain.roots import OF_SYSTEMS, OTHERS, ROOTS, instead
+from webhook.kinds import KindSpec, batch, core, full_name, row_for, tekton
 from webhook.kinds.job_set import JOB_SET, SET_NAME
 from webhook.kinds.kind_spec import controller_of
+from webhook.kinds.places import Place, place_of
 from webhook.kube.kubeconfig import Kubeconfig
+from webhook.ledger.model.systems import SYSTEMS
 from webhook.objects.columns import Part
 from webhook.objects.problem import Json
 from webhook.retry.kinds import pipeline_run
 
-LABELS: Final = {JOB_SET.kind: SET_NAME, tekton.PIPELINE_RUN.kind: pipeline_run.LABEL}
-READ: Final = {
-    batch.JOB.kind,
-    batch.CRON_JOB.kind,
-    core.POD.kind,
-    *LABELS,
-    tekton.TASK_RUN.kind,
-    tekton.CUSTOM_RUN.kind,
-}
+LABELS: Final = {JOB_SET: SET_NAME, tekton.PIPELINE_RUN: pipeline_run.LABEL}
+TASKS: Final = (tekton.TASK_RUN, tekton.CUSTOM_RUN)
+READ: Final = frozenset({*ROOTS, core.POD, *TASKS})
 PARTS_LABELS: Final = (batch.JOB_NAME, *LABELS.values())
-TASKS: Final = {tekton.TASK_RUN.kind, tekton.CUSTOM_RUN.kind}
-ROOTS: Final = (batch.JOB, JOB_SET, batch.CRON_JOB, tekton.PIPELINE_RUN)
-DUMP: Final = "kubectl get jobs,pods -o yaml, with cronjobs or jobsets for these"
+DUMP: Final = "kubectl get jobs,pods -o yaml, or such as workflows,pods for another kind"
 
 Explained = Explanation | CronJobExplanation
 
-# Objects by namespace, label and the label's value; Jobs also by namespace, OWNER and the uid of their controller.
+# Objects by namespace, label and the label's value; Jobs also by namespace, OWNER and the uid of their controller; pods
+# of other kinds by namespace, COUNTED and the name of the workload that they are counted for.
 Labelled = dict[tuple[str, str, str], list[Json]]
 OWNER: Final = "controller"
+COUNTED: Final = "counted for"
 
 
 @click.command(
@@ -67,15 +66,17 @@ OWNER: Final = "controller"
 @click.option("-o", "output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 @kubeconfig_option
 def explain(workload: str | None, files: tuple[str, ...], output: str, kubeconfig: Kubeconfig) -> None:
-    """Print what every attempt of a Job, JobSet or PipelineRun cost, why, and what is left; of a CronJob its last Jobs.
+    """Print what every attempt of a workload cost, why, and what is left; of a CronJob its last Jobs.
 
-    Reads the cluster, or with -f files with the workload, its Jobs or TaskRuns, and its pods. The kind can be left out
-    if one object has the name. Exit 0, or 2 if there is no such workload or it cannot be read.
+    A workload is a Job or a JobSet, or one of another kind that the ledger counts, such as a Workflow. Reads the
+    cluster, or with -f files with the workload, its Jobs or TaskRuns, and its pods. The kind can be left out if one
+    object has the name. Exit 0, or 2 if there is no such workload or it cannot be read.
     """
     if not files and workload is None:
         raise click.UsageError("no workload is named; name one as NAMESPACE/[KIND/]NAME, or a file with -f")
-    target = None if workload is None else object_argument(workload, ROOTS)
+    target = None if workload is None else object_argument(workload, (*ROOTS, *OTHERS))
     try:
+        refuse(target)
         if files or target is None:
             stdin = io.BytesIO() if sys.stdin is None else sys.stdin.buffer
             explanations = of_files(files, stdin, target)
@@ -102,6 +103,12 @@ class UnexplainableError(Exception):
     """There is no workload to explain; the message says why, and what to do."""
 
 
+def refuse(target: ObjectArgument | None) -> None:
+    """Raise UnexplainableError if a user names an object of a kind that has no attempts."""
+    if target is not None and target.row in OTHERS:
+        raise UnexplainableError(str(instead(target.row, target.namespace, target.name)))
+
+
 def of_cluster(kubeconfig: Kubeconfig, target: ObjectArgument) -> Explained:
     """Explain a workload of the cluster; raise UnexplainableError; exit 2 if the cluster cannot be asked."""
     from webhook.cli.cluster import NotOneError, ask, find, kubeconfig_or_default  # noqa: PLC0415 - see below
@@ -110,7 +117,7 @@ def of_cluster(kubeconfig: Kubeconfig, target: ObjectArgument) -> Explained:
 
     file = kubeconfig_or_default(kubeconfig)
 
-    async def loaded() -> tuple[Json, list[Json], list[Json]]:
+    async def loaded() -> tuple[KindSpec, Json, list[Json], list[Json]]:
         async with await Api.connect(file) as api:
             return await load(api, *await find(api, target, ROOTS))
 
@@ -130,18 +137,18 @@ def of_files(files: tuple[str, ...], stdin: BinaryIO, only: ObjectArgument | Non
     progress.clear()
     parts = by_label(found)
     roots = [root for root in found if is_root(root) and (only is None or is_target(root, only))]
-    if only is not None and len({root["kind"] for root in roots}) > 1:
-        choice = one_of([f"{only.namespace}/{root['kind'].lower()}/{only.name}" for root in roots])
+    if only is not None and len({row_for(root) for root in roots}) > 1:
+        choice = one_of([str(only._replace(row=row_for(root))) for root in roots])
         raise UnexplainableError(f"several objects are named {only} in {', '.join(files)}; write {choice}")
     if not roots:
-        what = f"there is no {one_of([row.kind for row in ROOTS])}" + (f" {only}" if only is not None else "")
+        what = f"there is no {kinds_of(ROOTS)}" + (f" {only}" if only is not None else "")
         raise UnexplainableError(f"{what} in {', '.join(files)}; write it there with {DUMP}")
     return [of_objects(root, parts) for root in roots]
 
 
 def is_target(root: Json, only: ObjectArgument) -> bool:
     """Return True if a user who names `only` means this object."""
-    is_kind = only.row is None or only.row.kind == root["kind"]
+    is_kind = only.row is None or only.row is row_for(root)
     return is_kind and (namespace_of(root), root["metadata"].get("name")) == (only.namespace, only.name)
 
 
@@ -155,6 +162,8 @@ def by_label(found: list[Json]) -> Labelled:
                 labelled.setdefault((namespace_of(one), label, name), []).append(one)
         if uid := owner_of(one):
             labelled.setdefault((namespace_of(one), OWNER, uid), []).append(one)
+        if (place := place_in(one)) is not None:
+            labelled.setdefault((namespace_of(one), counted_for(place.row), place.name), []).append(one)
     return labelled
 
 
@@ -167,40 +176,60 @@ def owner_of(found: Json) -> str:
     return "" if controller is None or not isinstance(controller.uid, str) else controller.uid
 
 
-def is_root(found: Json) -> bool:
-    """Return True if an object is a workload to explain: a JobSet, a PipelineRun, or a Job outside a JobSet."""
-    if found["kind"] in LABELS or found["kind"] == batch.CRON_JOB.kind:
-        return True
+def place_in(found: Json) -> Place | None:
+    """Return the place of a pod of another kind than Job; None for anything else."""
     try:
-        return is_job(found) and not is_of_set(found)
+        return place_of(found["metadata"], controller_of(found)) if row_for(found) is core.POD else None
+    except (AttributeError, TypeError):  # of something else than metadata
+        return None
+
+
+def counted_for(row: KindSpec) -> str:
+    """Return the key of pods that are counted for workloads of a kind."""
+    return f"{COUNTED} {full_name(row, '', '')}"
+
+
+def is_root(found: Json) -> bool:
+    """Return True if an object is a workload to explain, and neither a Job of a JobSet nor a task of a PipelineRun."""
+    row = row_for(found)
+    if row not in ROOTS:
+        return False
+    part_of = {batch.JOB: JOB_SET.kind, tekton.TASK_RUN: tekton.PIPELINE_RUN.kind}.get(row)
+    try:
+        controller = controller_of(found)
     except (AttributeError, TypeError):  # of something else than an owner
         return True
+    return part_of is None or controller is None or controller.kind != part_of
 
 
 def of_objects(root: Json, labelled: Labelled) -> Explained:
     """Explain a workload by the objects of the same files; raise UnexplainableError."""
-    namespace, name = namespace_of(root), root["metadata"].get("name")
-    label = LABELS.get(root["kind"], batch.JOB_NAME)
+    namespace, name, row = namespace_of(root), root["metadata"].get("name"), row_for(root) or batch.JOB
+    label = LABELS.get(row) or (counted_for(row) if row in OF_SYSTEMS else batch.JOB_NAME)
     its_own = labelled.get((namespace, label, name), []) if isinstance(name, str) else []
-    pods = [one for one in its_own if one["kind"] == core.POD.kind]
-    parts = [root] if is_job(root) else [one for one in its_own if is_job(one) or one["kind"] in TASKS]
-    if root["kind"] == batch.CRON_JOB.kind:
+    parts = [root] if is_job(root) else [one for one in its_own if is_job(one) or row_for(one) in TASKS]
+    if row is batch.CRON_JOB:
         uid = root["metadata"].get("uid")
         parts = labelled.get((namespace, OWNER, uid), []) if isinstance(uid, str) and uid else []
     try:
-        return explained(root, parts, pods)
+        pods = [one for one in its_own if row_for(one) is core.POD]
+        if row in OF_SYSTEMS and row not in LABELS:
+            pods = [one for one in pods if is_counted_for(one, row, root)]
+        return explained(row, root, parts, pods)
     except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, IndexError) as error:
         raise UnexplainableError(
             f"{namespace}/{name} is not as the API writes it: {error!r}; write it with kubectl get -o yaml"
         ) from None
 
 
-def explained(root: Json, parts: list[Json], pods: list[Json]) -> Explained:
+def explained(row: KindSpec, root: Json, parts: list[Json], pods: list[Json]) -> Explained:
     """Explain a workload by its Jobs or TaskRuns, and their pods."""
-    if root.get("kind") == batch.CRON_JOB.kind:
+    if row is batch.CRON_JOB:
         return build_cron_job.explain(root, parts)
-    if root.get("kind") == tekton.PIPELINE_RUN.kind:
+    if row is tekton.PIPELINE_RUN:
         return build_pipeline_run.explain(root, parts, pods)
+    if row in OF_SYSTEMS:
+        return build_system.explain(SYSTEMS[row], root, pods)
     return build(root, parts, pods)
 
 
@@ -213,7 +242,7 @@ def read(file: str, stdin: BinaryIO, progress: Progress) -> Iterator[Json]:
                 progress.clear()
                 raise UnexplainableError(str(found))
             for _, one in found.objects():
-                if one["kind"] in READ and isinstance(one.get("metadata"), dict):
+                if row_for(one) in READ and isinstance(one.get("metadata"), dict):
                     yield one
     except OSError as error:
         raise UnexplainableError(str(documents.unreadable(file, error))) from None
@@ -221,13 +250,7 @@ def read(file: str, stdin: BinaryIO, progress: Progress) -> Iterator[Json]:
 
 def is_job(found: Json) -> bool:
     """Return True if an object is a Job."""
-    return bool(found["kind"] == batch.JOB.kind)
-
-
-def is_of_set(job: Json) -> bool:
-    """Return True if the controller of a Job is a JobSet."""
-    controller = controller_of(job)
-    return controller is not None and controller.kind == JOB_SET.kind
+    return row_for(found) is batch.JOB
 
 
 def namespace_of(found: Json) -> str:

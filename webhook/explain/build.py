@@ -81,6 +81,7 @@ class Explanation:
     summary: str
     budgets: list[str]
     earlier: int  # attempts that are counted but not in `rows`
+    others: dict[str, int] = field(default_factory=dict)  # pods that have not failed and are not in `rows`, by state
     requested: tuple[record.Requested, ...] = ()  # requested retries
     rows: list[Row] = field(default_factory=list)
     waits_until: str = ""  # the end of the Job controller's back-off, RFC 3339; empty if it does not wait

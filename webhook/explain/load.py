@@ -1,4 +1,7 @@
-"""Reads from the API what `explain` needs: a workload, its Jobs or TaskRuns, their pods, and Events."""
+"""Reads from the API what `explain` needs: a workload, its Jobs or TaskRuns, their pods, and Events.
+
+Of pods only the fields that the ledger knows are decoded, page by page.
+"""
 
 from http import HTTPStatus
 from operator import itemgetter
@@ -6,10 +9,13 @@ from typing import Final
 
 from webhook.explain.build import EVENT
 from webhook.explain.build_cron_job import MOST_JOBS, is_controlled_by
+from webhook.explain.build_system import is_counted_for
 from webhook.explain.pending import FAILED_CREATE
-from webhook.kinds import KindSpec, batch, core, tekton
+from webhook.explain.roots import OF_SYSTEMS
+from webhook.kinds import KindSpec, argo, batch, core, tekton
 from webhook.kinds.job_set import JOB_SET, SET_NAME
 from webhook.kinds.kind_spec import controller_of
+from webhook.kube import names
 from webhook.kube.client import METADATA_ONLY_LIST, Api, ApiError
 from webhook.kube.paths import path_of
 from webhook.ledger.model.pods import READ as POD_READ
@@ -19,31 +25,41 @@ from webhook.retry.kinds import pipeline_run
 from webhook.retry.reading import children_of
 
 POD: Final = type_of(POD_READ)
+# Kinds whose objects may be parts of a workload of another kind.
+ABOVE: Final[dict[KindSpec, KindSpec]] = {batch.JOB: JOB_SET, tekton.TASK_RUN: tekton.PIPELINE_RUN}
+# The label by which a system names the workload on its pods, if a namespace may have thousands of other pods.
+LABELS: Final[dict[KindSpec, str]] = {
+    argo.WORKFLOW: "workflows.argoproj.io/workflow",
+    tekton.TASK_RUN: "tekton.dev/taskRun",
+}
 
 
-async def load(api: Api, row: KindSpec, root: Json) -> tuple[Json, list[Json], list[Json]]:
-    """Return a workload, its Jobs or TaskRuns, and their pods and the Events about refused pods.
+async def load(api: Api, row: KindSpec, root: Json) -> tuple[KindSpec, Json, list[Json], list[Json]]:
+    """Return a workload with its kind, its Jobs or TaskRuns, and their pods and the Events about refused pods.
 
-    For a Job of a JobSet, return the JobSet with all its Jobs. For a CronJob, return its last Jobs without their pods.
-    Raise what `Api` raises.
+    For a Job of a JobSet, return the JobSet with all its Jobs; for a TaskRun of a PipelineRun, the PipelineRun. For a
+    CronJob, return its last Jobs without their pods. Raise what `Api` raises.
     """
-    namespace, name = root["metadata"]["namespace"], root["metadata"]["name"]
+    namespace = root["metadata"]["namespace"]
+    above = await above_of(api, row, root)
+    if above is not None:
+        row, root = above
+    name = root["metadata"]["name"]
     if row is batch.CRON_JOB:
-        return root, await jobs_of(api, root), []
+        return row, root, await jobs_of(api, root), []
     if row is tekton.PIPELINE_RUN:
         children = list(await children_of(api, pipeline_run.ADAPTER, root))
-        return root, children, await pods(api, namespace, f"{pipeline_run.LABEL}={name}")
+        return row, root, children, await pods(api, namespace, f"{pipeline_run.LABEL}={name}")
+    if row in OF_SYSTEMS:
+        return row, root, [], await pods_of(api, row, root)
     if row is batch.JOB:
-        job_set = await job_set_of(api, root)
-        if job_set is None:
-            return root, [root], await parts(api, namespace, f"{batch.JOB_NAME}={name}")
-        root = job_set
-    selector = f"{SET_NAME}={root['metadata']['name']}"
+        return row, root, [root], await parts(api, namespace, f"{batch.JOB_NAME}={name}")
+    selector = f"{SET_NAME}={name}"
     jobs = [
         {**one, "apiVersion": "batch/v1", "kind": batch.JOB.kind}
         async for one in api.objects(batch.JOB.path(namespace), {"labelSelector": selector})
     ]
-    return root, jobs, await parts(api, namespace, selector)
+    return row, root, jobs, await parts(api, namespace, selector)
 
 
 async def jobs_of(api: Api, cron_job: Json) -> list[Json]:
@@ -57,17 +73,30 @@ async def jobs_of(api: Api, cron_job: Json) -> list[Json]:
     return [one for one in found if one is not None]
 
 
-async def job_set_of(api: Api, job: Json) -> Json | None:
-    """Return the JobSet that controls a Job; None if none does."""
-    controller = controller_of(job)
-    if controller is None or (controller.group, controller.kind) != (JOB_SET.group, JOB_SET.kind):
+async def above_of(api: Api, row: KindSpec, root: Json) -> tuple[KindSpec, Json] | None:
+    """Return the workload that an object is a part of, with its kind; None if it is none, or that is gone."""
+    above, controller = ABOVE.get(row), controller_of(root)
+    if above is None or controller is None or (controller.group, controller.kind) != (above.group, above.kind):
         return None
-    return await api.find(JOB_SET.path(job["metadata"]["namespace"], controller.name))
+    found = await api.find(above.path(root["metadata"]["namespace"], controller.name))
+    return None if found is None else (above, found)
 
 
 async def pods(api: Api, namespace: str, selector: str) -> list[Json]:
     """Return the pods that a selector selects."""
     return [pod async for pod in api.objects(core.POD.path(namespace), {"labelSelector": selector}, kind=POD)]
+
+
+async def pods_of(api: Api, row: KindSpec, root: Json) -> list[Json]:
+    """Return the pods that are counted for a workload of another kind than Job.
+
+    Where no label of its system names it, all pods of the namespace that admission has labelled are read.
+    """
+    metadata = root["metadata"]
+    label = LABELS.get(row)
+    query = {"labelSelector": names.PROFILE if label is None else f"{names.PROFILE},{label}={metadata['name']}"}
+    found = api.objects(core.POD.path(metadata["namespace"]), query, kind=POD)
+    return [pod async for pod in found if is_counted_for(pod, row, root)]
 
 
 async def parts(api: Api, namespace: str, selector: str) -> list[Json]:

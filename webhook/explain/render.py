@@ -7,10 +7,11 @@ from typing import Final
 
 import msgspec
 
+from webhook.explain import next_in_system
 from webhook.explain.build import Explanation, Row
 from webhook.explain.build_cron_job import CronJobExplanation
 from webhook.explain.pending import Delayed
-from webhook.kinds import tekton
+from webhook.kinds import batch
 from webhook.kinds.job_set import JOB_SET
 from webhook.ledger.model.words import counted
 from webhook.objects import columns
@@ -22,7 +23,7 @@ LATEST: Final = 30  # seconds that the leader may take for a verdict, or to end 
 MOST_DELAYS: Final = 5  # delayed pods that are shown
 SHORT: Final = 2  # minutes under which a duration is shown in seconds
 LONG: Final = 120  # minutes from which it is shown in hours
-UNITS: Final = {tekton.PIPELINE_RUN.kind: "TASK"}  # else INDEX
+UNITS: Final = {row.kind: unit.upper() for row, unit in next_in_system.UNITS.items() if row.kind != batch.JOB.kind}
 
 
 def as_json(explanation: Explanation | CronJobExplanation) -> str:
@@ -53,13 +54,7 @@ def parts(explanation: Explanation, now: datetime | None = None) -> Iterator[Par
         yield f"retry requested by {one.by} at {one.at}" + (f", after {'; '.join(one.ended)}" if one.ended else "")
     if explanation.earlier:
         yield f"({explanation.earlier} earlier ones are counted and not kept in detail)"
-    units = any(row.unit for row in explanation.rows)
-    if explanation.rows:
-        yield ""
-        unit = UNITS.get(explanation.kind, "INDEX")
-        headings = [*HEADINGS[:1], *([unit] if units else []), *HEADINGS[1:]]
-        budget = BUDGETS.get(explanation.kind, "retry")
-        yield [headings, *(cells_of(row, budget, units=units) for row in explanation.rows)]
+    yield from attempts_of(explanation)
     yield from by_pod("By the rules of onFailure:", ((row.pod, row.after) for row in explanation.rows))
     yield from by_pod("Last words:", ((row.pod, row.last_words) for row in explanation.rows))
     if explanation.next:
@@ -67,6 +62,20 @@ def parts(explanation: Explanation, now: datetime | None = None) -> Iterator[Par
         yield "At the next failure:"
         for step in explanation.next:
             yield f"  {step}"
+
+
+def attempts_of(explanation: Explanation) -> Iterator[Part]:
+    """Yield the table of attempts, and how many pods it lacks."""
+    if explanation.rows:
+        units = any(row.unit for row in explanation.rows)
+        yield ""
+        unit = UNITS.get(explanation.kind, "INDEX")
+        headings = [*HEADINGS[:1], *([unit] if units else []), *HEADINGS[1:]]
+        budget = BUDGETS.get(explanation.kind, "retry")
+        yield [headings, *(cells_of(row, budget, units=units) for row in explanation.rows)]
+    if explanation.others:
+        by_state = ", ".join(f"{number} {state}" for state, number in explanation.others.items())
+        yield f"(and {counted(sum(explanation.others.values()), 'other pod')}: {by_state})"
 
 
 def by_pod(heading: str, texts: Iterable[tuple[str, str]]) -> Iterator[str]:

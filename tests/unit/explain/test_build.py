@@ -396,7 +396,7 @@ def test_a_file_is_explained_as_json(tmp_path: Path) -> None:
 def test_an_object_that_does_not_exist_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
     result = run("ml/other", "-f", file(tmp_path, job(ACCOUNT)))
     assert result.exit_code == 2
-    assert "there is no Job, JobSet, CronJob or PipelineRun ml/other in" in result.output
+    assert "there is no workload ml/other in" in result.output
     assert "kubectl get jobs,pods -o yaml" in result.output
 
 

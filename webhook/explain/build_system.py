@@ -1,0 +1,220 @@
+"""Explains a workload of another kind than Job and JobSet, such as a Workflow, by its account and its pods. Pure."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from webhook.explain import build, pending
+from webhook.explain.build import PLACEMENTS, Explanation, Row, state_of_pod
+from webhook.explain.next_failure import NextFailure
+from webhook.explain.next_in_system import UNITS, Standing, next_failures
+from webhook.kinds import KindSpec
+from webhook.kinds.kind_spec import controller_of
+from webhook.kinds.places import place_of
+from webhook.kube import names
+from webhook.ledger.model import counting, on_failure, words
+from webhook.ledger.model.account import Account, Attempt, decode
+from webhook.ledger.model.pods import Pod, read
+from webhook.ledger.model.scopes import NO_NUMBER, Scopes
+from webhook.ledger.model.systems import System
+from webhook.objects.patch import at
+from webhook.objects.problem import Json, Path
+from webhook.retry import record
+
+MOST_SCOPES: Final = 20  # of which the budgets are shown
+MOST_OF_RANGE: Final = 1000  # scopes of a range in the account, which any user may write
+MOST_PODS: Final = 40  # without a failure, which are shown
+SUCCEEDED: Final = "Succeeded"  # the condition with which Tekton and Knative say how a run ends
+ENDS: Final = {"True": "Succeeded", "False": "Failed"}
+# Where kinds say how far a workload is, and why: the first that has a text says it.
+STATES: Final[tuple[tuple[Path, Path], ...]] = (
+    (("status", "phase"), ("status", "message")),
+    (("status", "jobDeploymentStatus"), ("status", "message")),
+    (("status", "applicationState", "state"), ("status", "applicationState", "errorMessage")),
+    (("status", "currentState", "currentStateSummary"), ("status", "currentState", "message")),
+    (("status", "state", "phase"), ("status", "state", "message")),
+)
+
+
+class Spent(NamedTuple):
+    """What a scope has spent, and what it may spend; None if that is not known."""
+
+    retries: int
+    disruptions: int
+    budget: int | None
+
+
+def explain(system: System, root: Json, parts: Iterable[Json]) -> Explanation:
+    """Explain a workload, as the API has it; raise ValueError if its account is malformed.
+
+    `parts`: the pods that are counted for it, decoded as the ledger reads them.
+    """
+    found = [*map(read, parts)]
+    account = account_with(system, root, found)
+    metadata = root["metadata"]
+    alive = [pod for pod in found if not pod.has_failed]
+    shown = newest(alive)
+    following = foretold(system, root, account, found)
+    return Explanation(
+        kind=system.row.kind,
+        namespace=metadata.get("namespace") or "",
+        name=metadata["name"],
+        state=state(root),
+        summary=words.summary(account),
+        budgets=[*budgets(system, account, found)],
+        earlier=account.ended - len(account.last),
+        others=dict(Counter(map(state_of_pod, alive)) - Counter(map(state_of_pod, shown))),
+        requested=record.read(root),
+        rows=[*map(ended_row, account.last), *map(row_of, shown)],
+        delays=pending.delays(found),
+        next=[one.text for one in following],
+        forecasts=following,
+    )
+
+
+def is_counted_for(pod: Json, row: KindSpec, root: Json) -> bool:
+    """Return True if a pod is counted for a workload."""
+    place, metadata = place_of(pod["metadata"], controller_of(pod)), root["metadata"]
+    if place is None or place.row is not row or place.name != metadata["name"]:
+        return False
+    return place.uid in {"", metadata.get("uid")}
+
+
+def account_with(system: System, root: Json, found: Iterable[Pod]) -> Account:
+    """Return the account of a workload with the failed pods that it does not have yet; raise ValueError."""
+    account = decode(at(root, ("metadata", "annotations", names.LEDGER)))
+    counted = {detail.pod for detail in account.last}
+    settings = build.settings_of(root, account)
+    keeps = any(detail.message for detail in account.last)  # the profile that `explain` knows does not say it
+    has_ended = system.has_ended(root)
+    for pod in sorted((pod for pod in found if pod.has_failed), key=lambda pod: pod.ended):
+        if pod.name not in counted and not account.has(pod):
+            counting.count_elsewhere(account, pod, root, system, settings, has_ended=has_ended, keeps_messages=keeps)
+    return account
+
+
+def state(root: Json) -> str:
+    """Return how far a workload is: its phase with the reason, or else the condition that says most."""
+    for phase_path, message_path in STATES:
+        phase, message = at(root, phase_path), at(root, message_path)
+        if isinstance(phase, str) and phase:
+            return f"{phase}: {message}" if isinstance(message, str) and message else phase
+    conditions = [one for one in at(root, ("status", "conditions")) or () if one.get("type") and one.get("status")]
+    told = max((one for one in conditions if one["status"] != "False"), key=time_of, default=None)
+    told = next((one for one in conditions if one["type"] == SUCCEEDED), told)
+    if told is None:
+        return "running"
+    kind = told["type"] if told["type"] != SUCCEEDED else ENDS.get(told["status"], "")
+    reason = told.get("reason") if told.get("reason") != kind else ""
+    return ": ".join(part for part in (kind, reason, told.get("message")) if part)
+
+
+def time_of(condition: Json) -> str:
+    """Return when a condition last changed."""
+    return str(condition.get("lastTransitionTime") or "")
+
+
+def budgets(system: System, account: Account, found: list[Pod]) -> Iterator[str]:
+    """Yield lines that say what each scope has spent, those that spent most first; for MOST_SCOPES of them."""
+    spent = spent_by_scope(account, found)
+    unit = UNITS.get(system.row, "scope")
+    for scope, one in list(spent.items())[:MOST_SCOPES]:
+        of = "" if one.budget is None else f" of {one.budget}"
+        parts = [f"{words.counted(one.retries, 'retry') if not of else f'{one.retries}{of} retries'} spent"]
+        parts += [words.counted(one.disruptions, "disruption")] if one.disruptions else []
+        yield f"{f'{unit} {scope}' if scope else 'retries'}: {', '.join(parts)}"
+    if len(spent) > MOST_SCOPES:
+        yield f"(and {words.counted(len(spent) - MOST_SCOPES, f'other {unit}')}, which spent less or as much)"
+    lost = max(retries_in(account).others, account.scopes.others)
+    if lost:
+        yield f"({unit}s that are not listed spent at most {lost})"
+    if account.grants:
+        yield f"resumed {words.counted(account.grants, 'time')} after reaching the disruption limit"
+    if account.suspended:
+        yield "suspended by the ledger: disruptions exceeded the limit"
+
+
+def spent_by_scope(account: Account, found: Iterable[Pod]) -> dict[str, Spent]:
+    """Return what the scopes have spent that spent anything, those that spent most first."""
+    retries, disruptions = dict(counts_in(retries_in(account))), dict(counts_in(account.scopes))
+    limits = budgets_in(account, found)
+    spent = {
+        scope: Spent(retries.get(scope, 0), disruptions.get(scope, 0), limits.get(scope))
+        for scope in sorted({*retries, *disruptions})
+    }
+    return dict(sorted(spent.items(), key=lambda one: (-one[1].retries, -one[1].disruptions)))
+
+
+def retries_in(account: Account) -> Scopes:
+    """Return the retries of each scope."""
+    return Scopes() if account.retries is None else account.retries
+
+
+def counts_in(scopes: Scopes) -> Iterator[tuple[str, int]]:
+    """Yield each scope that is listed with its number, of a range at most MOST_OF_RANGE."""
+    for run in scopes.runs:
+        if run.disruptions:
+            numbers = range(run.first, min(run.last, run.first + MOST_OF_RANGE - 1) + 1)
+            for number in numbers:
+                yield run.prefix if run.first == NO_NUMBER else f"{run.prefix}{number}", run.disruptions
+
+
+def budgets_in(account: Account, found: Iterable[Pod]) -> dict[str, int]:
+    """Return the retries that scopes may spend: by their newest pods, or else by what was left after an attempt."""
+    known: dict[str, int] = {}
+    for detail in account.last:
+        if detail.left is not None and detail.cost != "fatal":
+            known[detail.scope] = detail.left.retries + account.retries_of(detail.scope)
+    for pod in sorted(found, key=lambda pod: pod.created):
+        if pod.max_retries is not None:
+            known[pod.scope] = pod.max_retries
+    return known
+
+
+def newest(alive: list[Pod]) -> list[Pod]:
+    """Return the pods that are shown, the oldest first: those that have not ended before those that succeeded."""
+    by_age = sorted(alive, key=lambda pod: (not pod.has_ended, pod.created, pod.name))
+    return sorted(by_age[-MOST_PODS:], key=lambda pod: (pod.started or pod.created, pod.name))
+
+
+def ended_row(detail: Attempt) -> Row:
+    """Return the row of an attempt that has ended."""
+    return replace(build.ended_row(detail), rule=why_fatal(detail) if detail.cost == "fatal" else "")
+
+
+def why_fatal(detail: Attempt) -> str:
+    """Return why the end of an attempt was the end of its scope or its workload."""
+    if detail.on_failure is not None:
+        return f"the ledger: rule {detail.on_failure} of onFailure" if detail.settled else ""
+    if detail.settled:
+        return "the ledger: a bug"
+    return "a bug, or no retry left"
+
+
+def row_of(pod: Pod) -> Row:
+    """Return the row of a pod that has not failed."""
+    return Row(
+        attempt=pod.attempt or 0,
+        unit=pod.scope,
+        pod=pod.name,
+        node=pod.node,
+        placement=PLACEMENTS.get(pod.placement, ""),
+        start=pod.started,
+        end=pod.ended,
+        ended=state_of_pod(pod),
+        rule="",
+        cost="none" if pod.has_ended else "",
+        retries_left=None,
+        disruptions_left=None,
+        after=words.state(on_failure.read(pod.after)) if pod.after else "",
+    )
+
+
+def foretold(system: System, root: Json, account: Account, found: list[Pod]) -> list[NextFailure]:
+    """Return what the next failure does; nothing if the workload has ended, or if its profile is not recorded."""
+    profile = build.policy_of(root, account)
+    live = [pod for pod in found if not pod.has_ended and not pod.deleting]
+    if profile is None or system.has_ended(root):
+        return []
+    return [*next_failures(Standing(system=system, root=root, account=account, live=live, profile=profile))]
