@@ -53,23 +53,18 @@ FLYTE: Final = {
     "`onFailure`": "Flyte keeps its attempts itself",
     "Requested retry": "Flyte recovers an execution itself",
 }
+OF_TEKTON: Final = "a pod that is deleted costs nothing; one that its kubelet evicts costs a retry"
 # By kind and column, why the code lacks a feature. A test names the entries that no longer apply.
 REASONS: Final[dict[KindSpec, dict[str, str]]] = {
     tekton.PIPELINE_RUN: {
-        **NOT_COUNTED,
-        "Fail fast": NO_EXIT_CODE,
-        "Disruption free": "a pod that is deleted costs nothing; one that its kubelet evicts costs a retry",
+        "Disruption free": OF_TEKTON,
     },
     tekton.TASK_RUN: {
-        **NOT_COUNTED,
-        "Fail fast": NO_EXIT_CODE,
-        "Disruption free": "a pod that is deleted costs nothing; one that its kubelet evicts costs a retry",
+        "Disruption free": OF_TEKTON,
         "Requested retry": "a TaskRun without a PipelineRun is created again in seconds; `retry` the PipelineRun",
     },
     WORKFLOW: {
-        **NOT_COUNTED,
         "Fail fast": "its `expression` is not set yet",
-        "Disruption free": "each attempt counts for `limit`",
         "Requested retry": NO_RERUN,
     },
     **dict.fromkeys(kubeflow.ROWS, KUBEFLOW),
@@ -147,7 +142,7 @@ def obeys_rules(row: KindSpec) -> bool:
 
 def system_of(row: KindSpec) -> System | None:
     """Return what the ledger knows of a kind; None if it keeps no account of it, or a special one."""
-    return SYSTEMS.get((row.group, row.kind))
+    return SYSTEMS.get(row)
 
 
 def admitted(row: KindSpec) -> Json:
