@@ -30,7 +30,7 @@ LATER: Final = "9999-12-31T23:59:59Z"  # when the next failure happens
 EVICTED: Final = "EvictionByEvictionAPI"
 # What a scope is called.
 UNITS: Final[dict[KindSpec, str]] = {
-    argo.WORKFLOW: "node",
+    argo.WORKFLOW: "step",
     tekton.PIPELINE_RUN: "task",
     **dict.fromkeys(kubeflow.ROWS, "replica"),
     ray.RAY_JOB: "group",

@@ -76,7 +76,7 @@ class Forecast:
     - `cause`, `cost`, `rule` and `action`: as the account will have them.
     - `left`: what is left afterwards, without the restart of the JobSet that the failure costs.
     - `ends`: what the failure ends for good; empty for nothing. Of another kind than Job and JobSet `scope`, such as a
-      node of a Workflow, or `workload`. `reason`: why, if it is the ledger that ends it.
+      step of a Workflow, or `workload`. `reason`: why, if it is the ledger that ends it.
     - `set_action`: the action of the JobSet when the failure ends the Job; empty if the Job goes on or has no JobSet.
     - `suspends`: whether the ledger suspends the Job.
     - `on_failure`: the index of the rule of `onFailure` that decides; None if none does.

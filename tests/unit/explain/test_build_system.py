@@ -44,13 +44,13 @@ def test_the_budgets_are_shown_by_node_with_the_nodes_first_that_spent_most() ->
     explanation = explain(ARGO, workflow(account()), [pod("build", 2), pod("test", limit=5, minute=1)])
     assert explanation.summary == "3 attempts ended: 2 retries, 1 disruption"
     assert explanation.budgets == [
-        "node build: 2 of 3 retries spent",
-        "node test: 0 of 5 retries spent, 1 disruption",
+        "step build: 2 of 3 retries spent",
+        "step test: 0 of 5 retries spent, 1 disruption",
     ]
 
 
 def test_without_a_pod_the_budget_of_a_node_follows_from_what_its_last_attempt_had_left() -> None:
-    assert explain(ARGO, workflow(account()), []).budgets[0] == "node build: 2 of 3 retries spent"
+    assert explain(ARGO, workflow(account()), []).budgets[0] == "step build: 2 of 3 retries spent"
 
 
 def test_a_failed_pod_that_is_not_counted_yet_is_counted_as_the_leader_would() -> None:
@@ -58,7 +58,7 @@ def test_a_failed_pod_that_is_not_counted_yet_is_counted_as_the_leader_would() -
     (row,) = [row for row in explanation.rows if row.pod == "train-build-2"]
     assert (row.unit, row.attempt, row.ended, row.cost) == ("build", 2, "container main exit code 137", "retry")
     assert (row.retries_left, row.node, row.placement) == (0, "node-1", "spot")
-    assert explanation.budgets[0] == "node build: 3 of 3 retries spent"
+    assert explanation.budgets[0] == "step build: 3 of 3 retries spent"
 
 
 def test_a_pod_that_the_account_has_is_not_counted_again() -> None:
@@ -75,7 +75,7 @@ def test_attempts_are_listed_with_their_node_and_then_the_pods_that_run() -> Non
         ("build", 2, "running", ""),
         ("test", 0, "running", ""),
     ]
-    assert any(line.startswith("ATTEMPT   NODE    POD") for line in as_table(explanation))
+    assert any(line.startswith("ATTEMPT   STEP    POD") for line in as_table(explanation))
 
 
 def test_of_ten_thousand_pods_those_that_run_are_listed_and_the_others_are_added_up() -> None:
@@ -95,7 +95,7 @@ def test_of_many_nodes_that_spent_retries_the_first_are_listed_and_the_others_ar
         found.spend_retry(f"n{number}")
     lines = explain(ARGO, workflow(found), []).budgets
     assert len(lines) == MOST_SCOPES + 1
-    assert lines[-1] == "(and 30 other nodes, which spent less or as much)"
+    assert lines[-1] == "(and 30 other steps, which spent less or as much)"
 
 
 def test_a_range_of_scopes_as_long_as_any_user_may_write_is_read_in_parts() -> None:

@@ -40,7 +40,7 @@ def test_each_way_to_fail_is_told_with_its_cost_and_what_is_left() -> None:
     assert told(workflow(profile=PROFILE), pod("build")) == [
         "a disruption: costs no retry; then 1 disruption left",
         "exit code 137, 143: costs a retry; then 2 retries left",
-        "any other exit code: ends the node at once",
+        "any other exit code: ends the step at once",
     ]
 
 
@@ -48,7 +48,7 @@ def test_a_bug_that_the_leader_ends_is_told_like_one_that_the_system_ends() -> N
     assert told(workflow(profile=PROFILE), pod("build"), system=SLOW) == [
         "a disruption: costs a retry; then 2 retries left",
         "exit code 137, 143: costs a retry; then 2 retries left",
-        "any other exit code: ends the node at once",
+        "any other exit code: ends the step at once",
     ]
 
 
@@ -61,7 +61,7 @@ def test_exit_codes_that_all_cost_the_same_are_one_line() -> None:
 
 def test_without_a_retry_left_any_failure_ends_the_node() -> None:
     root = workflow(profile=PROFILE)
-    assert told(root, pod("build", limit=0))[1] == "exit code 137, 143: ends the node; no retry is left"
+    assert told(root, pod("build", limit=0))[1] == "exit code 137, 143: ends the step; no retry is left"
 
 
 def test_nodes_for_which_a_failure_does_the_same_are_told_together() -> None:
@@ -69,8 +69,8 @@ def test_nodes_for_which_a_failure_does_the_same_are_told_together() -> None:
     account.spend_retry("build")
     lines = told(workflow(account, PROFILE), pod("build", 1), pod("test"), pod("lint"))
     assert [line for line in lines if line.startswith("exit code")] == [
-        "exit code 137, 143 of node build: costs a retry; then 1 retry left",
-        "exit code 137, 143 of node lint, test: costs a retry; then 2 retries left",
+        "exit code 137, 143 of step build: costs a retry; then 1 retry left",
+        "exit code 137, 143 of step lint, test: costs a retry; then 2 retries left",
     ]
 
 
@@ -79,7 +79,7 @@ def test_of_thousands_of_nodes_the_first_are_named() -> None:
     account.spend_retry("build")
     lines = told(workflow(account, PROFILE), pod("build", 1), *(pod(f"n{number}") for number in range(3_000)))
     assert len(lines) == 6
-    assert lines[-1].endswith(f"and {3_000 - MOST_NAMED} others: ends the node at once")
+    assert lines[-1].endswith(f"and {3_000 - MOST_NAMED} others: ends the step at once")
 
 
 @pytest.mark.parametrize(

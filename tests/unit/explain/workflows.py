@@ -1,6 +1,7 @@
 """A Workflow with an account, and its pods, as the API has them."""
 
 from typing import Any
+from uuid import NAMESPACE_URL, uuid5
 
 import msgspec
 
@@ -45,11 +46,11 @@ def workflow(account: Account | None = None, profile: Profile | None = None, **s
     }
 
 
-def pod(node: str, attempt: int = 0, *, limit: int = 3, minute: int = 0, **status: Any) -> Json:
-    """Return a pod of a node of the Workflow `train`."""
-    name = f"train-{node}-{attempt}"
+def pod(step: str, attempt: int = 0, *, limit: int = 3, minute: int = 0, **status: Any) -> Json:
+    """Return a pod of a step of the Workflow `train`."""
+    name = f"train-{step}-{attempt}"
     annotations = {
-        NODE_NAME: f"train.{node}({attempt})",
+        NODE_NAME: f"train.{step}({attempt})",
         names.ATTEMPT: str(attempt),
         names.MAX_RETRIES: str(limit),
         names.PLACEMENT: "Spot",
@@ -61,7 +62,7 @@ def pod(node: str, attempt: int = 0, *, limit: int = 3, minute: int = 0, **statu
         "metadata": {
             "namespace": "ml",
             "name": name,
-            "uid": f"uid-{name}",
+            "uid": str(uuid5(NAMESPACE_URL, name)),
             "creationTimestamp": times,
             "ownerReferences": [OWNER],
             "annotations": annotations,
