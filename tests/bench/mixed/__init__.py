@@ -1,0 +1,1 @@
+"""Workloads of mixed kinds, disrupted at random: is every account exact?"""
