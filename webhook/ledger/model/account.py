@@ -257,6 +257,7 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
     def settle(self, pod_name: str) -> bool:
         """Record that the end of a pod was fatal, which had cost a retry, or a disruption; return False if none was."""
         places = [place for place, detail in enumerate(self.last) if detail.pod == pod_name and detail.cost in MENDED]
+        places = places[-1:]  # kinds other than Job create pods of the same name
         cost: Cost = self.last[places[-1]].cost if places else "retry"
         if not self.spent_now(cost):
             return False

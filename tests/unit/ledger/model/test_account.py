@@ -120,6 +120,20 @@ def test_a_disruption_that_is_found_fatal_costs_no_disruption() -> None:
     assert account.cost == {"retry": 1, "disruption": 0, "fatal": 1}
 
 
+def test_of_two_pods_with_the_same_name_the_newer_one_is_settled() -> None:
+    account = Account()
+    for reason in ("main 143", "main 1"):
+        detail = Attempt(
+            attempt=0, scope="worker/0", pod="train-worker-0", cause="ExitCode", reason=reason, cost="retry"
+        )
+        account.add(detail)
+        account.spend_retry("worker/0")
+    assert account.settle("train-worker-0")
+    assert [detail.cost for detail in account.last] == ["retry", "fatal"]
+    assert account.cost == {"retry": 1, "fatal": 1}
+    assert account.retries_of("worker/0") == 1
+
+
 def test_a_crash_can_be_settled_as_a_bug_after_its_details_were_dropped() -> None:
     account = counted(*(failed(number) for number in range(DETAILS + 1)))
     assert account.settle("train-0")
