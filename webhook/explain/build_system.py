@@ -84,12 +84,11 @@ def is_counted_for(pod: Json, row: KindSpec, root: Json) -> bool:
 def account_with(system: System, root: Json, found: Iterable[Pod]) -> Account:
     """Return the account of a workload with the failed pods that it does not have yet; raise ValueError."""
     account = decode(at(root, ("metadata", "annotations", names.LEDGER)))
-    counted = {detail.pod for detail in account.last}
     settings = build.settings_of(root, account)
     keeps = any(detail.message for detail in account.last)  # the profile that `explain` knows does not say it
     has_ended = system.has_ended(root)
     for pod in sorted((pod for pod in found if pod.has_failed), key=lambda pod: pod.ended):
-        if pod.name not in counted and not account.has(pod):
+        if not account.has(pod):  # by its uid: other kinds create pods of the same name
             counting.count_elsewhere(account, pod, root, system, settings, has_ended=has_ended, keeps_messages=keeps)
     return account
 

@@ -11,8 +11,8 @@ from webhook.cli.main import main
 from webhook.explain.build_system import MOST_PODS, MOST_SCOPES, explain, is_counted_for, state
 from webhook.explain.render import as_table
 from webhook.kinds import argo, tekton
-from webhook.ledger.model.account import Account, Attempt, Left
-from webhook.ledger.model.pods import DISRUPTED
+from webhook.ledger.model.account import Account, Attempt, Left, id_of
+from webhook.ledger.model.pods import DISRUPTED, read
 from webhook.ledger.model.systems import SYSTEMS
 from webhook.objects.problem import Json
 
@@ -61,9 +61,12 @@ def test_a_failed_pod_that_is_not_counted_yet_is_counted_as_the_leader_would() -
     assert explanation.budgets[0] == "step build: 3 of 3 retries spent"
 
 
-def test_a_pod_that_the_account_has_is_not_counted_again() -> None:
-    explanation = explain(ARGO, workflow(account()), [pod("build", 1, **exit_with(137))])
-    assert explanation.summary == "3 attempts ended: 2 retries, 1 disruption"
+def test_a_pod_that_the_account_has_is_not_counted_again_but_another_of_the_same_name_is() -> None:
+    failed, found = pod("build", 1, **exit_with(137)), account()
+    found.recent.append(id_of(read(failed)))
+    assert explain(ARGO, workflow(found), [failed]).summary == "3 attempts ended: 2 retries, 1 disruption"
+    failed["metadata"]["uid"] = "0a1b2c3d-0000-4000-8000-000000000000"
+    assert explain(ARGO, workflow(found), [failed]).summary == "4 attempts ended: 3 retries, 1 disruption"
 
 
 def test_attempts_are_listed_with_their_node_and_then_the_pods_that_run() -> None:
