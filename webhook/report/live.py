@@ -1,4 +1,4 @@
-"""Makes the workloads of a report of Jobs, JobSets and pods, as the API has them. Pure."""
+"""Makes the workloads of a report of Jobs, JobSets, workloads of other kinds, and pods, as the API has them. Pure."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -9,20 +9,27 @@ from msgspec.structs import replace
 from webhook.history.amounts import Amounts
 from webhook.history.record import VERSION, AttemptRecord, Capacity, Cause
 from webhook.history.usage import Row
-from webhook.kinds import batch
+from webhook.kinds import KindSpec, batch
 from webhook.kinds.job_set import JOB_SET
 from webhook.kinds.kind_spec import controller_of
 from webhook.kube import names, terminal
 from webhook.ledger.model import account as accounts
-from webhook.ledger.model import limits, outcomes
+from webhook.ledger.model import counting, limits, outcomes
 from webhook.ledger.model.account import Account, Attempt
+from webhook.ledger.model.outcomes import Outcome
 from webhook.ledger.model.pods import Pod, between
+from webhook.ledger.model.systems import System
+from webhook.ledger.model.tracker import Key, key_of
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
+from webhook.policy.applied import profile_of
+from webhook.policy.model import FailurePolicy, Profile
+from webhook.policy.settings import NamedProfile
 from webhook.report.known import Counted, Known, RowPrice, State, Window
 from webhook.report.model import Loss
 from webhook.report.nodes import UNKNOWN, Node
 from webhook.report.sums import loss_of
+from webhook.rules import undo
 
 CAUSES: Final[tuple[Cause, ...]] = ("Disruption", "OOMKilled", "DeadlineExceeded", "ExitCode", "Other")
 CAPACITIES: Final[dict[str, Capacity]] = {"Spot": "Spot", "OnDemand": "OnDemand"}
@@ -32,18 +39,29 @@ TOTALS: Final = (
 
 
 class Workload(NamedTuple):
-    """A Job, or a JobSet with its Jobs, and what is known of its pods."""
+    """A Job, or a JobSet with its Jobs, and what is known of its pods; or one of another kind, which `system` knows."""
 
     root: Json
     jobs: list[Json]
     pods: list[Pod]
+    system: System | None = None
 
 
-def grouped(jobs: Iterable[Json], job_sets: Iterable[Json], found: Iterable[Pod]) -> list[Workload]:
-    """Return the JobSets, and the Jobs that none of them controls, each with its pods.
+def grouped(
+    jobs: Iterable[Json],
+    job_sets: Iterable[Json],
+    found: Iterable[Pod],
+    others: Mapping[KindSpec, Iterable[Json]] | None = None,
+) -> list[Workload]:
+    """Return the JobSets, the Jobs that none of them controls, and the workloads of other kinds, each with its pods.
 
     A Job of a JobSet that is not among `job_sets` is left out.
     """
+    elsewhere: dict[Key, Workload] = {}
+    for row, some in (others or {}).items():
+        for one in some:
+            key = Key(one["metadata"]["namespace"], row, one["metadata"]["name"])
+            elsewhere[key] = Workload({**one, "kind": key.kind}, [], [], key.system)
     roots = {one["metadata"]["uid"]: Workload({**one, "kind": JOB_SET.kind}, [], []) for one in job_sets}
     of_job: dict[str, Workload] = {}
     for job in jobs:
@@ -56,9 +74,10 @@ def grouped(jobs: Iterable[Json], job_sets: Iterable[Json], found: Iterable[Pod]
         workload.jobs.append(job)
         of_job[uid] = workload
     for pod in found:
-        if (workload := of_job.get(pod.job_uid)) is not None:
-            workload.pods.append(pod)
-    return list(roots.values())
+        of_pod = of_job.get(pod.job_uid) if pod.row is batch.JOB else elsewhere.get(key_of(pod))
+        if of_pod is not None and (of_pod.system is None or pod.job_uid in {"", of_pod.root["metadata"]["uid"]}):
+            of_pod.pods.append(pod)
+    return [*roots.values(), *elsewhere.values()]
 
 
 def known_of(
@@ -78,15 +97,15 @@ def known_of(
         kind=root["kind"],
         name=metadata["name"],
         uid=metadata["uid"],
-        profile=(metadata.get("labels") or {}).get(names.PROFILE) or "",
+        profile=(metadata.get("labels") or {}).get(names.PROFILE) or recorded_profile(root),
         owner=f"{controller.kind}/{controller.name}" if controller is not None else "",
-        state=state_of(root),
+        state=state_of(root) if workload.system is None else "Unknown",
         reason=(ended or {}).get("reason") or "",
         created=metadata.get("creationTimestamp") or "",
         end=terminal.ended_at(root) or "",
         per_index=root["kind"] == batch.JOB.kind and batch.has_index_budgets(root.get("spec") or {}),
     )
-    records = Records(known, workload, nodes, {detail.pod: detail for detail in account.last if detail.pod})
+    records = Records(known, workload, account, nodes, {detail.pod: detail for detail in account.last if detail.pod})
     counted = [*records.counted(account)]
     if window == Window():
         known.told = counted
@@ -105,6 +124,12 @@ def known_of(
     return known, notes
 
 
+def recorded_profile(root: Json) -> str:
+    """Return the profile that admission recorded on a workload; empty if it recorded none."""
+    record = undo.read(root)
+    return "" if record is None else record.profile
+
+
 def state_of(root: Json) -> State:
     """Return the state of a Job or a JobSet."""
     well = terminal.has_ended_well(root)
@@ -117,9 +142,16 @@ class Records:
     """Makes records of the pods of a workload; `details`: those of its account, by the name of the pod."""
 
     def __init__(
-        self, known: Known, workload: Workload, nodes: Mapping[str, Node], details: Mapping[str, Attempt]
+        self,
+        known: Known,
+        workload: Workload,
+        account: Account,
+        nodes: Mapping[str, Node],
+        details: Mapping[str, Attempt],
     ) -> None:
         self.known = known
+        self.workload = workload
+        self.account = account
         self.nodes = nodes
         self.details = details
         self.pods = workload.pods
@@ -155,7 +187,13 @@ class Records:
 
     def is_counted(self, pod: Pod, account: Account) -> bool:
         """Return True if the account has counted a pod."""
-        return pod.has_failed and (account.has(pod) or pod.name in self.details)
+        return pod.has_failed and (account.has(pod) or self.detail_of(pod) is not None)
+
+    def detail_of(self, pod: Pod) -> Attempt | None:
+        """Return what the account says of a failed pod; None if nothing. Other kinds create pods of the same name."""
+        detail = self.details.get(pod.name)
+        is_another = detail is not None and self.workload.system is not None and detail.end != pod.ended
+        return None if is_another else detail
 
     def record(self, pod: Pod) -> AttemptRecord:
         """Return the record of a pod, without an end if it runs."""
@@ -190,9 +228,9 @@ class Records:
 
     def failed(self, found: AttemptRecord, pod: Pod) -> AttemptRecord:
         """Return the record of a failed pod, as its account has it, or else as its Job's failure policy judges it."""
-        detail = self.details.get(pod.name)
+        detail = self.detail_of(pod)
         if detail is None:
-            outcome = outcomes.outcome_of(pod, self.jobs.get(pod.job_uid), self.job_set)
+            outcome = self.outcome_of(pod)
             if outcome.rule is not None:
                 self.known.rules[pod.name] = rule_named(outcome.rule.index, outcome.rule.action)
             return replace(found, cause=outcome.cause, reason=outcome.reason, cost=outcome.cost)
@@ -211,6 +249,16 @@ class Records:
             retries_left=None if left is None else left.retries,
             disruptions_left=None if left is None else left.disruptions,
         )
+
+    def outcome_of(self, pod: Pod) -> Outcome:
+        """Return how a failed pod ended that is not counted yet."""
+        system = self.workload.system
+        if system is None:
+            return outcomes.outcome_of(pod, self.jobs.get(pod.job_uid), self.job_set)
+        applied = self.account.applied
+        profile = Profile() if applied is None else profile_of(applied, FailurePolicy().retriable_exit_codes)
+        settings = NamedProfile(self.known.profile, profile).settings({})
+        return counting.outcome_of(self.account, pod, self.workload.root, system, settings)
 
 
 def job_in(scope: str) -> str:

@@ -1,19 +1,21 @@
 """Reads from the API what a report of a live cluster needs, with the rights of its user."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 
 from webhook.kinds import KindSpec, batch, core
 from webhook.kinds.job_set import JOB_SET, SET_NAME
 from webhook.kube import names
-from webhook.kube.client import Api, ApiError
+from webhook.kube.client import METADATA_ONLY_LIST, Api, ApiError
 from webhook.kube.paths import path_of
 from webhook.ledger.model import cached, pods
 from webhook.ledger.model.pods import Pod
+from webhook.ledger.model.systems import SYSTEMS
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.objects.shape import ANY_KEY, Shape, type_of
+from webhook.report.live import recorded_profile
 
 METADATA: Final[Any] = {**at(cached.JOB_READ, ("metadata",)), "creationTimestamp": str}
 CONDITIONS: Final[Shape] = [dict.fromkeys(("type", "status", "reason", "message", "lastTransitionTime"), str)]
@@ -34,6 +36,7 @@ SET: Final[Any] = type_of(
 POD: Final[Any] = type_of(pods.READ)
 NODE: Final[Any] = type_of({"metadata": {"name": str, "labels": {ANY_KEY: str}}, "spec": {"providerID": str}})
 NODES: Final = path_of("v1", "nodes")
+OTHER: Final[Any] = type_of({"metadata": {**METADATA, "annotations": dict.fromkeys((names.LEDGER, names.POLICY), str)}})
 MOST_PODS: Final = 1_000_000
 
 
@@ -50,14 +53,23 @@ class Scope(NamedTuple):
         return {"labelSelector": ",".join((profile, *filter(None, others)))}
 
 
+class Query(NamedTuple):
+    """A list of the API: its path, query and media type."""
+
+    path: str
+    query: dict[str, str]
+    accept: str = "application/json"
+
+
 class Loaded(NamedTuple):
-    """What the API has, and notes about what the user may not read."""
+    """What the API has, and notes about what the user may not read; `others`: workloads of other kinds, by kind."""
 
     jobs: list[Json]
     job_sets: list[Json]
     pods: list[Pod]
     nodes: list[Json]
     notes: list[str]
+    others: Mapping[KindSpec, list[Json]] = {}
 
 
 class NothingReadError(Exception):
@@ -87,20 +99,39 @@ class Loader:
             known = {job["metadata"]["uid"] for job in jobs}
             of_sets = await self.workloads(batch.JOB, JOB, scope.query(SET_NAME))
             jobs += [job for job in of_sets if job["metadata"]["uid"] not in known]
-        return Loaded(jobs, job_sets, await self.pods(), await self.nodes(), self.notes)
+        pods = await self.pods()
+        others = {row: found for row in SYSTEMS if (found := await self.others(row, pods))}
+        return Loaded(jobs, job_sets, pods, await self.nodes(), self.notes, others)
+
+    async def others(self, row: KindSpec, pods: list[Pod]) -> list[Json]:
+        """Return the metadata of the workloads of another kind that have an account, or pods under the profile.
+
+        The whole objects may have megabytes each. Without pods of the kind, the user need not be allowed to list it.
+        """
+        wanted = {(pod.namespace, pod.job) for pod in pods if pod.row is row}
+        missing = "those workloads are missing" if wanted else ""
+        query = Query(row.path(self.scope.namespace), {"labelSelector": self.scope.selector or ""}, METADATA_ONLY_LIST)
+        found = self.listed(row.resource, query, OTHER, missing)
+        return [one async for one in found if self.is_wanted(one["metadata"], wanted)]
+
+    def is_wanted(self, metadata: Json, wanted: set[tuple[str, str]]) -> bool:
+        """Return True if a workload of another kind has pods, or without a profile in the scope an account."""
+        has_account = names.LEDGER in (metadata.get("annotations") or {})
+        named = (metadata["namespace"], metadata["name"]) in wanted
+        return named or (has_account and self.scope.profile in {None, recorded_profile({"metadata": metadata})})
 
     async def workloads(self, row: KindSpec, kind: Any, query: dict[str, str]) -> list[Json]:
         """Return the objects of a kind."""
         path = row.path(self.scope.namespace)
         missing = "those workloads are missing"
-        return [one async for one in self.listed(row.resource, path, query, kind, missing)]
+        return [one async for one in self.listed(row.resource, Query(path, query), kind, missing)]
 
     async def pods(self) -> list[Pod]:
         """Return the pods of Jobs, the first MOST_PODS of them."""
         found: list[Pod] = []
         missing = "only what accounts say is counted, and nothing that succeeded"
         path = core.POD.path(self.scope.namespace)
-        async for one in self.listed(core.POD.resource, path, self.scope.query(), POD, missing):
+        async for one in self.listed(core.POD.resource, Query(path, self.scope.query()), POD, missing):
             if len(found) == MOST_PODS:
                 self.notes.append(
                     f"there are more than {MOST_PODS:,} pods: name a namespace with -n; others are missing"
@@ -113,21 +144,22 @@ class Loader:
     async def nodes(self) -> list[Json]:
         """Return the nodes."""
         missing = "spot and on-demand are not told apart, and prices by capacity or node labels do not apply"
-        return [one async for one in self.listed("nodes", NODES, {}, NODE, missing)]
+        return [one async for one in self.listed("nodes", Query(NODES, {}), NODE, missing)]
 
-    async def listed(
-        self, resource: str, path: str, query: dict[str, str], kind: Any, missing: str
-    ) -> AsyncIterator[Json]:
-        """Yield the objects of a list; none, with a note, if the user may not list them."""
+    async def listed(self, resource: str, query: Query, kind: Any, missing: str) -> AsyncIterator[Json]:
+        """Yield the objects of a list; none, with a note, if the user may not list them.
+
+        `missing`: what the report lacks then; empty if it may lack nothing.
+        """
         number = 0
         try:
-            async for one in self.api.objects(path, query, kind=kind):
+            async for one in self.api.objects(*query, kind):
                 number += 1
                 self.progress(f"{resource}: {number:,} read")
                 yield one
         except ApiError as error:
             if error.status == HTTPStatus.FORBIDDEN:
                 self.refused.append(resource)
-                self.notes.append(f"{resource} cannot be listed: {missing} ({error})")
+                self.notes += [f"{resource} cannot be listed: {missing} ({error})"] if missing else []
             elif error.status != HTTPStatus.NOT_FOUND:  # the kind is not installed
                 raise

@@ -7,6 +7,8 @@ import pytest
 
 from tests.unit.report.facts import GIB, HOUR, MONDAY, at, reported
 from webhook.history.usage import Row
+from webhook.kinds import argo
+from webhook.kinds.places import NODE_NAME
 from webhook.kube import names
 from webhook.ledger.model.account import Account, Attempt, Left, encode, id_of
 from webhook.ledger.model.pods import read
@@ -323,3 +325,43 @@ def test_a_pod_requests_what_the_scheduler_adds_up() -> None:
     known, _ = known_of(job(), pod("ok", "Succeeded"))
     assert known.attempts[0].resources == {"cpu": 1.0, "memory": 2.0 * GIB}
     assert msgspec.json.decode(msgspec.json.encode(known.attempts[0]))["workloadUid"] == "uid-of-train"
+
+
+def workflow_of(*pods: Json, account: Account | None = None) -> Known:
+    """Return what the report knows of the Workflow `train`, and of pods of its step `build`."""
+    root = job(account=account, metadata={"labels": {}})
+    found = []
+    for one in pods:
+        owner = {"apiVersion": argo.WORKFLOW.api_version, "kind": "Workflow", "name": "train", "controller": True}
+        one["metadata"]["ownerReferences"] = [{**owner, "uid": "uid-of-train"}]
+        one["metadata"]["annotations"] = {NODE_NAME: "train.build(0)", names.MAX_RETRIES: "3"}
+        found.append(read(one))
+    (workload,) = live.grouped([], [], found, {argo.WORKFLOW: [{"metadata": root["metadata"]}]})
+    return live.known_of(workload, NODES, ALL, pricing.row_by_policy(PRICES))[0]
+
+
+def test_a_workload_of_another_kind_is_known_with_its_account_and_its_pods() -> None:
+    account = Account()
+    account.add(detail("earlier", reason="main 143", scope="build"))
+    known = workflow_of(pod("a", "Running"), pod("b", "Failed", code=137), account=account)
+    assert (known.kind, known.state, known.profile) == ("Workflow", "Unknown", "")
+    assert [(one.pod, one.kind, one.scope, one.cause, one.cost) for one in known.attempts] == [
+        ("a", "Workflow", "build", "Succeeded", ""),
+        ("b", "Workflow", "build", "ExitCode", "retry"),
+    ]
+    assert [(one.pod, one.scope) for one in known.told] == [("earlier", "build")]
+
+
+def test_a_failed_pod_with_the_name_of_a_counted_one_is_another_attempt() -> None:
+    account = Account()
+    account.add(detail("a", reason="main 143", scope="build", end=at(1.5)))
+    known = workflow_of(pod("a", "Failed", code=137), account=account)
+    assert [(one.pod, one.reason) for one in known.attempts] == [("a", "main 137")]
+
+
+def test_a_pod_of_an_earlier_workload_of_the_same_name_is_left_out() -> None:
+    other = pod("a", "Running")
+    owner = {"apiVersion": argo.WORKFLOW.api_version, "kind": "Workflow", "name": "train", "controller": True}
+    other["metadata"]["ownerReferences"] = [{**owner, "uid": "earlier"}]
+    (workload,) = live.grouped([], [], [read(other)], {argo.WORKFLOW: [{"metadata": job()["metadata"]}]})
+    assert workload.pods == []

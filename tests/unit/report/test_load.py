@@ -7,7 +7,10 @@ import pytest
 
 from tests.unit.audit.test_load import Lists
 from tests.unit.report.test_live import child, job, job_set, pod
+from webhook.kinds import argo
+from webhook.kube import names
 from webhook.kube.client import Api, ApiError
+from webhook.ledger.model.systems import SYSTEMS
 from webhook.objects.problem import Json
 from webhook.report.load import Loaded, Loader, NothingReadError, Scope
 
@@ -41,7 +44,8 @@ def test_jobs_job_sets_their_pods_and_the_nodes_are_read() -> None:
     assert (names_of(found.jobs), names_of(found.job_sets), names_of(found.nodes)) == (["train"], ["set"], ["n"])
     assert [one.name for one in found.pods] == ["a"]
     assert found.notes == []
-    assert {selector for path, selector in asked if path != PATHS["nodes"]} == {"retry-policy.dev/profile"}
+    others = {PATHS["nodes"], *(row.path() for row in SYSTEMS)}
+    assert {selector for path, selector in asked if path not in others} == {"retry-policy.dev/profile"}
 
 
 def test_the_scope_is_asked_for_and_not_filtered_afterwards() -> None:
@@ -51,6 +55,7 @@ def test_the_scope_is_asked_for_and_not_filtered_afterwards() -> None:
         ("/apis/jobset.x-k8s.io/v1alpha2/namespaces/ml/jobsets", f"{profile},team=x"),
         ("/apis/batch/v1/namespaces/ml/jobs", f"{profile},team=x"),
         ("/api/v1/namespaces/ml/pods", profile),
+        *((row.path("ml"), "team=x") for row in SYSTEMS),
         ("/api/v1/nodes", ""),
     ]
 
@@ -90,3 +95,30 @@ def test_pods_that_no_job_controls_are_left_out_and_their_number_is_bounded(monk
     found, _ = loaded(pods=[alone, *(pod(f"p{number}", "Running") for number in range(3))])
     assert [one.name for one in found.pods] == ["p0", "p1"]
     assert found.notes == ["there are more than 2 pods: name a namespace with -n; others are missing"]
+
+
+def test_of_other_kinds_the_workloads_with_an_account_or_pods_are_read() -> None:
+    owner = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "name": "new", "uid": "u", "controller": True}
+    metadata = {"namespace": "ml", "uid": "u", "annotations": {}}
+    api = Lists(
+        {
+            "/apis/batch/v1/jobs": [],
+            "/api/v1/pods": [
+                {**pod("a", "Running"), "metadata": {**metadata, "name": "a", "ownerReferences": [owner]}}
+            ],
+            "/apis/argoproj.io/v1alpha1/workflows": [
+                {"metadata": {**metadata, "name": "new"}},
+                {"metadata": {**metadata, "name": "counted", "annotations": {names.LEDGER: "{}"}}},
+                {"metadata": {**metadata, "name": "not opted in"}},
+            ],
+        }
+    )
+    found = asyncio.run(Loader(cast("Api", api), Scope(), lambda _: None).load())
+    assert {row: names_of(some) for row, some in found.others.items()} == {argo.WORKFLOW: ["new", "counted"]}
+
+
+def test_a_kind_without_pods_need_not_be_allowed_to_be_listed() -> None:
+    api = Lists({"/apis/batch/v1/jobs": [], "/apis/argoproj.io/v1alpha1/workflows": FORBIDDEN})
+    found = asyncio.run(Loader(cast("Api", api), Scope(), lambda _: None).load())
+    assert found.others == {}
+    assert [note for note in found.notes if "workflows" in note] == []
