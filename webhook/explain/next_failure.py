@@ -93,7 +93,7 @@ def endings(standing: Standing, pod: Pod) -> Iterator[tuple[str, Pod]]:
                 yield what_matches(rule), candidate
                 break
     for number, failure_rule in enumerate(standing.settings_of(standing.job).on_failure):
-        ended = ended_as(standing, failure_rule.match, failed)
+        ended = ended_as(failure_rule.match, failed, first_container(standing))
         if ended is None or foretold_by(standing, ended) != number:
             continue
         by_api = matching.match(rules, ended)
@@ -115,12 +115,20 @@ def foretold_by(standing: Standing, pod: Pod) -> int | None:
     return on_failure.decided(pod, outcome, standing.settings_of(standing.job).on_failure)
 
 
-def ended_as(standing: Standing, match: Match, failed: Pod) -> Pod | None:
-    """Return a failed pod that a match of onFailure is about; None if there is none with a container that ended."""
+def first_container(standing: Standing) -> str:
+    """Return the name of the first container of a Job's pods."""
+    containers = at(standing.job, ("spec", "template", "spec", "containers")) or []
+    return next((one["name"] for one in containers), "main")
+
+
+def ended_as(match: Match, failed: Pod, container: str) -> Pod | None:
+    """Return a failed pod that a match of onFailure is about; None if there is none with a container that ended.
+
+    `container`: the one that ended, if the match names none.
+    """
     if match.cause in {"NeverStarted", "Other"}:
         return None
-    containers = at(standing.job, ("spec", "template", "spec", "containers")) or []
-    name = next(iter(match.containers), None) or next((one["name"] for one in containers), "main")
+    name = next(iter(match.containers), container)
     reason = next(iter(match.reasons), "")
     if match.cause == "Disruption":
         return replace(failed, conditions=(Condition(DISRUPTED, "True", reason, ""),))
@@ -165,8 +173,7 @@ def candidates(standing: Standing, rule: Json, failed: Pod) -> Iterator[Pod]:
         conditions = tuple(Condition(kind, status, "", "") for kind, status in matching.conditions_of(rule))
         yield replace(failed, conditions=conditions[:1])
         return
-    containers = at(standing.job, ("spec", "template", "spec", "containers")) or []
-    name = codes.container or next((one["name"] for one in containers), "main")
+    name = codes.container or first_container(standing)
     for code in range(1, HIGHEST_CODE) if codes.excluding else sorted(codes.values):
         if codes.match(code):
             yield replace(failed, exits=(Exit(name, code, "Error", ""),))

@@ -6,21 +6,22 @@ It asks the functions with which the leader counts. What the author's own fields
 from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Final, cast
+from typing import Final, NamedTuple, cast
 
 from msgspec.structs import replace
 
-from webhook.explain.next_failure import ANY, NextFailure
+from webhook.explain.next_failure import ANY, NextFailure, ended_as, what_is_matched
 from webhook.kinds import KindSpec, apache_spark, argo, kubeflow, ray, spark, tekton, volcano
+from webhook.ledger import settling
 from webhook.ledger.forecast import Forecast
-from webhook.ledger.model import counting, limits, words
+from webhook.ledger.model import counting, limits, on_failure, outcomes, words
 from webhook.ledger.model.account import Account, Left
 from webhook.ledger.model.outcomes import Cause
 from webhook.ledger.model.pods import DISRUPTED, Condition, Exit, Pod
 from webhook.ledger.model.scopes import ranges
 from webhook.ledger.model.systems import System
 from webhook.objects.problem import Json
-from webhook.policy.settings import NamedProfile, Settings
+from webhook.policy.settings import LARGEST_COUNT, NamedProfile, Settings
 from webhook.rules import annotations
 
 MOST_NAMED: Final = 10  # scopes for which the same holds, which are named
@@ -60,17 +61,14 @@ class Standing:
         return self.profile.settings(annotations.of(self.root))
 
 
-@dataclass(frozen=True, slots=True)
-class Way:
-    """A way in which a pod may fail: in words, and the pod after it. `is_bug`: whether the policy does not retry it."""
+class Way(NamedTuple):
+    """A way in which a pod may fail: in words, and the pod after it."""
 
     ending: str
     pod: Pod
-    is_bug: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
+class Told(NamedTuple):
     """What a way to fail does, and that in words."""
 
     ending: str
@@ -124,13 +122,17 @@ def ways(standing: Standing, pod: Pod) -> Iterator[Way]:
     failed = replace(pod, phase="Failed", deleting=False, deleted="", conditions=(), exits=(), ended=LATER, reason="")
     condition = Condition(DISRUPTED, "True", EVICTED, LATER)
     yield Way("a disruption", replace(failed, deleting=True, deleted=LATER, conditions=(condition,)))
+    for number, rule in enumerate(settings.on_failure):
+        ended = ended_as(rule.match, failed, "main")
+        outcome = None if ended is None else outcomes.outcome_elsewhere(ended, has_ended=False)
+        if ended is not None and outcome and on_failure.decided(ended, outcome, settings.on_failure) == number:
+            yield Way(what_is_matched(rule.match), ended)
     policy = settings.profile.failure_policy
     codes = policy.retriable_exit_codes
-    injects = policy.inject != "Never" and not settings.skip
-    if codes and injects:
+    if codes and policy.inject != "Never":
         yield Way(f"exit code {', '.join(map(str, codes))}", exited(failed, codes[0]))
     bug = next(code for code in range(1, HIGHEST_CODE) if code not in codes)
-    yield Way("any other exit code" if codes and injects else "any exit code", exited(failed, bug), is_bug=injects)
+    yield Way("any other exit code" if codes and policy.inject != "Never" else "any exit code", exited(failed, bug))
 
 
 def exited(failed: Pod, code: int) -> Pod:
@@ -152,7 +154,7 @@ def tell(standing: Standing, way: Way) -> Told:
     account = deepcopy(standing.account)
     budgets = counting.budgets_elsewhere(pod, settings)
     detail = counting.count_elsewhere(account, pod, standing.root, system, settings)
-    by_leader = way.is_bug and system.ends_bugs and detail.cost != "fatal"
+    by_leader = settling.bug_elsewhere(pod, system, settings) is not None
     exceeds = is_exceeded(system, account, budgets, settings, pod) and detail.cost == "disruption"
     fails = exceeds and settings.profile.disruptions.on_exceed == "Fail"
     suspends = exceeds and settings.profile.disruptions.on_exceed == "Suspend"
@@ -170,8 +172,19 @@ def tell(standing: Standing, way: Way) -> Told:
         suspends=suspends,
         on_failure=detail.on_failure,
     )
-    is_over = standing.account.retries_of(pod.scope) >= budgets.retries and not way.is_bug
-    return Told(way.ending, forecast, said(forecast, system.row, budgets, is_over=is_over))
+    retried = counting.outcome_of(standing.account, unlimited(pod), standing.root, system, settings).cost == "retry"
+    is_over = retried and not by_leader and not fails
+    text = said(forecast, system.row, budgets, is_over=is_over)
+    return Told(
+        way.ending,
+        forecast,
+        f"{text} (rule {detail.on_failure} of onFailure)" if detail.on_failure is not None else text,
+    )
+
+
+def unlimited(pod: Pod) -> Pod:
+    """Return a pod whose scope has retries left, to see what its end costs then."""
+    return replace(pod, max_retries=LARGEST_COUNT)
 
 
 def is_exceeded(system: System, account: Account, budgets: limits.Budgets, settings: Settings, pod: Pod) -> bool:

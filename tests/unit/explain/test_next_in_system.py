@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from tests.unit.explain.workflows import pod, workflow
@@ -14,7 +15,7 @@ from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.systems import SYSTEMS
 from webhook.ledger.model.systems.system import Spent, System
 from webhook.objects.problem import Json
-from webhook.policy.model import Disruptions, FailurePolicy, Profile
+from webhook.policy.model import Disruptions, FailurePolicy, FailureRule, Match, Next, Profile
 from webhook.policy.settings import Settings
 
 PROFILE = Profile(disruptions=Disruptions(limit=2), failure_policy=FailurePolicy(retriable_exit_codes=(137, 143)))
@@ -127,3 +128,10 @@ def test_the_result_for_programs_says_what_ends() -> None:
         ("retry", ""),
         ("fatal", "scope"),
     ]
+
+
+def test_a_fatal_rule_of_on_failure_is_told_with_its_number() -> None:
+    rule = FailureRule(match=Match(cause="OOMKilled"), next=Next(cost="Fatal"))
+    lines = told(workflow(profile=msgspec.structs.replace(PROFILE, on_failure=(rule,))), pod("build"))
+    assert lines[1] == "OOMKilled: ends the step at once (rule 0 of onFailure)"
+    assert lines[2] == "exit code 137, 143: costs a retry; then 2 retries left"

@@ -10,7 +10,7 @@ from webhook.kinds.places import NODE_NAME
 from webhook.kube import names
 from webhook.ledger.model.account import Account, encode
 from webhook.objects.problem import Json
-from webhook.policy.applied import applied
+from webhook.policy.applied import applied, applied_rules
 from webhook.policy.model import Profile
 from webhook.rules.undo import Record
 
@@ -28,7 +28,9 @@ def workflow(account: Account | None = None, profile: Profile | None = None, **s
     annotations = {} if account is None else {names.LEDGER: encode(account)}
     if profile is not None:
         codes = profile.failure_policy.retriable_exit_codes
-        record = Record("default", applied=applied(profile), retriable_exit_codes=codes)
+        record = Record(
+            "default", applied=applied(profile), retriable_exit_codes=codes, on_failure=applied_rules(profile)
+        )
         annotations[names.POLICY] = msgspec.json.encode(record).decode()
     template = {"name": "main", "retryStrategy": {"limit": 3}, "container": {"image": "x"}}
     return {
