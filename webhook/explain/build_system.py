@@ -20,7 +20,11 @@ from webhook.ledger.model.scopes import NO_NUMBER, Scopes
 from webhook.ledger.model.systems import System
 from webhook.objects.patch import at
 from webhook.objects.problem import Json, Path
+from webhook.policy.applied import profile_of
+from webhook.policy.model import FailurePolicy
+from webhook.policy.settings import NamedProfile
 from webhook.retry import record
+from webhook.rules import annotations, undo
 
 MOST_SCOPES: Final = 20  # of which the budgets are shown
 MOST_OF_RANGE: Final = 1000  # scopes of a range in the account, which any user may write
@@ -211,9 +215,15 @@ def row_of(pod: Pod) -> Row:
 
 
 def foretold(system: System, root: Json, account: Account, found: list[Pod]) -> list[NextFailure]:
-    """Return what the next failure does; nothing if the workload has ended, or if its profile is not recorded."""
-    profile = build.policy_of(root, account)
+    """Return what the next failure does; nothing if the workload has ended, or nothing says what its profile is."""
     live = [pod for pod in found if not pod.has_ended and not pod.deleting]
+    known, noted = build.policy_of(root, account), undo.read(root)
+    profile = known
+    if profile is None and account.applied is not None and annotations.of(root).get(names.SKIP) != "true":
+        codes = FailurePolicy().retriable_exit_codes
+        profile = NamedProfile("" if noted is None else noted.profile, profile_of(account.applied, codes))
     if profile is None or system.has_ended(root):
         return []
-    return [*next_failures(Standing(system=system, root=root, account=account, live=live, profile=profile))]
+    knows_codes = known is not None
+    standing = Standing(system=system, root=root, account=account, live=live, profile=profile, knows_codes=knows_codes)
+    return [*next_failures(standing)]

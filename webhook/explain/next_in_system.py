@@ -28,6 +28,7 @@ MOST_NAMED: Final = 10  # scopes for which the same holds, which are named
 MOST_SORTS: Final = 20  # sorts of scopes, such as head and workers, up to which they are told apart
 HIGHEST_CODE: Final = 256  # exit codes that a container can end with are lower
 LATER: Final = "9999-12-31T23:59:59Z"  # when the next failure happens
+RETRIED: Final = "an exit code that the policy retries"
 EVICTED: Final = "EvictionByEvictionAPI"
 # What a scope is called.
 UNITS: Final[dict[KindSpec, str]] = {
@@ -46,7 +47,8 @@ ENDS_ALONE: Final = frozenset({argo.WORKFLOW, tekton.PIPELINE_RUN})  # where a s
 class Standing:
     """The state of a workload before one of its pods fails.
 
-    `account` counts every pod that has failed before. `live`: the pods that have not ended. `profile`: as recorded.
+    `account` counts every pod that has failed before. `live`: the pods that have not ended. `profile`: as recorded on
+    the workload or in its account; `knows_codes`: whether its exit codes are recorded too.
     """
 
     system: System
@@ -54,6 +56,7 @@ class Standing:
     account: Account
     live: list[Pod]
     profile: NamedProfile
+    knows_codes: bool
 
     @property
     def settings(self) -> Settings:
@@ -130,7 +133,8 @@ def ways(standing: Standing, pod: Pod) -> Iterator[Way]:
     policy = settings.profile.failure_policy
     codes = policy.retriable_exit_codes
     if codes and policy.inject != "Never":
-        yield Way(f"exit code {', '.join(map(str, codes))}", exited(failed, codes[0]))
+        which = f"exit code {', '.join(map(str, codes))}" if standing.knows_codes else RETRIED
+        yield Way(which, exited(failed, codes[0]))
     bug = next(code for code in range(1, HIGHEST_CODE) if code not in codes)
     yield Way("any other exit code" if codes and policy.inject != "Never" else "any exit code", exited(failed, bug))
 

@@ -15,6 +15,7 @@ from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.systems import SYSTEMS
 from webhook.ledger.model.systems.system import Spent, System
 from webhook.objects.problem import Json
+from webhook.policy.applied import applied
 from webhook.policy.model import Disruptions, FailurePolicy, FailureRule, Match, Next, Profile
 from webhook.policy.settings import Settings
 
@@ -135,3 +136,12 @@ def test_a_fatal_rule_of_on_failure_is_told_with_its_number() -> None:
     lines = told(workflow(profile=msgspec.structs.replace(PROFILE, on_failure=(rule,))), pod("build"))
     assert lines[1] == "OOMKilled: ends the step at once (rule 0 of onFailure)"
     assert lines[2] == "exit code 137, 143: costs a retry; then 2 retries left"
+
+
+def test_by_the_account_alone_the_exit_codes_that_the_policy_retries_are_not_named() -> None:
+    lines = told(workflow(Account(applied=applied(PROFILE))), pod("build"))
+    assert lines == [
+        "a disruption: costs no retry; then 1 disruption left",
+        "an exit code that the policy retries: costs a retry; then 2 retries left",
+        "any other exit code: ends the step at once",
+    ]
