@@ -16,9 +16,11 @@ from webhook.kinds import job_set as job_sets
 from webhook.kinds.argo import WORKFLOW
 from webhook.kinds.ray import RAY_JOB
 from webhook.kinds.volcano import JOB as VOLCANO_JOB
+from webhook.ledger.model import counting
+from webhook.ledger.model.account import Account
 from webhook.ledger.model.pods import DISRUPTED, Condition, Pod
 from webhook.ledger.model.systems import SYSTEMS
-from webhook.ledger.model.systems.system import Spent, System
+from webhook.ledger.model.systems.system import System
 from webhook.objects.problem import Json
 from webhook.policy.model import Profile
 from webhook.policy.settings import NamedProfile
@@ -29,6 +31,8 @@ YES: Final = "Y"
 SAMPLES: Final = Path(__file__).parents[2] / "manifests" / "samples"
 TRACKED: Final = (batch.JOB, job_sets.JOB_SET)  # kinds with an account that are no System
 DISRUPTIONS: Final = ("EvictionByEvictionAPI", "PreemptionByScheduler", "DeletionByTaintManager")
+SCOPES: Final = ("", "head", "driver", "worker/0")  # the parts that a kind may treat apart
+BEFORE, AFTER = "2026-11-23T12:00:00Z", "2026-11-23T12:00:01Z"
 INJECTING: Final = "failure_policy"  # the rules that inject what ends a workload for a bug
 LEDGER_LACKS: Final = "the ledger does not count its pods yet"
 NO_RERUN: Final = "no rerun of it is offered"
@@ -40,8 +44,17 @@ KUBEFLOW: Final = {
     "Disruption free": "a pod that is evicted is created again at no cost, but nobody counts how often",
     "Requested retry": NO_RERUN,
 }
+CANNOT_FAIL: Final = "its rules count, but nothing outside can make it fail"
+MPI: Final = {
+    "Fail fast": "its launcher ends with 1 when a worker is lost, so its exit codes say nothing",
+    "Disruption free": "its launcher is a Job; a lost worker costs that a retry",
+    "Ledger": "its launcher is a Job with an account",
+    "`onFailure`": "for its launcher's Job",
+    "Requested retry": NO_RERUN,
+}
 SPARK: Final = {
     **NOT_COUNTED,
+    "`onFailure`": CANNOT_FAIL,
     "Fail fast": NO_EXIT_CODE,
     "Disruption free": "each run that ends counts, whatever ended it; the driver replaces executors at no cost",
     "Requested retry": NO_RERUN,
@@ -49,11 +62,11 @@ SPARK: Final = {
 FLYTE: Final = {
     "Fail fast": "the program decides: Flyte retries a `FlyteRecoverableException` alone",
     "Disruption free": "Flyte decides: it has a budget of its own for what the system ended",
-    "Ledger": "Flyte keeps its attempts itself",
-    "`onFailure`": "Flyte keeps its attempts itself",
+    "Ledger": "another write makes a round of propeller fail; its attempts are in history",
+    "`onFailure`": "it has no account",
     "Requested retry": "Flyte recovers an execution itself",
 }
-OF_TEKTON: Final = "a pod that is deleted costs nothing; one that its kubelet evicts costs a retry"
+OF_TEKTON: Final = "Tekton retries whatever ended a pod: a disruption costs a retry"
 # By kind and column, why the code lacks a feature. A test names the entries that no longer apply.
 REASONS: Final[dict[KindSpec, dict[str, str]]] = {
     tekton.PIPELINE_RUN: {
@@ -68,8 +81,10 @@ REASONS: Final[dict[KindSpec, dict[str, str]]] = {
         "Requested retry": NO_RERUN,
     },
     **dict.fromkeys(kubeflow.ROWS, KUBEFLOW),
+    KINDS["kubeflow.org", "MPIJob"]: MPI,
     RAY_JOB: {
         **NOT_COUNTED,
+        "`onFailure`": CANNOT_FAIL,
         "Fail fast": NO_EXIT_CODE,
         "Disruption free": "each retry is a new RayCluster, whatever ended the one before",
         "Requested retry": NO_RERUN,
@@ -82,7 +97,11 @@ REASONS: Final[dict[KindSpec, dict[str, str]]] = {
         "Requested retry": NO_RERUN,
     },
     flyte.FLYTE_WORKFLOW: FLYTE,
-    flyte.TASK_ACTION: {**FLYTE, "Limit": "it stores its retries in bytes that cannot be read"},
+    flyte.TASK_ACTION: {
+        **FLYTE,
+        "Limit": "it stores its retries in bytes that cannot be read",
+        "Ledger": "Flyte keeps its attempts itself; they are in history",
+    },
     app_wrapper.APP_WRAPPER: {
         "Fail fast": "what is in it fails fast; a reset follows",
         "Disruption free": "what is in it does not spend retries; a reset costs one, whatever caused it",
@@ -107,26 +126,35 @@ def fails_fast(row: KindSpec) -> bool:
 
 
 def is_free_of_disruptions(row: KindSpec) -> bool:
-    """Return True if no way of disrupting a pod costs a retry."""
+    """Return True if no way of disrupting a pod of any part costs a retry of the sample of a kind, as it is admitted."""
     system = system_of(row)
-    return row in TRACKED if system is None else all(costs_no_retry(system, reason) for reason in DISRUPTIONS)
+    if system is None:
+        return row in TRACKED
+    root = admitted(row)
+    costs = (cost_of(system, root, reason, scope) for reason in DISRUPTIONS for scope in SCOPES)
+    return all(cost in {"disruption", "free", "none"} for cost in costs)
 
 
-def costs_no_retry(system: System, reason: str) -> bool:
-    """Return True if a disruption costs no retry of the sample of a kind, as it is admitted."""
+def cost_of(system: System, root: Json, reason: str, scope: str) -> str:
+    """Return what a disruption costs that is the first end of a scope with three retries."""
     pod = Pod(
         namespace="ml",
         name="train-0",
         uid="pod-uid",
-        job="",
-        job_uid="",
+        job="train",
+        job_uid="uid",
+        row=system.row,
+        scope=scope,
+        max_retries=3,
+        attempt=0,
         phase="Failed",
         deleting=True,
-        conditions=(Condition(DISRUPTED, "True", reason, ""),),
+        deleted=BEFORE,
+        ended=AFTER,
+        conditions=(Condition(DISRUPTED, "True", reason, BEFORE),),
     )
     settings = NamedProfile("default", Profile()).settings({})
-    cost = system.cost_of(pod, admitted(system.row)["metadata"], Spent(0, 0, 3), settings)
-    return cost in {"disruption", "free", "none"}
+    return counting.outcome_of(Account(), pod, root, system, settings).cost
 
 
 def has_account(row: KindSpec) -> bool:
@@ -135,9 +163,12 @@ def has_account(row: KindSpec) -> bool:
 
 
 def obeys_rules(row: KindSpec) -> bool:
-    """Return True if the rules of onFailure decide about a kind: the ledger counts its pods, and may end it."""
+    """Return True if the rules of onFailure decide about a kind: the ledger counts its pods, and can end it."""
     system = system_of(row)
-    return row in TRACKED or (system is not None and system.fail is not None)
+    if system is None:
+        return row in TRACKED
+    pod = Pod(namespace="ml", name="train-0", uid="pod-uid", job="train", job_uid="uid", row=row, controller="train")
+    return system.fail(admitted(row), pod, "reason", "message") is not None
 
 
 def system_of(row: KindSpec) -> System | None:
@@ -146,13 +177,13 @@ def system_of(row: KindSpec) -> System | None:
 
 
 def admitted(row: KindSpec) -> Json:
-    """Return the sample of a kind as it is admitted."""
+    """Return the sample of a kind as the API has it once it is admitted."""
     documents = (one for file in (SAMPLES / "kinds").glob("*.yaml") for one in yaml.safe_load_all(file.read_text()))
     sample = next(
         one for one in documents if (one["apiVersion"].partition("/")[0], one["kind"]) == (row.group, row.kind)
     )
     found: Json = mutate(sample).object
-    return found
+    return {**found, "metadata": {**found["metadata"], "namespace": "ml", "uid": "uid", "resourceVersion": "1"}}
 
 
 def can_run_again(row: KindSpec) -> bool:
