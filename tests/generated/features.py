@@ -126,7 +126,7 @@ def fails_fast(row: KindSpec) -> bool:
 
 
 def is_free_of_disruptions(row: KindSpec) -> bool:
-    """Return True if no way of disrupting a pod of any part costs a retry of the sample of a kind, as it is admitted."""
+    """Return True if no disruption of any part of the sample of a kind, as it is admitted, costs a retry."""
     system = system_of(row)
     if system is None:
         return row in TRACKED

@@ -133,9 +133,8 @@ def budgets(system: System, account: Account, found: list[Pod]) -> Iterator[str]
     if lost:
         yield f"({unit}s that are not listed spent at most {lost})"
     if account.grants:
-        yield f"resumed {words.counted(account.grants, 'time')} after reaching the disruption limit"
-    if account.suspended:
-        yield "suspended by the ledger: disruptions exceeded the limit"
+        times = words.counted(account.grants, "time")
+        yield f"suspended {times} after reaching the disruption limit; a resume allows as many again"
 
 
 def spent_by_scope(account: Account, found: Iterable[Pod]) -> dict[str, Spent]:

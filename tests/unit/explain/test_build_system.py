@@ -107,6 +107,13 @@ def test_a_range_of_scopes_as_long_as_any_user_may_write_is_read_in_parts() -> N
     assert len(explain(ARGO, root, []).budgets) == MOST_SCOPES + 1
 
 
+def test_a_workload_that_the_ledger_has_suspended_says_how_often() -> None:
+    found = account()
+    found.reset_limits()  # as the ledger does when it suspends it
+    line = "suspended 1 time after reaching the disruption limit; a resume allows as many again"
+    assert explain(ARGO, workflow(found), []).budgets[-1] == line
+
+
 def test_a_malformed_account_is_an_error() -> None:
     root = workflow()
     root["metadata"]["annotations"]["retry-policy.dev/ledger"] = "{"
