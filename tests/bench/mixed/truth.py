@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tests.bench.mixed.kinds import WORKLOAD
-from webhook.ledger.model.outcomes import DELETED
+from webhook.kube import names
+from webhook.ledger.model.outcomes import DELETED, STOPPED
 
 if TYPE_CHECKING:
     from webhook.objects.problem import Json
@@ -17,14 +18,19 @@ if TYPE_CHECKING:
 class Truth:
     """The pods of each workload by uid: those that run, and how those ended that did not succeed.
 
-    `running`: by uid. `ends`: cause and reason, by workload and uid. `finished`: the uids of pods that have ended. A
-    pod of a Job has a finalizer, so its end is seen before it is gone.
+    `running`: by uid. `ends`: cause and reason, by workload and uid. `finished`: the uids of pods that have ended,
+    `gone`: of those that do not exist any more. `unknown`: the uids of ended pods that no replica has admitted. A pod
+    of a Job has a finalizer, so its end is seen before it is gone. `closed`: workloads that had a bug, in which only
+    their system deletes pods from then on.
     """
 
     tracked: frozenset[str]  # the words of kinds whose pods have that finalizer
     running: dict[str, Json] = field(default_factory=dict)
     ends: dict[str, dict[str, tuple[str, str]]] = field(default_factory=lambda: defaultdict(dict))
     finished: set[str] = field(default_factory=set)
+    closed: set[str] = field(default_factory=set)
+    gone: set[str] = field(default_factory=set)
+    unknown: set[str] = field(default_factory=set)
     seen: set[str] = field(default_factory=set)
 
     def see(self, kind: str, pod: Json) -> str:
@@ -39,11 +45,17 @@ class Truth:
             self.running[uid] = pod
         else:
             self.running.pop(uid, None)
+        if kind == "DELETED":
+            self.gone.add(uid)
         if not ended or uid in self.finished:
             return ""
         self.finished.add(uid)
-        if status.get("phase") != "Succeeded":
+        if status.get("phase") == "Succeeded":
+            return uid
+        if names.PROFILE in metadata["labels"]:
             self.ends[workload][uid] = self.end_of(pod, workload)
+        else:
+            self.unknown.add(uid)
         return uid
 
     def end_of(self, pod: Json, workload: str) -> tuple[str, str]:
@@ -54,7 +66,7 @@ class Truth:
                 return "Disruption", str(one["reason"])
         is_job = workload.rpartition("-")[0] in self.tracked
         if pod["metadata"].get("deletionTimestamp") and not is_job:
-            return "Other", DELETED
+            return "Other", STOPPED if workload in self.closed else DELETED
         for one in status.get("containerStatuses") or ():
             terminated = (one.get("state") or {}).get("terminated")
             if terminated and terminated["exitCode"]:
