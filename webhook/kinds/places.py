@@ -16,6 +16,7 @@ from webhook.objects.shape import Shape
 NODE_NAME: Final = "workflows.argoproj.io/node-name"
 RANGE: Final = re.compile(r"(?:\A|/)(?:[0-9]+-[0-9]+|0[0-9]+)\Z")
 ATTEMPT: Final = re.compile(r"\([0-9]{1,9}\)\Z")
+COMBINATION: Final = re.compile(r"-(0|[1-9][0-9]{0,8})\Z")  # of a matrix, at the end of a TaskRun's name
 PIPELINE_RUN: Final = "tekton.dev/pipelineRun"
 PIPELINE_RUN_UID: Final = "tekton.dev/pipelineRunUID"
 PIPELINE_TASK: Final = "tekton.dev/pipelineTask"
@@ -69,12 +70,18 @@ def in_workflow(metadata: Json, controller: OwnerReference) -> Place:
 
 
 def in_task_run(metadata: Json, controller: OwnerReference) -> Place:
-    """Return the place of a pod of a TaskRun: its PipelineRun, with the task as scope; the TaskRun if it has none."""
+    """Return the place of a pod of a TaskRun: its PipelineRun, with the task as scope; the TaskRun if it has none.
+
+    Each combination of a task with a matrix is a TaskRun of its own, with its number at the end of its name
+    (getNewRunNames in pkg/reconciler/pipelinerun/resources of Tekton 1.9): the scope is TASK/NUMBER.
+    """
     labels = metadata.get("labels") or {}
     run, uid, task = (labels.get(key) or "" for key in (PIPELINE_RUN, PIPELINE_RUN_UID, PIPELINE_TASK))
-    if run and uid:
-        return Place(tekton.PIPELINE_RUN, run, uid, task)
-    return Place(tekton.TASK_RUN, controller.name, controller.uid, "")
+    if not (run and uid):
+        return Place(tekton.TASK_RUN, controller.name, controller.uid, "")
+    combination = None if controller.name.endswith(f"-{task}") else COMBINATION.search(controller.name)
+    scope = task if combination is None else f"{task}/{combination[1]}"
+    return Place(tekton.PIPELINE_RUN, run, uid, scope)
 
 
 # By group and kind of the controller, the kind in lower case.
