@@ -1,55 +1,111 @@
-"""Explains how each attempt of a PipelineRun's tasks ended, by its TaskRuns, as far as Tekton keeps them. Pure.
+"""Explains how each attempt of a PipelineRun's tasks, or of a TaskRun, ended, and what it cost. Pure.
 
-A PipelineRun has no account. What ran before a requested retry is known only from the record of that retry.
+Tekton keeps how each attempt ended in the status of its TaskRun. The account has what Tekton does not keep: pods that
+were created again for free, the attempts before a requested retry, nodes, and what the leader did.
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Final
 
-from webhook.explain.build import PLACEMENTS, Explanation, Row
-from webhook.kinds import tekton
+from webhook.explain.build import PLACEMENTS, Explanation, Row, ended_row
+from webhook.kinds.places import scope_of_task
+from webhook.kube import names
 from webhook.ledger.model import pods, words
+from webhook.ledger.model.account import Account, Attempt, decode
 from webhook.ledger.model.pods import Pod
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.retry import record
 from webhook.retry.kinds.pipeline_run import succeeded_of, task_of, words_of
 
+REPLACED: Final = ("disruption", "free")  # what the end of a pod costs that Tekton creates again under the same name
+
 
 def explain(run: Json, children: list[Json], all_pods: Iterable[Json]) -> Explanation:
-    """Explain a PipelineRun, as the API has it; `children`: its TaskRuns and CustomRuns; `all_pods`: their pods."""
-    found = {pod.name: pod for pod in map(pods.read, all_pods)}
-    rows = sorted(
-        (row for child in children for row in rows_of(child, found)), key=lambda row: (not row.start, row.start)
-    )
+    """Explain a PipelineRun or TaskRun, as the API has it; raise ValueError if its account is malformed.
+
+    `children`: the TaskRuns and CustomRuns of a PipelineRun, or the TaskRun itself; `all_pods`: their pods.
+    """
     metadata = run["metadata"]
+    account = decode((metadata.get("annotations") or {}).get(names.LEDGER))
+    found = {pod.name: pod for pod in map(pods.read, all_pods)}
+    rows = [row for child in children for row in rows_of(child, found)]
+    with_account = [*merged(rows, account.last)]
     return Explanation(
-        kind=tekton.PIPELINE_RUN.kind,
+        kind=run["kind"],
         namespace=metadata.get("namespace") or "",
         name=metadata["name"],
         state=words_of(run),
-        summary=summary(children),
-        budgets=[*budgets(children)],
+        summary=summary(children, account),
+        budgets=[*budgets(children, account)],
         earlier=0,
         requested=record.read(run),
-        rows=rows,
+        rows=sorted(with_account, key=lambda row: (not row.start, row.start)),
     )
 
 
-def summary(children: list[Json]) -> str:
-    """Return how many tasks have begun, succeeded and failed, such as `3 tasks begun: 2 succeeded, 1 failed`."""
+def merged(rows: list[Row], details: list[Attempt]) -> Iterator[Row]:
+    """Yield the rows of attempts with what the account has of them, and those of pods that only the account has.
+
+    A pod that is created again for free has the name of the one before it: the last one is that of the attempt.
+    """
+    of_pods: dict[str, Attempt] = {}
+    for detail in details:
+        earlier = of_pods.pop(detail.pod, None)
+        if earlier is not None:
+            yield ended_row(earlier)
+        of_pods[detail.pod] = detail
+    for row in rows:
+        found = of_pods.get(row.pod)
+        if found is not None and is_of(row, found):
+            del of_pods[row.pod]
+            counted = ended_row(found)
+            row = replace(  # noqa: PLW2901
+                counted, unit=row.unit, attempt=row.attempt, start=row.start, end=row.end, ended=row.ended
+            )
+        yield row
+    yield from map(ended_row, of_pods.values())
+
+
+def is_of(row: Row, detail: Attempt) -> bool:
+    """Return True if an attempt of the account is the one in a row; both have the same pod's name.
+
+    Else its pod was created again for free, or its TaskRun was for a requested retry.
+    """
+    failed = bool(row.end) and row.cost != "none"
+    return failed and detail.cost not in REPLACED and detail.end >= row.start
+
+
+def summary(children: list[Json], account: Account) -> str:
+    """Return how many tasks have begun, succeeded and failed, and what their attempts cost.
+
+    Such as `3 tasks begun: 2 succeeded, 1 failed; 2 attempts ended: 1 retry, 1 disruption`.
+    """
     ended = [succeeded_of(child) for child in children]
     states = {"succeeded": ended.count("True"), "failed": ended.count("False")}
     states["not over"] = len(ended) - sum(states.values())
     told = ", ".join(f"{number} {state}" for state, number in states.items() if number)
-    return f"{words.counted(len(children), 'task')} begun" + (f": {told}" if told else "")
+    begun = f"{words.counted(len(children), 'task')} begun" + (f": {told}" if told else "")
+    return f"{begun}; {words.summary(account)}" if account.ended else begun
 
 
-def budgets(children: list[Json]) -> Iterator[str]:
-    """Yield a line for each task with retries that says how many of them are spent."""
+def budgets(children: list[Json], account: Account) -> Iterator[str]:
+    """Yield a line for each task with retries, or with disruptions that cost none, that says how many there were."""
     for child in children:
-        retries = at(child, ("spec", "retries")) or 0
-        if retries:
-            yield f"task {task_of(child)}: {len(earlier_of(child))} of {words.counted(retries, 'retry')} spent"
+        retries, unit = at(child, ("spec", "retries")) or 0, unit_of(child)
+        spent = [f"{len(earlier_of(child))} of {words.counted(retries, 'retry')} spent"] if retries else []
+        disruptions = account.scopes.of(unit)
+        if disruptions:
+            spent.append(f"{words.counted(disruptions, 'disruption')} without a retry")
+        if spent:
+            yield f"{f'task {unit}: ' if unit else ''}{', '.join(spent)}"
+
+
+def unit_of(child: Json) -> str:
+    """Return the scope of a TaskRun in its PipelineRun; empty without one."""
+    task = task_of(child)
+    return scope_of_task(task, child["metadata"]["name"]) if task else ""
 
 
 def rows_of(child: Json, found: dict[str, Pod]) -> Iterator[Row]:
@@ -63,7 +119,7 @@ def rows_of(child: Json, found: dict[str, Pod]) -> Iterator[Row]:
         pod = found.get(status.get("podName") or "")
         yield Row(
             attempt=attempt,
-            unit=task_of(child),
+            unit=unit_of(child),
             pod=status.get("podName") or "",
             node="" if pod is None else pod.node,
             placement="" if pod is None else PLACEMENTS.get(pod.placement, ""),

@@ -70,18 +70,22 @@ def in_workflow(metadata: Json, controller: OwnerReference) -> Place:
 
 
 def in_task_run(metadata: Json, controller: OwnerReference) -> Place:
-    """Return the place of a pod of a TaskRun: its PipelineRun, with the task as scope; the TaskRun if it has none.
-
-    Each combination of a task with a matrix is a TaskRun of its own, with its number at the end of its name
-    (getNewRunNames in pkg/reconciler/pipelinerun/resources of Tekton 1.9): the scope is TASK/NUMBER.
-    """
+    """Return the place of a pod of a TaskRun: its PipelineRun, with the task as scope; the TaskRun if it has none."""
     labels = metadata.get("labels") or {}
     run, uid, task = (labels.get(key) or "" for key in (PIPELINE_RUN, PIPELINE_RUN_UID, PIPELINE_TASK))
     if not (run and uid):
         return Place(tekton.TASK_RUN, controller.name, controller.uid, "")
-    combination = None if controller.name.endswith(f"-{task}") else COMBINATION.search(controller.name)
-    scope = task if combination is None else f"{task}/{combination[1]}"
-    return Place(tekton.PIPELINE_RUN, run, uid, scope)
+    return Place(tekton.PIPELINE_RUN, run, uid, scope_of_task(task, controller.name))
+
+
+def scope_of_task(task: str, task_run: str) -> str:
+    """Return the scope of a task of a PipelineRun, by the name of its TaskRun: TASK, or TASK/NUMBER with a matrix.
+
+    Each combination of a matrix is a TaskRun of its own, with its number at the end of its name (getNewRunNames in
+    pkg/reconciler/pipelinerun/resources of Tekton 1.9).
+    """
+    combination = None if task_run.endswith(f"-{task}") else COMBINATION.search(task_run)
+    return task if combination is None else f"{task}/{combination[1]}"
 
 
 # By group and kind of the controller, the kind in lower case.

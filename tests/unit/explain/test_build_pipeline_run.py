@@ -2,10 +2,14 @@
 
 from typing import Any
 
+import pytest
+
 from tests.objects import pod as pod_of
 from webhook.explain.build_pipeline_run import explain
 from webhook.explain.render import as_table
 from webhook.kube import names
+from webhook.ledger.model.account import Account, Attempt, encode
+from webhook.ledger.model.scopes import Scopes
 from webhook.objects.problem import Json
 from webhook.retry import record
 
@@ -74,3 +78,93 @@ def test_a_requested_retry_is_shown_with_its_user_and_the_failure_before_it() ->
     lines = list(as_table(explain(run(**{names.RETRY_HISTORY: record.with_new(run(), request)}), [A], [])))
     assert "retry requested by alice at 2026-11-22T08:10:00Z, after b: Failed: exited with code 1" in lines
     assert any(line.startswith("ATTEMPT   TASK   POD") for line in lines)
+
+
+BUG = Attempt(
+    attempt=0,
+    scope="b",
+    pod="build-b-pod",
+    node="node-7",
+    placement="Spot",
+    start="2026-11-22T08:01:01Z",
+    end="2026-11-22T08:01:30Z",
+    cause="ExitCode",
+    reason="step-main 42",
+    cost="fatal",
+    settled=True,
+)
+
+
+def with_account(*details: Attempt, disrupted: str = "") -> Json:
+    account = Account(ended=len(details), last=list(details), scopes=Scopes())
+    for detail in details:
+        account.cost[detail.cost] = account.spent(detail.cost) + 1
+    if disrupted:
+        account.scopes.add(disrupted)
+    return run(**{names.LEDGER: encode(account)})
+
+
+def test_what_the_account_knows_of_an_attempt_is_shown_with_what_tekton_says_of_it() -> None:
+    failed = task_run(
+        "b",
+        status("False", 2, "build-b-pod-retry1"),
+        status("False", 1, "build-b-pod", "exited with code 42"),
+        retries=2,
+    )
+    explanation = explain(with_account(BUG), [failed], [])
+    bug, cancelled = explanation.rows
+    assert (bug.node, bug.placement, bug.ended) == ("node-7", "spot", "Failed: exited with code 42")
+    assert (bug.cost, bug.rule) == ("fatal", "the ledger: no disruption beside it")
+    assert cancelled.pod == "build-b-pod-retry1"
+    assert explanation.summary == "1 task begun: 1 failed; 1 attempt ended: 1 fatal end"
+
+
+def test_a_pod_that_was_created_again_for_free_is_a_row_of_its_own() -> None:
+    vanished = Attempt(
+        attempt=0,
+        scope="b",
+        pod="build-b-pod",
+        start="2026-11-22T08:01:01Z",
+        end="2026-11-22T08:01:10Z",
+        cause="Disruption",
+        reason="DeletionByPodGC",
+        cost="disruption",
+    )
+    now = task_run("b", status("True", 1, "build-b-pod"), retries=2)
+    explanation = explain(with_account(vanished, disrupted="b"), [now], [])
+    assert [(row.pod, row.ended, row.cost) for row in explanation.rows] == [
+        ("build-b-pod", "succeeded", "none"),
+        ("build-b-pod", "disruption DeletionByPodGC", "disruption"),
+    ]
+    assert explanation.budgets == ["task b: 0 of 2 retries spent, 1 disruption without a retry"]
+
+
+def test_an_attempt_before_a_requested_retry_is_not_taken_for_the_one_after_it() -> None:
+    now = task_run("b", status("False", 30, "build-b-pod", "exited with code 1"))
+    rows = explain(with_account(BUG), [now], []).rows
+    assert [(row.ended, row.cost) for row in rows] == [
+        ("container step-main exit code 42", "fatal"),
+        ("Failed: exited with code 1", "fatal"),
+    ]
+
+
+def test_the_combinations_of_a_matrix_are_told_apart() -> None:
+    many = [task_run("many", status("True", number, f"build-many-{number}-pod"), retries=1) for number in range(2)]
+    for number, one in enumerate(many):
+        one["metadata"]["name"] = f"build-many-{number}"
+    explanation = explain(run(), many, [])
+    assert [row.unit for row in explanation.rows] == ["many/0", "many/1"]
+    assert explanation.budgets == ["task many/0: 0 of 1 retry spent", "task many/1: 0 of 1 retry spent"]
+
+
+def test_a_task_run_without_a_pipeline_is_explained_by_itself() -> None:
+    alone = {**B, "metadata": {"name": "b", "namespace": "ml"}}
+    explanation = explain(alone, [alone], [])
+    assert (explanation.kind, explanation.name) == ("TaskRun", "b")
+    assert explanation.budgets == ["1 of 2 retries spent"]
+    assert [row.unit for row in explanation.rows] == ["", ""]
+
+
+def test_a_malformed_account_is_refused() -> None:
+    with pytest.raises(ValueError, match="truncated"):
+        explain(run(**{names.LEDGER: "{"}), [A], [])
