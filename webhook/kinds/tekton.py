@@ -84,6 +84,7 @@ PIPELINE_RUN: Final = KindSpec(
             "pipelineSpec": pipeline_shape(DEEPEST),
             "taskRunSpecs": [{"metadata": {"annotations": {ANY_KEY: str}}}],
         },
+        "status": {"conditions": [{"type": str, "status": str}]},
     },
     immutable=True,
     retry_fields=retries_of_tasks(("spec", "pipelineSpec")),

@@ -8,7 +8,7 @@ import pytest
 from tests.admission import Answer, mutate
 from tests.objects import job, job_spec, pod
 from tests.unit.rules.job_sets.test_job_set import job_set
-from webhook.kinds import batch
+from webhook.kinds import batch, tekton
 from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names
 from webhook.ledger.model import account
@@ -155,3 +155,21 @@ def test_only_a_failed_job_set_may_continue_its_account_with_a_new_budget(
 ) -> None:
     old = {**with_keys(), "status": {"conditions": conditions}}
     assert own_keys.continues_account(JOB_SET, with_keys(ledger=ledger), old) is may
+
+
+@pytest.mark.parametrize(
+    ("status", "ledger", "may"),
+    [
+        ("False", account.continued(SPENT), True),
+        ("False", "{}", False),
+        ("Unknown", account.continued(SPENT), False),
+        ("True", account.continued(SPENT), False),
+    ],
+)
+def test_only_a_failed_pipeline_run_may_continue_its_account_with_a_new_budget(
+    status: str,
+    ledger: str | None,
+    may: bool,  # noqa: FBT001
+) -> None:
+    old = {**with_keys(), "status": {"conditions": [{"type": "Succeeded", "status": status}]}}
+    assert own_keys.continues_account(tekton.PIPELINE_RUN, with_keys(ledger=ledger), old) is may

@@ -11,7 +11,7 @@ Reads:
     status.pipelineSpec.{tasks,finally}[*].{name,onError,taskSpec.metadata}
 Writes:
     spec.status, status.{conditions,startTime,completionTime,finallyStartTime,skippedTasks,childReferences}
-    metadata.annotations[retry-policy.dev/retry-history], metadata.labels[retry-policy.dev/retry-in-progress]
+    metadata.annotations[retry-policy.dev/{retry-history,ledger}], metadata.labels[retry-policy.dev/retry-in-progress]
 """
 
 from collections import defaultdict
@@ -21,8 +21,10 @@ from typing import Final
 
 from webhook.kinds import tekton
 from webhook.kinds.kind_spec import controller_of
-from webhook.objects.patch import at
-from webhook.objects.problem import Json, Problem
+from webhook.kube import names
+from webhook.ledger.model import account
+from webhook.objects.patch import at, pointer
+from webhook.objects.problem import Json, Path, Problem
 from webhook.policy.reader import duration
 from webhook.retry import consent, record, requests
 from webhook.retry.kinds import refusals
@@ -40,6 +42,7 @@ IN_PLACE: Final = (
     Right("delete", tekton.TASK_RUN.group, tekton.TASK_RUN.resource),
     Right("delete", tekton.CUSTOM_RUN.group, tekton.CUSTOM_RUN.resource),
 )
+LEDGER: Final[Path] = ("metadata", "annotations", names.LEDGER)
 LISTED: Final = 20  # tasks in the record of a retry
 LONGEST: Final = 200  # characters of each
 # Status fields of a run that has ended; its controller writes them again.
@@ -196,11 +199,16 @@ def is_recorded(run: Json) -> bool:
 
 
 def record_patch(run: Json, planned: Plan, by: str, when: str, *, keep_finally: bool) -> list[Json]:
-    """Return the JSON Patch that records a retry with the outcomes of failed tasks, and marks it for the leader."""
+    """Return the JSON Patch that records a retry with the outcomes of failed tasks, and marks it for the leader.
+
+    It also continues the account, with new budgets.
+    """
     lost = [child for child in planned.gone if succeeded_of(child) != "True"]
     ended = tuple(f"{task_of(child)}: {words_of(child)}"[:LONGEST] for child in lost[:LISTED])
     requested = record.Requested(at=when, by=by, of=run_of(run), ended=ended, keep_finally=keep_finally)
-    return [*record.operations(run, requested), *requests.mark(run)]
+    found = [*record.operations(run, requested), *requests.mark(run)]
+    ledger = account.continued(at(run, LEDGER))
+    return found if ledger is None else [*found, {"op": "replace", "path": pointer(LEDGER), "value": ledger}]
 
 
 def is_unfinished(run: Json, children: list[Json]) -> bool:
