@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Final
 
 from webhook.explain.build import PLACEMENTS, Explanation, Row, ended_row
-from webhook.kinds.places import scope_of_task
+from webhook.kinds.places import scope_named, scope_of_task
 from webhook.kube import names
 from webhook.ledger.model import pods, words
 from webhook.ledger.model.account import Account, Attempt, decode
@@ -105,7 +105,7 @@ def budgets(children: list[Json], account: Account) -> Iterator[str]:
 def unit_of(child: Json) -> str:
     """Return the scope of a TaskRun in its PipelineRun; empty without one."""
     task = task_of(child)
-    return scope_of_task(task, child["metadata"]["name"]) if task else ""
+    return scope_named(scope_of_task(task, child["metadata"]["name"])) if task else ""
 
 
 def rows_of(child: Json, found: dict[str, Pod]) -> Iterator[Row]:

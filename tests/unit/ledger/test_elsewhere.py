@@ -11,12 +11,13 @@ from msgspec.structs import replace
 
 from tests.admission import mutate, policy
 from tests.costs import instructions_of
-from tests.unit.ledger.leader import FakeApi, beside, events_of, leading, new_ledger, set_policy, stored_pod
+from tests.unit.ledger.leader import Answer, FakeApi, beside, events_of, leading, new_ledger, set_policy, stored_pod
 from tests.virtual_time import run
 from webhook.history import record
 from webhook.kinds import KindSpec, argo, tekton
 from webhook.kinds.places import Place
 from webhook.kube import names
+from webhook.kube.client import ApiError
 from webhook.ledger.controller import Ledger
 from webhook.ledger.model import on_failure, pods
 from webhook.ledger.model.account import LARGEST, Account, Left, encode
@@ -51,13 +52,13 @@ EVICTED = {
     "reason": "EvictionByEvictionAPI",
     "lastTransitionTime": "2026-01-01T00:01:00Z",
 }
+BUG = "Container main for pod ml/train-1 failed with exit code 1"
 CANCELLED = [
+    {"op": "test", "path": "/metadata/uid", "value": "task-run-uid"},
+    {"op": "test", "path": "/status/conditions/0/status", "value": "Unknown"},
+    {"op": "test", "path": "/status/retriesStatus/0/podName", "value": "train-1"},
     {"op": "add", "path": "/spec/status", "value": "TaskRunCancelled"},
-    {
-        "op": "add",
-        "path": "/spec/statusMessage",
-        "value": "Container main for pod ml/train-1 failed with exit code 1",
-    },
+    {"op": "add", "path": "/spec/statusMessage", "value": f"retry-policy.dev: {BUG}"},
 ]
 FAIL = Profile(disruptions=Disruptions(limit=1, on_exceed="Fail"))
 
@@ -244,7 +245,14 @@ def test_a_bug_ends_the_task_that_would_be_retried() -> None:
     api, told = played(of_task(1, code=1))
     assert beside_accounts(api) == [(TASK_RUN, CANCELLED)]
     assert (account_in(api).cost["fatal"], retries(account_in(api), "compile")) == (1, [0])
-    assert ("PodFailurePolicy", CANCELLED[1]["value"]) in told
+    assert ("PodFailurePolicy", BUG) in told
+
+
+def test_a_task_is_ended_once_its_controller_has_recorded_the_attempt() -> None:
+    not_yet = Answer(error=ApiError(422, "the server rejected our request"))
+    api, _ = played(of_task(1, code=1), api=FakeApi(Answer(), not_yet, not_yet))
+    assert beside_accounts(api) == [(TASK_RUN, CANCELLED)] * 3
+    assert account_in(api).cost["fatal"] == 1
 
 
 @pytest.mark.parametrize(

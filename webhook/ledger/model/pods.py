@@ -10,7 +10,7 @@ import msgspec
 
 from webhook.history import amounts
 from webhook.history.amounts import Amounts
-from webhook.kinds import KindSpec, batch, places
+from webhook.kinds import KindSpec, batch, places, tekton
 from webhook.kinds.job_set import JOB_RESTART, REPLICATED_JOB, RESTART, SET_NAME
 from webhook.kinds.kind_spec import controller_of
 from webhook.kube import names
@@ -24,6 +24,8 @@ TRACKING: Final = "batch.kubernetes.io/job-tracking"
 INDEX: Final = "batch.kubernetes.io/job-completion-index"
 DISRUPTED: Final = "DisruptionTarget"
 ENDED: Final = ("Succeeded", "Failed")
+# In the termination message of a step that Tekton ends, with 1, because a step before it has failed (pkg/entrypoint).
+SKIPPED_STEP: Final = '"key":"Reason","value":"Skipped"'
 
 ANNOTATIONS: Final = (
     *(INDEX, batch.INDEX_FAILURES, batch.INDEX_IGNORED_FAILURES),
@@ -189,6 +191,8 @@ def read(pod: Json) -> Pod:
     conditions = conditions_of(status.get("conditions") or (), all_of_them=phase in ENDED)
     statuses = chain(status.get("containerStatuses") or (), status.get("initContainerStatuses") or ())
     exits = tuple(islice(exits_of(statuses), MOST))
+    if place and controller and controller.group == tekton.GROUP:
+        exits = tuple(one for one in exits if SKIPPED_STEP not in one.message)
     deleted = metadata.get("deletionTimestamp") or ""
     ended = last_end = ""
     if phase in ENDED:
