@@ -22,11 +22,11 @@ Amounts = Annotated[dict[Text, Amount], msgspec.Meta(max_length=MOST_RESOURCES)]
 
 
 class Identity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """What both records say of a workload: the object that has the account, such as a JobSet or a Workflow.
+    """What both records say of a workload: the object that has the account, or what a pod without one belongs to.
 
     - `version`: of the record; a reader refuses a version that it does not know.
     - `profile`: that of its namespace when the record was written. `kind`: such as Job or Workflow; one that is
-      called Job, and is not that of Kubernetes, has `Job.GROUP`.
+      called Job, and is not that of Kubernetes, has `Job.GROUP`. For Airflow's pods DAGRun.
     - `owner`: what controls the workload, as KIND/NAME, such as CronJob/nightly; empty if nothing does.
     """
 

@@ -20,6 +20,9 @@ COMBINATION: Final = re.compile(r"-(0|[1-9][0-9]{0,8})\Z")  # of a matrix, at th
 PIPELINE_RUN: Final = "tekton.dev/pipelineRun"
 PIPELINE_RUN_UID: Final = "tekton.dev/pipelineRunUID"
 PIPELINE_TASK: Final = "tekton.dev/pipelineTask"
+FLYTE_NODE: Final = "node-id"
+AIRFLOW: Final = ("dag_id", "run_id", "task_id")  # apache-airflow-providers-cncf-kubernetes 10.25
+AIRFLOW_INDEX: Final = "map_index"
 LONGEST_SCOPE: Final = 64  # characters: any user may write these labels and annotations
 KEPT_OF_SCOPE: Final = 48  # characters of a longer scope; a digest of the whole follows them
 
@@ -28,6 +31,21 @@ READ: Final[dict[str, dict[str, Shape]]] = {
     "labels": dict.fromkeys((PIPELINE_RUN, PIPELINE_RUN_UID, PIPELINE_TASK), str),
     "annotations": {NODE_NAME: str},
 }
+# Labels that `elsewhere` reads.
+READ_ELSEWHERE: Final[dict[str, Shape]] = dict.fromkeys((FLYTE_NODE, *AIRFLOW, AIRFLOW_INDEX), str)
+
+
+class Elsewhere(NamedTuple):
+    """What a pod without an account belongs to, in the words of its own system: for its record in history.
+
+    `owner`: what the workload is a run of, as KIND/NAME; empty if that is not known. `uid`, `scope`: as in Place.
+    """
+
+    kind: str
+    name: str
+    uid: str
+    scope: str
+    owner: str = ""
 
 
 class Place(NamedTuple):
@@ -48,6 +66,17 @@ def place_of(metadata: Json, controller: OwnerReference | None) -> Place | None:
     found = None if controller is None else SYSTEMS.get((controller.group, controller.kind.lower()))
     place = None if found is None or controller is None else found(metadata, controller)
     return None if place is None else place._replace(scope=scope_named(place.scope))
+
+
+def elsewhere(metadata: Json, controller: OwnerReference | None) -> Elsewhere:
+    """Return what a pod that is counted for no workload belongs to: its controller, an Airflow run, or itself."""
+    labels = metadata.get("labels") or {}
+    if controller is not None:
+        return Elsewhere(controller.kind, controller.name, controller.uid, labels.get(FLYTE_NODE) or "")
+    dag, run, task, index = (labels.get(key) or "" for key in (*AIRFLOW, AIRFLOW_INDEX))
+    if dag and run and task:  # no object stands for its run
+        return Elsewhere("DAGRun", f"{dag}.{run}", "", f"{task}/{index}" if index else task, f"DAG/{dag}")
+    return Elsewhere("Pod", metadata.get("name") or "", metadata.get("uid") or "", "")
 
 
 def scope_named(text: str) -> str:

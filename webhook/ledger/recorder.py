@@ -20,7 +20,7 @@ from webhook.kinds import batch
 from webhook.kinds.kind_spec import controller_of
 from webhook.kube import terminal
 from webhook.kube.slices import in_slices
-from webhook.ledger.model import counting, limits
+from webhook.ledger.model import counting, limits, outcomes
 from webhook.ledger.model.account import Account, Attempt
 from webhook.ledger.model.cached import CachedJob, CachedJobSet
 from webhook.ledger.model.pods import Pod, between, seconds
@@ -136,6 +136,27 @@ class Recorder:
             return
         self.keep(pod.uid, self.attempt(key, root, pod, None))
 
+    def see_uncounted(self, pod: Pod) -> None:
+        """Record that a pod without an account has ended lately, or was deleted: at no cost, which nobody counts."""
+        known = pod.elsewhere
+        unwritten = self.is_recent(pod.finished) and pod.uid not in self.kept
+        if known is None or not unwritten or not self.may_record(pod.namespace):
+            return
+        identity = {
+            "version": VERSION,
+            "namespace": pod.namespace[:LONGEST],
+            "profile": self.profile_of(pod.namespace),
+            "kind": known.kind[:LONGEST],
+            "workload": known.name[:LONGEST],
+            "workload_uid": known.uid[:LONGEST],
+            "owner": known.owner[:LONGEST],
+        }
+        found = self.succeeded(pod, identity, known.scope)
+        if pod.phase != SUCCEEDED:
+            outcome = outcomes.outcome_elsewhere(pod, has_ended=False)
+            found = replace(found, cause=outcome.cause, reason=outcome.reason[:LONGEST])
+        self.keep(pod.uid, found)
+
     def see_account(self, key: Key, state: WorkloadState, account: Account, root: Json, *, certain: bool) -> None:
         """Record the pods that an account has counted since the one in `state`, and those that it has settled since.
 
@@ -200,7 +221,11 @@ class Recorder:
 
     def is_recorded(self, key: Key) -> bool:
         """Return True if the namespace of a workload is opted in, or if that is not known yet."""
-        return self.is_opted_in(key.namespace) or not self.cluster.namespaces.synced.is_set()
+        return self.may_record(key.namespace)
+
+    def may_record(self, namespace: str) -> bool:
+        """Return True if a namespace is opted in, or if that is not known yet."""
+        return self.is_opted_in(namespace) or not self.cluster.namespaces.synced.is_set()
 
     def is_opted_in(self, namespace: str) -> bool:
         """Return True if a namespace is opted in, according to the cache."""
@@ -226,14 +251,31 @@ class Recorder:
 
     def attempt(self, key: Key, root: Json | None, pod: Pod, detail: Attempt | None) -> AttemptRecord:
         """Return the record of a pod; `detail`: as the account has it, None if the pod succeeded."""
+        found = self.succeeded(pod, self.identity(key, root, "" if key.job_set else pod.job_uid), limits.scope_of(pod))
+        if detail is None:
+            return found
+        left = detail.left
+        return replace(
+            found,
+            attempt=detail.attempt,
+            cause=detail.cause if detail.cause in CAUSES else "Other",
+            reason=detail.reason,
+            cost=detail.cost,
+            on_failure=detail.on_failure,
+            settled=detail.settled,
+            retries_left=None if left is None else min(left.retries, LARGEST_COUNT),
+            disruptions_left=None if left is None else min(left.disruptions, LARGEST_COUNT),
+        )
+
+    def succeeded(self, pod: Pod, identity: dict[str, Any], scope: str) -> AttemptRecord:
+        """Return the record of a pod that succeeded; `identity`: the fields that name its workload."""
         place, used = self.cluster.known_nodes.of(pod.node), self.used(pod)
-        left = None if detail is None else detail.left
-        found = AttemptRecord(
-            **self.identity(key, root, "" if key.job_set else pod.job_uid),
+        return AttemptRecord(
+            **identity,
             uid=pod.uid,
             pod=pod.name[:LONGEST],
             job=pod.job[:LONGEST] if pod.row is batch.JOB else "",
-            scope=limits.scope_of(pod)[:LONGEST],
+            scope=scope[:LONGEST],
             attempt=pod.attempt or pod.restart or pod.index_failures or 0,
             node=pod.node[:LONGEST],
             zone=pod.zone[:LONGEST],
@@ -248,19 +290,6 @@ class Recorder:
             resources=dict(used.resources),
             price=usage.rounded(used.price),
             currency=used.currency,
-        )
-        if detail is None:
-            return found
-        return replace(
-            found,
-            attempt=detail.attempt,
-            cause=detail.cause if detail.cause in CAUSES else "Other",
-            reason=detail.reason,
-            cost=detail.cost,
-            on_failure=detail.on_failure,
-            settled=detail.settled,
-            retries_left=None if left is None else min(left.retries, LARGEST_COUNT),
-            disruptions_left=None if left is None else min(left.disruptions, LARGEST_COUNT),
         )
 
     def used(self, pod: Pod) -> Used:

@@ -191,6 +191,7 @@ class Trackers:
     def see_pod(self, pod: Pod, *, news: bool = True) -> None:
         """Record the current state of a pod; `news`: whether it has just changed."""
         if not pod.job:
+            self.see_uncounted(pod)
             return
         pod = self.identified(self.located(pod))
         self.see_zone(pod, news=news)
@@ -206,6 +207,7 @@ class Trackers:
     def see_pod_gone(self, pod: Pod) -> None:
         """Record that a pod was deleted; `pod` is its last state."""
         if not pod.job:
+            self.see_uncounted(pod, is_gone=True)
             return
         pod = self.identified(self.located(pod))
         self.see_zone(pod, gone=True)
@@ -218,6 +220,11 @@ class Trackers:
         self.tidy(key)
         for event in self.waiting.get(key, ()):
             event.set()
+
+    def see_uncounted(self, pod: Pod, *, is_gone: bool = False) -> None:
+        """Record in history the end of a pod without an account, if it has ended or is gone."""
+        if self.recorder is not None and (pod.has_ended or is_gone):
+            self.recorder.see_uncounted(self.located(pod))
 
     def located(self, pod: Pod) -> Pod:
         """Return a pod with the zone of its node, by which alone it is known before Kubernetes 1.35."""

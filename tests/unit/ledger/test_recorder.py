@@ -7,12 +7,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.admission import policy
 from tests.unit.ledger.leader import KEY, FakeApi, api_of, leading, see_job, set_policy
 from tests.unit.ledger.pods import disrupted, failed, job_set, running_pod
 from tests.virtual_time import run
 from webhook.history.record import LONGEST, AttemptRecord, Record, WorkloadRecord, decode
+from webhook.kinds.places import Elsewhere
 from webhook.kube import names
 from webhook.kube.events import Events
 from webhook.ledger import recorder
@@ -429,3 +431,51 @@ def test_no_names_that_users_choose_make_a_record_too_long(name: str) -> None:
         decode(line)
 
     led(work)
+
+
+AIRFLOW = Elsewhere("DAGRun", "etl.manual__2026", "", "load/3", "DAG/etl")
+
+
+def uncounted(pod: Pod, known: Elsewhere = AIRFLOW) -> Pod:
+    return replace(pod, job="", job_uid="", elsewhere=known)
+
+
+def test_the_end_of_a_pod_without_an_account_is_recorded_without_a_cost() -> None:
+    crashed = uncounted(failed(4, code=1, resources=RESOURCES, attempt=2))
+
+    async def work(replica: Replica) -> None:
+        replica.see(uncounted(running_pod(4)))
+        assert replica.written == []
+        replica.see(crashed)
+        replica.see(crashed)  # it changes once more
+        replica.ledger.trackers.see_pod_gone(crashed)
+
+    (found,) = led(work).attempts
+    assert (found.kind, found.workload, found.workload_uid) == ("DAGRun", "etl.manual__2026", "")
+    assert (found.owner, found.scope, found.attempt) == ("DAG/etl", "load/3", 2)
+    assert (found.cause, found.reason, found.cost) == ("ExitCode", "main 1", "")
+    assert (found.resources, found.seconds) == (dict(RESOURCES), 240)
+
+
+def test_a_pod_without_an_account_that_succeeds_or_is_deleted_is_recorded_too() -> None:
+    async def work(replica: Replica) -> None:
+        replica.see(uncounted(succeeded(1)))
+        deleted = uncounted(running_pod(2, deleting=True, deleted="2026-01-01T00:04:00Z"))
+        replica.see(deleted)
+        replica.ledger.trackers.see_pod_gone(deleted)
+        evicted = uncounted(disrupted(4))
+        replica.see(evicted)
+
+    assert [(one.cause, one.reason) for one in led(work).attempts] == [
+        ("Succeeded", ""),
+        ("Other", "Deleted"),
+        ("Disruption", "EvictionByEvictionAPI"),
+    ]
+
+
+def test_pods_without_an_account_that_ended_long_ago_or_elsewhere_are_not_recorded() -> None:
+    async def work(replica: Replica) -> None:
+        replica.see(uncounted(failed(1, ended="2025-12-31T00:00:00Z")))
+        replica.see(uncounted(failed(4, namespace="not-opted-in")))
+
+    assert led(work).written == []

@@ -13,6 +13,7 @@ from webhook.history.amounts import Amounts
 from webhook.kinds import KindSpec, batch, places, tekton
 from webhook.kinds.job_set import JOB_RESTART, REPLICATED_JOB, RESTART, SET_NAME
 from webhook.kinds.kind_spec import controller_of
+from webhook.kinds.places import Elsewhere
 from webhook.kube import names
 from webhook.ledger.model import waiting
 from webhook.ledger.model.waiting import Waiting, waiting_of
@@ -49,7 +50,11 @@ READ: Final[Shape] = {
         **dict.fromkeys(("namespace", "name", "uid", "resourceVersion"), str),
         **dict.fromkeys(("creationTimestamp", "deletionTimestamp"), str),
         "deletionGracePeriodSeconds": int,
-        "labels": dict.fromkeys((SET_NAME, REPLICATED_JOB, RESTART, JOB_RESTART, ZONE), str) | places.READ["labels"],
+        "labels": {
+            **dict.fromkeys((SET_NAME, REPLICATED_JOB, RESTART, JOB_RESTART, ZONE), str),
+            **places.READ["labels"],
+            **places.READ_ELSEWHERE,
+        },
         "annotations": dict.fromkeys(ANNOTATIONS, str) | places.READ["annotations"],
         "finalizers": [str],
         "ownerReferences": [{**dict.fromkeys(("apiVersion", "kind", "name", "uid"), str), "controller": bool}],
@@ -100,6 +105,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
       it is counted for (webhook/kinds/places.py). The name is empty if it is counted for none; the uid may be.
     - `scope`: its part of a workload of another kind; `controller`, `controller_uid`: what controls it there;
       `max_retries`: its annotation of that name, which admission writes. Empty, and None, for a pod of a Job.
+    - `elsewhere`: what it belongs to if it is counted for no workload.
     - `index`: its completion index; empty if the Job is not Indexed.
     - `attempt`: its annotation of that name, which admission writes; None if it has none.
     - `index_failures`: the failures of its index before it; `index_ignored`: those that cost no retry. The Job
@@ -127,6 +133,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     controller: str = ""
     controller_uid: str = ""
     max_retries: int | None = None
+    elsewhere: Elsewhere | None = None
     job_set: str = ""
     replicated_job: str = ""
     index: str = ""
@@ -214,6 +221,7 @@ def read(pod: Json) -> Pod:
         controller=intern(cut(controller.name, LONGEST_NAME)) if place and controller else "",
         controller_uid=intern(cut(controller.uid, LONGEST_NAME)) if place and controller else "",
         max_retries=count(annotations.get(names.MAX_RETRIES)) if place else None,
+        elsewhere=None if workload else shortened(places.elsewhere(metadata, controller)),
         job_set="" if place else intern(labels.get(SET_NAME) or ""),
         replicated_job=intern(labels.get(REPLICATED_JOB) or ""),
         index=index_of(annotations),
@@ -242,6 +250,11 @@ def read(pod: Json) -> Pod:
         resources=amounts.requested(spec),
         waiting=waiting_of(pod),
     )
+
+
+def shortened(found: Elsewhere) -> Elsewhere:
+    """Return what a pod belongs to with texts of at most LONGEST_NAME characters, each kept once."""
+    return Elsewhere(*(intern(cut(text, LONGEST_NAME)) for text in found))
 
 
 def restart_of(labels: Json) -> int | None:
