@@ -1,4 +1,4 @@
-"""Explains how each attempt of a PipelineRun's tasks, or of a TaskRun, ended, and what it cost. Pure.
+"""Explains how each attempt of a PipelineRun's tasks ended, and what it cost. Pure.
 
 Tekton keeps how each attempt ended in the status of its TaskRun. The account has what Tekton does not keep: pods that
 were created again for free, the attempts before a requested retry, nodes, and what the leader did.
@@ -8,12 +8,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
-from webhook.explain.build import PLACEMENTS, Explanation, Row, ended_row
+from webhook.explain.build import PLACEMENTS, Explanation, Row
+from webhook.explain.build_system import account_with, ended_row, foretold
+from webhook.kinds import tekton
 from webhook.kinds.places import scope_named, scope_of_task
-from webhook.kube import names
 from webhook.ledger.model import pods, words
-from webhook.ledger.model.account import Account, Attempt, decode
+from webhook.ledger.model.account import Account, Attempt
 from webhook.ledger.model.pods import Pod
+from webhook.ledger.model.systems.tekton import PIPELINE_RUN as SYSTEM
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.retry import record
@@ -23,17 +25,18 @@ REPLACED: Final = ("disruption", "free")  # what the end of a pod costs that Tek
 
 
 def explain(run: Json, children: list[Json], all_pods: Iterable[Json]) -> Explanation:
-    """Explain a PipelineRun or TaskRun, as the API has it; raise ValueError if its account is malformed.
+    """Explain a PipelineRun, as the API has it; raise ValueError if its account is malformed.
 
-    `children`: the TaskRuns and CustomRuns of a PipelineRun, or the TaskRun itself; `all_pods`: their pods.
+    `children`: its TaskRuns and CustomRuns; `all_pods`: their pods.
     """
-    metadata = run["metadata"]
-    account = decode((metadata.get("annotations") or {}).get(names.LEDGER))
-    found = {pod.name: pod for pod in map(pods.read, all_pods)}
+    metadata, known = run["metadata"], [*map(pods.read, all_pods)]
+    account = account_with(SYSTEM, run, known)
+    following = foretold(SYSTEM, run, account, known)
+    found = {pod.name: pod for pod in known}
     rows = [row for child in children for row in rows_of(child, found)]
     with_account = [*merged(rows, account.last)]
     return Explanation(
-        kind=run["kind"],
+        kind=tekton.PIPELINE_RUN.kind,
         namespace=metadata.get("namespace") or "",
         name=metadata["name"],
         state=words_of(run),
@@ -42,6 +45,8 @@ def explain(run: Json, children: list[Json], all_pods: Iterable[Json]) -> Explan
         earlier=0,
         requested=record.read(run),
         rows=sorted(with_account, key=lambda row: (not row.start, row.start)),
+        next=[one.text for one in following],
+        forecasts=following,
     )
 
 

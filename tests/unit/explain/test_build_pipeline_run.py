@@ -114,7 +114,7 @@ def test_what_the_account_knows_of_an_attempt_is_shown_with_what_tekton_says_of_
     explanation = explain(with_account(BUG), [failed], [])
     bug, cancelled = explanation.rows
     assert (bug.node, bug.placement, bug.ended) == ("node-7", "spot", "Failed: exited with code 42")
-    assert (bug.cost, bug.rule) == ("fatal", "the ledger: no disruption beside it")
+    assert (bug.cost, bug.rule) == ("fatal", "the ledger: a bug")
     assert cancelled.pod == "build-b-pod-retry1"
     assert explanation.summary == "1 task begun: 1 failed; 1 attempt ended: 1 fatal end"
 
@@ -155,14 +155,6 @@ def test_the_combinations_of_a_matrix_are_told_apart() -> None:
     explanation = explain(run(), many, [])
     assert [row.unit for row in explanation.rows] == ["many/0", "many/1"]
     assert explanation.budgets == ["task many/0: 0 of 1 retry spent", "task many/1: 0 of 1 retry spent"]
-
-
-def test_a_task_run_without_a_pipeline_is_explained_by_itself() -> None:
-    alone = {**B, "metadata": {"name": "b", "namespace": "ml"}}
-    explanation = explain(alone, [alone], [])
-    assert (explanation.kind, explanation.name) == ("TaskRun", "b")
-    assert explanation.budgets == ["1 of 2 retries spent"]
-    assert [row.unit for row in explanation.rows] == ["", ""]
 
 
 def test_a_malformed_account_is_refused() -> None:
