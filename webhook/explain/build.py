@@ -102,7 +102,7 @@ def explain(root: Json, jobs: list[Json], parts: Iterable[Json]) -> Explanation:
     parts = list(parts)
     all_pods = [part for part in parts if part.get("kind") != EVENT]
     found = [pods.read(pod) for pod in all_pods]
-    counted = {detail.pod for detail in account.last}
+    counted = {detail.pod for detail in account.last if not detail.restart}
     by_uid = {job["metadata"]["uid"]: job for job in jobs}
     job_set = root if in_set else None
     for pod in sorted((pod for pod in found if pod.has_failed), key=lambda pod: pod.ended):
@@ -125,8 +125,10 @@ def explain(root: Json, jobs: list[Json], parts: Iterable[Json]) -> Explanation:
         name=metadata["name"],
         state=refused or state_of(root),
         summary=words.summary(account),
-        budgets=[*set_budgets(root, jobs)] if in_set else [*job_budgets(root, account, settings_of(root, account))],
-        earlier=account.ended - len(account.last),
+        budgets=[
+            *(set_budgets(root, jobs) if in_set else job_budgets(root, account, settings_of(root, account), found))
+        ],
+        earlier=account.ended + sum(account.in_place.values()) - len(account.last),
         requested=record.read(root),
         rows=rows,
         waits_until="" if refused else waiting(root, standings, found, all_pods),
@@ -135,6 +137,13 @@ def explain(root: Json, jobs: list[Json], parts: Iterable[Json]) -> Explanation:
         next=[one.text for one in foretold],
         forecasts=foretold,
     )
+
+
+def budgets_of(root: Json, jobs: list[Json], account: Account, found: list[Pod]) -> Iterator[str]:
+    """Return lines that say how much of each budget of a Job or a JobSet is spent."""
+    if root.get("kind") == JOB_SET.kind:
+        return set_budgets(root, jobs)
+    return job_budgets(root, account, settings_of(root, account), found)
 
 
 def set_budgets(root: Json, jobs: list[Json]) -> Iterator[str]:
@@ -159,6 +168,8 @@ def ended_row(detail: Attempt) -> Row:
     rule = {"retry": "no rule", "fatal": "no retry left"}.get(detail.cost, "")
     if detail.rule is not None:
         rule = f"rule {detail.rule} ({detail.action})"
+    elif detail.restart:
+        rule = f"restart {detail.restart} in place"
     return Row(
         attempt=detail.attempt,
         unit=detail.scope,

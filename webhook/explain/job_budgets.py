@@ -1,12 +1,14 @@
 """Says how much of each budget of a Job is spent. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from webhook.kinds import batch
 from webhook.kube import terminal
 from webhook.ledger.model import limits, matching, words
 from webhook.ledger.model.account import Account
+from webhook.ledger.model.in_place import bounds
+from webhook.ledger.model.pods import Pod
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.policy.settings import Settings
@@ -14,8 +16,8 @@ from webhook.policy.settings import Settings
 MANY: Final = batch.UNLIMITED // 2
 
 
-def job_budgets(root: Json, account: Account, settings: Settings) -> Iterator[str]:
-    """Yield lines that say how much of each budget of a Job is spent."""
+def job_budgets(root: Json, account: Account, settings: Settings, found: Iterable[Pod]) -> Iterator[str]:
+    """Yield lines that say how much of each budget of a Job is spent; `found`: its pods."""
     yield from unseen(root, account)
     budgets = limits.budgets_of(root, None, settings)
     if budgets.per_index:
@@ -23,10 +25,20 @@ def job_budgets(root: Json, account: Account, settings: Settings) -> Iterator[st
         yield f"retries: {budgets.retries} for each index" + (f"; failed indexes: {failed}" if failed else "")
     else:
         yield f"retries: {account.spent_now('retry')} of {budgets.retries} spent"
+    yield from in_place(root, found)
     if budgets.limit <= MANY and (account.spent("disruption") or ignores_disruptions(root)):
         yield from disruption_budget(root, account, budgets)
     if account.grants:
         yield f"resumed {words.counted(account.grants, 'time')} after reaching the disruption limit"
+
+
+def in_place(root: Json, found: Iterable[Pod]) -> Iterator[str]:
+    """Yield how many restarts in place the Job controller counts, if it does: those of pods that have not ended."""
+    restarted = [pod for pod in found if pod.restarts is not None and not pod.has_ended]
+    limit = min((bounds.limit_of(pod, root, None) for pod in restarted), default=batch.UNLIMITED)
+    if limit < batch.UNLIMITED:
+        spent = sum(pod.restarts.by_api for pod in restarted if pod.restarts is not None)
+        yield f"restarts in place: {spent}; the Job fails with {limit}, which is apart from failed pods"
 
 
 def unseen(root: Json, account: Account) -> Iterator[str]:

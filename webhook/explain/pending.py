@@ -106,7 +106,12 @@ def crash_of(detail: Attempt, job: Json) -> Pod | None:
     if detail.cause == "ExitCode":
         container, _, code = detail.reason.rpartition(" ")
         reason = ""
-    if detail.cause not in {"ExitCode", "OOMKilled"} or detail.cost != "retry" or not code.isdecimal():
+    if (
+        detail.restart
+        or detail.cause not in {"ExitCode", "OOMKilled"}
+        or detail.cost != "retry"
+        or not code.isdecimal()
+    ):
         return None
     metadata = job["metadata"]
     return Pod(
@@ -124,7 +129,8 @@ def waits_until(standing: Standing, pods: list[Pod], all_pods: Iterable[Json]) -
     """Return when the Job controller, after its back-off, creates the next pod of a Job; empty if it does not wait."""
     if standing.job["spec"].get("backoffLimitPerIndex") is not None:
         return min(filter(None, map(waits_for, (pod for pod in missing_indexes(pods) if pod.tracked))), default="")
-    ends = [detail.end for detail in standing.account.last if detail.end and detail.cost != "none"]
+    of_pods = (detail for detail in standing.account.last if not detail.restart)
+    ends = [detail.end for detail in of_pods if detail.end and detail.cost != "none"]
     succeeded = max(map(finished, all_pods), default="")
     ends = [end for end in ends if end > succeeded]
     return after(max(ends), len(ends)) if ends else ""

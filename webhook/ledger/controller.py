@@ -25,12 +25,15 @@ from webhook.kube.slices import in_slices
 from webhook.ledger import job_failer, measures, settling
 from webhook.ledger.brake import HELD_FOR, Action, Brake, subject_of
 from webhook.ledger.model import outcomes, words
-from webhook.ledger.model.account import KEPT, LARGEST, MENDED, encode
+from webhook.ledger.model.account import KEPT, KEPT_RESTARTED, LARGEST, MENDED, Account, encode
 from webhook.ledger.model.cached import CachedJob
 from webhook.ledger.model.counting import LIMIT_EXCEEDED, CountingPass
+from webhook.ledger.model.in_place import counting as in_place
+from webhook.ledger.model.in_place.reading import MARK
+from webhook.ledger.model.in_place.tracking import delay
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.systems import System
-from webhook.ledger.model.tracker import Key
+from webhook.ledger.model.tracker import Key, Tracker
 from webhook.ledger.model.workload_state import INTERVAL, LONGEST_PAUSE, WATCH_DELAY, WorkloadState
 from webhook.ledger.recorder import Recorder
 from webhook.ledger.trackers import UNSEEN_AFTER, Trackers, ignore, read, where
@@ -71,6 +74,7 @@ class Ledger:
     - `brake`: what the leader asks before each action.
     - `queue`: the workloads to process; open while this replica leads.
     - `waiting`: the pods that have not started.
+    - `restarted`: the workloads with restarts in place that are not counted yet, and when they are due.
     - `crashes`: by workload and uid, the pods that may have failed by a bug.
     - `forbidden`: whether the API server denies this replica the Lease.
     - `clock`: monotonic, in seconds, the same as the event loop's. `record`: writes the line of a record about a
@@ -98,6 +102,7 @@ class Ledger:
             cluster,
             changed=self.wake,
             crashed=self.see_crash,
+            restarted=self.see_restarted,
             forgotten=self.queue.discard,
             recorder=self.recorder,
             clock=clock,
@@ -105,6 +110,7 @@ class Ledger:
         )
         self.waiting = WaitingPods(self.trackers, self.brake, settings_of=self.settings_of, may_act=self.may_act)
         self.crashes: dict[tuple[Key, str], Crash] = {}
+        self.restarted: dict[Key, float] = {}
         self.forbidden = False
         metrics.LEDGER_LEADING.set_function(lambda: self.leading)
         metrics.LEDGER_FORBIDDEN.set_function(lambda: self.forbidden)
@@ -152,6 +158,14 @@ class Ledger:
             self.crashes[key, pod.uid] = Crash(pod, self.clock())
         elif settling.is_crash(pod) and settling.may_settle(job, settings):
             self.trackers.state_of(key).tracker.disturb(self.clock())  # its end may make other pods crash
+
+    def see_restarted(self, key: Key) -> None:
+        """Record that a container of a running pod has restarted in place: later if it does so again and again."""
+        wait = delay(self.trackers.state_of(key).account)
+        if not wait:
+            self.wake(key)
+        else:
+            self.restarted.setdefault(key, self.clock() + wait)
 
     def see_unwatched(self, key: Key, state: WorkloadState, counted: list[Pod]) -> None:
         """Record those of the pods just counted that had failed before the watch began, by the rules of onFailure.
@@ -230,6 +244,7 @@ class Ledger:
             return
         account = read(key, state.text)
         account.forget(KEPT, state.tracker.staying_ids(account.recent))
+        in_place.forget(account, KEPT_RESTARTED, state.tracker.staying_restarted(account.restarted.items()))
         job_set, used_of = self.trackers.job_set_of(key), self.recorder.used
         counting = CountingPass(key, root, job_set, state.tracker, account, self.settings_of, used_of, whole=whole)
         bugs = list(state.bugs)  # a copy: another bug may be found during the write
@@ -241,9 +256,7 @@ class Ledger:
         state.forget_bugs(bugs)
         if state.over_limit and (not self.may_act(key) or await self.end(counting)):
             state.see_within_limit()
-        if len(account.recent) > KEPT:
-            for pod in list(state.tracker.staying()):
-                await self.mark(pod)
+        await self.mark_counted(account, state.tracker)
         if not complete:
             self.wake(key, INTERVAL)
         elif state.over_limit:  # the brake holds what has to be done
@@ -256,7 +269,7 @@ class Ledger:
         if counting.system is not None and counting.whole is None:
             doubtful |= {pod.uid for pod in tracker.open.values() if outcomes.was_killed(pod)}
         new = [pod for pod in tracker.uncounted(account) if pod.uid not in doubtful]
-        complete = len(new) <= account.room and not doubtful
+        complete = counting.count_restarts() and len(new) <= account.room and not doubtful
         counting.count(new[: account.room])
         if state.resets_limits or (account.suspended and not counting.root["spec"].get("suspend")):
             counting.reset_limits()
@@ -328,11 +341,23 @@ class Ledger:
         else:
             self.wake(counting.key, state.missing_since + UNSEEN_AFTER - now)
 
-    async def mark(self, pod: Pod) -> None:
-        """Annotate a counted pod that still exists, so that the account can forget its id; raise what `Api` raises."""
-        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+    async def mark_counted(self, account: Account, tracker: Tracker) -> None:
+        """Mark pods that an account has counted, so that it can forget their ids; raise what `Api` raises."""
+        if len(account.recent) > KEPT:
+            for pod in list(tracker.staying()):
+                await self.mark(pod)
+        oldest = list(account.restarted.items())[:-KEPT_RESTARTED]
+        for pod, number in list(tracker.restarted.unmarked(oldest)):
+            await self.mark(pod, f"{MARK}{number}")
+
+    async def mark(self, pod: Pod, restarts: str = "") -> None:
+        """Annotate a counted pod that still exists, so that the account can forget its id; raise what `Api` raises.
+
+        `restarts`: how many of its restarts in place are counted, if its end is not.
+        """
+        mark = restarts or datetime.now(UTC).isoformat(timespec="milliseconds")
         test = {"op": "test", "path": "/metadata/uid", "value": pod.uid}
-        marks = [test, *annotated(names.COUNTED, now, first=not pod.annotated)]
+        marks = [test, *annotated(names.COUNTED, mark, first=not pod.annotated)]
         try:
             await self.api.patch(core.POD.path(pod.namespace, pod.name), marks)
         except ApiError as error:
@@ -430,6 +455,9 @@ class Ledger:
         while True:
             await asyncio.sleep(INTERVAL)
             now = self.clock()
+            for key in [key for key, due in self.restarted.items() if due <= now]:
+                del self.restarted[key]
+                self.wake(key)
             async for (key, uid), crash in in_slices(list(self.crashes.items())):
                 if now - crash.seen > REMEMBERED or (
                     self.leading and now >= crash.next and await self.tried(key, uid, crash)
@@ -524,7 +552,7 @@ class Ledger:
         key, last = counting.key, counting.details[-1]
         if key.system is not None:
             return ""
-        if last.cost not in MENDED or not self.may_act(key):
+        if last.cost not in MENDED or last.restart or not self.may_act(key):
             return ""
         crashed = (crash.pod for (of, _), crash in self.crashes.items() if of == key)
         pod = next((one for one in crashed if one.name == last.pod), None)

@@ -21,9 +21,11 @@ def report_zeros() -> None:
 
 
 def add(counting: CountingPass) -> None:
-    """Add the pods that a pass has counted to the metrics."""
+    """Add the attempts that a pass has counted to the metrics."""
     for detail in counting.details:
         metrics.LEDGER_ATTEMPTS.labels(detail.cause, detail.cost).inc()
+        if detail.restart:
+            continue
         if detail.cause == "Disruption":
             reason = detail.reason if detail.reason in outcomes.DISRUPTIONS else "Other"
             metrics.LEDGER_DISRUPTIONS.labels(reason).inc()

@@ -84,8 +84,9 @@ class Trackers:
 
     Only its own methods add and remove workloads. It calls `changed` with a workload whose account may have to be
     written, and the seconds until then; `crashed` with a pod that was disrupted, or that nobody had deleted, and
-    its Job; `forgotten` with a workload that it has removed. `recorder` makes records of what ended. `clock` is
-    monotonic, in seconds; `now` is Unix time.
+    its Job; `restarted` with a workload in one of whose running pods a container has restarted in place; `forgotten`
+    with a workload that it has removed. `recorder` makes records of what ended. `clock` is monotonic, in seconds; `now`
+    is Unix time.
     """
 
     def __init__(  # noqa: PLR0913 - it has as many listeners
@@ -94,6 +95,7 @@ class Trackers:
         *,
         changed: Callable[[Key, float], None] = ignore,
         crashed: Callable[[Key, Pod, CachedJob], None] = ignore,
+        restarted: Callable[[Key], None] = ignore,
         forgotten: Callable[[Key], None] = ignore,
         recorder: Recorder | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -104,6 +106,7 @@ class Trackers:
         self.cluster = cluster
         self.changed = changed
         self.crashed = crashed
+        self.restarted = restarted
         self.forgotten = forgotten
         self.clock = clock
         self.now: Callable[[], float] = time.time
@@ -200,6 +203,11 @@ class Trackers:
         just_now = pod.uid in state.tracker.live
         if state.tracker.see(pod, now, news=news):
             self.see_failed(key, state, pod, news=news)
+        elif pod.uid in state.tracker.restarted.open:
+            if pod.has_ended:
+                self.changed(key, 0.0)
+            else:
+                self.restarted(key)
         self.see_succeeded(key, pod, just_now=just_now)
         for event in self.waiting.get(key, ()):
             event.set()

@@ -105,7 +105,8 @@ def known_of(
         end=terminal.ended_at(root) or "",
         per_index=root["kind"] == batch.JOB.kind and batch.has_index_budgets(root.get("spec") or {}),
     )
-    records = Records(known, workload, account, nodes, {detail.pod: detail for detail in account.last if detail.pod})
+    details = {detail.pod: detail for detail in account.last if detail.pod and not detail.restart}
+    records = Records(known, workload, account, nodes, details)
     counted = [*records.counted(account)]
     if window == Window():
         known.told = counted
@@ -120,7 +121,7 @@ def known_of(
             for one in (*counted, *records.uncounted(account))
             if window.has(one.end) or (not one.end and window.until is None)
         ]
-        notes += [TOTALS] if account.ended > len(counted) else []
+        notes += [TOTALS] if account.ended + sum(account.in_place.values()) > len(counted) else []
     return known, notes
 
 
@@ -166,7 +167,7 @@ class Records:
                 existing.add(pod.name)
                 yield self.record(pod)
         for detail in account.last:
-            if detail.pod and detail.pod not in existing:
+            if detail.pod and detail.pod not in existing and not detail.restart:
                 yield self.record(vanished(detail, self.known, self.requests_of(detail)))
 
     def requests_of(self, detail: Attempt) -> Amounts:

@@ -20,7 +20,7 @@ def budgets(account: Account | None = None, status: Json | None = None, **spec: 
         "spec": job_spec(**{"rules": [DISRUPTION], "backoffLimit": 6, **spec}),
         "status": status or {},
     }
-    return list(job_budgets(root, account or Account(), ONE))
+    return list(job_budgets(root, account or Account(), ONE, ()))
 
 
 def test_the_disruption_limit_is_shown_before_a_pod_has_ended() -> None:

@@ -17,12 +17,15 @@ from webhook.ledger.model.outcomes import UNSEEN, Cost, Outcome
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.scopes import Scopes
 from webhook.policy.applied import Applied
+from webhook.policy.settings import LARGEST_COUNT
 
 LARGEST: Final = 4096  # bytes of the annotation
 DETAILS: Final = 10
 MOST_REASONS: Final = 6  # of one cause: the API does not bound the reasons in the status of pods
 LONGEST_REASON: Final = 64  # characters: enough for a container's name and an exit code
 KEPT: Final = 30  # ids of pods that are kept longer than needed: another replica may not have seen them counted yet
+MOST_RESTARTED: Final = 48  # ids of pods whose restarts in place are counted and that may have no mark
+KEPT_RESTARTED: Final = 16  # of those, the ones that are kept longer than needed, as KEPT
 MOST_RECENT: Final = 60  # ids of counted pods that may still exist without a mark
 ID: Final = 8  # characters of a pod's id: 48 of the 122 random bits of its uid
 OTHER: Final = "Other"
@@ -46,6 +49,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One ended pod in detail.
 
     - `attempt`: the retries that were spent when the pod was created, as its annotation says.
+    - `restart`: how often the pod had restarted in place when this attempt ended so; 0 for the end of the pod.
     - `cost`: as in `Outcome`. `rule`: the index of the failure policy's rule that matched; `action`: its action.
     - `on_failure`: the index of the rule of `onFailure` that decided; None if none matched.
     - `settled`: whether the ledger, and not a rule of a failure policy, found that the crash ends the workload.
@@ -55,6 +59,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """
 
     attempt: Count
+    restart: Count = 0
     scope: str = msgspec.field(default="", name="unit")
     pod: str
     node: str = ""
@@ -75,8 +80,9 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
     """The content of the annotation; docs/reference/account.md shows it.
 
-    - `ended`: the number of pods that ended. `cost`: how many of them by cost. `causes`: how many by cause and reason.
-      `spot`: how many of them were placed on spot.
+    - `ended`: the number of pods that ended. `cost`: how many of them by cost. `spot`: how many of them were placed on
+      spot. `in_place`: by cost, the attempts that ended in a pod that ran on. `causes`: both, by cause and reason.
+    - `restarted`: by the id of a pod, how many of its restarts in place are counted, the newest last.
     - `scopes`, stored as `units`: disruptions by scope since the limits were last reset. `free`: free restarts alike.
       `retries`: retries alike; None in Jobs and JobSets.
     - `before`: `cost` as it was at the last requested retry.
@@ -91,6 +97,8 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     ended: Count = 0
     cost: dict[Cost, Count] = msgspec.field(default_factory=dict)
+    in_place: dict[Cost, Count] = msgspec.field(default_factory=dict, name="inPlace")
+    restarted: dict[str, Count] = msgspec.field(default_factory=dict)
     causes: dict[str, dict[str, Count]] = msgspec.field(default_factory=dict)
     spot: Count = 0
     scopes: Scopes = msgspec.field(default_factory=Scopes, name="units")
@@ -200,22 +208,44 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
         """Add attempts of one cause, reason and cost to the counts."""
         self.ended += number
         self.cost[cost] = self.spent(cost) + number
+        self.add_cause(cause, reason, number)
+
+    def add_cause(self, cause: str, reason: str, number: int) -> None:
+        """Add attempts of one cause and reason."""
         reasons = self.causes.setdefault(cause, {})
         known = reason if reason in reasons or len(reasons) < MOST_REASONS else OTHER
-        reasons[known] = reasons.get(known, 0) + number
+        reasons[known] = min(reasons.get(known, 0) + number, LARGEST_COUNT)
 
     def add(self, detail: Attempt, used: Used | None = None) -> Attempt:
         """Add an attempt to the counts, to the details, and to what was lost."""
         self.add_to_counts(detail.cause, detail.reason, detail.cost, 1)
-        if used is not None:
-            self.price_in(used.currency)
-            usage.add(self.lost, detail.cause, used, self.resources)
+        self.add_lost(detail.cause, used)
         if detail.cost == "disruption":
             self.scopes.add(detail.scope)
         elif detail.cost == "free":
             self.free.add(detail.scope)
         self.last = [*self.last, detail][-DETAILS:]
         return detail
+
+    def add_restart(self, detail: Attempt, used: Used | None = None) -> Attempt:
+        """Add an attempt that ended in place to the counts, to the details, and to what was lost."""
+        self.add_restarts(detail.cause, detail.reason, detail.cost, detail.scope, 1)
+        self.add_lost(detail.cause, used)
+        self.last = [*self.last, detail][-DETAILS:]
+        return detail
+
+    def add_restarts(self, cause: str, reason: str, cost: Cost, scope: str, number: int) -> None:
+        """Add attempts of one cause, reason, cost and scope that ended in place to the counts."""
+        self.in_place[cost] = min(self.in_place.get(cost, 0) + number, LARGEST_COUNT)
+        self.add_cause(cause, reason, number)
+        if cost == "free":
+            self.free.put(scope, min(self.free.of(scope) + number, LARGEST_COUNT))
+
+    def add_lost(self, cause: str, used: Used | None) -> None:
+        """Add what an attempt used; None if that is not known."""
+        if used is not None:
+            self.price_in(used.currency)
+            usage.add(self.lost, cause, used, self.resources)
 
     def save(self, cause: str, used: Used, retries: int) -> None:
         """Record that a bug left so many retries unused; `used`: what its attempt used."""
@@ -256,7 +286,8 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     def settle(self, pod_name: str) -> bool:
         """Record that the end of a pod was fatal, which had cost a retry, or a disruption; return False if none was."""
-        places = [place for place, detail in enumerate(self.last) if detail.pod == pod_name and detail.cost in MENDED]
+        ends = [(place, detail) for place, detail in enumerate(self.last) if not detail.restart]
+        places = [place for place, detail in ends if detail.pod == pod_name and detail.cost in MENDED]
         places = places[-1:]  # kinds other than Job create pods of the same name
         cost: Cost = self.last[places[-1]].cost if places else "retry"
         if not self.spent_now(cost):

@@ -9,7 +9,8 @@ from webhook.kinds import batch
 from webhook.kinds.kind_spec import controller_of
 from webhook.kube import terminal
 from webhook.ledger.model import limits, on_failure, outcomes, words
-from webhook.ledger.model.account import MOST_MESSAGES, Account, Attempt, Left
+from webhook.ledger.model.account import MOST_MESSAGES, MOST_RESTARTED, Account, Attempt, Left, id_of
+from webhook.ledger.model.in_place import counting as in_place
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.systems.system import Spent, System
 from webhook.ledger.model.tracker import Key, Tracker
@@ -169,6 +170,31 @@ class CountingPass:
         for pod in new:
             self.add(pod, self.tracker.jobs[pod.job_uid])
 
+    def count_restarts(self) -> bool:
+        """Count restarts in place that are not counted yet; return True if the account had room for all of them.
+
+        Those of a pod that has failed are counted with its end.
+        """
+        for pod in list(self.tracker.restarted.uncounted(self.account)):
+            if pod.job_uid not in self.tracker.jobs:
+                continue
+            if id_of(pod) not in self.account.restarted and len(self.account.restarted) >= MOST_RESTARTED:
+                return False
+            self.add_restarts(pod, self.tracker.jobs[pod.job_uid])
+        return True
+
+    def add_restarts(self, pod: Pod, job: Json) -> None:
+        """Count those restarts of a pod of a Job that are not counted yet."""
+        budgets = self.budgets_of(job) if self.system is None else budgets_elsewhere(pod, self.settings)
+        by_api, keeps = self.tracker.restarted.by_api(pod), self.settings.profile.diagnostics.last_words
+        used = self.used_of(in_place.ended_in_place(pod)) if pod.restarts is not None else None
+        detail = in_place.count(self.account, pod, job, self.job_set, budgets, by_api, keeps_messages=keeps, used=used)
+        if detail is not None:
+            self.account.applied = applied(self.settings.profile)
+            self.budgets = budgets
+            self.details.append(detail)
+            self.changed = True
+
     def budgets_of(self, job: Json) -> limits.Budgets:
         """Return what a Job allows."""
         if self.system is not None:
@@ -177,7 +203,9 @@ class CountingPass:
 
     def add(self, pod: Pod, job: Json) -> None:
         """Count one failed pod of a Job."""
-        keeps, used = self.settings.profile.diagnostics.last_words, self.used_of(pod)
+        self.add_restarts(pod, job)
+        self.account.restarted.pop(id_of(pod), None)
+        keeps, used = self.settings.profile.diagnostics.last_words, self.used_of(in_place.last_attempt(pod))
         if self.system is None:
             self.budgets, rules = self.budgets_of(job), self.settings_of(job).on_failure
             detail = count(self.account, pod, job, self.job_set, self.budgets, rules, keeps_messages=keeps, used=used)

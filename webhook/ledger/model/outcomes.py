@@ -7,6 +7,7 @@ from webhook.kinds import batch
 from webhook.kinds.batch import UNLIMITED
 from webhook.kube import terminal
 from webhook.ledger.model import matching
+from webhook.ledger.model.in_place.bounds import has_ended_job
 from webhook.ledger.model.matching import Match
 from webhook.ledger.model.pods import Pod, earlier
 from webhook.objects.problem import Json
@@ -148,8 +149,9 @@ def is_taken_along(pod: Pod, job: Json, *, has_ended: bool) -> bool:
     named = any(f"{pod.namespace}/{pod.name} " in (one.get("message") or "") for one in conditions)
     if named and not has_ended:
         return False
-    if any(one.get("reason") == TOO_OFTEN for one in conditions) and (job["spec"].get("parallelism") or 1) == 1:
-        return False  # no other pod can have ended the Job
+    too_often = any(one.get("reason") == TOO_OFTEN for one in conditions)
+    if too_often and (job["spec"].get("parallelism") or 1) == 1 and not has_ended_job(pod, job):
+        return False  # no other pod can have ended the Job, and its restarts in place have not
     ends = [one.get("lastTransitionTime") or "" for one in conditions]
     if is_deleted(job):
         ends.append(job["metadata"]["deletionTimestamp"])

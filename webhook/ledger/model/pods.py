@@ -16,6 +16,8 @@ from webhook.kinds.kind_spec import controller_of
 from webhook.kinds.places import Elsewhere
 from webhook.kube import names
 from webhook.ledger.model import waiting
+from webhook.ledger.model.in_place import reading
+from webhook.ledger.model.in_place.reading import Restarts, restarts_of
 from webhook.ledger.model.waiting import Waiting, waiting_of
 from webhook.objects.problem import Json
 from webhook.objects.shape import Shape
@@ -39,9 +41,11 @@ STATUSES: Final[Shape] = [
     {
         "name": str,
         "state": {
-            "terminated": {"exitCode": int, **dict.fromkeys(("reason", "finishedAt", "message"), str)},
+            "terminated": reading.TERMINATED_READ,
             **waiting.STATE_READ,
+            "running": {"startedAt": str},
         },
+        "lastState": {"terminated": reading.TERMINATED_READ},
         **waiting.CONTAINER_READ,
     }
 ]
@@ -59,7 +63,13 @@ READ: Final[Shape] = {
         "finalizers": [str],
         "ownerReferences": [{**dict.fromkeys(("apiVersion", "kind", "name", "uid"), str), "controller": bool}],
     },
-    "spec": {"nodeName": str, "schedulingGates": waiting.GATES_READ, **amounts.SPEC_READ},
+    "spec": {
+        **dict.fromkeys(("nodeName", "restartPolicy"), str),
+        "schedulingGates": waiting.GATES_READ,
+        **amounts.SPEC_READ,
+        "containers": [{**reading.RULES_READ, "resources": amounts.REQUESTS_READ}],
+        "initContainers": [{**reading.RULES_READ, "restartPolicy": str, "resources": amounts.REQUESTS_READ}],
+    },
     "status": {
         **dict.fromkeys(("phase", "reason", "startTime"), str),
         "conditions": [dict.fromkeys(("type", "status", "reason", "lastTransitionTime"), str)],
@@ -117,10 +127,11 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     - `deleting`: whether it has a deletionTimestamp; `deleted`: when the deletion was requested.
     - `created`: when it was created. `started`: when a kubelet took it. `ended`: when it ended; if a
       container failed, when that did. `last_end`: when its last container ended, if later.
-    - `annotated`: whether it has any annotation. `counted`: whether it has the annotation `counted`.
+    - `annotated`: whether it has any annotation. `counted`: whether its annotation `counted` says that its end is.
     - `exits`: those of the regular containers, then those of the init containers, in the order of a failure policy.
     - `resources`: what it requests, as pairs of name and amount; shared by pods that request the same.
     - `waiting`: what it waits for before its containers have started; None if there is nothing.
+    - `restarts`: those of its containers in place; None if there was none.
     """
 
     namespace: str
@@ -160,6 +171,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     exits: tuple[Exit, ...] = ()
     resources: Amounts = ()
     waiting: Waiting | None = None
+    restarts: Restarts | None = None
 
     @property
     def has_ended(self) -> bool:
@@ -240,7 +252,7 @@ def read(pod: Json) -> Pod:
         # deletionTimestamp is the time of the request plus the grace period.
         deleted=earlier(deleted, metadata.get("deletionGracePeriodSeconds") or 0) if deleted else "",
         annotated=metadata.get("annotations") is not None,
-        counted=names.COUNTED in annotations,
+        counted=not (annotations.get(names.COUNTED) or reading.MARK).startswith(reading.MARK),
         created=intern(metadata.get("creationTimestamp") or ""),  # shared: many pods are created at once
         started=intern(status.get("startTime") or ""),
         ended=intern(ended),
@@ -249,6 +261,7 @@ def read(pod: Json) -> Pod:
         exits=exits,
         resources=amounts.requested(spec),
         waiting=waiting_of(pod),
+        restarts=restarts_of(pod),
     )
 
 

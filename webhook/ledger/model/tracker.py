@@ -13,6 +13,8 @@ from webhook.kinds.job_set import JOB_SET
 from webhook.kube import terminal
 from webhook.ledger.model.account import Account, id_of
 from webhook.ledger.model.cached import CachedJob
+from webhook.ledger.model.in_place.reading import following
+from webhook.ledger.model.in_place.tracking import RestartedPods
 from webhook.ledger.model.limits import scope_of
 from webhook.ledger.model.outcomes import SPOT_UNAVAILABLE, UNSEEN, is_in_doubt
 from webhook.ledger.model.pods import DISRUPTED, Condition, Pod
@@ -79,6 +81,7 @@ class Tracker:
       vanished. `failed_at`: when each pod in `failed` was seen to fail. All three in seconds of a monotonic clock.
     - `ends`: the last pods that have failed, by their scope, the newest last, also when they are counted and deleted.
     - `spot_unavailable`: whether the leader has ended any pod because no spot node took it.
+    - `restarted`: the pods that have restarted in place.
     - `succeeded`: `status.succeeded` of a Job without a JobSet before the gap.
     """
 
@@ -100,6 +103,7 @@ class Tracker:
     failed_at: dict[str, float] = field(default_factory=dict)
     ends: dict[str, tuple[Pod, ...]] = field(default_factory=dict)
     spot_unavailable: bool = False
+    restarted: RestartedPods = field(default_factory=RestartedPods)
 
     @property
     def is_empty(self) -> bool:
@@ -120,6 +124,7 @@ class Tracker:
                 self.forget_live(other)
             for other in [key for key, pod in self.failed.items() if pod.job_uid != uid]:
                 self.forget_failed(other)
+            self.restarted.forget_others(uid)
         self.jobs[uid] = job
         if steady and alone and not self.vanished:
             self.succeeded = job["status"].get("succeeded") or 0
@@ -138,6 +143,7 @@ class Tracker:
             self.jobs[uid]["metadata"].setdefault("deletionTimestamp", UNKNOWN_TIME)
             self.jobs_gone.add(uid)
             self.forget_job(uid)
+            self.restarted.forget_gone(uid)
 
     def see_only(self, there: Container[str], now: float) -> bool:
         """Record which pods exist after a gap in the watch; return True if live ones have vanished."""
@@ -148,6 +154,8 @@ class Tracker:
                 self.gap = now
         for uid in [uid for uid in self.failed if uid not in there]:
             self.see_failed_gone(uid)
+        for uid in [uid for uid in self.restarted.pods if uid not in there]:
+            self.restarted.see_gone(uid)
         return bool(self.vanished)
 
     def forget_live(self, uid: str) -> Pod | None:
@@ -174,8 +182,12 @@ class Tracker:
         `news`: whether it has just changed; False for a pod of a list after a gap in the watch.
         """
         before = self.live.get(pod.uid)
+        known = self.restarted.pods.get(pod.uid)
+        if known is not None:
+            pod = replace(pod, restarts=following(known.restarts, pod.restarts))
         if not pod.has_ended and self.fails_by_deletion(pod):
             pod = as_failed(pod)
+        self.restarted.see(pod)
         if news and is_going(pod) and self.is_disturbing(pod, before):
             self.disturbed = now
         self.forget_live(pod.uid)
@@ -245,6 +257,7 @@ class Tracker:
         known = pod.job_uid in self.jobs
         failed = known and self.see(pod if pod.has_ended else as_failed(pod), now)
         self.forget_live(pod.uid)
+        self.restarted.see_gone(pod.uid)
         self.see_failed_gone(pod.uid)
         return failed
 
@@ -260,6 +273,7 @@ class Tracker:
     def see_account(self, account: Account) -> None:
         """Record which pods an account has counted; the next account may lack the oldest of them."""
         self.recent = frozenset(account.recent)
+        self.restarted.see_account(account)
         for uid in [self.by_id[one] for one in self.recent if one in self.by_id]:
             self.open.pop(uid, None)
             self.forget_done(uid)
@@ -321,6 +335,16 @@ class Tracker:
         known = ((one, self.by_id[one]) for one in ids if one in self.by_id)
         return {one for one, uid in known if uid not in self.gone and not self.failed[uid].counted}
 
+    def staying_restarted(self, counted: Iterable[tuple[str, int]]) -> set[str]:
+        """Return the ids of pods whose restarts in place an account must remember: it would count them again.
+
+        `counted`: how many it has counted, by id. They are those of pods that exist without a mark, and of pods that
+        have failed and are not counted yet.
+        """
+        found = list(counted)
+        unmarked = {id_of(pod) for pod, _ in self.restarted.unmarked(found)}
+        return unmarked | {one for one, _ in found if self.by_id.get(one, "") in self.open}
+
     def has_counted(self, uid: str) -> bool:
         """Return True if a failed pod is known to be counted."""
         return uid in self.failed and uid not in self.open
@@ -380,4 +404,5 @@ def merged(before: Pod, now: Pod) -> Pod:
         started=before.started or now.started,
         ended=before.ended or now.ended,
         last_end=before.last_end or now.last_end,
+        restarts=before.restarts or now.restarts,
     )

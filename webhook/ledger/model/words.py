@@ -3,6 +3,7 @@
 from typing import Final
 
 from webhook.ledger.model.account import Account, Attempt, Left
+from webhook.ledger.model.in_place.bounds import IN_PLACE
 from webhook.ledger.model.on_failure import State
 from webhook.ledger.model.outcomes import Cost, Outcome
 from webhook.policy.model import Next
@@ -22,8 +23,9 @@ def sentence(detail: Attempt, max_retries: int | None, *, elsewhere: bool = Fals
     if elsewhere and detail.scope:
         where = f"{detail.scope}: "
     attempt = f"attempt {detail.attempt}" + ("" if in_set else f" (max-retries {max_retries})")
+    what = f"restarted in place ({detail.restart})" if detail.restart else "ended"
     parts = [
-        f"{where}pod {detail.pod}, {attempt}, ended: {how(detail)}",
+        f"{where}pod {detail.pod}, {attempt}, {what}: {how(detail)}",
         cost(detail, in_set=in_set, elsewhere=elsewhere),
     ]
     if detail.left is not None:
@@ -47,7 +49,7 @@ def cost(detail: Attempt, *, in_set: bool, elsewhere: bool = False) -> str:
     """Return what an attempt cost, such as `cost 1 retry`; `elsewhere`: as of `sentence`."""
     if elsewhere and detail.cost == "fatal":
         return "no attempt follows"
-    by_rule = detail.action == "FailJob"
+    by_rule = detail.action in {"FailJob", IN_PLACE}
     if detail.cost == "retry":
         return "cost 1 restart" if in_set and by_rule else "cost 1 retry of its Job" if in_set else "cost 1 retry"
     if detail.cost == "fatal":
@@ -153,7 +155,11 @@ def summary(account: Account) -> str:
     found = [counted(account.spent(cost), noun) for cost, noun in nouns.items() if account.spent(cost)]
     if account.spent("none"):
         found.append(f"{account.spent('none')} at no cost")
-    return f"{counted(account.ended, 'attempt')} ended" + (": " + ", ".join(found) if found else "")
+    text = f"{counted(account.ended, 'attempt')} ended" + (": " + ", ".join(found) if found else "")
+    restarts = [counted(number, nouns.get(cost, cost)) for cost, number in account.in_place.items()]
+    if not restarts:
+        return text
+    return f"{text}; {counted(sum(account.in_place.values()), 'restart')} in place: {', '.join(restarts)}"
 
 
 def last_words(outcome: Outcome) -> str:

@@ -20,6 +20,7 @@ from webhook.ledger.model.account import (
     LONGEST_REASON,
     MOST_MESSAGES,
     MOST_RECENT,
+    MOST_RESTARTED,
     Account,
     Attempt,
     Left,
@@ -327,6 +328,13 @@ def crowded(*, reason: str = "preemption-{}", scope: str = "workers-{}/{}", pric
     return account
 
 
+def restarting(account: Account) -> Account:
+    """Add to an account as many restarts in place as it can hold."""
+    account.in_place = {"retry": 2**31 - 1, "free": 2**31 - 1, "fatal": 1}
+    account.restarted = {id_of(failed(number)): 2**31 - 1 for number in range(MOST_RESTARTED)}
+    return account
+
+
 @pytest.mark.parametrize(
     "account",
     [
@@ -336,15 +344,26 @@ def crowded(*, reason: str = "preemption-{}", scope: str = "workers-{}/{}", pric
         crowded(reason="\x01" * 60 + "{}"),
         crowded(reason="é" * 60 + "{}", scope="é" * 100 + "{}/{}"),
         crowded(scope='"' * 250 + "{}/{}"),
+        restarting(crowded(reason="é" * 60 + "{}")),
     ],
-    ids=["usual", "without prices", "long reasons", "hostile reasons", "hostile scopes", "more hostile scopes"],
+    ids=[
+        "usual",
+        "without prices",
+        "long reasons",
+        "hostile reasons",
+        "hostile scopes",
+        "more hostile scopes",
+        "restarts",
+    ],
 )
 def test_every_part_at_its_bound_fits_into_an_account_and_no_count_is_lost(account: Account) -> None:
     ended, cost, recent = account.ended, dict(account.cost), list(account.recent)
+    restarted = dict(account.restarted)
     text = encode(account)
     assert len(text.encode()) <= LARGEST
     found = decode(text)
     assert (found.ended, found.cost, found.recent) == (ended, cost, recent)
+    assert found.restarted == restarted
     assert {cause: sum(reasons.values()) for cause, reasons in found.causes.items()} == dict.fromkeys(CAUSES, 12)
     assert sum(row.attempts for row in every(found.lost)) == 60
     assert sum(row.attempts for row in every(found.saved)) == 600

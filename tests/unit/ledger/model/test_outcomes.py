@@ -6,6 +6,7 @@ import pytest
 
 from tests.objects import DISRUPTION, exit_codes
 from tests.unit.ledger.pods import BUG, EVICTED, disrupted, failed, job, job_set, running_pod
+from webhook.ledger.model.in_place.reading import Restarts
 from webhook.ledger.model.outcomes import outcome_of
 from webhook.ledger.model.pods import Exit, Pod
 from webhook.objects.problem import Json
@@ -164,3 +165,14 @@ def test_a_pod_for_which_the_leader_failed_the_job_has_never_started() -> None:
         first = outcome_of(failed(1, 137, tracked=tracked, **gone), root)
         assert (first.cause, first.reason, first.cost) == ("Other", "NeverStarted", "fatal")
     assert outcome_of(failed(11, 143, **gone), root).reason != "NeverStarted"
+
+
+@pytest.mark.parametrize(("restarts", "expected"), [(3, DELETED_BY_ITS_JOB), (2, JUDGED)])
+def test_a_pod_whose_restarts_in_place_reached_the_backoff_limit_was_deleted_by_its_job(
+    restarts: int, expected: tuple[str, str, str]
+) -> None:
+    exits = (Exit("main", 137, "Error", SECOND.format(20)),)
+    counted = Restarts(number=restarts, by_api=restarts, policy="OnFailure")
+    gone: Json = {"deleting": True, "deleted": SECOND.format(10), "ended": SECOND.format(20), "exits": exits}
+    found = outcome_of(failed(1, restarts=counted, **gone), job(status=REACHED_BACKOFF_LIMIT))
+    assert (found.cause, found.reason, found.cost) == expected
