@@ -26,7 +26,7 @@ from webhook.policy import emergency
 from webhook.policy.model import Policy
 from webhook.policy.parse import parse
 from webhook.policy.settings import NamedProfile
-from webhook.rules import annotations, opt_in, registry, retries, unknown_keys
+from webhook.rules import annotations, in_place, opt_in, registry, unknown_keys
 from webhook.rules.contexts import ValidationContext
 from webhook.rules.facts import Facts
 from webhook.rules.job_sets import free_restarts
@@ -134,7 +134,7 @@ def lint_warnings(subject: Subject, profile: NamedProfile, facts: Facts) -> list
         found += lint.warnings(job.spec, job.path, suspendable=failure_policy.may_be_suspended_or_scaled(job))
         found += free_restarts.warnings(job, settings)
         found += annotations.unread_in_pods(root, job)
-        found += retries.template_warnings((*job.path, "template", "spec"), job.pod_spec)
+        found += in_place.warnings((*job.path, "template", "spec"), job, settings)
     found += node_pools.warnings(jobs, facts.recognised, facts.pools)
     return [*found, *subject.row.unbounded(root)]
 

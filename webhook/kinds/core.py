@@ -21,7 +21,11 @@ METADATA: Final[Shape] = {
 # An object of any kind that is embedded in another; its own KindSpec has the shape of its other fields.
 OBJECT: Final[Shape] = {"apiVersion": str, "kind": str, "metadata": METADATA}
 
-CONTAINER: Final[Shape] = {"name": str, "restartPolicy": str, "restartPolicyRules": [{"action": str}]}
+CONTAINER: Final[Shape] = {
+    "name": str,
+    "restartPolicy": str,
+    "restartPolicyRules": [{"action": str, "exitCodes": {"operator": str, "values": [int]}}],
+}
 
 # The fields that rules read in a pod template outside JobSpecs.
 POD_TEMPLATE: Final[Shape] = {

@@ -1,7 +1,7 @@
 """Denies an object with more retries than the limit, or with unlimited ones: by its retry fields, or by free restarts.
 
 Reads:
-    the fields that webhook/rules/retries.py and webhook/rules/job_sets/free_restarts.py read
+    the fields that webhook/rules/{retries,in_place}.py and webhook/rules/job_sets/free_restarts.py read
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from webhook.kinds import Budget, EmbeddedJob, KindSpec, batch
 from webhook.kinds.job_set import JOB_SET
 from webhook.objects.problem import Json, Path, Problem
-from webhook.rules import annotations, retries
+from webhook.rules import annotations, in_place, retries
 from webhook.rules.contexts import ValidationContext
 from webhook.rules.job_sets import free_restarts
 
@@ -23,14 +23,15 @@ def problems(context: ValidationContext) -> Iterator[Problem]:
     for budget in budgets(row, root, context.jobs, old_jobs if row is batch.JOB else {}):
         yield from retries.problems(budget, settings, old_budgets.get(budget.path))
     for path, template in row.templates(root):
-        yield from retries.template_problems((*path, "spec"), template.get("spec") or {})
+        yield from in_place.problems((*path, "spec"), template.get("spec") or {}, None)
     if row is JOB_SET:
         yield from free_restarts.set_problems(root, context.jobs)
     for job in context.jobs:
         yield from retries.sum_problems(job, settings, old_jobs.get(job.path))
-        if not job.traits.restarts_in_place:
-            yield from retries.template_problems((*job.path, "template", "spec"), job.pod_spec)
         counted = free_restarts.is_counted(job, settings, ledger=context.facts.ledger)
+        if not job.traits.restarts_in_place:
+            may = in_place.allowed(settings, counted=counted)
+            yield from in_place.problems((*job.path, "template", "spec"), job.pod_spec, may)
         yield from free_restarts.problems(job, counted=counted)
 
 

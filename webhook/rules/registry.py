@@ -17,7 +17,7 @@ from webhook.ledger.model import on_failure
 from webhook.objects.patch import Pattern, at
 from webhook.objects.problem import Problem
 from webhook.policy.settings import count
-from webhook.rules import annotations, limits, owner, retries
+from webhook.rules import annotations, in_place, limits, owner, retries
 from webhook.rules.contexts import JobContext, PodContext, ValidationContext, WorkloadContext
 from webhook.rules.job_sets import free_restarts, job_set, train_job
 from webhook.rules.jobs import back_off, failure_policy, own_retries, schema, single_pod, timeouts
@@ -80,9 +80,10 @@ def edit_retries(context: JobContext) -> list[Problem]:
     job, settings, editor = context.job, context.settings, context.editor
     if context.budget is None:
         return []
+    may = in_place.allowed(settings, counted=context.is_counted)
     return [
         *retries.edit(context.budget, settings, editor),
-        *retries.edit_template((*job.path, "template", "spec"), job.pod_spec, settings, editor),
+        *in_place.edit((*job.path, "template", "spec"), job.pod_spec, settings, editor, may),
         *retries.clamp_sum(job, settings, editor),
     ]
 
@@ -180,7 +181,7 @@ def edit_retries_beside(context: WorkloadContext) -> list[Problem]:
     for budget in list(row.budgets(root)):
         warnings += retries.edit(budget, settings, editor)
     for path, template in row.templates(root):
-        warnings += retries.edit_template((*path, "spec"), template.get("spec") or {}, settings, editor)
+        warnings += in_place.edit((*path, "spec"), template.get("spec") or {}, settings, editor, None)
     return warnings
 
 

@@ -4,32 +4,25 @@ Reads and writes:
     in a JobSpec: backoffLimit; if each index has retries of its own, backoffLimitPerIndex, and backoffLimit as the
         bound of their sum
     elsewhere: the retry fields of the kind's row
-    in a pod template: spec.{containers,initContainers}[*].{restartPolicy,restartPolicyRules}
+    in a pod template: what webhook/rules/in_place.py writes
 Reads, in a JobSpec:
     completions, parallelism, maxFailedIndexes, template.spec.restartPolicy
 """
 
-from collections.abc import Iterator
 from typing import Final
 
 from webhook.kinds import Budget, EmbeddedJob, KindSpec, batch
 from webhook.kube import names
-from webhook.objects.patch import EVERY, Editor, Pattern, at
-from webhook.objects.problem import Json, Path, Problem, field
+from webhook.objects.patch import Editor, Pattern
+from webhook.objects.problem import Problem, field
 from webhook.policy.settings import Settings
+from webhook.rules import in_place
 
-IN_PLACE: Final = ("Always", "OnFailure")
-CONTAINERS: Final = ("containers", "initContainers")
-CONTAINER_FIELDS: Final = ("restartPolicy", "restartPolicyRules")
-# Below a pod template's spec.
-RESTARTS: Final[tuple[Pattern, ...]] = tuple(
-    (containers, EVERY, field) for containers in CONTAINERS for field in CONTAINER_FIELDS
-)
 # In a JobSpec.
 WRITES: Final[tuple[Pattern, ...]] = (
     ("backoffLimit",),
     ("backoffLimitPerIndex",),
-    *(("template", "spec", *field) for field in RESTARTS),
+    *(("template", "spec", *field) for field in in_place.RESTARTS),
 )
 
 
@@ -39,7 +32,7 @@ def writes_beside(row: KindSpec) -> tuple[Pattern, ...]:
     beside = [
         (*field.within, *field.name[:-1], field.counts_with[0]) for field in row.retry_fields if field.counts_with
     ]
-    restarts = [(*template, "spec", *field) for template in row.pod_templates for field in RESTARTS]
+    restarts = [(*template, "spec", *field) for template in row.pod_templates for field in in_place.RESTARTS]
     return (*fields, *beside, *restarts)
 
 
@@ -85,18 +78,6 @@ def edit_update(
     return []
 
 
-def edit_template(path: Path, pod_spec: Json, settings: Settings, editor: Editor) -> list[Problem]:
-    """Remove restarts in place from the pod spec at `path` if the profile clamps; return warnings."""
-    warnings = []
-    if settings.profile.retries.on_exceed == "Clamp":
-        for container in in_place_restarts(path, pod_spec):
-            for name in CONTAINER_FIELDS:
-                if at(editor.root, (*container, name)) is not None:  # a removed null could not be put back
-                    editor.remove((*container, name))
-            warnings.append(Problem(container, "unlimited restarts in place removed", "leave out restartPolicy"))
-    return warnings
-
-
 def allow(budget: Budget, retries: int, editor: Editor) -> None:
     """Set a retry field so that it allows `retries` retries."""
     if budget.beside is not None:
@@ -130,22 +111,6 @@ def problems(budget: Budget, settings: Settings, old: Budget | None) -> list[Pro
     if budget.single:
         what += f" (the field counts runs: {budget.single} means no retry)"
     return [Problem(budget.path, what, f"set {limit + budget.single} or less")]
-
-
-def template_problems(path: Path, pod_spec: Json) -> list[Problem]:
-    """Return a problem for each container that restarts in place, in the pod spec at `path`."""
-    what = "restarts the container in place without limit"
-    remedy = "remove restartPolicy and restartPolicyRules, so that each failure counts against the retries"
-    return [Problem(container, what, remedy) for container in in_place_restarts(path, pod_spec)]
-
-
-def template_warnings(path: Path, pod_spec: Json) -> Iterator[Problem]:
-    """Warn once that the restarts of native sidecars are unlimited: they are not attempts of the program."""
-    for index, container in enumerate(pod_spec.get("initContainers") or ()):
-        if container.get("restartPolicy") == "Always":
-            what = "a sidecar restarts without limit"
-            yield Problem((*path, "initContainers", index), what, "allowed: costs no retry")
-            return  # one warning is enough
 
 
 def sum_problems(job: EmbeddedJob, settings: Settings, old: EmbeddedJob | None) -> list[Problem]:
@@ -188,13 +153,3 @@ def sum_allowed(job: EmbeddedJob, settings: Settings) -> tuple[int, int] | None:
 def exceeds(retries: int | None, limit: int | None) -> bool:
     """Return True if there are more retries than the limit; None means unlimited, for each of them."""
     return limit is not None and (retries is None or retries > limit)
-
-
-def in_place_restarts(path: Path, pod_spec: Json) -> Iterator[Path]:
-    """Yield the paths of containers that restart in place, except sidecars: init containers with Always."""
-    for name in CONTAINERS:
-        for index, container in enumerate(pod_spec.get(name) or ()):
-            restart_policy = container.get("restartPolicy")
-            sidecar = name == "initContainers" and restart_policy == "Always"
-            if (restart_policy in IN_PLACE or container.get("restartPolicyRules")) and not sidecar:
-                yield (*path, name, index)

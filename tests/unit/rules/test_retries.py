@@ -12,7 +12,7 @@ from webhook.objects.patch import Editor
 from webhook.objects.problem import Json
 from webhook.policy.model import Profile, Retries
 from webhook.policy.settings import Settings
-from webhook.rules import retries
+from webhook.rules import in_place, retries
 
 POD_SPEC = ("spec", "template", "spec")
 INDEXED: dict[str, Any] = {"completions": 4, "parallelism": 2, "completionMode": "Indexed", "backoffLimit": 2147483647}
@@ -28,8 +28,12 @@ def edited(spec: Json, given: Settings, *, by_author: bool = True) -> tuple[Json
     editor = Editor(root)
     own = replace(budget(root), replaceable=not by_author and is_replaceable(root))
     warnings = retries.edit(own, given, editor)
-    warnings += retries.edit_template(POD_SPEC, root["spec"]["template"]["spec"], given, editor)
+    warnings += in_place.edit(POD_SPEC, root["spec"]["template"]["spec"], given, editor, may(given))
     return root["spec"], [str(warning) for warning in warnings]
+
+
+def may(given: Settings) -> in_place.Allowed | None:
+    return in_place.allowed(given, counted=True)
 
 
 def budget(root: Json) -> Budget:
@@ -45,7 +49,7 @@ def is_replaceable(root: Json) -> bool:
 def problems(spec: Json, given: Settings, old: Json | None = None) -> list[str]:
     root = job(spec)
     found = retries.problems(budget(root), given, None if old is None else budget(job(old)))
-    found += retries.template_problems(POD_SPEC, spec["template"]["spec"])
+    found += in_place.problems(POD_SPEC, spec["template"]["spec"], may(given))
     return [str(problem) for problem in found]
 
 
