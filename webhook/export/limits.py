@@ -6,15 +6,16 @@ rules of an author's own that make restarts free (webhook/rules/job_sets/free_re
 
 from typing import Final
 
-from webhook.export import annotations, budgets
+from webhook.export import annotations, budgets, in_place
 from webhook.export.cel import MESSAGE, UNLIMITED, Variables, text, union
 from webhook.export.objects import BEING_DELETED, CHANGES_SOMETHING
 from webhook.export.profiles import Profiles, most_retries
-from webhook.kinds import KindSpec, apache_spark, batch, core
+from webhook.kinds import KindSpec, apache_spark, batch
 from webhook.kinds.job_set import JOB_SET
 from webhook.kinds.kind_spec import RetryField
 from webhook.objects.problem import Json
 from webhook.policy.model import Policy
+from webhook.rules.in_place import retriable
 
 JOB_SETS: Final = f"authorizer.group({text(JOB_SET.group)}).resource({text(JOB_SET.resource)}).subresource('status')"
 NEW: Final = "!p.startsWith('before: ')"
@@ -32,7 +33,7 @@ def spec(row: KindSpec, policy: Policy) -> Json:
     if row.admitted:
         whole = f"request.operation == 'UPDATE' ? {{'': dyn(object), 'before: ': dyn(oldObject)}} : {whole}"
     variables = Variables(MESSAGE, row.shape, f"!({profiles.is_known()}) ? {{}} :\n  {whole}")
-    found = [*budget_problems(variables, row), *container_problems(variables, row)]
+    found = [*budget_problems(variables, row), *in_place.problems(variables, row)]
     variables.add("said", annotations.said(variables, row))
     found += annotations.problems()
     variables.add("problems", " +\n".join(found))
@@ -43,6 +44,7 @@ def spec(row: KindSpec, policy: Policy) -> Json:
         profiles.variable("mostRetries", most_retries),
         profiles.variable("mostDisruptions", lambda profile: profile.disruptions.limit),
         profiles.variable("allowSkip", lambda profile: profile.allow_skip),
+        profiles.variable("retriable", lambda profile: list(retriable(profile))),
         profiles.variable("line", lambda profile: f"; {profile.message}" if profile.message else ""),
         *variables.list,
     ]
@@ -191,28 +193,3 @@ def uncounted_problem(uncounted: str) -> str:
         f"  '.template.spec.restartPolicy: {what}; use Never, or set ' + p +\n"
         "  '.backoffLimit, which bounds their sum, to ' + string(variables.limit) + ' or less')"
     )
-
-
-def container_problems(variables: Variables, row: KindSpec) -> list[str]:
-    """Return an expression for the problems of containers that restart in place, in all pod templates of a kind."""
-    specs = [(*spec, "template", "spec") for spec in row.job_specs] + [(*one, "spec") for one in row.pod_templates]
-    if not specs or row is core.POD:
-        return []
-    pods = [variables.places(pattern) for pattern in specs]
-    allowed = "!variables.inPlace && " if row.job_specs else ""
-    restarts = (
-        "(e.?restartPolicy.orValue('') in ['Always', 'OnFailure'] || e.?restartPolicyRules.orValue([]).size() > 0)"
-    )
-    fields = [
-        f"{one}.transformMapEntry(p, o, o.?{name}.orValue([]).transformMapEntry(i, e,\n"
-        f"  {allowed}{restarts}{besides},\n  {{p + '.{name}[' + string(i) + ']': true}}))"
-        for one in pods
-        for name, besides in (("containers", ""), ("initContainers", " && e.?restartPolicy.orValue('') != 'Always'"))
-    ]
-    name = variables.add("restarting", union(fields))
-    remedy = "remove restartPolicy and restartPolicyRules, so that each failure counts against the retries"
-    found = (
-        f"{name}.filter(p, {NEW} && !(('before: ' + p) in {name})).map(p, p +\n"
-        f"  ': restarts the container in place without limit; {remedy}')"
-    )
-    return [found]
