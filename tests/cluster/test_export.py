@@ -51,7 +51,7 @@ CLAIMED = re.compile(
 )
 # With Clamp the webhook lowers these problems, and the exported policies refuse them.
 NOT_LOWERED = re.compile(
-    r"[^;]*: (restarts the container in place without limit|"
+    r"[^;]*: (restarts the container in place (without limit|after [^;]*)|"
     r"OnFailure restarts containers in place, which backoffLimitPerIndex does not count|"
     r"allows [0-9]+ retries of all indexes together)[^;]*; [^;]*(; )?"
 )
@@ -96,6 +96,16 @@ def generated(part: int) -> Callable[[Any], Any]:
     return lambda test: drawn(seed(part)(test) if EXAMPLES == DEFAULT else test)
 
 
+RESTART_RULES = st.lists(
+    st.builds(
+        lambda action, operator, values: {"action": action, "exitCodes": {"operator": operator, "values": values}},
+        st.sampled_from(["Restart", "RestartAllContainers"]),
+        st.sampled_from(["In", "In", "NotIn"]),
+        st.lists(st.sampled_from([0, 1, 42, 143]), min_size=1, max_size=3, unique=True),
+    ),
+    min_size=1,
+    max_size=2,
+)
 NUMBERS = st.integers(0, 12) | st.sampled_from([0, 3, 10, 11, 25, 40])
 
 
@@ -116,6 +126,8 @@ def of_kinds(draw: st.DrawFn) -> Any:
             if draw(st.integers(0, 9)) == 0:
                 policy = draw(st.sampled_from(["Always", "OnFailure", "Never"]))
                 Editor(root).set((*place, "restartPolicy"), policy)
+                if draw(st.booleans()):
+                    Editor(root).set((*place, "restartPolicyRules"), draw(RESTART_RULES))
     own = draw(ANNOTATIONS)
     if own:
         Editor(root).update(("metadata", "annotations"), own)

@@ -73,6 +73,14 @@ def with_containers(root: Object, restart_policy: str) -> Object:
     return found
 
 
+def with_restart_rule(operator: str, *values: int, **spec: Any) -> Object:
+    found = job("x", **spec)
+    rule = {"action": "Restart", "exitCodes": {"operator": operator, "values": list(values)}}
+    own = {"restartPolicy": "Never", "restartPolicyRules": [rule]}
+    found["spec"]["template"]["spec"]["containers"][0] |= own
+    return found
+
+
 def indexed(name: str, **spec: Any) -> Object:
     return job(name, completionMode="Indexed", completions=1000, parallelism=2, backoffLimitPerIndex=10, **spec)
 
@@ -143,6 +151,22 @@ EXAMPLES: Final[dict[str, list[Example]]] = {
                 "remove restartPolicy and restartPolicyRules, so that each failure counts against the retries"
             ),
         ),
+        Example(
+            root=lambda: with_restart_rule("In", 42, 143),
+            refused=(
+                "spec.template.spec.containers[0].restartPolicyRules[0]: restarts the container in place after exit "
+                "code 42, which profile 'default' does not retry; list only 143 with the operator In"
+            ),
+        ),
+        Example(
+            root=lambda: with_restart_rule("NotIn", 42),
+            refused="restarts the container in place after all exit codes but 42; list only 143 with the operator In",
+        ),
+        Example(
+            root=lambda: with_restart_rule("In", 143, managedBy="example.test/another"),
+            refused="spec.template.spec.containers[0]: restarts the container in place without limit",
+        ),
+        Example(root=lambda: with_restart_rule("In", 143)),
     ],
     "total": [
         Example(

@@ -76,7 +76,8 @@ CLAIMS: Final = (
         name="containers",
         of="retries.limit",
         held=True,
-        what="containers that restart in place without limit are refused",
+        what="containers that restart in place without limit, or after exit codes that the profile does not retry, are"
+        " refused; the ledger counts the other restarts, which has no admission policy",
     ),
     Claim(
         name="total",
