@@ -77,7 +77,7 @@ CLAIMS: Final = (
         of="retries.limit",
         held=True,
         what="containers that restart in place without limit, or after exit codes that the profile does not retry, are"
-        " refused; the ledger counts the other restarts, which has no admission policy",
+        " refused; only the ledger limits restarts after the other codes",
     ),
     Claim(
         name="total",

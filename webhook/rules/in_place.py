@@ -149,7 +149,7 @@ def narrowed(rule: Json, may: Allowed) -> Json | None:
 def warnings(path: Path, job: EmbeddedJob, settings: Settings) -> Iterator[Problem]:
     """Warn once that the restarts of native sidecars are no attempts, and once that rules restart at no cost."""
     free = job.pod_spec.get("restartPolicy") != "OnFailure"
-    found = list(restarting(path, job.pod_spec))
+    found = [one for one in restarting(path, job.pod_spec) if not one.by_policy]
     for index, container in enumerate(job.pod_spec.get("initContainers") or ()):
         if container.get("restartPolicy") == "Always":
             what = "a sidecar restarts without limit"

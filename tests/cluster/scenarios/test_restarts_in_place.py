@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.cluster.binaries import kubernetes_version
-from tests.cluster.conftest import opted_in
-from tests.cluster.manifests import job
+from tests.cluster.conftest import opted_in, with_operators
+from tests.cluster.manifests import job, job_set, replicated_job
 from tests.cluster.objects import account, condition
 from tests.cluster.scenarios.conftest import program
 from tests.cluster.test_ledger import explained
@@ -122,3 +122,20 @@ def test_explain_shows_restarts_in_place_as_attempts(namespace: NewNamespace) ->
     shown = explained(team, "job/train")
     assert shown["summary"] == "0 attempts ended; 1 restart in place: 1 free restart"
     assert [(row["rule"], row["cost"]) for row in shown["rows"]] == [("restart 1 in place", "free"), ("", "")]
+
+
+@with_operators
+def test_a_job_set_that_restarts_in_place_ends_after_its_max_restarts_and_each_restart_is_counted(
+    namespace: NewNamespace,
+) -> None:
+    team = opted_in(namespace)
+    spec = {"completions": 1, "parallelism": 1, "backoffLimit": 2**31 - 1, "podReplacementPolicy": "Failed"}
+    part = replicated_job("main", program(75, 75, 75, 75), **spec)
+    part["template"]["spec"]["template"]["spec"]["restartPolicy"] = "OnFailure"
+    policy = {"maxRestarts": 1, "restartStrategy": "InPlaceRestart"}
+    team.create(job_set("train", part, failurePolicy=policy))
+    ended = team.wait_for("jobsets", "train", failed, seconds=60)
+    assert condition(ended, "Failed")["reason"] == "ReachedMaxRestarts"
+    counted = team.wait_for("jobsets", "train", lambda found: account(found) and account(found).get("inPlace"))
+    assert set(account(counted)["inPlace"]) <= {"retry", "fatal"}
+    assert account(counted)["causes"]["ExitCode"]

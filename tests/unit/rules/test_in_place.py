@@ -146,3 +146,7 @@ def test_other_kinds_count_no_restarts_so_rules_are_refused_there() -> None:
     spec = {"containers": [{**container_of("main"), "restartPolicy": "Never", "restartPolicyRules": [rule(143)]}]}
     (problem,) = in_place.problems(("spec",), spec, None)
     assert problem.what == in_place.UNBOUNDED
+
+
+def test_a_refused_container_is_not_said_to_restart_at_no_cost() -> None:
+    assert "costs no retry" not in str(validate(restarting(policy="Always")).warnings)
