@@ -69,8 +69,8 @@ POLICY: Final = PREFIX + "policy"
 # webhook/ledger/model/account.py).
 LEDGER: Final = PREFIX + "ledger"
 
-# Annotation on pods, written by the ledger if a workload has many of them: the ledger has counted the pod's end, or with
-# `restarts N` so many of its restarts in place.
+# Annotation on pods, written by the ledger if a workload has many of them: the ledger has counted the pod's end. With
+# the value `restarts N` it has counted so many of its restarts in place.
 COUNTED: Final = PREFIX + "counted"
 
 # Annotation on a workload, or a template in it, written by its author: "true" means that it may run twice, so that a

@@ -154,8 +154,9 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     @property
     def last_now(self) -> list[Attempt]:
-        """The last attempts in detail, of those since the last requested retry."""
-        return self.last[max(0, len(self.last) - self.ended_now) :]
+        """The last pods in detail, of those that have ended since the last requested retry."""
+        ends = [detail for detail in self.last if not detail.restart]
+        return ends[max(0, len(ends) - self.ended_now) :]
 
     def begin_anew(self) -> None:
         """Reset every budget, and keep the counts: for a requested retry."""

@@ -155,3 +155,12 @@ def test_no_number_of_restarts_makes_an_account_unreadable(number: int) -> None:
 
 def test_the_summary_tells_restarts_apart_from_ended_pods() -> None:
     assert words.summary(counting(restarted(2)).account) == "0 attempts ended; 2 restarts in place: 2 free restarts"
+
+
+def test_restarts_are_not_among_the_pods_that_ended_since_a_requested_retry() -> None:
+    status = {"name": "main", "restartCount": 2, "state": ended(1, 90), "lastState": ended(143, 30)}
+    account = counting(read(stored(status, phase="Failed"))).account
+    assert [detail.restart for detail in account.last] == [2, 0]
+    assert [detail.restart for detail in account.last_now] == [0]
+    account.begin_anew()
+    assert counting(restarted(1, number=2), account=account).account.last_now == []
