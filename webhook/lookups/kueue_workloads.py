@@ -1,0 +1,101 @@
+"""The Workloads of Kueue: which of them admits the pods of an object, and why it was evicted."""
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from webhook.kinds.kind_spec import controller_of
+from webhook.kube.client import Api
+from webhook.kube.informer import Informer
+from webhook.kube.slices import in_slices
+from webhook.ledger.model.kueue import workload
+from webhook.ledger.model.kueue.workload import Eviction, Workload
+from webhook.ledger.model.pods import Pod
+from webhook.objects.problem import Json
+
+MOST_OF_ONE: Final = 20  # Workloads of one object that are kept; Kueue creates one, and a second as it scales
+
+Owner = tuple[str, str]  # namespace and uid of the object that controls a Workload
+
+
+def ignore(_: Workload) -> None:
+    """Do nothing."""
+
+
+class KueueWorkloads:
+    """Watches the Workloads; without Kueue in the cluster there are none, and Kueue may be installed later.
+
+    - `by_owner`: the Workloads that are not finished, by their owner, the oldest first.
+    - `last`: the last eviction of an owner: a Workload that is admitted again does not say why it was evicted.
+    - `changed`: called with a Workload that is new or has changed.
+    """
+
+    def __init__(self, api: Api, clock: Callable[[], float] = time.monotonic) -> None:
+        self.changed: Callable[[Workload], None] = ignore
+        self.by_owner: dict[Owner, tuple[Workload, ...]] = {}
+        self.last: dict[Owner, Eviction] = {}
+        self.informer = Informer(
+            api, workload.LIST, workload.read, shape=workload.READ, query={}, metric_prefix="kueue-", clock=clock
+        )
+        self.informer.observers.append(self)
+
+    async def listed(self, items: Iterable[Workload]) -> None:
+        """Record all Workloads that exist, after a gap in the watch."""
+        self.by_owner = {}
+        async for item in in_slices(items):
+            self.seen(item)
+        self.last = {owner: eviction for owner, eviction in self.last.items() if owner in self.by_owner}
+
+    def seen(self, item: Workload) -> None:
+        """Record the current state of a Workload."""
+        owner = (item.namespace, item.owner)
+        if not item.owner or item.finished:
+            self.deleted(item)
+            return
+        same = (*self.others(item), item)
+        self.by_owner[owner] = tuple(sorted(same, key=lambda one: (one.created, one.name)))[-MOST_OF_ONE:]
+        known = self.last.get(owner)
+        if item.eviction is not None and (known is None or known.time != item.eviction.time):
+            self.last[owner] = item.eviction
+        self.changed(item)
+
+    def deleted(self, item: Workload) -> None:
+        """Record that a Workload was deleted, or is finished."""
+        owner = (item.namespace, item.owner)
+        if left := self.others(item):
+            self.by_owner[owner] = left
+        else:
+            self.by_owner.pop(owner, None)
+            self.last.pop(owner, None)
+
+    def others(self, item: Workload) -> tuple[Workload, ...]:
+        """Return the other Workloads of the owner of a Workload."""
+        return tuple(one for one in self.by_owner.get((item.namespace, item.owner), ()) if one.name != item.name)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether evictions may not be known yet: the watch has a gap, and Kueue may be installed."""
+        return not (self.informer.live or self.informer.missing)
+
+    def of(self, root: Json) -> Workload | None:
+        """Return the newest Workload of an object, or of the object that controls it; None if there is none."""
+        for owner in owners_of(root):
+            same = self.by_owner.get(owner)
+            if same:
+                return same[-1]
+        return None
+
+    def reason_of(self, root: Json, pod: Pod) -> str:
+        """Return the reason of the eviction that ended a pod of an object, which its Job has deleted; empty if none."""
+        for owner in owners_of(root):
+            eviction = self.last.get(owner)
+            if eviction is not None:
+                return eviction.reason if workload.has_ended(pod, eviction) else ""
+        return ""
+
+
+def owners_of(root: Json) -> tuple[Owner, ...]:
+    """Return who may own the Workload of an object: the object itself, or its controller, such as a TrainJob."""
+    metadata, controller = root["metadata"], controller_of(root)
+    own = (metadata["namespace"], metadata["uid"])
+    return (own,) if controller is None else (own, (metadata["namespace"], controller.uid))
