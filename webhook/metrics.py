@@ -189,8 +189,8 @@ LEDGER_AT_LAST_ATTEMPT: Final = Gauge(
 )
 LEDGER_ATTEMPTS: Final = Counter(
     "retry_policy_ledger_attempts",
-    "Pods that ended without success, by cause (Disruption, ExitCode, OOMKilled, DeadlineExceeded, Other) and by what "
-    "that cost: retry, disruption, free, fatal or none.",
+    "Pods that ended without success, by cause (Disruption, ExitCode, OOMKilled, DeadlineExceeded, "
+    "WorkloadEvicted: by Kueue, Other) and by what that cost: retry, disruption, free, fatal or none.",
     ("cause", "cost"),
     registry=REGISTRY,
 )
@@ -202,6 +202,12 @@ LEDGER_DECISIONS: Final = Counter(
 )
 LEDGER_DISRUPTIONS: Final = Counter(
     "retry_policy_ledger_disruptions", "Disrupted pods, by the condition's reason.", ("reason",), registry=REGISTRY
+)
+LEDGER_EVICTIONS: Final = Counter(
+    "retry_policy_ledger_evictions",
+    "Evictions of the Workloads of Kueue, by Kueue's reason; one may end many pods.",
+    ("reason",),
+    registry=REGISTRY,
 )
 LEDGER_SPOT_LOST: Final = Counter(
     "retry_policy_ledger_spot_attempts_lost",
@@ -221,7 +227,7 @@ LEDGER_SAVED: Final = Counter(
 )
 LEDGER_STOPPED: Final = Counter(
     "retry_policy_ledger_workloads_stopped",
-    "Workloads that the leader failed or suspended, by the reason in their condition or Event.",
+    "Workloads that the leader failed, suspended or deactivated, by the reason in their condition or Event.",
     ("action", "reason"),
     registry=REGISTRY,
 )

@@ -11,7 +11,7 @@ PAGE: Final = "docs/reference/messages.md"
 INFORMING: Final = frozenset(
     (
         *("AttemptEnded", "DisruptionLimitExceeded", "FreeRestartLimitExceeded", "NeverStarted", "PodFailurePolicy"),
-        "RetryStarted",
+        *("EvictionLimitExceeded", "RetryStarted"),
     )
 )
 SAY_NOTHING: Final = (("ok",), ("nothing was done",), ("nothing was changed",))

@@ -8,7 +8,8 @@ from prometheus_client.metrics import MetricWrapperBase
 from webhook import metrics
 from webhook.kinds import KINDS
 from webhook.ledger import job_failer
-from webhook.ledger.model.counting import FREE_TOO_OFTEN, LIMIT_EXCEEDED
+from webhook.ledger.model.counting import EVICTED_TOO_OFTEN, FREE_TOO_OFTEN, LIMIT_EXCEEDED
+from webhook.ledger.model.kueue import workload
 from webhook.ledger.model.outcomes import DISRUPTIONS, NEVER_STARTED, SPOT_UNAVAILABLE, Cause
 from webhook.policy.model import Placement
 from webhook.retry.admission import RULE
@@ -56,6 +57,7 @@ REMEDIES: Final[dict[str, str]] = {
     "ledger_attempts": "none; many `ExitCode` with `fatal` are bugs that were found at once",
     "ledger_on_failure_decisions": "many `None`: `retry-policy explain` shows how they ended; add a rule if one helps",
     "ledger_disruptions": "none; compare zones, machine types and times of day",
+    "ledger_evictions": "`Preempted` or `PodsReadyTimeout` rises: the quota is short, or pods find no node",
     "ledger_spot_attempts_lost": "none; `retry_policy_ledger_disruptions` counts the disruptions alone, on all nodes",
     "spot_zone_lost_ratio": (
         "above `placement.wave.share`: new attempts avoid the zone; take the `max` of the replicas: all of them "
@@ -177,12 +179,18 @@ LABELS: Final[dict[tuple[str, str], str]] = {
     ("ledger_on_failure_decisions", "profile"): "of the namespace",
     ("ledger_on_failure_decisions", "rule"): "`0` for the first one; `None` if no rule matched",
     ("ledger_disruptions", "reason"): f"of the condition `DisruptionTarget`: {quoted(sorted(DISRUPTIONS))}, `Other`",
+    ("ledger_evictions", "reason"): f"of the condition `Evicted`: {quoted(workload.REASONS)}, `Other`",
     ("spot_zone_lost_ratio", "zone"): "of the node; at most 100",
-    ("ledger_workloads_stopped", "action"): defined(Failed="ended", Suspended="waits until a user resumes it"),
+    ("ledger_workloads_stopped", "action"): defined(
+        Failed="ended",
+        Suspended="waits until a user resumes it",
+        Deactivated="waits until a user sets `spec.active` of its Workload",
+    ),
     ("ledger_workloads_stopped", "reason"): defined(
         **{
             LIMIT_EXCEEDED: "more disruptions than `disruptions.limit`",
             FREE_TOO_OFTEN: "more free restarts than `retries.limit`",
+            EVICTED_TOO_OFTEN: "evicted by Kueue more often than `kueue.evictions.limit`",
             job_failer.OF_SET: "a bug that the ledger found in pods which depend on each other",
             NEVER_STARTED: "a container did not start within `startTimeout`",
         }

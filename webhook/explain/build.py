@@ -126,7 +126,8 @@ def explain(root: Json, jobs: list[Json], parts: Iterable[Json]) -> Explanation:
         state=refused or state_of(root),
         summary=words.summary(account),
         budgets=[
-            *(set_budgets(root, jobs) if in_set else job_budgets(root, account, settings_of(root, account), found))
+            *(set_budgets(root, jobs) if in_set else job_budgets(root, account, settings_of(root, account), found)),
+            *([] if account.evictions is None else [words.evictions(account.evictions)]),
         ],
         earlier=account.ended + sum(account.in_place.values()) - len(account.last),
         requested=record.read(root),

@@ -9,7 +9,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from http import HTTPStatus
+from itertools import islice
 from typing import Any, Final
 
 import structlog
@@ -17,6 +19,7 @@ import structlog
 from webhook import metrics
 from webhook.admission import modes
 from webhook.kinds import KindSpec, batch, core
+from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names, terminal
 from webhook.kube.client import CHANGED, UNREACHABLE, ApiError
 from webhook.kube.events import Events, Notice
@@ -24,6 +27,7 @@ from webhook.kube.lease import Lease
 from webhook.kube.slices import in_slices
 from webhook.ledger import job_failer, measures, settling
 from webhook.ledger.brake import HELD_FOR, Action, Brake, subject_of
+from webhook.ledger.eviction_limit import EvictionLimit
 from webhook.ledger.model import outcomes, words
 from webhook.ledger.model.account import KEPT, KEPT_RESTARTED, LARGEST, MENDED, Account, encode
 from webhook.ledger.model.cached import CachedJob
@@ -31,9 +35,10 @@ from webhook.ledger.model.counting import LIMIT_EXCEEDED, CountingPass
 from webhook.ledger.model.in_place import counting as in_place
 from webhook.ledger.model.in_place.reading import MARK
 from webhook.ledger.model.in_place.tracking import delay
+from webhook.ledger.model.kueue.workload import Workload
 from webhook.ledger.model.pods import Pod
-from webhook.ledger.model.systems import System
-from webhook.ledger.model.tracker import Key, Tracker
+from webhook.ledger.model.systems import SYSTEMS, System
+from webhook.ledger.model.tracker import DOUBT, TOGETHER, Key, Tracker
 from webhook.ledger.model.workload_state import INTERVAL, LONGEST_PAUSE, WATCH_DELAY, WorkloadState
 from webhook.ledger.recorder import Recorder
 from webhook.ledger.trackers import UNSEEN_AFTER, Trackers, ignore, read, where
@@ -108,6 +113,8 @@ class Ledger:
             clock=clock,
             settings_of=self.settings_of,
         )
+        self.eviction_limit = EvictionLimit(cluster.api, events, self.allows)
+        cluster.kueue.changed = self.see_workload
         self.waiting = WaitingPods(self.trackers, self.brake, settings_of=self.settings_of, may_act=self.may_act)
         self.crashes: dict[tuple[Key, str], Crash] = {}
         self.restarted: dict[Key, float] = {}
@@ -166,6 +173,12 @@ class Ledger:
             self.wake(key)
         else:
             self.restarted.setdefault(key, self.clock() + wait)
+
+    def see_workload(self, workload: Workload) -> None:
+        """Queue the object whose Workload was evicted, or has changed since."""
+        if workload.evictions:
+            for row in (batch.JOB, JOB_SET, *SYSTEMS):
+                self.wake(Key(workload.namespace, row, workload.owner_name))
 
     def see_unwatched(self, key: Key, state: WorkloadState, counted: list[Pod]) -> None:
         """Record those of the pods just counted that had failed before the watch began, by the rules of onFailure.
@@ -246,7 +259,11 @@ class Ledger:
         account.forget(KEPT, state.tracker.staying_ids(account.recent))
         in_place.forget(account, KEPT_RESTARTED, state.tracker.staying_restarted(account.restarted.items()))
         job_set, used_of = self.trackers.job_set_of(key), self.recorder.used
-        counting = CountingPass(key, root, job_set, state.tracker, account, self.settings_of, used_of, whole=whole)
+        workload, evicted_for = self.cluster.kueue.of(root), partial(self.cluster.kueue.reason_of, root)
+        counting = CountingPass(
+            key, root, job_set, state.tracker, account, self.settings_of, used_of, evicted_for, whole=whole
+        )
+        counting.see_workload(workload)
         bugs = list(state.bugs)  # a copy: another bug may be found during the write
         complete = self.count(counting, state, bugs)
         suspends = self.suspends(counting, state)
@@ -256,6 +273,7 @@ class Ledger:
         state.forget_bugs(bugs)
         if state.over_limit and (not self.may_act(key) or await self.end(counting)):
             state.see_within_limit()
+        await self.limit_evictions(counting, workload)
         await self.mark_counted(account, state.tracker)
         if not complete:
             self.wake(key, INTERVAL)
@@ -265,7 +283,7 @@ class Ledger:
     def count(self, counting: CountingPass, state: WorkloadState, bugs: list[str]) -> bool:
         """Count the uncounted pods, and those named in `bugs` as bugs; return True if no pod is left to count."""
         tracker, account = state.tracker, counting.account
-        doubtful = self.doubtful(counting.key, state)
+        doubtful = self.doubtful(counting.key, state) | self.maybe_evicted(counting)
         if counting.system is not None and counting.whole is None:
             doubtful |= {pod.uid for pod in tracker.open.values() if outcomes.was_killed(pod)}
         new = [pod for pod in tracker.uncounted(account) if pod.uid not in doubtful]
@@ -279,6 +297,24 @@ class Ledger:
         if complete:
             self.count_unseen(counting, state, self.clock())
         return complete
+
+    async def limit_evictions(self, counting: CountingPass, workload: Workload | None) -> None:
+        """Act if Kueue has evicted a workload too often; raise what `Api` raises."""
+        if self.may_act(counting.key) and not await self.eviction_limit.enforce(counting, workload):
+            self.wake(counting.key, HELD_FOR)  # the brake holds what has to be done
+
+    def maybe_evicted(self, counting: CountingPass) -> set[str]:
+        """Return the uids of the pods that their Job has just deleted, and that Kueue may have evicted."""
+        kueue, root, tracker = self.cluster.kueue, counting.root, counting.tracker
+        if kueue.informer.missing or (kueue.of(root) is None and not batch.is_queued(root["metadata"])):
+            return set()
+        since = self.clock() - DOUBT
+        new = (pod for pod in islice(tracker.open_of_jobs(), TOGETHER) if tracker.failed_at[pod.uid] > since)
+        return {
+            pod.uid
+            for pod in new
+            if pod.deleting and not pod.tracked and pod.disruption is None and not kueue.reason_of(root, pod)
+        }
 
     def has_killed(self, key: Key, state: WorkloadState) -> bool:
         """Return True if a pod of a workload of another kind can be counted now that was deleted while it ran."""

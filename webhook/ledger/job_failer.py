@@ -57,6 +57,25 @@ async def put(api: Api, namespace: str, job: Json, reason: str, message: str) ->
     return True
 
 
+async def end_suspended(api: Api, namespace: str, job: Json, reason: str, message: str) -> None:
+    """Write the end of a suspended Job without pods, as it was read; raise ApiError with 409 if it has changed since.
+
+    The Job controller cannot do that after a queue has suspended the Job: the API accepts no end of a Job without a
+    startTime, and Kueue removes the startTime of a suspended Job again and again.
+    """
+    metadata, status = job["metadata"], job.get("status") or {}
+    ends = [condition(kind, reason, message) for kind in ("FailureTarget", "Failed")]
+    time = ends[0]["lastTransitionTime"]
+    said = {
+        "conditions": [*(status.get("conditions") or ()), *({**one, "lastProbeTime": time} for one in ends)],
+        "startTime": status.get("startTime") or time,
+    }
+    operations = [{"op": "add", "path": f"/status/{field}", "value": value} for field, value in said.items()]
+    await api.patch(f"{batch.JOB.path(namespace, metadata['name'])}/status", [unless_changed(metadata), *operations])
+    metrics.LEDGER_STOPPED.labels("Failed", reason).inc()
+    log.info("Job failed", namespace=namespace, name=metadata["name"], reason=reason, message=message)
+
+
 async def fail_set(api: Api, path: str, reason: str, message: str) -> None:
     """Fail the JobSet at an API path unless it has ended; raise ApiError with 409 if it has changed meanwhile."""
     job_set = await api.get(path)

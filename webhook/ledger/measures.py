@@ -6,7 +6,8 @@ from typing import get_args
 from webhook import metrics
 from webhook.ledger import job_failer
 from webhook.ledger.model import outcomes
-from webhook.ledger.model.counting import FREE_TOO_OFTEN, LIMIT_EXCEEDED, CountingPass
+from webhook.ledger.model.counting import EVICTED_TOO_OFTEN, FREE_TOO_OFTEN, LIMIT_EXCEEDED, CountingPass
+from webhook.ledger.model.kueue import workload
 
 
 def report_zeros() -> None:
@@ -15,8 +16,11 @@ def report_zeros() -> None:
         metrics.LEDGER_ATTEMPTS.labels(cause, cost)
     for reason in (*outcomes.DISRUPTIONS, "Other"):
         metrics.LEDGER_DISRUPTIONS.labels(reason)
+    for reason in (*workload.REASONS, workload.OTHER):
+        metrics.LEDGER_EVICTIONS.labels(reason)
     metrics.LEDGER_STOPPED.labels("Suspended", LIMIT_EXCEEDED)
-    for reason in (LIMIT_EXCEEDED, FREE_TOO_OFTEN, job_failer.OF_SET, outcomes.NEVER_STARTED):
+    metrics.LEDGER_STOPPED.labels("Deactivated", EVICTED_TOO_OFTEN)
+    for reason in (LIMIT_EXCEEDED, FREE_TOO_OFTEN, EVICTED_TOO_OFTEN, job_failer.OF_SET, outcomes.NEVER_STARTED):
         metrics.LEDGER_STOPPED.labels("Failed", reason)
 
 
@@ -31,6 +35,9 @@ def add(counting: CountingPass) -> None:
             metrics.LEDGER_DISRUPTIONS.labels(reason).inc()
         if detail.placement == "Spot":
             metrics.LEDGER_SPOT_LOST.inc()
-        if counting.settings.on_failure and detail.reason != outcomes.STOPPED:
+        stopped = detail.reason == outcomes.STOPPED or detail.cause == outcomes.EVICTED
+        if counting.settings.on_failure and not stopped:
             metrics.LEDGER_DECISIONS.labels(counting.settings.profile_name, str(detail.on_failure)).inc()
+    for reason, number in counting.evictions.items():
+        metrics.LEDGER_EVICTIONS.labels(reason if reason in workload.REASONS else workload.OTHER).inc(number)
     metrics.LEDGER_SAVED.inc(counting.saved)

@@ -187,17 +187,18 @@ class Recorder:
     def counted_again(self, key: Key, state: WorkloadState, pods: list[Pod], root: Json) -> dict[End, Attempt]:
         """Return what became of pods of which an account has no details: as the leader has counted them."""
         account, job_set, found = deepcopy(state.account), root if key.job_set else None, {}
+        evicted = self.cluster.kueue.reason_of
         if key.system is not None:
-            settings, count = self.settings_of(root), counting.count_elsewhere
-            counted = ((pod, count(account, pod, root, key.system, settings)) for pod in pods)
+            known, count = (root, key.system, self.settings_of(root)), counting.count_elsewhere
+            counted = ((pod, count(account, pod, *known, evicted=evicted(root, pod))) for pod in pods)
             return {end_named(key, pod.name, pod.ended): detail for pod, detail in counted}
         for pod in pods:
             job = state.tracker.jobs.get(pod.job_uid) or {"metadata": {"namespace": pod.namespace}, "spec": {}}
             settings = self.settings_of(job)
             budgets = limits.budgets_of(job, job_set, settings)
-            found[end_named(key, pod.name, pod.ended)] = counting.count(
-                account, pod, job, job_set, budgets, settings.on_failure
-            )
+            known_of_job = (job, job_set, budgets, settings.on_failure)
+            detail = counting.count(account, pod, *known_of_job, evicted=evicted(root, pod))
+            found[end_named(key, pod.name, pod.ended)] = detail
         return found
 
     def see_end(self, key: Key, root: CachedJob | CachedJobSet, *, just_now: bool) -> None:

@@ -12,6 +12,7 @@ const CAUSES = {
   ExitCode: { label: "Exit code", letter: "E" },
   OOMKilled: { label: "Out of memory", letter: "M" },
   DeadlineExceeded: { label: "Deadline", letter: "T" },
+  WorkloadEvicted: { label: "Evicted by Kueue", letter: "K" },
   Other: { label: "Other", letter: "?" },
   Running: { label: "Running", letter: "R" },
 };

@@ -121,6 +121,19 @@ class Disruptions(Struct, frozen=True, kw_only=True, rename="camel"):
     on_exceed: Literal["OnDemand", "Suspend", "Fail"] = "OnDemand"
 
 
+class Evictions(Struct, frozen=True, kw_only=True, rename="camel"):
+    """How often Kueue may evict a workload."""
+
+    limit: Count | None = None
+    on_exceed: Literal["Report", "Deactivate", "Fail"] = "Report"
+
+
+class Kueue(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What follows for workloads in a queue of Kueue."""
+
+    evictions: Evictions = Evictions()
+
+
 class BackOff(Struct, frozen=True, kw_only=True, rename="camel"):
     """How long the Job controller waits before it replaces a pod."""
 
@@ -239,6 +252,7 @@ class Profile(Struct, frozen=True, kw_only=True, rename="camel"):
     retries: Retries = Retries()
     failure_policy: FailurePolicy = FailurePolicy()
     disruptions: Disruptions = Disruptions()
+    kueue: Kueue = Kueue()
     back_off: BackOff = BackOff()
     job_set: JobSet = JobSet()
     placement: Placement = Placement()

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from webhook.history.record import AttemptRecord, Capacity
 from webhook.ledger.model import words
-from webhook.ledger.model.outcomes import NEVER_STARTED, STOPPED
+from webhook.ledger.model.outcomes import EVICTED, NEVER_STARTED, STOPPED
 from webhook.ledger.model.pods import seconds
 from webhook.report import places
 from webhook.report.known import Known, Price, PriceOf, Window, written
@@ -38,6 +38,7 @@ DAY: Final = 86400
 WIDTHS: Final = (MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR, 3 * HOUR, 6 * HOUR, 12 * HOUR, DAY)
 # The reasons of attempts that failed before a program ran, or were ended without having failed.
 NO_FAILURES: Final = frozenset({STOPPED, NEVER_STARTED})
+NO_FAILURE_CAUSES: Final = frozenset({"Succeeded", "Disruption", EVICTED})
 
 
 class About(NamedTuple):
@@ -183,7 +184,7 @@ class Builder:
             return
         workload = f"{one.namespace}/{one.owner or f'{one.kind}/{one.name}'}"
         is_disruption = record.cause == "Disruption"
-        is_failure = not is_disruption and record.cause != "Succeeded" and record.reason not in NO_FAILURES
+        is_failure = record.cause not in NO_FAILURE_CAUSES and record.reason not in NO_FAILURES
         for name, found in ((record.node, self.nodes), (record.zone, self.zones)):
             if name:
                 place = found[name]

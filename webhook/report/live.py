@@ -31,7 +31,10 @@ from webhook.report.nodes import UNKNOWN, Node
 from webhook.report.sums import loss_of
 from webhook.rules import undo
 
-CAUSES: Final[tuple[Cause, ...]] = ("Disruption", "OOMKilled", "DeadlineExceeded", "ExitCode", "Other")
+CAUSES: Final[tuple[Cause, ...]] = (
+    *("Disruption", "OOMKilled", "DeadlineExceeded", "ExitCode"),
+    *("WorkloadEvicted", "Other"),
+)
 CAPACITIES: Final[dict[str, Capacity]] = {"Spot": "Spot", "OnDemand": "OnDemand"}
 TOTALS: Final = (
     "of older attempts an account has only sums, without times: they are left out because of the time asked for"

@@ -188,6 +188,14 @@ def suspending(account: Json | None = None, **spec: Any) -> Explanation:
     return explain(root, [root], [])
 
 
+def test_evictions_by_kueue_are_shown_with_the_budgets_of_a_job_and_of_a_job_set() -> None:
+    account = {"evictions": {"reasons": {"Preempted": 2, "PodsReadyTimeout": 1}, "requeues": 1, "limit": 5}}
+    line = "evicted by Kueue 3 times (2 Preempted, 1 PodsReadyTimeout); 2 left; requeued 1 time"
+    for root in (job(account), {**job(account), "kind": "JobSet"}):
+        assert line in explain(root, [], []).budgets
+    assert not any("Kueue" in one for one in explain(job(), [], []).budgets)
+
+
 def test_a_job_that_the_disruption_limit_has_suspended_says_why_and_how_to_resume_it() -> None:
     twice = {"ended": 2, "cost": {"disruption": 2}, "units": {"2": ""}, "suspended": True}
     assert suspending(twice, suspend=True).budgets == [

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from tests.admission import policy
 from tests.unit.ledger.leader import KEY, FakeApi, api_of, leading, see_job, set_policy
 from tests.unit.ledger.pods import disrupted, failed, job_set, running_pod
+from tests.unit.ledger.workloads import read, stored_workload
 from tests.virtual_time import run
 from webhook.history.record import LONGEST, AttemptRecord, Record, WorkloadRecord, decode
 from webhook.kinds.places import Elsewhere
@@ -203,6 +204,31 @@ def test_a_new_leader_writes_nothing_that_is_older() -> None:
         return replica
 
     assert run(work()).written == []
+
+
+def test_a_follower_records_the_reason_of_an_eviction_by_kueue_for_all_pods_that_it_has_ended() -> None:
+    times = {"created": "2026-01-01T00:01:00Z", "deleted": "2026-01-01T00:03:01Z", "ended": "2026-01-01T00:03:02Z"}
+    pods = [
+        running_pod(number, phase="Failed", tracked=False, deleting=True, **times) for number in range(1, DETAILS + 5)
+    ]
+
+    async def play(text: str | None) -> Replica:
+        replica = Replica(FakeApi())
+        see_job(replica.ledger)
+        stored = stored_workload({"Preempted": 1}, "Preempted", "2026-01-01T00:03:00Z")
+        replica.ledger.cluster.kueue.seen(read(stored))
+        replica.see(*pods)
+        if text is not None:
+            see_job(replica.ledger, text)
+        async with leading(replica.ledger):
+            await asyncio.sleep(0 if text else 3)
+        return replica
+
+    text = run(play(None)).api.account_writes()[-1].text
+    found = run(play(text)).attempts
+    assert [(one.cause, one.reason, one.cost) for one in found] == [("WorkloadEvicted", "Preempted", "none")] * len(
+        pods
+    )
 
 
 def test_a_follower_records_what_another_leader_counted_as_that_leader_did() -> None:

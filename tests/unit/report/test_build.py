@@ -163,11 +163,12 @@ def test_nodes_and_zones_count_failures_and_disruptions_apart() -> None:
         workload(attempt("Disruption", number=2, workload="b", **SPOT), name="b"),
         workload(attempt(number=3, workload="c", **SPOT), name="c"),
         workload(attempt("Other", reason="Stopped", number=4, workload="d", **SPOT), name="d"),
+        workload(attempt("WorkloadEvicted", reason="Preempted", number=5, workload="e", **SPOT), name="e"),
     ]
     made = reported(*known)
     for place in (*made.nodes, *made.zones):
-        assert (place.attempts, place.failures, place.disruptions, place.workloads) == (4, 1, 1, 4)
-        assert (place.lost.attempts, place.capacity, place.suspect) == (3, "Spot", False)
+        assert (place.attempts, place.failures, place.disruptions, place.workloads) == (5, 1, 1, 5)
+        assert (place.lost.attempts, place.capacity, place.suspect) == (4, "Spot", False)
     assert [(node.name, node.zone) for node in made.nodes] == [("spot-1", "z1")]
 
 

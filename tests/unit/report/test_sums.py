@@ -18,6 +18,7 @@ from webhook.report.sums import Sum, importance_by, loss_of, resource_seconds
         ("Disruption", "NeverStarted", "Capacity"),
         ("Other", "NeverStarted", "Capacity"),
         ("Other", "Stopped", None),
+        ("WorkloadEvicted", "Preempted", None),
         ("Succeeded", "", None),
     ],
 )

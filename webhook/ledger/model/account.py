@@ -13,6 +13,7 @@ import msgspec
 from webhook.history import usage
 from webhook.history.usage import Rows, Used
 from webhook.ledger.model import scopes
+from webhook.ledger.model.kueue.evictions import Evictions
 from webhook.ledger.model.outcomes import UNSEEN, Cost, Outcome
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.scopes import Scopes
@@ -90,6 +91,7 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
     - `left`: what the scope of the last pod had left.
     - `applied`: the fields of the profile with which the last pod was counted.
     - `last`: the last attempts in detail. `recent`: ids of counted pods that may exist without a mark.
+    - `evictions`: those of its Workload by Kueue; None if there were none.
     - `lost`: what the counted pods used, by cause and capacity. `saved`: what the retries that were left when a bug
       ended the workload would have used, if each were like that attempt. `resources`: the names of what the rows of
       both list. `currency`: of their prices; empty if there are none.
@@ -111,6 +113,7 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
     applied: Applied | None = None
     last: list[Attempt] = msgspec.field(default_factory=list)
     recent: list[str] = msgspec.field(default_factory=list)
+    evictions: Evictions | None = None
     resources: Names = msgspec.field(default_factory=list)
     currency: Annotated[str, msgspec.Meta(max_length=3)] = ""
     lost: Rows = msgspec.field(default_factory=dict)
@@ -167,6 +170,8 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
         self.suspended = False
         self.left = None
         self.applied = None
+        if self.evictions is not None:
+            self.evictions.begin_anew()
 
     def count(
         self, outcome: Outcome, scope: str, attempt: int, *, message: str = "", used: Used | None = None
@@ -358,6 +363,11 @@ def add_up_reasons(account: Account) -> bool:
     return True
 
 
+def shorten_evictions(account: Account) -> bool:
+    """Add up the reasons of evictions; return False if there are none to add up."""
+    return account.evictions is not None and account.evictions.shorten()
+
+
 def forget_usage(account: Account) -> bool:
     """Forget what was used; return False if nothing is known of that."""
     known = bool(account.lost or account.saved or account.resources)
@@ -366,7 +376,7 @@ def forget_usage(account: Account) -> bool:
 
 
 # What gives way, in this order, until an account is short enough.
-GIVE_WAY: Final = (drop_detail, shorten_usage, shorten_scopes, add_up_reasons, forget_usage)
+GIVE_WAY: Final = (drop_detail, shorten_usage, shorten_scopes, add_up_reasons, shorten_evictions, forget_usage)
 
 
 def continued(text: str | None) -> str | None:

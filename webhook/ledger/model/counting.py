@@ -1,6 +1,7 @@
 """Counts the ended pods of one workload in its account, and decides what follows; the controller carries it out."""
 
 from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -11,6 +12,8 @@ from webhook.kube import terminal
 from webhook.ledger.model import limits, on_failure, outcomes, words
 from webhook.ledger.model.account import MOST_MESSAGES, MOST_RESTARTED, Account, Attempt, Left, id_of
 from webhook.ledger.model.in_place import counting as in_place
+from webhook.ledger.model.kueue.evictions import Evictions
+from webhook.ledger.model.kueue.workload import Workload
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.systems.system import Spent, System
 from webhook.ledger.model.tracker import Key, Tracker
@@ -22,6 +25,7 @@ from webhook.policy.settings import Settings
 
 LIMIT_EXCEEDED: Final = "DisruptionLimitExceeded"
 FREE_TOO_OFTEN: Final = "FreeRestartLimitExceeded"
+EVICTED_TOO_OFTEN: Final = "EvictionLimitExceeded"
 
 
 def count(  # noqa: PLR0913, PLR0917 - where all of it meets
@@ -34,17 +38,20 @@ def count(  # noqa: PLR0913, PLR0917 - where all of it meets
     *,
     keeps_messages: bool = False,
     used: Used | None = None,
+    evicted: str = "",
 ) -> Attempt:
     """Count a failed pod of a Job that the account does not have; return its Attempt.
 
     `job_set`: the JobSet of the Job; None if it has none. `budgets`: what the Job allows. `rules`: those of
     `onFailure`. `keeps_messages`: whether the account keeps last words. `used`: what the pod used, if that is known.
+    `evicted`: the reason for which Kueue has evicted the Workload of the pod; empty if it has not.
     """
     attempt = limits.attempt_of(account, budgets, pod)
     outcome = outcomes.outcome_of(pod, job, job_set, has_ended=limits.has_ended(account, job_set))
     outcome = limits.with_budget(outcome, budgets, account, job_set)
     outcome = replace(outcome, on_failure=on_failure.decided(pod, outcome, rules))
     message = words.last_words(outcome) if keeps_messages else ""
+    outcome = outcomes.as_evicted(outcome, evicted)
     detail = account.count(outcome, limits.scope_of(pod), attempt, message=message, used=used)
     account.forget_messages(MOST_MESSAGES)
     return account.note_left(limits.left_of(account, budgets, pod, detail, job_set))
@@ -60,16 +67,18 @@ def count_elsewhere(  # noqa: PLR0913 - where all of it meets
     has_ended: bool = False,
     keeps_messages: bool = False,
     used: Used | None = None,
+    evicted: str = "",
 ) -> Attempt:
     """Count a failed pod of a workload of another kind that the account does not have; return its Attempt.
 
     `root`: the workload, perhaps its metadata alone. `has_ended`: whether it has ended, or is suspended, so that it
-    deletes its pods. `settings`: those of the workload. `keeps_messages`, `used`: as of `count`.
+    deletes its pods. `settings`: those of the workload. `keeps_messages`, `used`, `evicted`: as of `count`.
     """
     scope, budgets = pod.scope, budgets_elsewhere(pod, settings)
-    outcome = outcome_of(account, pod, root, system, settings, has_ended=has_ended)
+    outcome = outcome_of(account, pod, root, system, settings, has_ended=has_ended or bool(evicted))
     outcome = replace(outcome, on_failure=on_failure.decided(pod, outcome, settings.on_failure))
     message = words.last_words(outcome) if keeps_messages else ""
+    outcome = outcomes.as_evicted(outcome, evicted)
     attempt = account.sure_retries_of(scope) if pod.attempt is None else pod.attempt
     account.count(outcome, scope, attempt, message=message, used=used)
     account.forget_messages(MOST_MESSAGES)
@@ -108,6 +117,11 @@ def unknown(_: Pod) -> None:
     """Return what a pod used where nobody asks for it: None."""
 
 
+def never(_: Pod) -> str:
+    """Return the reason for which Kueue has evicted a pod where there is no Kueue: none."""
+    return ""
+
+
 class End(NamedTuple):
     """Why the ledger ends a workload: a pod of `job` was disrupted, or restarted for free, more often than allowed.
 
@@ -132,9 +146,11 @@ class CountingPass:
     - `details`: the pods that were counted. `budgets`: what the Job of the last of them allows.
     - `saved`: the retries that workloads had left when they ended.
     - `vanished`: uids of the vanished pods that were considered.
+    - `evictions`: the new evictions by Kueue, by reason.
     - `changed`: whether the account must be written.
 
     `whole`: a workload of another kind as the API has it now, if that was read; its System says then if it has ended.
+    `evicted_for` returns the reason for which Kueue has evicted a pod; empty if it has not.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 - counting needs all of these
@@ -146,6 +162,7 @@ class CountingPass:
         account: Account,
         settings_of: Callable[[Json], Settings],
         used_of: Callable[[Pod], Used | None] = unknown,
+        evicted_for: Callable[[Pod], str] = never,
         *,
         whole: Json | None = None,
     ) -> None:
@@ -158,11 +175,13 @@ class CountingPass:
         self.account = account
         self.settings_of = settings_of
         self.used_of = used_of
+        self.evicted_for = evicted_for
         self.settings = settings_of(root)
         self.details: list[Attempt] = []
         self.budgets = limits.Budgets(retries=0, limit=0, free_limit=0, shares=1)
         self.saved = 0
         self.vanished: list[str] = []
+        self.evictions: dict[str, int] = {}
         self.changed = False
 
     def count(self, new: list[Pod]) -> None:
@@ -206,13 +225,15 @@ class CountingPass:
         self.add_restarts(pod, job)
         self.account.restarted.pop(id_of(pod), None)
         keeps, used = self.settings.profile.diagnostics.last_words, self.used_of(in_place.last_attempt(pod))
+        evicted = self.evicted_for(pod)
         if self.system is None:
             self.budgets, rules = self.budgets_of(job), self.settings_of(job).on_failure
-            detail = count(self.account, pod, job, self.job_set, self.budgets, rules, keeps_messages=keeps, used=used)
+            known = (self.account, pod, job, self.job_set, self.budgets, rules)
+            detail = count(*known, keeps_messages=keeps, used=used, evicted=evicted)
         else:
             self.budgets, ended = budgets_elsewhere(pod, self.settings), self.has_ended
-            known = (self.account, pod, self.whole or self.root, self.system, self.settings)
-            detail = count_elsewhere(*known, has_ended=ended, keeps_messages=keeps, used=used)
+            of_other = (self.account, pod, self.whole or self.root, self.system, self.settings)
+            detail = count_elsewhere(*of_other, has_ended=ended, keeps_messages=keeps, used=used, evicted=evicted)
         if not keeps:
             self.account.forget_messages(0)
         self.account.applied = applied(self.settings.profile)
@@ -233,6 +254,16 @@ class CountingPass:
         self.saved += retries
         if used is not None:
             self.account.save(cause, used, retries)
+
+    def see_workload(self, workload: Workload | None) -> None:
+        """Count the evictions of the Workload by which Kueue admits the pods; None if there is none."""
+        if workload is None:
+            return
+        before, now = self.account.evictions, deepcopy(self.account.evictions) or Evictions()
+        self.evictions = now.see(workload, self.settings.profile.kueue.evictions.limit)
+        if now.number and now != before:
+            self.account.evictions = now
+            self.changed = True
 
     def reset_limits(self) -> None:
         """Record that a suspended Job was resumed: each index, or the Job, may have the limit of disruptions again."""

@@ -1,6 +1,6 @@
 """Determines how a pod ended, and which budget that cost."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from webhook.kinds import batch
@@ -12,7 +12,7 @@ from webhook.ledger.model.matching import Match
 from webhook.ledger.model.pods import Pod, earlier
 from webhook.objects.problem import Json
 
-Cause = Literal["Disruption", "OOMKilled", "DeadlineExceeded", "ExitCode", "Other"]
+Cause = Literal["Disruption", "OOMKilled", "DeadlineExceeded", "ExitCode", "WorkloadEvicted", "Other"]
 Cost = Literal["retry", "disruption", "free", "none", "fatal"]
 
 UNSEEN: Final = "Unseen"  # the reason of an end that no watch has delivered
@@ -38,6 +38,7 @@ DEADLINE: Final = "DeadlineExceeded"
 TOO_OFTEN: Final = "BackoffLimitExceeded"
 STAMPED_LATE: Final = 60  # seconds by which the time of a Job's end may be later than the deletion of its pods
 DELETED: Final = "Deleted"  # the reason of pods of kinds other than Job that were deleted while they ran
+EVICTED: Final[Cause] = "WorkloadEvicted"  # the cause of pods that Kueue has ended; the reason is Kueue's
 STOPPED: Final = "Stopped"  # the reason of pods that their Job deleted: it was suspended, scaled down or had ended
 
 
@@ -106,6 +107,16 @@ def was_killed(pod: Pod) -> bool:
     if not pod.ended:
         return bool(pod.deleted) or not pod.reason
     return bool(pod.deleted) and pod.ended >= pod.deleted
+
+
+def as_evicted(outcome: Outcome, reason: str) -> Outcome:
+    """Return the outcome of a pod, given the reason for which Kueue has evicted its Workload; empty if it has not.
+
+    Kueue ends pods by suspending their Job, so that only pods which their Job has deleted can be evicted.
+    """
+    if not reason or outcome.reason != STOPPED:
+        return outcome
+    return replace(outcome, cause=EVICTED, reason=reason)
 
 
 def is_given_up(pod: Pod, job: Json | None) -> bool:

@@ -4,8 +4,9 @@ from typing import Final
 
 from webhook.ledger.model.account import Account, Attempt, Left
 from webhook.ledger.model.in_place.bounds import IN_PLACE
+from webhook.ledger.model.kueue.evictions import Evictions
 from webhook.ledger.model.on_failure import State
-from webhook.ledger.model.outcomes import Cost, Outcome
+from webhook.ledger.model.outcomes import EVICTED, Cost, Outcome
 from webhook.policy.model import Next
 
 LONGEST_MESSAGE: Final = 200  # bytes of the last words of an attempt
@@ -42,6 +43,8 @@ def how(detail: Attempt) -> str:
         return f"container {detail.reason} OOMKilled"
     if detail.cause == "Disruption":
         return f"disruption {detail.reason}"
+    if detail.cause == EVICTED:
+        return f"evicted by Kueue ({detail.reason})"
     return detail.reason or detail.cause
 
 
@@ -129,6 +132,34 @@ def suspended(limit: int, namespace: str, name: str) -> str:
 def suspended_elsewhere(limit: int) -> str:
     """Return why the ledger has suspended a workload that is no Job, and how to resume it."""
     return f"suspended: disruptions exceed the limit of {limit}; resume it to allow as many again"
+
+
+def evictions(found: Evictions) -> str:
+    """Return how often Kueue has evicted a workload, such as `evicted by Kueue 2 times (2 Preempted)`."""
+    reasons = ", ".join(f"{number} {reason}" for reason, number in found.reasons.items())
+    parts = [f"evicted by Kueue {counted(found.number, 'time')} ({reasons})"]
+    if found.limit is not None:
+        parts.append(f"{max(0, found.limit - found.limited + found.before)} left")
+    if found.requeues:
+        until = f", waits until {found.requeue_at}" if found.requeue_at else ""
+        parts.append(f"requeued {counted(found.requeues, 'time')}{until}")
+    return "; ".join(parts)
+
+
+def too_many_evictions(found: Evictions) -> str:
+    """Return that a workload was evicted more often than its limit allows."""
+    return f"{evictions(found).partition(';')[0]}, more than the limit of {found.limit}"
+
+
+def deactivation(found: Evictions) -> str:
+    """Return what the ledger would do to a workload that was evicted too often."""
+    return f"deactivate its Workload: {too_many_evictions(found)}"
+
+
+def deactivated(found: Evictions, namespace: str, workload: str) -> str:
+    """Return why the ledger has deactivated the Workload of a Job, and how to activate it."""
+    activate = f'kubectl patch workload {workload} -n {namespace} --type=merge -p \'{{"spec":{{"active":true}}}}\''
+    return f"deactivated: {too_many_evictions(found)}; to allow as many again: {activate}"
 
 
 def rest(left: Left, *, in_set: bool) -> str:

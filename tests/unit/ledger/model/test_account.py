@@ -29,6 +29,7 @@ from webhook.ledger.model.account import (
     encode,
     id_of,
 )
+from webhook.ledger.model.kueue.evictions import Evictions
 from webhook.ledger.model.limits import scope_of
 from webhook.ledger.model.outcomes import UNSEEN, outcome_of
 from webhook.ledger.model.pods import Pod
@@ -438,6 +439,24 @@ def test_a_row_that_cannot_be_is_refused(row: str) -> None:
 def test_an_account_with_more_than_the_ledger_writes_is_not_read(account: Json) -> None:
     with pytest.raises(ValueError, match="length"):
         decode(msgspec.json.encode(account).decode())
+
+
+def test_the_reasons_of_evictions_are_added_up_before_what_was_used_is_forgotten() -> None:
+    reasons = {f"{number}{'x' * 63}": 2**31 - 1 for number in range(6)}
+    evictions = Evictions(reasons=reasons, seen=reasons, workload="x" * 8, requeue_at="x" * 40)
+    account = Account(evictions=evictions, recent=["x" * 48] * 60, lost={"": {"": Row(1, 1.0)}}, resources=["cpu"])
+    text = encode(account)
+    assert len(text) <= LARGEST
+    assert evictions.reasons == {"Other": 2**31 - 1}
+    assert decode(text).evictions == evictions
+    assert account.lost
+
+
+def test_a_requested_retry_resets_the_limit_of_evictions_and_keeps_their_number() -> None:
+    account = Account(evictions=Evictions(reasons={"Preempted": 2}, limit=1))
+    found = decode(continued(encode(account))).evictions
+    assert found is not None
+    assert (found.reasons, found.is_exceeded) == ({"Preempted": 2}, False)
 
 
 def test_what_was_used_is_forgotten_last_of_all() -> None:

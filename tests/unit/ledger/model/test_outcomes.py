@@ -7,7 +7,7 @@ import pytest
 from tests.objects import DISRUPTION, exit_codes
 from tests.unit.ledger.pods import BUG, EVICTED, disrupted, failed, job, job_set, running_pod
 from webhook.ledger.model.in_place.reading import Restarts
-from webhook.ledger.model.outcomes import outcome_of
+from webhook.ledger.model.outcomes import as_evicted, outcome_of
 from webhook.ledger.model.pods import Exit, Pod
 from webhook.objects.problem import Json
 
@@ -55,6 +55,18 @@ def test_the_reason_names_the_container_that_the_rule_matched() -> None:
 def test_a_pod_that_its_own_job_deletes_costs_nothing() -> None:
     assert outcome(failed(code=137, deleting=True, tracked=False), BUG) == ("Other", "Stopped", "none")
     assert outcome(disrupted(tracked=False), DISRUPTION) == ("Disruption", EVICTED, "none")
+
+
+def test_only_a_pod_that_its_job_has_deleted_was_evicted_by_kueue() -> None:
+    def evicted(pod: Pod, reason: str = "Preempted") -> tuple[str, str, str]:
+        found = as_evicted(outcome_of(pod, job()), reason)
+        return found.cause, found.reason, found.cost
+
+    stopped = failed(code=137, deleting=True, tracked=False)
+    assert evicted(stopped) == ("WorkloadEvicted", "Preempted", "none")
+    assert evicted(stopped, "") == ("Other", "Stopped", "none")
+    assert evicted(failed(code=1)) == ("ExitCode", "main 1", "fatal")
+    assert evicted(disrupted(tracked=False)) == ("Disruption", EVICTED, "none")
 
 
 def test_a_pod_that_a_user_deletes_is_judged_like_any_other() -> None:

@@ -11,6 +11,7 @@ from tests.unit.ledger.pods import EVICTED, disrupted, failed, job, job_set
 from webhook.ledger.model import pods, words
 from webhook.ledger.model.account import Account
 from webhook.ledger.model.counting import count
+from webhook.ledger.model.kueue.evictions import Evictions
 from webhook.ledger.model.limits import budgets_of
 from webhook.ledger.model.on_failure import State
 from webhook.ledger.model.outcomes import outcome_of
@@ -168,3 +169,23 @@ def test_no_message_makes_them_longer_or_unprintable(message: str) -> None:
 
 def test_the_longest_message_costs_little() -> None:
     assert_affordable(lambda: words.in_one_line("\u202e" * pods.LONGEST_MESSAGE), seconds=0.002, mebibytes=1)
+
+
+@pytest.mark.parametrize(
+    ("found", "text"),
+    [
+        (Evictions(reasons={"Preempted": 1}), "evicted by Kueue 1 time (1 Preempted)"),
+        (
+            Evictions(reasons={"Preempted": 2, "PodsReadyTimeout": 1}, limit=5, before=2, requeues=1),
+            "evicted by Kueue 3 times (2 Preempted, 1 PodsReadyTimeout); 4 left; requeued 1 time",
+        ),
+        (
+            Evictions(reasons={"PodsReadyTimeout": 2}, limit=1, requeues=2, requeue_at="2026-01-01T00:11:00Z"),
+            "evicted by Kueue 2 times (2 PodsReadyTimeout); 0 left; requeued 2 times, waits until 2026-01-01T00:11:00Z",
+        ),
+    ],
+)
+def test_evictions_by_kueue_are_told_with_their_reasons_what_is_left_and_the_requeues(
+    found: Evictions, text: str
+) -> None:
+    assert words.evictions(found) == text
