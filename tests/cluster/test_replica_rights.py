@@ -25,8 +25,10 @@ from webhook.kube import names
 from webhook.kube.client import Api as ApiOfServer
 from webhook.kube.client import ApiError
 from webhook.kube.events import Notice, event
+from webhook.kube.paths import path_of
 from webhook.ledger import job_failer
 from webhook.ledger.model import counting, outcomes
+from webhook.ledger.model.kueue import workload
 from webhook.objects.patch import pointer
 from webhook.retry import requests
 from webhook.retry.kinds import job as of_job
@@ -314,12 +316,33 @@ def binding() -> Write:
     return Write("POST", f"{RBAC}/clusterrolebindings", root)
 
 
+def ends_held(replica: Replica, reason: str = counting.EVICTED_TOO_OFTEN, *, opted_in: bool = True) -> Write:
+    """Return the write of the end of a suspended Job."""
+    namespace = replica.team if opted_in else replica.strangers
+    before = namespace.get("job", "held").get("status", {}).get("conditions", [])
+    ends = [{**CONDITION, "type": kind, "reason": reason} for kind in ("FailureTarget", "Failed")]
+    said = [*put([*before, *ends], "status", "conditions"), *put(WHEN, "status", "startTime")]
+    return Write("PATCH", replica.of(batch.JOB, "held", sub="/status", opted_in=opted_in), said)
+
+
 OF_ANOTHER = [{"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "x"}]
 ANY_RULE = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*/*"], "scope": "*"}
 MUST_NOT: Mapping[str, tuple[Callable[[Replica], Write], str]] = {
     "change a pod's image": (
         of_pod(put("example.invalid/other", "spec", "containers", 0, "image")),
         "may not change the spec of a pod",
+    ),
+    "fail a suspended Job outside the opted-in namespaces": (
+        lambda one: ends_held(one, opted_in=False),
+        "may add one condition FailureTarget with a reason of its own to a Job",
+    ),
+    "fail a suspended Job with a reason that is not the ledger's": (
+        lambda one: ends_held(one, reason="Said"),
+        "may add one condition FailureTarget with a reason of its own to a Job",
+    ),
+    "set the start of a suspended Job that does not fail": (
+        of_a_job(put(WHEN, "status", "startTime"), "held", "/status"),
+        "nothing in the status of a Job but its conditions",
     ),
     "change a pod's labels": (of_pod(put({"app": "x"}, "metadata", "labels")), "may not change the labels of a pod"),
     "change a pod's finalizers": (of_pod(put([OTHERS], "metadata", "finalizers")), "nothing in the metadata of a pod"),
@@ -647,6 +670,7 @@ DOES: Mapping[str, Callable[[Replica], Write]] = {
     "delete a failed Job that is retryable": deleted(batch.JOB, "failed"),
     "delete the failed Job of a CronJob": deleted(batch.JOB, "nightly-1"),
     "delete a placeholder": lambda one: Write("DELETE", one.of(batch.JOB, placeholder(one)["metadata"]["name"]), {}),
+    "fail a suspended Job that was evicted too often": ends_held,
     "write the completed indexes of a successor": of_a_job(
         of_job.done_patch(of_job.Done(succeeded=2, completed_indexes="0,1")), "again", "/status"
     ),
@@ -696,6 +720,9 @@ def operated(replica: Replica) -> Replica:
         manifest = pipeline_run(task("c"), name=name)
         manifest["spec"]["status"] = status
         team.create(manifest)
+    for namespace in (team, replica.strangers):
+        namespace.create(new_workload("admitted", active=True))
+        namespace.create(new_workload("inactive", active=False))
     end_tasks(team, 1, "a")
     team.wait_for("jobsets", "training", has_failed)
     team.wait_for("jobsets", "active", lambda found: "replicatedJobsStatus" in found.get("status", {}))
@@ -753,6 +780,36 @@ STEPS = {
     "metadata": {"name": "steps"},
     "spec": {"entrypoint": "main", "templates": [{"name": "main", "container": {"image": "example.invalid/main"}}]},
 }
+
+
+def of_a_workload(
+    operations: list[Object], name: str = "admitted", sub: str = "", *, opted_in: bool = True
+) -> Callable[[Replica], Write]:
+    """Return the write that patches a Workload of Kueue."""
+
+    def write(replica: Replica) -> Write:
+        namespace = (replica.team if opted_in else replica.strangers).name
+        return Write("PATCH", path_of(workload.API_VERSION, workload.RESOURCE, namespace, name) + sub, operations)
+
+    return write
+
+
+def new_workload(name: str, *, active: bool) -> Object:
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "example.invalid/main"}]}}
+    return {
+        "apiVersion": workload.API_VERSION,
+        "kind": "Workload",
+        "metadata": {"name": name},
+        "spec": {
+            "active": active,
+            "queueName": "team",
+            "podSets": [{"name": "main", "count": 1, "template": template}],
+        },
+    }
+
+
+ACTIVATION = [{"op": "add", "path": "/spec/active", "value": True}]
+DEACTIVATION = [{"op": "add", "path": "/spec/active", "value": False}]
 CHILD = {"apiVersion": "tekton.dev/v1", "kind": "TaskRun", "name": "forged", "pipelineTaskName": "a"}
 OPERATED_MUST_NOT: Mapping[str, tuple[Callable[[Replica], Write], str]] = {
     "change the spec of a JobSet": (
@@ -846,6 +903,19 @@ OPERATED_MUST_NOT: Mapping[str, tuple[Callable[[Replica], Write], str]] = {
         of_a_task_run(put("1s", "spec", "timeout")),
         "nothing in the spec of a TaskRun",
     ),
+    "activate a Workload": (of_a_workload(ACTIVATION, "inactive"), "may only deactivate a Workload"),
+    "deactivate a Workload outside the opted-in namespaces": (
+        of_a_workload(DEACTIVATION, opted_in=False),
+        "may only deactivate a Workload, in a namespace with the label",
+    ),
+    "change the queue of a Workload": (
+        of_a_workload([*DEACTIVATION, *put("other", "spec", "queueName")]),
+        "nothing in the spec of a Workload but active",
+    ),
+    "change the labels of a Workload": (
+        of_a_workload([*DEACTIVATION, *put({"x": "x"}, "metadata", "labels")]),
+        "may not change the metadata of a Workload",
+    ),
     "delete a running TaskRun": (deleted(tekton.TASK_RUN, "active-b"), "may delete no TaskRun"),
 }
 OPERATED_DOES: Mapping[str, Callable[[Replica], Write]] = {
@@ -855,6 +925,8 @@ OPERATED_DOES: Mapping[str, Callable[[Replica], Write]] = {
     "write the account of a JobSet": of_a_job_set(annotated(ACCOUNT, names.LEDGER)),
     "restart a failed JobSet": job_set_again,
     "fail a JobSet that restarted too often": job_set_ends,
+    "fail a JobSet that was evicted too often": lambda one: job_set_ends(one, reason=counting.EVICTED_TOO_OFTEN),
+    "deactivate a Workload": of_a_workload(DEACTIVATION),
     "write the requester on a PipelineRun": lambda one: Write(
         "PATCH",
         one.of(tekton.PIPELINE_RUN, "build"),

@@ -105,8 +105,10 @@ def test_the_policies_use_the_same_names_as_the_server() -> None:
     assert f"'{store.TYPE}'" in own
     assert f"['{app.LEASE}', '{app.RETRIES_LEASE}']" in own
     assert f"== '{events.COMPONENT}'" in str(POLICIES["retry-policy-webhook-events"]["validations"])
-    reasons = (job_failer.OF_SET, counting.LIMIT_EXCEEDED, counting.FREE_TOO_OFTEN, outcomes.NEVER_STARTED)
+    limits = (counting.LIMIT_EXCEEDED, counting.FREE_TOO_OFTEN, counting.EVICTED_TOO_OFTEN)
+    reasons = (job_failer.OF_SET, *limits, outcomes.NEVER_STARTED)
     assert str([*reasons]) in str(POLICIES["retry-policy-webhook-jobs"]["validations"]).replace("\\'", "'")
+    assert str([*limits]) in str(POLICIES["retry-policy-webhook-jobset-status"]["variables"]).replace("\\'", "'")
     ends = f"['{outcomes.SPOT_UNAVAILABLE}', '{outcomes.NEVER_STARTED}']"
     assert ends in str(POLICIES["retry-policy-webhook-pod-status"]["validations"])
     assert f"gate.name != '{names.DELAY}'" in str(POLICIES["retry-policy-webhook-pods"]["validations"])
