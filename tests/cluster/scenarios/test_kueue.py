@@ -12,6 +12,7 @@ from tests.cluster.kueue_controller import MANAGED
 from tests.cluster.objects import account, condition, ended, last, noted, restarts
 from tests.cluster.scenarios.conftest import MANIFESTS, program
 from tests.cluster.scenarios.test_jobs import is_complete
+from tests.cluster.test_ledger import explained
 from tests.cluster.test_retry import run_retry
 from tests.cluster.test_retry_requests import request_retry
 from webhook.kube import names
@@ -32,10 +33,10 @@ def with_a_queue(scene: NewScene, profile: str = "default", *, spot: int = 2) ->
     return here
 
 
-def preempt(here: Scene, kind: str, name: str, pods: int) -> None:
+def preempt(here: Scene, kind: str, name: str, pods: int, *, by: str = "urgent") -> None:
     """Let Kueue preempt a workload, of which this number of pods fails, for an urgent Job; then end the urgent Job."""
-    here.create("queued.yaml", name="urgent", labels={PRIORITY: here.team.name})
-    (urgent,) = here.team.running("urgent", 1)
+    here.create("queued.yaml", name=by, labels={PRIORITY: here.team.name})
+    (urgent,) = here.team.running(by, 1)
     here.team.wait_for(kind, name, lambda found: found["spec"].get("suspend") and ended(found, pods))
     here.team.ends(urgent, 0)
 
@@ -56,7 +57,7 @@ def test_a_job_that_kueue_preempts_waits_and_runs_again_at_no_cost(scene: NewSce
     here.create("queued.yaml", name="urgent", labels={PRIORITY: here.team.name})
     (urgent,) = here.team.running("urgent", 1)
     preempted = here.team.wait_for("jobs", "train", lambda found: found["spec"]["suspend"] and ended(found, 1))
-    assert last(preempted) == [("Other", "Stopped", "none")]
+    assert last(preempted) == [("WorkloadEvicted", "Preempted", "none")]
 
     here.team.ends(urgent, 0)
     (second,) = here.team.running("train", 1, but=first)
@@ -98,6 +99,96 @@ def test_a_job_that_kueue_preempts_runs_again_whatever_its_exit_code(scene: NewS
     here.team.wait_for("jobs", "train", is_complete)
 
 
+def evicted(found: Object) -> dict[str, int]:
+    """Return how often Kueue has evicted a workload, by reason, according to its account."""
+    return dict(account(found).get("evictions", {}).get("reasons", {}))
+
+
+def test_the_account_of_a_job_that_was_preempted_twice_says_so_and_its_budgets_are_untouched(scene: NewScene) -> None:
+    here = with_a_queue(scene)
+    here.create("queued.yaml")
+    (pod,) = here.team.running("train", 1)
+    for time in (1, 2):
+        preempt(here, "jobs", "train", time, by=f"urgent-{time}")
+        (pod,) = here.team.running("train", 1, but=pod)
+        assert noted(pod)["attempt"] == "0"
+    here.team.ends(pod, 0)
+    done = here.team.wait_for("jobs", "train", lambda found: is_complete(found) and evicted(found))
+    assert evicted(done) == {"Preempted": 2}
+    assert last(done) == [("WorkloadEvicted", "Preempted", "none")] * 2
+    assert (account(done)["cost"], account(done)["left"]) == ({"none": 2}, {"retries": 3, "disruptions": 20})
+    told = explained(here.team, "train")
+    assert "evicted by Kueue 2 times (2 Preempted)" in told["budgets"]
+    assert [row["ended"] for row in told["rows"]][:2] == ["evicted by Kueue (Preempted)"] * 2
+
+
+def test_a_person_who_suspends_a_queued_job_by_hand_has_not_evicted_it(scene: NewScene) -> None:
+    here = with_a_queue(scene)
+    here.create("queued.yaml")
+    (first,) = here.team.running("train", 1)
+    here.patch("job", "train", '{"suspend":true}')
+    stopped = here.team.wait_for("jobs", "train", lambda found: ended(found, 1))
+    assert last(stopped) == [("Other", "Stopped", "none")]
+    assert not evicted(stopped)
+    here.team.running("train", 1, but=first)  # Kueue resumes it, because its Workload is admitted
+
+
+def test_a_job_that_kueue_evicts_more_often_than_allowed_is_deactivated_until_a_person_activates_it(
+    scene: NewScene,
+) -> None:
+    here = with_a_queue(scene, "evictions-deactivate")
+    here.create("queued.yaml")
+    (pod,) = here.team.running("train", 1)
+    name = workload_of(here, "train")["metadata"]["name"]
+    preempt(here, "jobs", "train", 1, by="urgent-1")
+    here.team.running("train", 1, but=pod)
+    preempt(here, "jobs", "train", 2, by="urgent-2")
+    here.team.wait_for("jobs", "train", lambda found: account(found)["evictions"].get("deactivated"))
+    assert here.team.get("workload", name)["spec"]["active"] is False
+    (message,) = here.team.event_messages("train", "EvictionLimitExceeded")
+    assert message.startswith("deactivated: evicted by Kueue 2 times (2 Preempted), more than the limit of 1; to allow")
+    (line,) = [line for line in explained(here.team, "train")["budgets"] if "Kueue" in line]
+    assert line == "evicted by Kueue 2 times (2 Preempted); 0 left"
+
+    here.patch("workload", name, '{"active":true}')
+    (third,) = here.team.running("train", 1)
+    preempt(here, "jobs", "train", 3, by="urgent-3")
+    (fourth,) = here.team.running("train", 1, but=third)
+    here.team.ends(fourth, 0)
+    done = here.team.wait_for("jobs", "train", is_complete)
+    assert evicted(done)["Preempted"] == 3
+
+
+def test_a_job_that_kueue_evicts_more_often_than_allowed_fails_if_the_profile_says_so(scene: NewScene) -> None:
+    here = with_a_queue(scene, "evictions-fail")
+    here.create("queued.yaml")
+    (first,) = here.team.running("train", 1)
+    preempt(here, "jobs", "train", 1, by="urgent-1")
+    here.team.running("train", 1, but=first)
+    here.create("queued.yaml", name="urgent-2", labels={PRIORITY: here.team.name})
+    failed = here.team.wait_for("jobs", "train", lambda found: condition(found, "Failed"))
+    assert failed_by_evictions(failed)
+    assert account(failed)["cost"] == {"none": 2}
+
+
+def test_a_job_set_that_kueue_evicts_more_often_than_allowed_fails_if_the_profile_says_so(scene: NewScene) -> None:
+    here = with_a_queue(scene, "evictions-fail")
+    here.create("queued-set.yaml")
+    here.team.pods_of_set("llm", 0, 4)
+    preempt(here, "jobsets", "llm", 4, by="urgent-1")
+    here.team.pods_of_set("llm", 0, 4)
+    here.create("queued.yaml", name="urgent-2", labels={PRIORITY: here.team.name})
+    assert failed_by_evictions(here.team.wait_for("jobsets", "llm", lambda found: condition(found, "Failed")))
+
+
+def failed_by_evictions(found: Object) -> bool:
+    """Return True if a workload has failed because Kueue has evicted it twice, as its account says."""
+    failed = condition(found, "Failed")
+    assert failed["message"] == "evicted by Kueue 2 times (2 Preempted), more than the limit of 1"
+    assert evicted(found) == {"Preempted": 2}
+    return bool(failed["reason"] == "EvictionLimitExceeded")
+
+
 def test_deactivating_and_activating_the_workload_of_a_job_costs_nothing(scene: NewScene) -> None:
     here = with_a_queue(scene)
     here.create("queued.yaml")
@@ -105,7 +196,7 @@ def test_deactivating_and_activating_the_workload_of_a_job_costs_nothing(scene: 
     name = workload_of(here, "train")["metadata"]["name"]
     here.patch("workload", name, '{"active":false}')
     held = here.team.wait_for("jobs", "train", lambda found: found["spec"]["suspend"] and ended(found, 1))
-    assert last(held) == [("Other", "Stopped", "none")]
+    assert last(held) == [("WorkloadEvicted", "Deactivated", "none")]
     here.patch("workload", name, '{"active":true}')
     (second,) = here.team.running("train", 1, but=first)
     here.team.ends(second, 0)
@@ -126,6 +217,9 @@ def test_a_job_whose_pods_are_not_ready_in_time_waits_and_runs_again_at_no_cost(
     here.team.ends(pod, 0)
     done = here.team.wait_for("jobs", "train", is_complete)
     assert set(account(done).get("cost", {})) <= {"none"}
+    assert evicted(done)["PodsReadyTimeout"] >= 1
+    assert set(last(done)) == {("WorkloadEvicted", "PodsReadyTimeout", "none")}
+    assert account(done)["evictions"]["requeues"] == evicted(done)["PodsReadyTimeout"]
 
 
 @pytest.mark.parametrize(
@@ -141,6 +235,8 @@ def test_a_job_set_that_kueue_preempts_runs_again_at_no_cost(scene: NewScene, pr
     done = here.team.wait_for("jobsets", "llm", lambda found: condition(found, "Completed"))
     assert restarts(done) == (0, 0)
     assert account(done)["cost"] == {"none": 4}
+    assert evicted(done) == {"Preempted": 1}  # one eviction has ended four pods
+    assert account(done)["causes"] == {"WorkloadEvicted": {"Preempted": 4}}
 
 
 @pytest.mark.parametrize("code", [1, 137, 143])
