@@ -4,25 +4,86 @@ Source: pkg/apis/workflow/v1alpha1 and workflow/controller of Argo Workflows 3.7
 unlimited. A template's retryStrategy is merged, field by field, with that of templateDefaults; without either, the
 workflow's applies, to steps and DAGs too. `containerSet.retryStrategy.retries` counts runs: with 0 the command never
 runs and counts as succeeded.
+
+`retryStrategy.expression` decides after each attempt by what Argo knows of it (buildRetryStrategyLocalScope in
+workflow/controller/operator.go). `lastRetry.message`, since Argo 3.5, is that of the pod, or else of a container that
+failed, such as `main: Error (exit code 1)`. The pod's conditions are not among it.
 """
 
+import re
 from dataclasses import replace
 from typing import Final
 
 from webhook.kinds.core import METADATA
-from webhook.kinds.kind_spec import Field, KindSpec, RetryField, TimeoutField
+from webhook.kinds.kind_spec import NUMBER, Field, KindSpec, RetryField, TimeoutField
 from webhook.objects.patch import EVERY, Nested
-from webhook.objects.problem import Path
+from webhook.objects.problem import Json, Path
 from webhook.objects.shape import ANY_KEY, TOO_DEEP, Shape
 
 GROUP: Final = "argoproj.io"
 VERSIONS: Final = ("v1alpha1",)
 DEEPEST: Final = 8
 NUMBER_OR_EXPRESSION: Final = (int, str)
+STRATEGY: Final[Shape] = {"limit": NUMBER_OR_EXPRESSION, "retryPolicy": str, "expression": str}
 IN_PODS: Final = frozenset({"container", "containerSet", "data", "resource", "script"})
 
 # Steps and tasks may contain inline templates.
 INLINE: Final = Nested((("steps", EVERY, EVERY, "inline"), ("dag", "tasks", EVERY, "inline")))
+
+# How the message begins of a container that ended with a code other than 0.
+EXITED: Final = "([^ ]+: )?[A-Za-z]+ [(]exit code "
+# Whether the last attempt was ended from outside, as far as Argo knows: its pod was deleted, the kubelet evicted or
+# rejected it or its node was shut down, or a container had SIGTERM or SIGKILL, other than for its memory.
+DISRUPTED: Final = (
+    "lastRetry.message matches '^(pod deleted$"
+    "|can.t find failed message for pod |The node was low on resource|Preempted in order to admit critical pod"
+    "|Pod was (terminated in response to imminent node shutdown|rejected as the node is shutting down)"
+    "|([^ ]+: )?(Error|ContainerStatusUnknown) [(]exit code 1(37|43)[)])'"
+)
+BEFORE: Final = f"{DISRUPTED} || ("
+AFTER: Final = re.compile(r"\) && asInt\(retries\) < ([0-9]{1,9})")
+LONGEST_EXPRESSION: Final = 4_096  # characters of an author's expression that are looked at
+BRACKETS: Final = {")": "(", "]": "[", "}": "{"}
+STRINGS: Final = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`""", re.DOTALL)
+
+
+def sparing_disruptions(condition: str, retries: int | None) -> str:
+    """Return an expression: retry after a disruption, else only under a condition and `retries` times at most.
+
+    `retries`: None for as often as the limit allows.
+    """
+    return f"{BEFORE}{condition})" + ("" if retries is None else f" && asInt(retries) < {retries}")
+
+
+def condition_in(expression: str) -> tuple[str, int | None] | None:
+    """Return condition and retries of an expression by `sparing_disruptions`; None for any other expression."""
+    if not expression.startswith(BEFORE):
+        return None
+    rest = expression.removeprefix(BEFORE)
+    head, _, tail = rest.rpartition(") && ")
+    found = AFTER.fullmatch(f") && {tail}")
+    condition, retries = (rest.removesuffix(")"), None) if found is None else (head, int(found[1]))
+    return (condition, retries) if is_closed(condition) else None
+
+
+def retries_in_sum(strategy: Json) -> int | None:
+    """Return the retries in the limit of a retryStrategy that allows more runs after disruptions; None if not."""
+    found = condition_in(strategy.get("expression") or "")
+    return None if found is None or not NUMBER.fullmatch(str(strategy.get("limit"))) else found[1]
+
+
+def is_closed(expression: str) -> bool:
+    """Return True if an expression may stand in parentheses: it closes what it opens, and has no comments or tags."""
+    if len(expression) > LONGEST_EXPRESSION or "{{" in expression:
+        return False
+    code = STRINGS.sub("", expression)
+    opened: list[str] = []
+    for character in code:
+        if character in "([{":
+            opened.append(character)
+        elif character in BRACKETS and (not opened or opened.pop() != BRACKETS[character]):
+            return False
+    return not (opened or any(mark in code for mark in ("'", '"', "`", "//", "/*", ";")))
 
 
 def template_shape(depth: int) -> Shape:
@@ -32,7 +93,7 @@ def template_shape(depth: int) -> Shape:
         "activeDeadlineSeconds": NUMBER_OR_EXPRESSION,
         "daemon": bool,
         "metadata": {"annotations": {ANY_KEY: str}},
-        "retryStrategy": {"limit": NUMBER_OR_EXPRESSION},
+        "retryStrategy": STRATEGY,
         "containerSet": {"retryStrategy": {"retries": NUMBER_OR_EXPRESSION}},
         "steps": [[{"inline": inner}]],
         "dag": {"tasks": [{"inline": inner}]},
@@ -42,7 +103,7 @@ def template_shape(depth: int) -> Shape:
 TEMPLATE: Final = template_shape(DEEPEST)
 WORKFLOW_SPEC: Final[Shape] = {
     "podMetadata": {"annotations": {ANY_KEY: str}},
-    "retryStrategy": {"limit": NUMBER_OR_EXPRESSION},
+    "retryStrategy": STRATEGY,
     "templateDefaults": TEMPLATE,
     "templates": [TEMPLATE],
 }
@@ -55,9 +116,16 @@ def retry_fields(spec: Path) -> tuple[RetryField, ...]:
     templates = (*spec, "templates", EVERY, INLINE)
     in_set = ("containerSet", "retryStrategy", "retries")
     return (
-        RetryField(within=spec, name=limit, absent=None),
-        RetryField(within=defaults, name=limit, absent=None, made=False),
-        RetryField(within=templates, name=limit, absent=None, made=False, inherits=(*defaults, *limit)),
+        RetryField(within=spec, name=limit, absent=None, retries_in_sum=retries_in_sum),
+        RetryField(within=defaults, name=limit, absent=None, made=False, retries_in_sum=retries_in_sum),
+        RetryField(
+            within=templates,
+            name=limit,
+            absent=None,
+            made=False,
+            inherits=(*defaults, *limit),
+            retries_in_sum=retries_in_sum,
+        ),
         RetryField(within=defaults, name=in_set, single=1, made=False),
         RetryField(within=templates, name=in_set, single=1, made=False),
     )
@@ -130,3 +198,8 @@ CRON_WORKFLOW: Final = KindSpec(
 )
 
 ROWS: Final = (WORKFLOW, WORKFLOW_TEMPLATE, CLUSTER_WORKFLOW_TEMPLATE, CRON_WORKFLOW)
+
+
+def spec_of(row: KindSpec) -> Path:
+    """Return the path of the WorkflowSpec in an object of one of these kinds."""
+    return CRON_SPEC if row is CRON_WORKFLOW else SPEC

@@ -97,7 +97,8 @@ class Budget(msgspec.Struct, frozen=True):
     `replaceable`: the author set no number, so that the profile's default may replace it, if that is less. `single`:
     the value of the field that means a single attempt. `text`: whether the number is a string. `expression`: the
     template expression that the field has instead of a number. `beside`: another field, and the value that it must
-    have for this field to apply. `may_raise`: whether the field may be set to more retries.
+    have for this field to apply. `may_raise`: whether the field may be set to more retries. `disruptions`: the runs
+    beyond `retries` that the field allows only after disruptions.
     """
 
     path: Path
@@ -108,6 +109,12 @@ class Budget(msgspec.Struct, frozen=True):
     expression: str | None = None
     beside: tuple[Path, str | int] | None = None
     may_raise: bool = True
+    disruptions: int = 0
+
+
+def no_sum(_parent: Json) -> int | None:
+    """Return None: a field counts retries alone."""
+    return None
 
 
 def always(_found: Json) -> bool:
@@ -125,7 +132,8 @@ class RetryField(Field):
     runs, 0 if it counts retries. `text`: whether the value is a string; one that is not a number counts as left out.
     `negative_is_unlimited`: whether a negative number means unlimited retries. `counts_with`: a field with the same
     parent, and the value that it must have for this field to apply; `unlimited_with`: the value of that field that
-    means unlimited retries. `may_raise`: whether an object may get more retries than it has.
+    means unlimited retries. `may_raise`: whether an object may get more retries than it has. `retries_in_sum`: returns,
+    for the field's parent, the retries in a number that allows disruptions too; None if it counts retries alone.
     """
 
     absent: int | None = 0
@@ -138,6 +146,7 @@ class RetryField(Field):
     counts_with: tuple[str, str] | None = None
     unlimited_with: str | None = None
     may_raise: Callable[[Json], bool] = always
+    retries_in_sum: Callable[[Json], int | None] = no_sum
 
     def budgets(self, root: Json) -> Iterator[Budget]:
         """Yield the budget of each object that has the field, or may have it."""
@@ -158,13 +167,26 @@ class RetryField(Field):
             return budget_with(None)
         if value is None or (self.text and not NUMBER.fullmatch(value)):
             retries = self.where_absent(root, parent)
-            if self.is_inherited(root) or (retries is not None and not self.made):
+            if self.is_inherited(root):
+                return self.inherited(root, path, parent)
+            if retries is not None and not self.made:
                 return None
             return budget_with(retries, replaceable=retries is None)
         if isinstance(value, str) and not NUMBER.fullmatch(value):
             return budget_with(0, expression=value)
         number = int(value)
+        retries = self.retries_in_sum(parent or {})
+        if retries is not None and retries < number:
+            return budget_with(retries, disruptions=number - retries)
         return budget_with(None if self.negative_is_unlimited and number < 0 else max(0, number - self.single))
+
+    def inherited(self, root: Json, path: Path, parent: Json | None) -> Budget | None:
+        """Return the budget of a field that inherits a sum which other fields of its parent make one of retries."""
+        above = at(root, self.inherits[:-1])
+        retries = self.retries_in_sum(above)
+        if not parent or retries is None or self.retries_in_sum({**above, **parent}) is not None:
+            return None
+        return Budget(path, max(retries, int(above[self.name[-1]])))
 
     def where_absent(self, root: Json, parent: Json | None) -> int | None:
         """Return the retries if the field is left out, None for unlimited; `parent` is None if that is left out too."""

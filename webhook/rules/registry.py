@@ -23,6 +23,7 @@ from webhook.rules.job_sets import free_restarts, job_set, train_job
 from webhook.rules.jobs import back_off, failure_policy, own_retries, schema, single_pod, timeouts
 from webhook.rules.pods import avoid, delay, environment, groups, last_words, loss, memory, placement, protect, roles
 from webhook.rules.rule import Rule, below
+from webhook.rules.systems import argo
 
 Writes = Callable[[KindSpec], tuple[Pattern, ...]]
 
@@ -185,6 +186,11 @@ def edit_retries_beside(context: WorkloadContext) -> list[Problem]:
     return warnings
 
 
+def edit_retry_strategies(context: WorkloadContext) -> list[Problem]:
+    """Inject an expression into the retryStrategies of a workload of Argo."""
+    return argo.edit(context.row, context.root, context.settings, context.editor)
+
+
 def edit_timeout_fields(context: WorkloadContext) -> list[Problem]:
     """Set the profile's attemptTimeout in the timeout fields of a kind."""
     timeouts.edit_fields(context.row, context.root, context.settings, context.editor)
@@ -223,6 +229,14 @@ WORKLOAD_RULES: Final[tuple[Rule[WorkloadContext], ...]] = (
         applies_to="the retry fields and pod templates of a kind",
         edit=edit_retries_beside,
         writes=retries.writes_beside,
+    ),
+    # After the limit, from which it takes the number of retries.
+    Rule(
+        name="failure_policy",
+        applies_to="the retryStrategies of a workload of Argo Workflows",
+        applies=lambda context: not context.settings.skip,
+        edit=edit_retry_strategies,
+        writes=argo.writes,
     ),
     Rule(
         name="timeouts",

@@ -100,17 +100,25 @@ def clamp(budget: Budget, retries: int | None, settings: Settings, editor: Edito
 def problems(budget: Budget, settings: Settings, old: Budget | None) -> list[Problem]:
     """Return a problem if a retry field exceeds the limit; `old`: before an update, which must have made it worse."""
     limit = settings.profile.retries.limit
-    if not exceeds(budget.retries, limit) or (old is not None and not exceeds(budget.retries, old.retries)):
+    retries = counted(budget, settings)
+    if not exceeds(retries, limit) or (old is not None and not exceeds(retries, counted(old, settings))):
         return []
     if budget.retries is None and budget.beside is not None:
         path, counting = budget.beside
         remedy = f"set {counting}, and {budget.path[-1]} {limit + budget.single} or less"
         return [Problem(path, "allows unlimited retries", remedy)]
-    amount = "unlimited retries" if budget.retries is None else f"{budget.retries} retries"
+    amount = "unlimited retries" if retries is None else f"{retries} retries"
     what = f"{amount} exceed the limit of {limit} in profile {settings.profile_name!r}"
     if budget.single:
         what += f" (the field counts runs: {budget.single} means no retry)"
     return [Problem(budget.path, what, f"set {limit + budget.single} or less")]
+
+
+def counted(budget: Budget, settings: Settings) -> int | None:
+    """Return the retries of a field: with those after disruptions, if these are more than the profile allows."""
+    if budget.retries is None or budget.disruptions <= settings.profile.disruptions.limit:
+        return budget.retries
+    return budget.retries + budget.disruptions
 
 
 def sum_problems(job: EmbeddedJob, settings: Settings, old: EmbeddedJob | None) -> list[Problem]:

@@ -165,7 +165,7 @@ EXAMPLES = [
         "apiVersion": "argoproj.io/v1alpha1",
         "kind": "Workflow",
         "metadata": {"name": "a", "annotations": ANNOTATIONS},
-        "spec": {"templates": [{"name": "main"}]},
+        "spec": {"templates": [{"name": "main"}], "retryStrategy": {"limit": 2}},
     },
     pod(annotations={INDEX_IGNORED_FAILURES: "1"}),
     pod({"containers": [{"name": "main", "image": "x", "resources": {"limits": {"memory": "1Gi"}}}]}),

@@ -1,0 +1,204 @@
+"""What is injected into the retryStrategies of Argo's workloads."""
+
+from copy import deepcopy
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from tests.admission import Answer, mutate, policy, validate
+from tests.argo_cases import BACKOFF, CASES, CODES, FAILED, NO_BUG, OF_TEMPLATE, stored, template, workflow_spec
+from webhook.kinds import KindSpec, argo
+from webhook.kube import names
+from webhook.objects.patch import at
+from webhook.objects.problem import Json, field
+from webhook.policy.model import Disruptions, FailurePolicy, FailureRule, Match, Next, Policy, Profile, Retries
+
+
+def made(row: KindSpec, spec: Json, **annotations: str) -> Json:
+    said = {names.PREFIX + key.replace("_", "-"): value for key, value in annotations.items()}
+    metadata = {"name": "train", **({"annotations": said} if said else {})}
+    root: Json = {"apiVersion": "argoproj.io/v1alpha1", "kind": row.kind, "metadata": metadata}
+    if row is argo.CRON_WORKFLOW:
+        return {**root, "spec": {"schedule": "0 3 * * *", "workflowSpec": spec}}
+    return {**root, "spec": spec}
+
+
+def strategies(row: KindSpec, root: Json) -> dict[str, Json]:
+    """Return the retryStrategies of a workload, by their paths in a Workflow."""
+    spec = at(root, argo.spec_of(row))
+    places = [("retryStrategy",), ("templateDefaults", "retryStrategy"), ("templates", 0, "retryStrategy")]
+    return {field(("spec", *path)): found for path in places if (found := at(spec, path)) is not None}
+
+
+def strategy_of(author: Json, under: Policy | None = None, **annotations: str) -> Json:
+    """Return a template's strategy as it is stored."""
+    found: Json = admitted(author, under, **annotations).object["spec"]["templates"][0]["retryStrategy"]
+    return found
+
+
+def admitted(author: Json, under: Policy | None = None, **annotations: str) -> Answer:
+    return mutate(made(argo.WORKFLOW, workflow_spec(template(deepcopy(author))), **annotations), under=under)
+
+
+def profile(**fields: Any) -> Policy:
+    return policy(default=Profile(**fields))
+
+
+@pytest.mark.parametrize("row", argo.ROWS, ids=lambda row: row.kind)
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_the_policy_is_merged_with_what_the_author_wrote(case: tuple[Json, dict[str, Json]], row: KindSpec) -> None:
+    author, wanted = case
+    answer = mutate(made(row, deepcopy(author)))
+    assert strategies(row, answer.object) == wanted
+    assert validate(answer.object).allowed
+
+
+@pytest.mark.parametrize("row", argo.ROWS, ids=lambda row: row.kind)
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_an_unchanged_manifest_applied_again_changes_nothing(case: tuple[Json, Any], row: KindSpec) -> None:
+    stored = mutate(made(row, deepcopy(case[0]))).object
+    assert mutate(stored).patch == []
+    assert mutate(stored, old=stored).patch == []
+    applied = deepcopy(stored)  # of the stored fields only those remain that the manifest lacks
+    for path, own in strategies(row, made(row, case[0])).items():
+        strategies(row, applied)[path].update(own)
+    assert mutate(applied, old=stored).object == stored
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_a_workflow_made_of_an_admitted_template_is_left_as_it_is(case: tuple[Json, Any]) -> None:
+    spec = mutate(made(argo.CRON_WORKFLOW, deepcopy(case[0]))).object["spec"]["workflowSpec"]
+    answer = mutate(made(argo.WORKFLOW, spec))
+    assert answer.object["spec"] == spec
+    assert validate(answer.object).allowed
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_what_was_injected_is_undone_when_the_profile_no_longer_injects(case: tuple[Json, Any]) -> None:
+    author = made(argo.WORKFLOW_TEMPLATE, deepcopy(case[0]))
+    injected = mutate(deepcopy(author)).object
+    limits_alone = profile(failure_policy=FailurePolicy(inject="Never"))
+    undone = mutate(injected, under=limits_alone, old=injected).object
+    assert undone["spec"] == mutate(author, under=limits_alone).object["spec"]
+
+
+def test_an_author_cannot_write_the_sum_of_retries_and_disruptions_by_hand() -> None:
+    summed = strategy_of({"limit": 10})
+    assert summed["limit"] == 11
+    for changed in ({"expression": "true"}, {"limit": 12}, {"expression": summed["expression"] + " || true"}):
+        root = made(argo.WORKFLOW, workflow_spec(template({**summed, **changed})))
+        answer = validate(root)
+        assert answer.message.startswith(f"{OF_TEMPLATE}.limit: "), changed
+
+
+def test_an_expression_that_leaves_its_parentheses_is_none_of_ours() -> None:
+    forged = argo.sparing_disruptions("true) || (true", 2)
+    root = made(argo.WORKFLOW, workflow_spec(template({"limit": 11, "expression": forged})))
+    assert validate(root).message.startswith(f"{OF_TEMPLATE}.limit: 11 retries exceed the limit of 10")
+
+
+def test_a_template_with_an_expression_of_its_own_does_not_inherit_a_sum() -> None:
+    defaults = {"limit": 11, "retryPolicy": "Always", "expression": argo.sparing_disruptions("true", 10)}
+    spec = workflow_spec(template({"expression": "true"}), templateDefaults={"retryStrategy": defaults})
+    assert validate(made(argo.WORKFLOW, spec)).message.startswith(f"{OF_TEMPLATE}.limit: 11 retries exceed")
+    assert validate(mutate(made(argo.WORKFLOW, spec)).object).allowed
+
+
+def test_too_many_retries_are_denied_with_the_number_that_the_author_wrote() -> None:
+    answer = admitted({"limit": 11})
+    assert validate(answer.object).message.startswith(f"{OF_TEMPLATE}.limit: 11 retries exceed the limit of 10")
+    assert answer.patch == []
+
+
+def test_clamped_retries_get_the_disruptions_in_addition() -> None:
+    under = profile(retries=Retries(on_exceed="Clamp", limit=4, default=3))
+    assert strategy_of({"limit": 8}, under) == stored(5, 4, FAILED, NO_BUG)
+
+
+def test_the_annotations_set_both_numbers() -> None:
+    under = profile(disruptions=Disruptions(limit=5))
+    assert strategy_of({"limit": 8}, under, max_retries="2", max_disruptions="3") == stored(5, 2, FAILED, NO_BUG)
+
+
+def test_the_annotations_of_a_workflow_made_of_an_admitted_template_set_both_numbers() -> None:
+    under = profile(disruptions=Disruptions(limit=5))
+    assert strategy_of(strategy_of({"limit": 8}, under), under, max_retries="2", max_disruptions="3") == stored(
+        5, 2, FAILED, NO_BUG
+    )
+
+
+def test_a_step_that_runs_once_is_told_that_a_disruption_fails_it_too() -> None:
+    assert admitted({"limit": 0}).warnings == [
+        f"{OF_TEMPLATE}.limit: 0: disruptions fail the step too; max-disruptions allows some"
+    ]
+    assert strategy_of({"limit": 0}, max_disruptions="1") == stored(1, 0, FAILED, NO_BUG)
+
+
+def test_with_one_budget_for_all_failures_the_limit_stays() -> None:
+    under = profile(disruptions=Disruptions(action="Count"))
+    assert strategy_of({"limit": 2}, under) == stored(2, 2, FAILED, NO_BUG)
+
+
+def test_a_disruption_that_is_fatal_is_not_retried() -> None:
+    rule = FailureRule(match=Match(cause="Disruption"), next=Next(cost="Fatal"))
+    found = strategy_of({"limit": 2}, profile(on_failure=(rule,)))
+    expression = f"({FAILED} && {NO_BUG}) && !({argo.DISRUPTED})"
+    assert found == {"limit": 2, "retryPolicy": "Always", "expression": expression}
+
+
+def test_the_codes_of_the_policy_and_of_its_rules_are_retried() -> None:
+    rules = (
+        FailureRule(match=Match(exit_codes=(75,)), next=Next(cost="Retry")),
+        FailureRule(match=Match(exit_codes=(75, 99)), next=Next(cost="Fatal")),
+    )
+    under = profile(on_failure=rules, failure_policy=FailurePolicy(retriable_exit_codes=(99, 143)))
+    no_bug = NO_BUG.replace("(143)", "(75|143)")
+    assert strategy_of({"limit": 2}, under) == stored(3, 2, FAILED, no_bug)
+
+
+def test_without_retriable_codes_every_exit_code_is_a_bug() -> None:
+    under = profile(failure_policy=FailurePolicy(retriable_exit_codes=()))
+    no_bug = NO_BUG.partition(" || lastRetry.message matches")[0] + ")"
+    assert strategy_of({"limit": 2}, under) == stored(3, 2, FAILED, no_bug)
+
+
+def test_if_absent_leaves_an_expression_of_the_author_alone() -> None:
+    under = profile(failure_policy=FailurePolicy(inject="IfAbsent"))
+    assert strategy_of({"limit": 2, "expression": CODES}, under) == {"limit": 2, "expression": CODES}
+    assert strategy_of({"limit": 2, "backoff": BACKOFF}, under) == stored(3, 2, FAILED, NO_BUG, backoff=BACKOFF)
+
+
+@pytest.mark.parametrize("case", ["OnTransientError", "own expression with a tag", "own expression that is not closed"])
+def test_an_author_is_told_what_a_strategy_means_that_is_left_alone(case: str) -> None:
+    (warning,) = mutate(made(argo.WORKFLOW, deepcopy(CASES[case][0]))).warnings
+    assert "is kept: bugs are retried, disruptions cost a retry; " in warning
+
+
+def test_a_skipped_workflow_gets_nothing() -> None:
+    assert strategy_of({"limit": 2}, skip="true") == {"limit": 2}
+
+
+def test_a_longer_expression_than_is_looked_at_is_left_alone() -> None:
+    author = {"limit": 2, "expression": "lastRetry.status == 'Error'" + " || false" * 1000}
+    assert strategy_of(author) == author
+
+
+@pytest.mark.parametrize("closed", ["", "a(b)[c]{d}", "x == ')'", 'x == "\\")"', "x == `(`", "x == '//'"])
+def test_an_expression_is_closed(closed: str) -> None:
+    assert argo.is_closed(closed)
+
+
+@pytest.mark.parametrize(
+    "open_", ["(", ")", ")(", "(]", "'", "x == '\\'", "true // (", "/* ( */", "let x = 1; x", "{{a}}"]
+)
+def test_an_expression_is_not_closed(open_: str) -> None:
+    assert not argo.is_closed(open_)
+
+
+def test_a_profile_that_allows_fewer_disruptions_than_a_limit_holds_denies_the_sum() -> None:
+    summed = strategy_of({"limit": 10}, profile(disruptions=Disruptions(limit=5)))
+    assert summed["limit"] == 15
+    root = made(argo.WORKFLOW, workflow_spec(template(summed)))
+    assert validate(root).message.startswith(f"{OF_TEMPLATE}.limit: 15 retries exceed the limit of 10")
+    assert validate(root, under=policy(default=replace(Profile(), disruptions=Disruptions(limit=5)))).allowed
