@@ -3,6 +3,9 @@
 `w(1)[0].s(0)` is the first attempt of a step in the second attempt of its workflow. Items of a loop are written
 (N:item), without the parentheses in the item itself (workflow/controller of Argo 3.7). An environment variable of the
 init container holds the template with its merged retryStrategy. A template without one has the workflow's.
+
+A limit that admission has raised for disruptions is a sum (webhook/rules/systems/argo.py): only the retries in it are
+this level then, without the attempts that the ledger has counted as disruptions.
 """
 
 import re
@@ -10,10 +13,12 @@ from itertools import islice
 from typing import Any, Final
 
 from webhook.attempts.level import Evidence, Level
+from webhook.kinds.argo import retries_in_sum
 from webhook.kinds.batch import decoded
 from webhook.kinds.kind_spec import NUMBER
 from webhook.objects import bounds
 from webhook.objects.patch import EVERY, at, find
+from webhook.objects.problem import Json
 
 NAME: Final = "Argo"
 NODE_NAME: Final = "workflows.argoproj.io/node-name"
@@ -32,27 +37,39 @@ def levels(evidence: Evidence) -> list[Level]:
     attempts = [int(number) for number in RETRY.findall(name)]
     if not attempts:
         return [Level(NAME, 0, 0)]  # no node above the pod has a retryStrategy
-    budgets = [budget_of_any(evidence)] * (len(attempts) - 1) + [budget_of_template(evidence)]
-    return [Level(NAME, attempt, budget) for attempt, budget in zip(attempts, budgets, strict=True)]
+    outer = budget_of_any(evidence)[0]
+    own, free = budget_of_template(evidence)
+    found = [Level(NAME, attempt, outer) for attempt in attempts[:-1]]
+    disruptions = (evidence.disruptions or 0) if free else 0
+    return [*found, Level(NAME, max(0, attempts[-1] - disruptions), own)]
 
 
-def budget_of_template(evidence: Evidence) -> int:
-    """Return the retries of the pod's template."""
+def budget_of_template(evidence: Evidence) -> tuple[int, int]:
+    """Return the retries of the pod's template, and the disruptions that it allows in addition."""
     strategy = at(template_of(evidence.whole()), ("retryStrategy",))
     if not isinstance(strategy, dict):
         return budget_of_any(evidence)
-    limit = limit_of(strategy.get("limit"))
-    return evidence.settings_budget if limit is None else limit
+    return budget_in(strategy) or (evidence.settings_budget, 0)
 
 
-def budget_of_any(evidence: Evidence) -> int:
-    """Return the retries of a template that has no limit of its own, or that the pod does not contain."""
+def budget_of_any(evidence: Evidence) -> tuple[int, int]:
+    """Return the same for a template that has no limit of its own, or that the pod does not contain."""
     for spec in (("spec",), ("status", "storedWorkflowTemplateSpec")):
-        for strategy in (("templateDefaults", "retryStrategy"), ("retryStrategy",)):
-            limit = limit_of(at(evidence.owner, (*spec, *strategy, "limit")))
-            if limit is not None:
-                return limit
-    return evidence.settings_budget
+        for name in (("templateDefaults", "retryStrategy"), ("retryStrategy",)):
+            strategy = at(evidence.owner, (*spec, *name))
+            found = budget_in(strategy) if isinstance(strategy, dict) else None
+            if found is not None:
+                return found
+    return evidence.settings_budget, 0
+
+
+def budget_in(strategy: Json) -> tuple[int, int] | None:
+    """Return the retries and the disruptions of a retryStrategy; None if its limit is not a number."""
+    limit = limit_of(strategy.get("limit"))
+    if limit is None:
+        return None
+    retries = retries_in_sum(strategy) if isinstance(strategy.get("expression"), str) else None
+    return (limit, 0) if retries is None or retries > limit else (retries, limit - retries)
 
 
 def limit_of(value: Any) -> int | None:

@@ -20,6 +20,7 @@ from tests.unit.attempts.pods import (
     with_value,
 )
 from webhook.attempts import Level, argo
+from webhook.kinds.argo import sparing_disruptions
 from webhook.kube import names
 from webhook.objects.problem import Json
 from webhook.policy.model import Profile
@@ -47,8 +48,9 @@ def pod_at(node_name: str, template: str | None = None) -> Json:
     )
 
 
-def template(limit: Any = None) -> str:
-    strategy = {} if limit is None else {"retryStrategy": {"limit": limit}}
+def template(limit: Any = None, expression: Any = None) -> str:
+    fields = {"limit": limit, **({} if expression is None else {"expression": expression})}
+    strategy = {} if limit is None else {"retryStrategy": fields}
     return msgspec.json.encode({"name": "s", **strategy, "container": container_of("main")}).decode()
 
 
@@ -110,6 +112,32 @@ def test_without_the_template_the_workflows_limit_applies_or_else_the_default(te
     assert ask(pod_at("w(1)", template_text), workflow()) == ([Level("Argo", 1, 3)], [])
     settings = resolve("default", Profile(), {names.MAX_RETRIES: "8"})
     assert ask(pod_at("w(1)", template_text), None, settings=settings)[0] == [Level("Argo", 1, 8)]
+
+
+SUMMED = template("5", sparing_disruptions("true", 3))  # three retries and two disruptions
+
+
+def test_attempts_that_the_ledger_has_counted_as_disruptions_are_no_retries() -> None:
+    assert ask(pod_at("w(4)", SUMMED), workflow(), disruptions=1) == ([Level("Argo", 3, 3)], [])
+
+
+def test_more_disruptions_than_attempts_leave_a_first_attempt() -> None:
+    assert ask(pod_at("w(1)", SUMMED), workflow(), disruptions=2) == ([Level("Argo", 0, 3)], [])
+
+
+def test_without_a_ledger_every_attempt_counts_against_the_retries() -> None:
+    assert ask(pod_at("w(3)", SUMMED), workflow()) == ([Level("Argo", 3, 3)], [])
+
+
+def test_the_sum_of_a_workflow_applies_to_a_template_without_a_limit() -> None:
+    owner = workflow("5")
+    owner["spec"]["retryStrategy"]["expression"] = sparing_disruptions("true", 3)
+    assert ask(pod_at("w(1)", template()), owner, disruptions=1) == ([Level("Argo", 0, 3)], [])
+
+
+@pytest.mark.parametrize("expression", ["true", "", 5, [], sparing_disruptions("true", 9)])
+def test_a_limit_beside_another_expression_is_no_sum(expression: object) -> None:
+    assert ask(pod_at("w(1)", template("5", expression)), workflow(), disruptions=1) == ([Level("Argo", 1, 5)], [])
 
 
 @pytest.mark.parametrize("limit", [True, 1.5, [], [1], {}, "two", "", "{{workflow.parameters.tries}}", "{{=1+1}}"])
