@@ -1,7 +1,7 @@
-"""Whether and how a Job, JobSet, TaskRun or PipelineRun has ended, or its end is decided, according to its conditions.
+"""Whether and how a Job, JobSet, TaskRun, PipelineRun or Workflow has ended, or its end is decided, by its status.
 
 Reads:
-    status.{conditions,completionTime}
+    status.{conditions,completionTime,phase,finishedAt}
 """
 
 from typing import Final
@@ -17,6 +17,8 @@ ENDINGS: Final = {
     ("Succeeded", "True"): True,  # Tekton's
     ("Succeeded", "False"): False,
 }
+# The phases of an Argo Workflow that has ended: its condition Completed does not say how.
+PHASES: Final = {"Succeeded": True, "Failed": False, "Error": False}
 # Conditions of a Job by which its controller says that its end is decided: before it has ended, or as it does.
 DECISIONS: Final = frozenset({"Complete", "Failed", "FailureTarget", "SuccessCriteriaMet"})
 
@@ -42,6 +44,9 @@ def condition_of(root: Json) -> Json | None:
 
 def has_ended_well(root: Json) -> bool | None:
     """Return True if an object has succeeded, False if it has failed, None if it has not ended."""
+    phase = at(root, ("status", "phase"))
+    if isinstance(phase, str) and phase in PHASES:
+        return PHASES[phase]
     one = condition_of(root)
     return None if one is None else ENDINGS[one["type"], one["status"]]
 
@@ -53,5 +58,7 @@ def has_failed(root: Json) -> bool:
 
 def ended_at(root: Json) -> str | None:
     """Return the time at which an object ended, as RFC 3339 text; None if it has not ended."""
-    one = condition_of(root)
-    return None if one is None else at(root, ("status", "completionTime")) or one.get("lastTransitionTime")
+    if has_ended_well(root) is None:
+        return None
+    status, one = root["status"], condition_of(root) or {}
+    return status.get("completionTime") or status.get("finishedAt") or one.get("lastTransitionTime")

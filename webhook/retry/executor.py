@@ -323,7 +323,7 @@ class InPlaceRerun:
         if steps.record:
             stored = await self.api.patch(self.path, steps.record)
         await delete_all(self.api, self.adapter, steps.deleted)
-        return await self.api.replace(f"{self.path}/status", steps.again(stored))
+        return await self.api.replace(f"{self.path}{self.in_place.status}", steps.again(stored))
 
     async def is_run_by_controller(self, first: Workload) -> bool:
         """Return True if the object's controller runs it; False if the controller ends it again from an old cache.

@@ -81,7 +81,8 @@ class InPlace:
     `steps` returns the writes, for a user. `has_begun`: whether it runs again, given its current and its former state.
     `is_reset`: whether the end is removed already. `resume` returns a JSON Patch of its spec for after that.
     `is_stopped`: whether a user has stopped it since. `is_unfinished`: whether a retry was recorded but did not begin.
-    `watches_controller`: whether its controller may end it again at once, from an old cache.
+    `watches_controller`: whether its controller may end it again at once, from an old cache. `status`: the path of its
+    status below its own, empty if an update of the object writes it.
     """
 
     steps: Callable[[Workload, str], Steps]
@@ -91,6 +92,7 @@ class InPlace:
     is_stopped: Callable[[Workload], bool] = never
     is_unfinished: Callable[[Workload], bool] = never
     watches_controller: bool = False
+    status: str = "/status"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
