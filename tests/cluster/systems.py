@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol
 
+from tests.cluster import argo_controller
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
@@ -27,4 +29,4 @@ class Controller(Protocol):
         """Start the controller; `folder` is for its files."""
 
 
-CONTROLLERS: Final[tuple[Controller, ...]] = ()
+CONTROLLERS: Final[tuple[Controller, ...]] = (argo_controller,)
