@@ -50,6 +50,15 @@ def unsure_codes(match: Match) -> frozenset[int] | None:
     return frozenset(match.exit_codes) - sure_codes(match) if match.exit_codes else None
 
 
+def retriable_codes(rules: Iterable[FailureRule], codes: Iterable[int]) -> list[int]:
+    """Return the exit codes that are worth a retry: those of `codes`, and those about which rules say so for sure."""
+    decided: dict[int, bool] = {}
+    for rule in rules:
+        for code in () if rule.match.containers else sure_codes(rule.match):
+            decided.setdefault(code, cost_of(rule) != "Fatal")
+    return sorted(code for code in {*codes, *decided} if decided.get(code, True) and code)
+
+
 def is_unsure(match: Match) -> bool:
     """Return True if a podFailurePolicy cannot see, for some exit code, whether a match holds."""
     return unsure_codes(match) != frozenset()

@@ -74,11 +74,14 @@ def pipeline_run(**fields: Any) -> Json:
     return workflow("build", "run-uid", **fields)
 
 
-def of_workflow(number: int, node: str = "fit", code: int = 0, **status: Any) -> Pod:
-    """Return a pod of an attempt of a node of the Workflow; it runs unless it has an exit code."""
+def of_workflow(number: int, node: str = "fit", code: int = 0, container: str = "wait", **status: Any) -> Pod:
+    """Return a pod of an attempt of a node of the Workflow; it runs unless `container` has an exit code.
+
+    By default that is Argo's own container, whose failures cost a retry.
+    """
     annotations = {NODE: f"train.{node}({number})", names.MAX_RETRIES: "2", names.ATTEMPT: str(number)}
     owner = owner_of("argoproj.io/v1alpha1", "Workflow", "train", "wf-uid")
-    return pod_of(number, code, status, annotations=annotations, ownerReferences=[owner])
+    return pod_of(number, code, status, container, annotations=annotations, ownerReferences=[owner])
 
 
 def of_task(number: int, code: int = 0, **status: Any) -> Pod:
@@ -98,8 +101,10 @@ def owner_of(version: str, kind: str, name: str, uid: str) -> Json:
     return {"apiVersion": version, "kind": kind, "name": name, "uid": uid, "controller": True}
 
 
-def pod_of(number: int, code: int, status: Json, **metadata: Any) -> Pod:
+def pod_of(number: int, code: int, status: Json, container: str = "main", **metadata: Any) -> Pod:
     root = stored_pod(number, "Failed" if code else "Running", code, finalizers=[], **metadata)
+    for one in root["status"].get("containerStatuses") or ():
+        one["name"] = container
     root["metadata"] |= status.pop("metadata", {})
     root["status"] |= status
     return pods.read(root)
@@ -181,7 +186,7 @@ def test_the_attempts_of_a_workflow_are_counted_on_it_by_node() -> None:
     assert (account.ended, account.cost) == (2, {"retry": 1, "disruption": 1})
     assert (retries(account, "fit", "score"), account.scopes.of("fit"), account.scopes.of("score")) == ([1, 0], 0, 1)
     assert [reason for reason, _ in told] == ["AttemptEnded", "AttemptEnded"]
-    assert told[0][1].startswith("fit: pod train-0, attempt 0 (max-retries 2), ended: container main exit code 1")
+    assert told[0][1].startswith("fit: pod train-0, attempt 0 (max-retries 2), ended: container wait exit code 1")
 
 
 def test_the_attempts_of_a_task_are_counted_on_its_pipeline_run() -> None:
@@ -213,7 +218,7 @@ DELETION = {"deletionTimestamp": "2026-01-01T00:00:40Z", "deletionGracePeriodSec
 @pytest.mark.parametrize(
     ("whole", "reason", "cost"),
     [
-        (workflow(), DELETED, "retry"),
+        (workflow(), DELETED, "disruption"),
         (workflow(status={"phase": "Succeeded"}), STOPPED, "none"),
         (workflow(spec={"shutdown": "Terminate"}), STOPPED, "none"),
         (workflow(metadata={"deletionTimestamp": "2026-01-01T00:00:39Z"}), STOPPED, "none"),
@@ -238,7 +243,7 @@ def test_a_pod_that_is_deleted_while_it_runs_costs_nothing_if_its_workload_has_e
 def test_a_crashed_pod_that_its_controller_deletes_later_keeps_its_exit_code() -> None:
     later = {"deletionTimestamp": "2026-01-01T00:02:00Z", "deletionGracePeriodSeconds": 0}
     api, _ = played(of_workflow(0, code=3, metadata=later))
-    assert account_in(api).causes == {"ExitCode": {"main 3": 1}}
+    assert account_in(api).causes == {"ExitCode": {"wait 3": 1}}
 
 
 def test_a_bug_ends_the_task_that_would_be_retried() -> None:
@@ -261,7 +266,7 @@ def test_a_task_is_ended_once_its_controller_has_recorded_the_attempt() -> None:
         (of_task(1, code=143), None),
         (of_task(1, code=1, conditions=[EVICTED]), None),
         (of_task(1, code=1), Profile(on_failure=(FailureRule(match=Match(exit_codes=(1,)), next=Next(cost="Retry")),))),
-        (of_workflow(1, code=1), None),  # its own words end it
+        (of_workflow(1, code=1, container="main"), None),  # its own words end it
     ],
 )
 def test_what_is_no_bug_is_left_to_the_system(pod: Pod, profile: Profile | None) -> None:

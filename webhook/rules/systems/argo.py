@@ -139,11 +139,12 @@ def condition_of(strategy: Strategy, settings: Settings) -> tuple[str, list[Prob
     if not argo.is_closed(expression):
         what = "is kept: bugs are retried, disruptions cost a retry"
         return "", [Problem((*strategy.path, "expression"), what, "leave out tags, comments and `;`")]
+    codes = costs.retriable_codes(settings.on_failure, settings.profile.failure_policy.retriable_exit_codes)
     judges = any(cause in expression for cause in CAUSES)
     parts = (
         f"({expression})" if expression else "",
         STATUSES[policy],
-        "" if judges else is_no_bug(retriable_codes(settings)),
+        "" if judges else is_no_bug(codes),
         f"!({CHILD_FAILED})" if strategy.shared else "",
     )
     return " && ".join(filter(None, parts)), []
@@ -155,13 +156,3 @@ def is_no_bug(codes: list[int]) -> str:
     if not codes:
         return f"({other})"
     return f"({other} || lastRetry.message matches '^{argo.EXITED}({'|'.join(map(str, codes))})[)]')"
-
-
-def retriable_codes(settings: Settings) -> list[int]:
-    """Return the exit codes that are worth a retry, by the rules about ended attempts and the failure policy."""
-    decided: dict[int, bool] = {}
-    for rule in settings.on_failure:
-        for code in () if rule.match.containers else costs.sure_codes(rule.match):
-            decided.setdefault(code, costs.cost_of(rule) != "Fatal")
-    named = settings.profile.failure_policy.retriable_exit_codes
-    return sorted(code for code in {*named, *decided} if decided.get(code, True) and code)
