@@ -180,7 +180,17 @@ CLUSTER_WORKFLOW_TEMPLATE: Final = replace(
 
 # Immutable for this webhook, not for the API: a Workflow runs as it was admitted, and its controller updates it often.
 WORKFLOW: Final = replace(
-    WORKFLOW_TEMPLATE, kind="Workflow", resource="workflows", immutable=True, owns_pods=True, runs_again=True
+    WORKFLOW_TEMPLATE,
+    kind="Workflow",
+    resource="workflows",
+    shape={
+        "metadata": METADATA,
+        "spec": WORKFLOW_SPEC,
+        "status": {"phase": str, "conditions": [{"type": str, "status": str}]},
+    },
+    immutable=True,
+    owns_pods=True,
+    runs_again=True,
 )
 
 CRON_WORKFLOW: Final = KindSpec(
