@@ -61,10 +61,13 @@ def edit(row: KindSpec, root: Json, settings: Settings, editor: Editor) -> list[
     if settings.profile.failure_policy.inject == "Never":
         return []
     warnings: list[Problem] = []
+    is_raised = False  # whether the limit of templateDefaults counts disruptions
     for strategy in list(strategies(row, root)):
         fields, warning = wanted(strategy, settings)
-        if not fields and strategy.own is not strategy.merged and "limit" in strategy.merged:
-            fields = {"limit": strategy.merged["limit"]}  # the one that it inherits may count disruptions now
+        if strategy.path == (*argo.spec_of(row), "templateDefaults", "retryStrategy"):
+            is_raised = "limit" in fields
+        elif is_raised and not fields and not strategy.shared and "limit" not in strategy.own:
+            fields = {"limit": strategy.merged["limit"]}  # not the one that it would inherit
         editor.update(strategy.path, fields)
         warnings += warning
     return warnings

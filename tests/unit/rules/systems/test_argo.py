@@ -8,11 +8,12 @@ from msgspec.structs import replace
 
 from tests.admission import Answer, mutate, policy, validate
 from tests.argo_cases import BACKOFF, CASES, CODES, FAILED, NO_BUG, OF_TEMPLATE, stored, template, workflow_spec
-from webhook.kinds import KindSpec, argo
+from webhook.kinds import KindSpec, argo, batch
 from webhook.kube import names
 from webhook.objects.patch import at
 from webhook.objects.problem import Json, field
 from webhook.policy.model import Disruptions, FailurePolicy, FailureRule, Match, Next, Policy, Profile, Retries
+from webhook.rules.systems import argo as rule
 
 
 def made(row: KindSpec, spec: Json, **annotations: str) -> Json:
@@ -141,8 +142,8 @@ def test_with_one_budget_for_all_failures_the_limit_stays() -> None:
 
 
 def test_a_disruption_that_is_fatal_is_not_retried() -> None:
-    rule = FailureRule(match=Match(cause="Disruption"), next=Next(cost="Fatal"))
-    found = strategy_of({"limit": 2}, profile(on_failure=(rule,)))
+    fatal = FailureRule(match=Match(cause="Disruption"), next=Next(cost="Fatal"))
+    found = strategy_of({"limit": 2}, profile(on_failure=(fatal,)))
     expression = f"({FAILED} && {NO_BUG}) && !({argo.DISRUPTED})"
     assert found == {"limit": 2, "retryPolicy": "Always", "expression": expression}
 
@@ -202,3 +203,12 @@ def test_a_profile_that_allows_fewer_disruptions_than_a_limit_holds_denies_the_s
     root = made(argo.WORKFLOW, workflow_spec(template(summed)))
     assert validate(root).message.startswith(f"{OF_TEMPLATE}.limit: 15 retries exceed the limit of 10")
     assert validate(root, under=policy(default=replace(Profile(), disruptions=Disruptions(limit=5)))).allowed
+
+
+def test_other_kinds_have_no_retry_strategy() -> None:
+    assert rule.writes(batch.JOB) == ()
+
+
+def test_a_template_does_not_repeat_a_limit_that_is_denied_where_it_inherits_it() -> None:
+    spec = workflow_spec(template({"retryPolicy": "OnError"}), templateDefaults={"retryStrategy": {"limit": 11}})
+    assert mutate(made(argo.WORKFLOW, spec)).patch == []
