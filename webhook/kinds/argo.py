@@ -12,6 +12,7 @@ failed, such as `main: Error (exit code 1)`. The pod's conditions are not among 
 
 import re
 from dataclasses import replace
+from itertools import accumulate
 from typing import Final
 
 from webhook.kinds.core import METADATA
@@ -43,8 +44,10 @@ DISRUPTED: Final = (
 BEFORE: Final = f"{DISRUPTED} || ("
 AFTER: Final = re.compile(r"\) && asInt\(retries\) < ([0-9]{1,9})")
 LONGEST_EXPRESSION: Final = 4_096  # characters of an author's expression that are looked at
-BRACKETS: Final = {")": "(", "]": "[", "}": "{"}
-STRINGS: Final = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`""", re.DOTALL)
+DEPTHS: Final = {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}
+NO_BRACKETS: Final = re.compile(r"[^][(){}]+")
+STRING: Final = re.compile(r"""'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+"|`[^`]*+`""", re.DOTALL)
+CODE: Final = re.compile(f"(?:[^'\"`]|{STRING.pattern})*+", re.DOTALL)
 
 
 def sparing_disruptions(condition: str, retries: int | None) -> str:
@@ -73,17 +76,17 @@ def retries_in_sum(strategy: Json) -> int | None:
 
 
 def is_closed(expression: str) -> bool:
-    """Return True if an expression may stand in parentheses: it closes what it opens, and has no comments or tags."""
+    """Return True if an expression may stand in parentheses: it closes what it opens, and has no comments or tags.
+
+    It may still be invalid: brackets of different kinds are not told apart.
+    """
     if len(expression) > LONGEST_EXPRESSION or "{{" in expression:
         return False
-    code = STRINGS.sub("", expression)
-    opened: list[str] = []
-    for character in code:
-        if character in "([{":
-            opened.append(character)
-        elif character in BRACKETS and (not opened or opened.pop() != BRACKETS[character]):
-            return False
-    return not (opened or any(mark in code for mark in ("'", '"', "`", "//", "/*", ";")))
+    if not CODE.fullmatch(expression):
+        return False  # a string is not closed
+    code = STRING.sub("", expression)
+    depths = list(accumulate(map(DEPTHS.__getitem__, NO_BRACKETS.sub("", code)), initial=0))
+    return not (depths[-1] or min(depths) or any(mark in code for mark in ("//", "/*", ";")))
 
 
 def template_shape(depth: int) -> Shape:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -48,12 +49,13 @@ def run(here: Scene, *templates: Object, annotations: dict[str, str] | None = No
     )
 
 
-def running(team: Namespace, *known: Object) -> Object:
-    """Return the running pod of the Workflow as soon as there is one beside those that are known."""
+def running(team: Namespace, *known: Object, of: str = "") -> Object:
+    """Return the running pod of the Workflow, or of one of its nodes, as soon as there is one that is not known."""
     uids = {pod["metadata"]["uid"] for pod in known}
 
     def chosen(pods: list[Object]) -> list[Object]:
-        return [pod for pod in pods if is_running(pod) and pod["metadata"]["uid"] not in uids]
+        new = [pod for pod in pods if is_running(pod) and pod["metadata"]["uid"] not in uids]
+        return [pod for pod in new if of in {"", pod["metadata"]["annotations"][NODE]}]
 
     return chosen(team.wait_for_all("pods", chosen, selector=OF_WORKFLOW))[0]
 
@@ -171,14 +173,30 @@ def test_a_requested_retry_runs_only_the_failed_step_again_and_what_comes_after_
         step("fit", {"limit": 2}),
         annotations={names.RETRYABLE: "true"},
     )
-    first = running(here.team)
+    first = running(here.team, of="train.fit(0)")
     here.team.ends(first, 1)
-    until(here.team, lambda found: phase(found) == "Failed")
+    failed = until(here.team, lambda found: phase(found) == "Failed" and ended(found, 1))
     code, out, err = run_retry(here.team, "workflow/train", "--yes")
     assert (code, err) == (0, ""), (out, err)
-    again = running(here.team, first)
-    assert again["metadata"]["annotations"][NODE] == "train.fit(0)"
-    here.team.ends(again, 0)
-    until(here.team, lambda found: phase(found) == "Succeeded")
+    here.team.ends(running(here.team, first, of="train.fit(0)"), 0)
+    done = until(here.team, lambda found: phase(found) == "Succeeded")
+    assert done["metadata"]["uid"] == failed["metadata"]["uid"]
+    assert account(done)["cost"] == {"fatal": 1}
     pods = [pod["metadata"]["annotations"][NODE] for pod in here.team.get("pods", f"--selector={OF_WORKFLOW}")["items"]]
     assert sorted(pods) == ["train.fetch", "train.fit(0)", "train.report"]
+
+
+def test_the_leader_runs_a_retry_that_an_annotation_requests(scene: NewScene) -> None:
+    here = scene()
+    run(here, step("main", {"limit": 1}), annotations={names.RETRYABLE: "true"})
+    first = running(here.team)
+    here.team.ends(first, 1)
+    until(here.team, lambda found: phase(found) == "Failed" and ended(found, 1))
+    asked = here.team.run("annotate", "workflow", "train", f"{names.RETRY_REQUESTED_AT}={now()}")
+    assert asked.returncode == 0, asked.stderr
+    here.team.ends(running(here.team, first), 0)
+    until(here.team, lambda found: phase(found) == "Succeeded")
+
+
+def now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

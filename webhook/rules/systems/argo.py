@@ -22,6 +22,8 @@ from webhook.objects.problem import Json, Path, Problem
 from webhook.policy import costs
 from webhook.policy.settings import Settings
 
+# An expression has 500 characters, and is stored twice: a Workflow that was accepted must not get too large.
+MOST_STRATEGIES: Final = 150
 # What Argo does by itself with an attempt that has this status.
 STATUSES: Final = {
     "Always": "",
@@ -60,9 +62,14 @@ def edit(row: KindSpec, root: Json, settings: Settings, editor: Editor) -> list[
     """Inject the expression into every retryStrategy that is there; return warnings about those left alone."""
     if settings.profile.failure_policy.inject == "Never":
         return []
+    found = list(strategies(row, root))
+    if len(found) > MOST_STRATEGIES:
+        path = (*argo.spec_of(row), "templates")
+        what = f"more than {MOST_STRATEGIES} retryStrategies: bugs are retried, disruptions cost a retry"
+        return [Problem(path, what, "use one of templateDefaults")]
     warnings: list[Problem] = []
     is_raised = False  # whether the limit of templateDefaults counts disruptions
-    for strategy in list(strategies(row, root)):
+    for strategy in found:
         fields, warning = wanted(strategy, settings)
         if strategy.path == (*argo.spec_of(row), "templateDefaults", "retryStrategy"):
             is_raised = "limit" in fields

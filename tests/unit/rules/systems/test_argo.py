@@ -190,9 +190,7 @@ def test_an_expression_is_closed(closed: str) -> None:
     assert argo.is_closed(closed)
 
 
-@pytest.mark.parametrize(
-    "open_", ["(", ")", ")(", "(]", "'", "x == '\\'", "true // (", "/* ( */", "let x = 1; x", "{{a}}"]
-)
+@pytest.mark.parametrize("open_", ["(", ")", ")(", "'", "x == '\\'", "true // (", "/* ( */", "let x = 1; x", "{{a}}"])
 def test_an_expression_is_not_closed(open_: str) -> None:
     assert not argo.is_closed(open_)
 
@@ -212,3 +210,14 @@ def test_other_kinds_have_no_retry_strategy() -> None:
 def test_a_template_does_not_repeat_a_limit_that_is_denied_where_it_inherits_it() -> None:
     spec = workflow_spec(template({"retryPolicy": "OnError"}), templateDefaults={"retryStrategy": {"limit": 11}})
     assert mutate(made(argo.WORKFLOW, spec)).patch == []
+
+
+def test_up_to_a_bound_every_strategy_is_edited_and_recorded_and_beyond_it_none() -> None:
+    most = [template({"limit": 1}) for _ in range(rule.MOST_STRATEGIES)]
+    answer = mutate(made(argo.WORKFLOW, workflow_spec(*most)))
+    assert answer.warnings == []
+    assert mutate(answer.object).patch == []
+    answer = mutate(made(argo.WORKFLOW, workflow_spec(*most, template({"limit": 1}))))
+    assert answer.patch == []
+    (warning,) = answer.warnings
+    assert warning.startswith("spec.templates: more than 150 retryStrategies: bugs are retried")
