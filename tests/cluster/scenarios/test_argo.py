@@ -30,9 +30,10 @@ NODE = "workflows.argoproj.io/node-name"
 
 
 def step(name: str, strategy: Object | None = None, does: dict[str, str] | None = None) -> Object:
-    """Return a template of one container; `does`: from `program`."""
+    """Return a template of one container, beside which Argo adds its own; `does`: from `program`."""
     said = {} if strategy is None else {"retryStrategy": strategy}
-    return {"name": name, "container": CONTAINER, "metadata": {"annotations": does or {}}, **said}
+    of_pods = {"annotations": {**program(container="main"), **(does or {})}}
+    return {"name": name, "container": CONTAINER, "metadata": of_pods, **said}
 
 
 def run(here: Scene, *templates: Object, annotations: dict[str, str] | None = None, **spec: Any) -> None:
@@ -77,7 +78,7 @@ def node(found: Object, kind: str) -> Object:
 
 def test_a_bug_fails_a_step_at_once(scene: NewScene) -> None:
     here = scene()
-    run(here, step("main", {"limit": 3}, program(1, container="main")))
+    run(here, step("main", {"limit": 3}, program(1)))
     found = until(here.team, lambda found: phase(found) == "Failed" and ended(found, 1))
     assert node(found, "Retry")["message"] == "retryStrategy.expression evaluated to false"
     assert node(found, "Pod")["message"] == "main: Error (exit code 1)"
@@ -87,14 +88,14 @@ def test_a_bug_fails_a_step_at_once(scene: NewScene) -> None:
 def test_a_bug_is_not_retried_by_the_steps_around_it_either(scene: NewScene) -> None:
     here = scene()
     steps = {"name": "all", "steps": [[{"name": "train", "template": "main"}]]}
-    run(here, steps, step("main", does=program(1, container="main")), retryStrategy={"limit": 3})
+    run(here, steps, step("main", does=program(1)), retryStrategy={"limit": 3})
     found = until(here.team, lambda found: phase(found) == "Failed" and ended(found, 1))
     assert len([one for one in found["status"]["nodes"].values() if one["type"] == "Pod"]) == 1
 
 
 def test_only_retriable_exit_codes_are_retried_and_the_last_attempt_runs_on_demand(scene: NewScene) -> None:
     here = scene("costs")
-    run(here, step("main", {"limit": 2}, program(75, 75, 75, 0, container="main")))
+    run(here, step("main", {"limit": 2}, program(75, 75, 75, 0)))
     until(here.team, lambda found: phase(found) == "Failed")
     pods = here.team.wait_for_all("pods", lambda pods: len(pods) == 3, selector=OF_WORKFLOW)
     assert [pool(pod) for pod in pods] == ["spot", "spot", "on-demand"]
@@ -169,7 +170,7 @@ def test_a_requested_retry_runs_only_the_failed_step_again_and_what_comes_after_
     run(
         here,
         {"name": "all", "dag": {"tasks": tasks}},
-        step("fetch", does=program(0, container="main")),
+        step("fetch", does=program(0)),
         step("fit", {"limit": 2}),
         annotations={names.RETRYABLE: "true"},
     )
