@@ -45,8 +45,12 @@ def workflow(team: Namespace, retries: int = 3) -> Object:
 
 
 def attempt(team: Namespace, owner: Object, number: int, node: str = "fit") -> Object:
-    """Create the pod of an attempt of a node of a Workflow, and return it once it runs."""
+    """Create the pod of an attempt of a node of a Workflow, and return it once it runs.
+
+    Its container is Argo's own, whose failures cost a retry.
+    """
     template = pod_template()
+    template["spec"]["containers"][0]["name"] = "wait"
     metadata = owner["metadata"]
     reference: dict[str, Any] = {"apiVersion": owner["apiVersion"], "kind": "Workflow", "controller": True}
     name = f"train-{node}-{number}"
@@ -90,12 +94,12 @@ def test_the_attempts_of_a_workflow_are_counted_by_node_and_the_last_disruption_
 ) -> None:
     team = opted_in(namespace, "limited")
     owner = workflow(team)
-    team.ends(attempt(team, owner, 0), 143)
+    team.ends(attempt(team, owner, 0), 1)
     counted(team, 1)
     first = attempt(team, owner, 1)
     evict(team, first["metadata"]["name"])
     found = counted(team, 2)
-    assert last(found) == [("ExitCode", "main 143", "retry"), (*EVICTED, "disruption")]
+    assert last(found) == [("ExitCode", "wait 1", "retry"), (*EVICTED, "disruption")]
     assert (account(found)["retries"], account(found)["units"]) == ({"1": "fit"}, {"1": "fit"})
     second, other = attempt(team, owner, 2), attempt(team, owner, 0, "score")
     assert (disruptions(first), noted(first)["placement"]) == ("0", "Spot")
@@ -125,7 +129,7 @@ def test_a_deleted_pod_costs_nothing_once_its_workflow_is_told_to_end(namespace:
             team.run("patch", WORKFLOWS, "train", "--type=merge", '--patch={"spec":{"shutdown":"Terminate"}}')
         team.run("delete", "pod", name, "--grace-period=0", "--force")
         counted(team, number + 1)  # before the Workflow is told to end: what is deleted just before that costs nothing
-    assert last(counted(team, 2)) == [("Other", "Deleted", "retry"), ("Other", "Stopped", "none")]
+    assert last(counted(team, 2)) == [("Other", "Deleted", "disruption"), ("Other", "Stopped", "none")]
 
 
 def test_an_account_is_not_changed_by_users(namespace: NewNamespace) -> None:
