@@ -26,6 +26,11 @@ def root(*conditions: tuple[str, str], **status: Any) -> Json:
         (root(("Succeeded", "Unknown")), None),
         (root(("Failed", "False"), ("FailureTarget", "True")), None),
         ({}, None),
+        (root(("Completed", "True"), phase="Succeeded"), True),
+        (root(("Completed", "True"), phase="Failed"), False),  # a Workflow: the condition does not say how it ended
+        (root(phase="Error", finishedAt=THEN), False),
+        (root(phase="Running"), None),
+        (root(phase=["Failed"]), None),
     ],
 )
 def test_an_object_has_succeeded_or_failed_or_not_ended(found: Json, well: bool | None) -> None:  # noqa: FBT001
@@ -37,3 +42,9 @@ def test_an_object_has_succeeded_or_failed_or_not_ended(found: Json, well: bool 
 def test_the_completion_time_is_the_time_of_the_end() -> None:
     later = "2026-11-22T08:00:01Z"
     assert terminal.ended_at(root(("Succeeded", "False"), completionTime=later)) == later
+
+
+def test_a_workflow_ended_when_its_status_says_so() -> None:
+    assert terminal.ended_at(root(("Completed", "True"), phase="Failed", finishedAt="2026-11-22T09:00:00Z")) == (
+        "2026-11-22T09:00:00Z"
+    )

@@ -8,7 +8,7 @@ import pytest
 from tests.admission import Answer, mutate
 from tests.objects import job, job_spec, pod
 from tests.unit.rules.job_sets.test_job_set import job_set
-from webhook.kinds import batch, tekton
+from webhook.kinds import argo, batch, tekton
 from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names
 from webhook.ledger.model import account
@@ -173,3 +173,12 @@ def test_only_a_failed_pipeline_run_may_continue_its_account_with_a_new_budget(
 ) -> None:
     old = {**with_keys(), "status": {"conditions": [{"type": "Succeeded", "status": status}]}}
     assert own_keys.continues_account(tekton.PIPELINE_RUN, with_keys(ledger=ledger), old) is may
+
+
+@pytest.mark.parametrize(
+    ("phase", "may"), [("Failed", True), ("Error", True), ("Running", False), ("Succeeded", False)]
+)
+def test_only_a_failed_workflow_may_continue_its_account_with_a_new_budget(phase: str, *, may: bool) -> None:
+    old = {**with_keys(ledger=SPENT), "status": {"phase": phase}}
+    assert own_keys.continues_account(argo.WORKFLOW, with_keys(ledger=account.continued(SPENT)), old) is may
+    assert not own_keys.continues_account(argo.WORKFLOW, with_keys(ledger=SPENT + " "), old)

@@ -94,7 +94,7 @@ def test_an_author_cannot_write_the_sum_of_retries_and_disruptions_by_hand() -> 
 
 
 def test_an_expression_that_leaves_its_parentheses_is_none_of_ours() -> None:
-    forged = argo.sparing_disruptions("true) || (true", 2)
+    forged = argo.sparing_disruptions("true) || (true", 10)
     root = made(argo.WORKFLOW, workflow_spec(template({"limit": 11, "expression": forged})))
     assert validate(root).message.startswith(f"{OF_TEMPLATE}.limit: 11 retries exceed the limit of 10")
 
