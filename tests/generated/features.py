@@ -55,8 +55,8 @@ MPI: Final = {
 SPARK: Final = {
     **NOT_COUNTED,
     "`onFailure`": CANNOT_FAIL,
-    "Fail fast": NO_EXIT_CODE,
-    "Disruption free": "each run that ends counts, whatever ended it; the driver replaces executors at no cost",
+    "Fail fast": "it has no field for exit codes, and nothing outside can make it fail",
+    "Disruption free": "every end of a driver counts; executors are replaced at no cost",
     "Requested retry": NO_RERUN,
 }
 FLYTE: Final = {
@@ -85,7 +85,7 @@ REASONS: Final[dict[KindSpec, dict[str, str]]] = {
     RAY_JOB: {
         **NOT_COUNTED,
         "`onFailure`": CANNOT_FAIL,
-        "Fail fast": NO_EXIT_CODE,
+        "Fail fast": "the exit code of its job is on no pod, and nothing outside can make it fail",
         "Disruption free": "each retry is a new RayCluster, whatever ended the one before",
         "Requested retry": NO_RERUN,
     },
