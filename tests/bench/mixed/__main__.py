@@ -329,7 +329,8 @@ class Run:
                 account = decode((found["metadata"].get("annotations") or {}).get(names.LEDGER))
                 true = self.truth.causes(name)
                 self.accounts[name] = account.ended, len(self.truth.ends[name])
-                if account.causes != true or account.ended != len(self.truth.ends[name]):
+                causes = self.truth.as_compared(name, account.causes)
+                if causes != true or account.ended != len(self.truth.ends[name]):
                     wrong[name] = f"{account.causes} for {true}"
         return wrong
 

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from webhook.objects.problem import Json
 
 
+Causes = dict[str, dict[str, int]]  # number by cause and reason, as in an account
+
+
 @dataclass
 class Truth:
     """The pods of each workload by uid: those that run, and how those ended that did not succeed.
@@ -66,7 +69,7 @@ class Truth:
                 return "Disruption", str(one["reason"])
         is_job = workload.rpartition("-")[0] in self.tracked
         if pod["metadata"].get("deletionTimestamp") and not is_job:
-            return "Other", STOPPED if workload in self.closed else DELETED
+            return "Other", DELETED
         for one in status.get("containerStatuses") or ():
             terminated = (one.get("state") or {}).get("terminated")
             if terminated and terminated["exitCode"]:
@@ -78,9 +81,20 @@ class Truth:
         """How many pods have ended without success."""
         return sum(map(len, self.ends.values()))
 
-    def causes(self, workload: str) -> dict[str, dict[str, int]]:
+    def causes(self, workload: str) -> Causes:
         """Return the causes as the account of a workload must have them."""
-        found: dict[str, dict[str, int]] = {}
+        found: Causes = {}
         for (cause, reason), number in Counter(self.ends[workload].values()).items():
             found.setdefault(cause, {})[reason] = number
-        return found
+        return self.as_compared(workload, found)
+
+    def as_compared(self, workload: str, causes: Causes) -> Causes:
+        """Return causes in which, after a bug, it does not matter whether the workload or its part had ended."""
+        other = causes.get("Other", {})
+        if workload not in self.closed or STOPPED not in other:
+            return causes
+        deleted = other.get(STOPPED, 0) + other.get(DELETED, 0)
+        return {
+            **causes,
+            "Other": {**{reason: one for reason, one in other.items() if reason != STOPPED}, DELETED: deleted},
+        }
