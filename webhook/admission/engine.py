@@ -136,7 +136,9 @@ def lint_warnings(subject: Subject, profile: NamedProfile, facts: Facts) -> list
         found += annotations.unread_in_pods(root, job)
         found += in_place.warnings((*job.path, "template", "spec"), job, settings)
     found += node_pools.warnings(jobs, facts.recognised, facts.pools)
-    return [*found, *subject.row.unbounded(root)]
+    if not facts.bounds_retries(profile.settings(annotations.of(root))):
+        found += subject.row.unbounded(root)
+    return found
 
 
 def unheard_warnings(subject: Subject, facts: Facts) -> Iterator[Problem]:

@@ -30,7 +30,7 @@ CONTAINER: Final[Shape] = {
 # The fields that rules read in a pod template outside JobSpecs.
 POD_TEMPLATE: Final[Shape] = {
     "metadata": {"annotations": {ANY_KEY: str}},
-    "spec": {"containers": [CONTAINER], "initContainers": [CONTAINER]},
+    "spec": {"containers": [CONTAINER], "initContainers": [CONTAINER], "restartPolicy": str},
 }
 
 REQUIRED: Final[Shape] = {"nodeSelectorTerms": [NODE_SELECTOR_TERM]}

@@ -1,9 +1,10 @@
 """kubeflow.org: the training operator's jobs, and the MPI operator's MPIJob.
 
 Source: pkg/controller.v1 of training-operator 1.9.3, pkg/apis of mpi-operator 0.7.0. Without a backoffLimit retries are
-unlimited. A backoffLimit of 1 or more limits the restarts in place by kubelet. Pods that the operator creates again, as
-for restartPolicy ExitCode, are not counted. The MPI operator copies the backoffLimit of an MPIJob to the Job of its
-launcher; if it is left out, the API sets 6 there. Each loss of a worker may cost one retry.
+unlimited. A backoffLimit of 1 or more limits the restarts in place by kubelet, 0 also the failed pods. Pods that the
+operator creates again, as for restartPolicy ExitCode, are not counted otherwise. The MPI operator copies the
+backoffLimit of an MPIJob to the Job of its launcher; if it is left out, the API sets 6 there. Each loss of a worker may
+cost one retry.
 """
 
 from collections.abc import Iterator
@@ -18,6 +19,11 @@ from webhook.objects.patch import EVERY, Pattern, find
 from webhook.objects.problem import Json, Path, Problem
 from webhook.objects.shape import ANY_KEY, Shape
 
+GROUP: Final = "kubeflow.org"
+EXIT_CODE: Final = "ExitCode"
+RESTARTED: Final = 128  # with ExitCode the operator restarts a pod after this exit code and higher ones
+# The default of restartPolicy, which the operator applies itself: no object shows it. Never in the other kinds.
+BY_DEFAULT: Final = {"PyTorchJob": "OnFailure", "PaddleJob": "OnFailure"}
 BACKOFF_LIMIT: Final = RetryField(within=("spec",), name=("runPolicy", "backoffLimit"), absent=None, parent_absent=None)
 OF_LAUNCHER: Final = replace(BACKOFF_LIMIT, absent_in=("kubeflow.org/v2beta1", DEFAULT_BACKOFF_LIMIT))
 MAX_RESTARTS: Final = RetryField(within=("spec", "elasticPolicy"), name=("maxRestarts",), made=False)
@@ -33,12 +39,12 @@ def row(
     """Return the KindSpec of a kind whose pod templates are in spec.REPLICA_SPECS."""
     replicas: Path = ("spec", replica_specs, EVERY)
     shape: Shape = {
-        "runPolicy": {"backoffLimit": int},
+        "runPolicy": {"backoffLimit": int, "cleanPodPolicy": str, "ttlSecondsAfterFinished": int},
         "elasticPolicy": {"maxRestarts": int},
-        replica_specs: {ANY_KEY: {"restartPolicy": str, "template": POD_TEMPLATE}},
+        replica_specs: {ANY_KEY: {"replicas": int, "restartPolicy": str, "template": POD_TEMPLATE}},
     }
     return KindSpec(
-        group="kubeflow.org",
+        group=GROUP,
         versions=versions,
         kind=kind,
         resource=f"{kind.lower()}s",
@@ -56,17 +62,22 @@ def restarts_by_exit_code(replicas: Pattern, root: Json) -> Iterator[Problem]:
     With ExitCode the operator creates a new pod after exit codes of 128 and more, without a limit.
     """
     for path, replica in find(root, replicas):
-        if replica.get("restartPolicy") == "ExitCode":
+        if replica.get("restartPolicy") == EXIT_CODE:
             what = "ExitCode restarts pods without limit"
             yield Problem((*path, "restartPolicy"), what, "use OnFailure")
             return
 
 
-ROWS: Final = (
-    row("PyTorchJob", "pytorchReplicaSpecs", MAX_RESTARTS),
-    row("TFJob", "tfReplicaSpecs"),
-    row("MPIJob", "mpiReplicaSpecs", versions=("v1", "v2beta1"), backoff_limit=OF_LAUNCHER),
-    row("XGBoostJob", "xgbReplicaSpecs"),
-    row("PaddleJob", "paddleReplicaSpecs", MAX_RESTARTS),
-    row("JAXJob", "jaxReplicaSpecs"),
-)
+REPLICA_SPECS: Final = {
+    "PyTorchJob": "pytorchReplicaSpecs",
+    "TFJob": "tfReplicaSpecs",
+    "XGBoostJob": "xgbReplicaSpecs",
+    "PaddleJob": "paddleReplicaSpecs",
+    "JAXJob": "jaxReplicaSpecs",
+}
+TRAINING: Final = {  # the kinds of the training operator in whose replicas ExitCode is the same
+    kind: row(kind, name, *((MAX_RESTARTS,) if kind in BY_DEFAULT else ())) for kind, name in REPLICA_SPECS.items()
+}
+MPI_JOB: Final = row("MPIJob", "mpiReplicaSpecs", versions=("v1", "v2beta1"), backoff_limit=OF_LAUNCHER)
+
+ROWS: Final = (*TRAINING.values(), MPI_JOB)

@@ -8,6 +8,7 @@ from webhook.capacity import Pool, Provider
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.waves import Waves
 from webhook.objects.problem import Json
+from webhook.policy.settings import Settings
 from webhook.rules.pods.memory_bounds import Restrictions
 
 NO_RESTRICTIONS: Final = Restrictions()
@@ -50,3 +51,9 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     runtime_patches: bool | None = None  # whether the CRD of TrainJobs has the field; None if that is unknown
     requested_retries: bool = True  # whether an annotation can request a retry
     ledger: bool = True  # whether the ledger counts failures and acts on them
+
+    def bounds_retries(self, settings: Settings) -> bool:
+        """Return True if a leader counts the retries of an object with an account, and ends it after the last one."""
+        profile = settings.profile
+        acts = profile.actions == "Act" and profile.failure_policy.inject != "Never" and not settings.skip
+        return self.ledger and acts

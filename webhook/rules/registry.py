@@ -23,7 +23,7 @@ from webhook.rules.job_sets import free_restarts, job_set, train_job
 from webhook.rules.jobs import back_off, failure_policy, own_retries, schema, single_pod, timeouts
 from webhook.rules.pods import avoid, delay, environment, groups, last_words, loss, memory, placement, protect, roles
 from webhook.rules.rule import Rule, below
-from webhook.rules.systems import argo
+from webhook.rules.systems import argo, kubeflow
 
 Writes = Callable[[KindSpec], tuple[Pattern, ...]]
 
@@ -170,6 +170,11 @@ def edit_job_set(context: WorkloadContext) -> list[Problem]:
     return job_set.edit(context.root, context.settings, context.editor, disruption=disruption, restart_job=restart_job)
 
 
+def edit_training_job(context: WorkloadContext) -> list[Problem]:
+    """Let a bug fail a job of Kubeflow's training operator at once."""
+    return kubeflow.edit(context.row, context.root, context.old, context.settings, context.editor)
+
+
 def edit_free_restarts_of_set(context: WorkloadContext) -> list[Problem]:
     """Make rules of a JobSet count if they would make restarts after bugs free."""
     return free_restarts.clamp(context.root, context.jobs, context.settings, context.editor)
@@ -216,6 +221,13 @@ WORKLOAD_RULES: Final[tuple[Rule[WorkloadContext], ...]] = (
         applies=lambda context: not context.settings.skip and not context.is_denied,
         edit=edit_job_set,
         writes=job_set.writes,
+    ),
+    Rule(
+        name="failure_policy",
+        applies_to="a job of Kubeflow's training operator, where a leader bounds the retries",
+        applies=lambda context: context.facts.bounds_retries(context.settings),
+        edit=edit_training_job,
+        writes=kubeflow.writes,
     ),
     Rule(
         name="retries",

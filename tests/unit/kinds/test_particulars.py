@@ -9,6 +9,7 @@ from tests.objects import job, job_spec
 from webhook.kube import names
 from webhook.objects.problem import Json
 from webhook.policy.model import Duration, FailurePolicy, Profile, Retries
+from webhook.rules.facts import Facts
 
 CLAMPING = policy(default=Profile(retries=Retries(on_exceed="Clamp")))
 LIMITS_ALONE = policy(default=Profile(failure_policy=FailurePolicy(inject="Never")))
@@ -232,6 +233,7 @@ def test_the_denial_of_a_flyte_node_says_that_its_field_counts_runs() -> None:
     )
 
 
+WITHOUT_LEDGER = Facts(profile_name="default", ledger=False)
 KUBEFLOW = {
     "PyTorchJob": "pytorchReplicaSpecs",
     "TFJob": "tfReplicaSpecs",
@@ -243,17 +245,18 @@ KUBEFLOW = {
 
 
 @pytest.mark.parametrize("kind", KUBEFLOW)
-def test_retries_that_no_field_of_kubeflow_limits_cause_one_warning(kind: str) -> None:
+def test_retries_that_neither_a_field_of_kubeflow_nor_a_ledger_limits_cause_one_warning(kind: str) -> None:
     replicas = {"Master": {"restartPolicy": "OnFailure"}, "Worker": {"restartPolicy": "ExitCode"}}
     spec = {"runPolicy": {"backoffLimit": 3}, KUBEFLOW[kind]: {**replicas, "Evaluator": {"restartPolicy": "ExitCode"}}}
     root = root_of("kubeflow.org/v1", kind, spec)
-    answer = validate(root)
+    answer = validate(root, WITHOUT_LEDGER)
     assert (answer.allowed, answer.warnings) == (
         True,
         [(f"spec.{KUBEFLOW[kind]}.Worker.restartPolicy: ExitCode restarts pods without limit; use OnFailure")],
     )
-    assert mutate(root).warnings == []
-    assert validate(root, old=root).warnings == []
+    assert mutate(root, WITHOUT_LEDGER).warnings == []
+    assert validate(root, WITHOUT_LEDGER, old=root).warnings == []
+    assert validate(root).warnings == []
 
 
 def test_kubeflow_replicas_that_restart_in_place_give_no_warning() -> None:
