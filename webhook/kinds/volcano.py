@@ -13,8 +13,15 @@ from webhook.objects.patch import EVERY, Pattern
 from webhook.objects.problem import Path
 from webhook.objects.shape import ANY_KEY, Shape
 
+GROUP: Final = "batch.volcano.sh"
 VERSIONS: Final = ("v1alpha1",)
-JOB_SPEC: Final[Shape] = {"maxRetry": int, "tasks": [{"maxRetry": int, "template": POD_TEMPLATE}]}
+POLICIES: Final[Shape] = [{"event": str, "events": [str], "exitCode": int, "action": str, "timeout": str}]
+JOB_SPEC: Final[Shape] = {
+    **dict.fromkeys(("maxRetry", "minAvailable", "minSuccess"), int),
+    "policies": POLICIES,
+    "plugins": {ANY_KEY: [str]},
+    "tasks": [{"maxRetry": int, "replicas": int, "policies": POLICIES, "template": POD_TEMPLATE}],
+}
 SPEC: Final[Path] = ("spec",)
 SCHEDULED: Final[Path] = ("spec", "jobTemplate", "spec")
 
@@ -34,7 +41,7 @@ def retry_fields(spec: Path) -> tuple[RetryField, ...]:
 
 
 JOB: Final = KindSpec(
-    group="batch.volcano.sh",
+    group=GROUP,
     versions=VERSIONS,
     kind="Job",
     resource="jobs",
@@ -46,7 +53,7 @@ JOB: Final = KindSpec(
 )
 
 CRON_JOB: Final = KindSpec(
-    group="batch.volcano.sh",
+    group=GROUP,
     versions=VERSIONS,
     kind="CronJob",
     resource="cronjobs",

@@ -23,7 +23,7 @@ from webhook.rules.job_sets import free_restarts, job_set, train_job
 from webhook.rules.jobs import back_off, failure_policy, own_retries, schema, single_pod, timeouts
 from webhook.rules.pods import avoid, delay, environment, groups, last_words, loss, memory, placement, protect, roles
 from webhook.rules.rule import Rule, below
-from webhook.rules.systems import argo, kubeflow
+from webhook.rules.systems import argo, kubeflow, volcano
 
 Writes = Callable[[KindSpec], tuple[Pattern, ...]]
 
@@ -175,6 +175,11 @@ def edit_training_job(context: WorkloadContext) -> list[Problem]:
     return kubeflow.edit(context.row, context.root, context.old, context.settings, context.editor)
 
 
+def edit_volcano_job(context: WorkloadContext) -> list[Problem]:
+    """Let a bug end a Volcano Job at once."""
+    return volcano.edit(context.root, context.settings, context.editor)
+
+
 def edit_free_restarts_of_set(context: WorkloadContext) -> list[Problem]:
     """Make rules of a JobSet count if they would make restarts after bugs free."""
     return free_restarts.clamp(context.root, context.jobs, context.settings, context.editor)
@@ -228,6 +233,13 @@ WORKLOAD_RULES: Final[tuple[Rule[WorkloadContext], ...]] = (
         applies=lambda context: context.facts.bounds_retries(context.settings),
         edit=edit_training_job,
         writes=kubeflow.writes,
+    ),
+    Rule(
+        name="failure_policy",
+        applies_to="a Volcano Job that restarts pods that failed",
+        applies=lambda context: not context.settings.skip,
+        edit=edit_volcano_job,
+        writes=volcano.writes,
     ),
     Rule(
         name="retries",
