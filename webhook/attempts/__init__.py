@@ -8,9 +8,22 @@ from typing import Final, Protocol
 
 from msgspec.structs import replace
 
-from webhook.attempts import airflow, annotation, apache_spark, app_wrapper, argo, flyte, ray, spark, tekton, volcano
+from webhook.attempts import (
+    airflow,
+    annotation,
+    apache_spark,
+    app_wrapper,
+    argo,
+    flyte,
+    kubeflow,
+    ray,
+    spark,
+    tekton,
+    volcano,
+)
 from webhook.attempts.jobs import ignored_failures, job_index, job_set, job_status, ledger
 from webhook.attempts.level import Evidence, Level
+from webhook.kinds.kubeflow import TRAINING
 
 __all__ = ["Evidence", "Level", "airflow", "levels"]
 
@@ -35,6 +48,7 @@ SOURCES: Final[dict[tuple[str, str], tuple[tuple[Source, ...], ...]]] = {
     ("flyte.lyft.com", "flyteworkflow"): ((flyte,),),
     ("flyte.org", "taskaction"): ((flyte,),),
     ("batch.volcano.sh", "job"): ((volcano,), (ledger,)),
+    **{("kubeflow.org", kind.lower()): ((kubeflow,), (ledger,)) for kind in TRAINING},
     ("ray.io", "raycluster"): ((ray,), (ledger,)),
     ("sparkoperator.k8s.io", "sparkapplication"): ((spark,), (ledger,)),
     ("spark.apache.org", "sparkapplication"): ((apache_spark,), (ledger,)),

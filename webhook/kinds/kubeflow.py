@@ -21,6 +21,8 @@ from webhook.objects.shape import ANY_KEY, Shape
 
 GROUP: Final = "kubeflow.org"
 EXIT_CODE: Final = "ExitCode"
+REPLICA_TYPE: Final = "training.kubeflow.org/replica-type"  # labels of pods
+REPLICA_INDEX: Final = "training.kubeflow.org/replica-index"
 RESTARTED: Final = 128  # with ExitCode the operator restarts a pod after this exit code and higher ones
 # The default of restartPolicy, which the operator applies itself: no object shows it. Never in the other kinds.
 BY_DEFAULT: Final = {"PyTorchJob": "OnFailure", "PaddleJob": "OnFailure"}
@@ -79,5 +81,15 @@ TRAINING: Final = {  # the kinds of the training operator in whose replicas Exit
     kind: row(kind, name, *((MAX_RESTARTS,) if kind in BY_DEFAULT else ())) for kind, name in REPLICA_SPECS.items()
 }
 MPI_JOB: Final = row("MPIJob", "mpiReplicaSpecs", versions=("v1", "v2beta1"), backoff_limit=OF_LAUNCHER)
+
+
+def restart_policy_of(root: Json, replica_type: str) -> str:
+    """Return the restartPolicy of a replica type, whose name is in lower case, as in the labels of its pods."""
+    kind = root.get("kind") or ""
+    for path, said in find(root, ("spec", REPLICA_SPECS.get(kind, ""), EVERY, "restartPolicy")):
+        if isinstance(said, str) and str(path[-2]).lower() == replica_type:
+            return said
+    return BY_DEFAULT.get(kind, "Never")
+
 
 ROWS: Final = (*TRAINING.values(), MPI_JOB)

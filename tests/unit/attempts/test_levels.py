@@ -21,7 +21,6 @@ SIGNS: Json = {
     },
 }
 EVERY_SOURCE = [source for of in (*SOURCES.values(), OF_ANY) for group in of for source in group]
-KUBEFLOW = ("PyTorchJob", "TFJob", "MPIJob", "XGBoostJob", "PaddleJob", "JAXJob")
 
 
 def test_a_pod_whose_controller_does_not_exist_has_no_level() -> None:
@@ -60,11 +59,10 @@ def test_a_pod_without_a_controller_is_unchanged_with_any_signal() -> None:
     assert place(made(name="w-pod-retry2", **SIGNS)) == UNTOUCHED
 
 
-@pytest.mark.parametrize("kind", KUBEFLOW)
-def test_kubeflow_has_no_signal_so_that_a_pod_counts_as_a_first_attempt(kind: str) -> None:
+def test_an_mpi_job_has_no_signal_so_that_a_pod_counts_as_a_first_attempt() -> None:
     labels = {"training.kubeflow.org/job-name": "train", "training.kubeflow.org/replica-index": "2"}
-    worker = made(owned("kubeflow.org/v1", kind, "train"), name="train-worker-2", labels=labels)
-    owner = {"kind": kind, "spec": {"runPolicy": {"backoffLimit": 7}}, "status": {"replicaStatuses": {}}}
+    worker = made(owned("kubeflow.org/v1", "MPIJob", "train"), name="train-worker-2", labels=labels)
+    owner = {"kind": "MPIJob", "spec": {"runPolicy": {"backoffLimit": 7}}, "status": {"replicaStatuses": {}}}
     assert read(worker, owner) == ([], [])
     assert place(worker, owner) == on_spot("Unknown", 0, 3)
 
