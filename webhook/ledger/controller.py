@@ -38,6 +38,7 @@ from webhook.ledger.model.in_place.tracking import delay
 from webhook.ledger.model.kueue.workload import Workload
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.systems import SYSTEMS, System
+from webhook.ledger.model.systems.system import Create, Write
 from webhook.ledger.model.tracker import DOUBT, TOGETHER, Key, Tracker
 from webhook.ledger.model.workload_state import INTERVAL, LONGEST_PAUSE, WATCH_DELAY, WorkloadState
 from webhook.ledger.recorder import Recorder
@@ -245,7 +246,7 @@ class Ledger:
 
         Raise what `Api` raises.
         """
-        whole = await self.whole_of(key) if self.has_killed(key, state) else None
+        whole = await self.whole_of(key) if self.needs_whole(key, state) else None
         root = self.trackers.root_of(key)  # from here to the write nothing waits: the account must be the last one
         if root is None:
             return
@@ -316,10 +317,15 @@ class Ledger:
             if pod.deleting and not pod.tracked and pod.disruption is None and not kueue.reason_of(root, pod)
         }
 
-    def has_killed(self, key: Key, state: WorkloadState) -> bool:
-        """Return True if a pod of a workload of another kind can be counted now that was deleted while it ran."""
-        if key.system is None:
+    def needs_whole(self, key: Key, state: WorkloadState) -> bool:
+        """Return True if more than the metadata of a workload of another kind must be known to count its pods.
+
+        Of any kind if a pod can be counted now that was deleted while it ran.
+        """
+        if key.system is None or not state.tracker.open:
             return False
+        if key.system.reads_spec:
+            return True
         doubtful = self.doubtful(key, state)
         return any(uid not in doubtful and outcomes.was_killed(pod) for uid, pod in state.tracker.open.items())
 
@@ -335,7 +341,8 @@ class Ledger:
 
     def suspends(self, counting: CountingPass, state: WorkloadState) -> bool:
         """Return True if the leader may now suspend a Job that exceeded its disruptions, with the next write."""
-        if any(counting.exceeded(counting.details)) or any(counting.free_too_often(counting.details)):
+        over = (counting.exceeded, counting.free_too_often, counting.beyond_retries)
+        if any(any(find(counting.details)) for find in over):
             state.see_over_limit()
         if counting.system is not None:  # that is a write of its own
             return False
@@ -443,7 +450,7 @@ class Ledger:
             return True
         if not self.allows(action, key.row, counting.root, f"{action} it: {message}"):
             return False
-        await self.api.patch(write.path, write.operations)
+        await self.send(write)
         self.tell_stopped(key, counting.root, "Failed" if end is not None else "Suspended", reason, message)
         if end is None:  # a person who resumes it allows as many disruptions again
             self.trackers.state_of(key).see_suspended()
@@ -458,6 +465,11 @@ class Ledger:
             return True
         if uid in state.tracker.open:
             return False  # it is not counted yet
+        policy = self.settings_of(root).profile.failure_policy
+        if policy.coupled != "FailJob" and system.coupled and state.tracker.has_others(pod.scope):
+            was_bug = policy.coupled == "Settle" and await self.was_bug(state, uid, crash, pod, policy.settle_within)
+            if not was_bug:
+                return was_bug is False
         cost = next((one.cost for one in reversed(state.account.last) if one.pod == pod.name), "")
         whole = None if cost in {"fatal", "none"} else await self.whole_of(key)
         if whole is None or system.has_ended(whole):
@@ -469,7 +481,7 @@ class Ledger:
             crash.next = self.clock() + LONGEST_PAUSE
             return False
         try:
-            await self.api.patch(write.path, write.operations)
+            await self.send(write)
         except ApiError as error:
             if error.status not in CHANGED:
                 raise
@@ -479,6 +491,13 @@ class Ledger:
         state.see_bug(pod.name)
         self.wake(key)
         return True
+
+    async def send(self, write: Write | Create) -> None:
+        """Send the write that ends or suspends a workload of another kind; raise what `Api` raises."""
+        if isinstance(write, Create):
+            await self.api.create(write.path, write.root)
+        else:
+            await self.api.patch(write.path, write.operations)
 
     def tell_stopped(self, key: Key, root: Json, how: str, reason: str, message: str) -> None:
         """Report that a workload of another kind, or a part of it, was failed or suspended; `how`: as in the metric."""
@@ -528,19 +547,29 @@ class Ledger:
         settings, pod, within = self.settings_of(job), state.tracker.failed.get(uid, crash.pod), 0
         if settling.may_settle(job, settings) and settling.is_crash(crash.pod):
             within = settling.window(job, settings)
-            explained = settling.is_explained(crash.seen, state.tracker.disturbed, within)
-            if explained or crash.seen - within < self.trackers.watching_since or uid not in state.tracker.failed:
-                return True  # a disruption explains the crash, or may have done so before the watch began
-            end = crash.seen + within
-            if self.clock() < end or not state.tracker.has_counted(uid):
-                return False
-            if not (self.trackers.pods.live and self.trackers.pods.last_event > end):
-                crash.next = self.clock() + WATCH_DELAY
-                await self.mark(pod)  # once the watch delivers this change, it has delivered everything before it
-                return False
+            was_bug = await self.was_bug(state, uid, crash, pod, within)
+            if not was_bug:
+                return was_bug is False
         elif uid in state.tracker.open:
             return False  # it is not counted yet
         return await self.settled(key, state, crash, pod, within)
+
+    async def was_bug(self, state: WorkloadState, uid: str, crash: Crash, pod: Pod, within: int) -> bool | None:
+        """Return whether a crash was a bug, and no disruption explains it; None if it is too early to say.
+
+        `within`: the seconds before and after the crash in which a disruption explains it. Raise what `Api` raises.
+        """
+        explained = settling.is_explained(crash.seen, state.tracker.disturbed, within)
+        if explained or crash.seen - within < self.trackers.watching_since or uid not in state.tracker.failed:
+            return False  # a disruption explains the crash, or may have done so before the watch began
+        end = crash.seen + within
+        if self.clock() < end or not state.tracker.has_counted(uid):
+            return None
+        if not (self.trackers.pods.live and self.trackers.pods.last_event > end):
+            crash.next = self.clock() + WATCH_DELAY
+            await self.mark(pod)  # once the watch delivers this change, it has delivered everything before it
+            return None
+        return True
 
     async def settled(self, key: Key, state: WorkloadState, crash: Crash, pod: Pod, within: int) -> bool:
         """Fail the Job of a pod whose crash was a bug; return False if the brake holds that. Raise what `Api` raises.

@@ -123,7 +123,7 @@ def never(_: Pod) -> str:
 
 
 class End(NamedTuple):
-    """Why the ledger ends a workload: a pod of `job` was disrupted, or restarted for free, more often than allowed.
+    """Why the ledger ends a workload: a pod of `job` was disrupted, or restarted, more often than allowed.
 
     `reason`: that of the condition. `pod`: the name of the pod that exceeded `limit`.
     """
@@ -135,7 +135,7 @@ class End(NamedTuple):
 
     def message(self, namespace: str) -> str:
         """Return the message of the condition."""
-        what = "disruption" if self.reason == LIMIT_EXCEEDED else "free restart"
+        what = {LIMIT_EXCEEDED: "disruption", outcomes.TOO_OFTEN: "retry"}.get(self.reason, "free restart")
         return f"pod {namespace}/{self.pod}: {what} {self.limit + 1} exceeds the limit of {self.limit}"
 
 
@@ -321,12 +321,24 @@ class CountingPass:
             if limits.is_free_too_often(self.account, self.free_limit_of(detail, job), detail.scope):
                 yield detail, job, budgets
 
+    def beyond_retries(self, details: list[Attempt]) -> Iterator[tuple[Attempt, Json, limits.Budgets]]:
+        """Yield the attempts after which a scope had no retry left, if only the leader bounds them; as above."""
+        if self.system is None or self.system.bounded or self.settings.profile.failure_policy.inject == "Never":
+            return
+        for detail, job, _ in self.of_running_jobs(details, "fatal"):
+            pod = self.tracker.failed_named(detail.pod)
+            budgets = budgets_elsewhere(pod, self.settings)
+            if pod is not None and self.account.retries_of(detail.scope) >= budgets.retries:
+                yield detail, job, budgets
+
     def free_limit_of(self, detail: Attempt, job: Json) -> int:
         """Return how many free restarts the scope of an attempt of a Job may have."""
         return limits.free_limit_of(detail.on_failure, self.budgets_of(job), self.settings_of(job).on_failure)
 
     def end(self, details: list[Attempt]) -> End | None:
-        """Return why these attempts end the workload: too many free restarts or disruptions; None if they do not."""
+        """Return why these attempts end the workload: too many restarts or disruptions; None if they do not."""
+        for detail, job, budgets in self.beyond_retries(details):
+            return End(outcomes.TOO_OFTEN, detail.pod, budgets.retries, job)
         for detail, job, _ in self.free_too_often(details):
             return End(FREE_TOO_OFTEN, detail.pod, self.free_limit_of(detail, job), job)
         if self.settings.profile.disruptions.on_exceed == "Fail":

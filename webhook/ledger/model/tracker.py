@@ -349,6 +349,10 @@ class Tracker:
         """Return True if a failed pod is known to be counted."""
         return uid in self.failed and uid not in self.open
 
+    def has_others(self, scope: str) -> bool:
+        """Return True if a workload of another kind has pods of another scope."""
+        return any(pod.scope != scope for pod in chain(self.live.values(), self.failed.values()))
+
     def is_behind_scope(self, uid: str, scope: str) -> bool:
         """As `is_behind`, for a new pod of a workload of another kind whose scope has one pod at a time."""
         pod = self.live.get(self.by_index.get((uid, scope), ""))

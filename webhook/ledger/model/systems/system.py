@@ -32,6 +32,13 @@ class Write(NamedTuple):
     operations: list[Json]
 
 
+class Create(NamedTuple):
+    """As `Write`: the creation of an object that tells the controller to do so; the API path of its kind."""
+
+    path: str
+    root: Json
+
+
 def single(_scope: str) -> bool:
     """Return True: a scope has one pod at a time."""
     return True
@@ -44,7 +51,8 @@ class System:
     - `row`: its KindSpec.
     - `cost_of`: returns what the end of a pod cost, as its controller counts it: the pod, the workload, what was spent,
       and the settings. A retry where none was left becomes fatal afterwards. The workload is as the API has it if the
-      pod was deleted while it ran, and else may have its metadata alone: `spec` and `status` are empty then.
+      pod was deleted while it ran, or with `reads_spec`, and else may have its metadata alone: `spec` and `status` are
+      empty then. That is also so before a new pod is admitted.
     - `has_ended`: returns whether the workload, as the API has it, has ended, is about to, or is suspended: then it
       deletes its pods itself.
     - `ends_bugs`: whether the leader has to end it after a bug, because its controller would start the pod again. Then
@@ -54,6 +62,9 @@ class System:
     - `suspend`: returns the write that suspends it until a person resumes it; None if that is not possible.
     - `writes`: the fields that `fail` and `suspend` write, outside the status, each with the values that they set; no
       values for any text. A field is at the top of the spec, or one level below.
+    - `reads_spec`: whether `cost_of` needs the spec of the workload.
+    - `bounded`: whether its controller ends a workload without retries left. If not, the leader does.
+    - `coupled`: whether the pods of a workload depend on each other, so that all crash if one is disrupted.
     - `is_single`: returns whether a scope has one pod at a time. If not, its disruptions are counted, but no limit ends
       the workload.
     """
@@ -62,9 +73,12 @@ class System:
     cost_of: Callable[[Pod, Json, Spent, Settings], Cost]
     has_ended: Callable[[Json], bool]
     ends_bugs: bool
-    fail: Callable[[Json, Pod, str, str], Write | None]
-    suspend: Callable[[Json], Write | None]
+    fail: Callable[[Json, Pod, str, str], Write | Create | None]
+    suspend: Callable[[Json], Write | Create | None]
     writes: dict[Path, tuple[str | bool, ...]] = field(default_factory=dict)
+    reads_spec: bool = False
+    bounded: bool = True
+    coupled: bool = False
     is_single: Callable[[str], bool] = single
 
 
