@@ -19,6 +19,7 @@ from webhook.kinds import KindSpec, batch, core, embedded_in, tekton
 from webhook.kinds.job_set import JOB_SET
 from webhook.kinds.kind_spec import controller_of
 from webhook.kube import names
+from webhook.ledger.model.systems import system_of
 from webhook.objects import bounds
 from webhook.objects.patch import Editor, at
 from webhook.objects.problem import Json, Problem
@@ -136,7 +137,7 @@ def lint_warnings(subject: Subject, profile: NamedProfile, facts: Facts) -> list
         found += annotations.unread_in_pods(root, job)
         found += in_place.warnings((*job.path, "template", "spec"), job, settings)
     found += node_pools.warnings(jobs, facts.recognised, facts.pools)
-    if not facts.bounds_retries(profile.settings(annotations.of(root))):
+    if system_of(subject.row) is None or not facts.bounds_retries(profile.settings(annotations.of(root))):
         found += subject.row.unbounded(root)
     return found
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
-from webhook.kinds import argo, tekton
+from webhook.kinds import argo, kubeflow, tekton, volcano
 from webhook.kinds.kind_spec import KindSpec, OwnerReference
 from webhook.objects.problem import Json
 from webhook.objects.shape import Shape
@@ -28,7 +28,14 @@ KEPT_OF_SCOPE: Final = 48  # characters of a longer scope; a digest of the whole
 
 # What is read of a pod's metadata, beside its ownerReferences.
 READ: Final[dict[str, dict[str, Shape]]] = {
-    "labels": dict.fromkeys((PIPELINE_RUN, PIPELINE_RUN_UID, PIPELINE_TASK), str),
+    "labels": dict.fromkeys(
+        (
+            *(PIPELINE_RUN, PIPELINE_RUN_UID, PIPELINE_TASK),
+            *(kubeflow.REPLICA_TYPE, kubeflow.REPLICA_INDEX),
+            *(volcano.TASK, volcano.TASK_INDEX),
+        ),
+        str,
+    ),
     "annotations": {NODE_NAME: str},
 }
 # Labels that `elsewhere` reads.
@@ -117,8 +124,27 @@ def scope_of_task(task: str, task_run: str) -> str:
     return task if combination is None else f"{task}/{combination[1]}"
 
 
+def in_training_job(metadata: Json, controller: OwnerReference) -> Place:
+    """Return the place of a pod of a job of the training operator: the scope is its replica, such as `worker/0`."""
+    row = kubeflow.TRAINING[controller.kind]
+    return Place(row, controller.name, controller.uid, joined(metadata, kubeflow.REPLICA_TYPE, kubeflow.REPLICA_INDEX))
+
+
+def in_volcano_job(metadata: Json, controller: OwnerReference) -> Place:
+    """Return the place of a pod of a Volcano Job: the scope is its task and index."""
+    return Place(volcano.JOB, controller.name, controller.uid, joined(metadata, volcano.TASK, volcano.TASK_INDEX))
+
+
+def joined(metadata: Json, *keys: str) -> str:
+    """Return the values of these labels, as a scope."""
+    labels = metadata.get("labels") or {}
+    return "/".join(labels.get(key) or "" for key in keys)
+
+
 # By group and kind of the controller, the kind in lower case.
 SYSTEMS: Final[dict[tuple[str, str], Callable[[Json, OwnerReference], Place | None]]] = {
     (argo.GROUP, "workflow"): in_workflow,
     (tekton.GROUP, "taskrun"): in_task_run,
+    **{(kubeflow.GROUP, kind.lower()): in_training_job for kind in kubeflow.TRAINING},
+    (volcano.GROUP, "job"): in_volcano_job,
 }

@@ -9,12 +9,14 @@ from typing import Final
 
 from webhook.kinds.core import METADATA, POD_TEMPLATE
 from webhook.kinds.kind_spec import Field, KindSpec, RetryField
-from webhook.objects.patch import EVERY, Pattern
-from webhook.objects.problem import Path
+from webhook.objects.patch import EVERY, Pattern, at, find
+from webhook.objects.problem import Json, Path
 from webhook.objects.shape import ANY_KEY, Shape
 
 GROUP: Final = "batch.volcano.sh"
 VERSIONS: Final = ("v1alpha1",)
+TASK: Final = "volcano.sh/task-spec"  # labels of pods
+TASK_INDEX: Final = "volcano.sh/task-index"
 POLICIES: Final[Shape] = [{"event": str, "events": [str], "exitCode": int, "action": str, "timeout": str}]
 JOB_SPEC: Final[Shape] = {
     **dict.fromkeys(("maxRetry", "minAvailable", "minSuccess"), int),
@@ -23,6 +25,14 @@ JOB_SPEC: Final[Shape] = {
     "tasks": [{"maxRetry": int, "replicas": int, "policies": POLICIES, "template": POD_TEMPLATE}],
 }
 SPEC: Final[Path] = ("spec",)
+TASKS: Final[Path] = (*SPEC, "tasks")
+# Events and actions of policies.
+FAILED: Final = "PodFailed"
+EVICTED: Final = "PodEvicted"
+ANY: Final = "*"
+RESTARTS: Final = frozenset({"RestartPod", "RestartPartition", "RestartTask", "RestartJob"})
+ENDS: Final = "TerminateJob"
+SUSPENDS: Final = "AbortJob"
 SCHEDULED: Final[Path] = ("spec", "jobTemplate", "spec")
 
 
@@ -77,3 +87,19 @@ JOB_TEMPLATE: Final = KindSpec(
 )
 
 ROWS: Final = (JOB, CRON_JOB, JOB_TEMPLATE)
+
+
+def events_of(policy: Json) -> list[str]:
+    """Return the events that a policy names."""
+    return [*(policy.get("events") or ()), *([policy["event"]] if policy.get("event") else ())]
+
+
+def tolerates_failures(root: Json) -> bool:
+    """Return True if a Job may succeed although one of its pods has failed."""
+    least = at(root, ("spec", "minAvailable"))
+    return at(root, ("spec", "minSuccess")) is not None or (bool(least) and least < pods_of(root))
+
+
+def pods_of(root: Json) -> int:
+    """Return the number of pods of a Job."""
+    return sum(task.get("replicas") or 0 for _, task in find(root, (*TASKS, EVERY)))

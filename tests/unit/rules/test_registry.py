@@ -17,6 +17,7 @@ from tests.unit.ledger.pods import failed
 from tests.unit.rules.job_sets.test_job_set import job_set
 from tests.unit.rules.job_sets.test_train_job import train_job
 from tests.unit.test_properties import CRON_JOBS, FACTS, JOBS, OTHER_KINDS, PODS, PROFILES
+from tests.volcano import on, volcano_job
 from webhook.admission import edit_immutable, edit_pod, edit_workload
 from webhook.kinds import KINDS, OwnerReference, batch, core, row_for, trainer
 from webhook.kinds.batch import INDEX_IGNORED_FAILURES
@@ -167,6 +168,13 @@ EXAMPLES = [
         "metadata": {"name": "a", "annotations": ANNOTATIONS},
         "spec": {"templates": [{"name": "main"}], "retryStrategy": {"limit": 2}},
     },
+    {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": {"name": "a"},
+        "spec": {"pytorchReplicaSpecs": {"Master": {"template": {}}}},
+    },
+    volcano_job(on("PodFailed", action="RestartPod")),
     pod(annotations={INDEX_IGNORED_FAILURES: "1"}),
     pod({"containers": [{"name": "main", "image": "x", "resources": {"limits": {"memory": "1Gi"}}}]}),
 ]

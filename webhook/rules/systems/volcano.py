@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from webhook.kinds import KindSpec, volcano
+from webhook.kinds.volcano import ANY, ENDS, FAILED, RESTARTS, TASKS, events_of, pods_of, tolerates_failures
 from webhook.objects import bounds
 from webhook.objects.patch import EVERY, Editor, Pattern, at, find
 from webhook.objects.problem import Json, Path, Problem
@@ -29,11 +30,6 @@ from webhook.rules.jobs import lint
 
 POLICIES: Final = "policies"
 OF_JOB: Final[Path] = ("spec", POLICIES)
-TASKS: Final[Path] = ("spec", "tasks")
-FAILED: Final = "PodFailed"
-ANY: Final = "*"
-RESTARTS: Final = frozenset({"RestartPod", "RestartPartition", "RestartTask", "RestartJob"})
-ENDS: Final = "TerminateJob"
 APART: Final = frozenset({"env"})  # plugins with which the pods of a Job still do not know each other
 
 
@@ -72,11 +68,6 @@ def lists_of(root: Json) -> Iterator[tuple[Path, list[Json]]]:
         yield OF_JOB, own
 
 
-def events_of(policy: Json) -> list[str]:
-    """Return the events that a policy names."""
-    return [*(policy.get("events") or ()), *([policy["event"]] if policy.get("event") else ())]
-
-
 def restarts_failed(policies: list[Json]) -> bool:
     """Return True if a list of policies restarts every pod that failed, by an event that it names."""
     named = any(FAILED in events_of(one) and one.get("action") in RESTARTS for one in policies)
@@ -103,14 +94,3 @@ def merged(policies: list[Json], codes: list[int]) -> list[Json]:
 def is_coupled(root: Json) -> bool:
     """Return True if the pods of a Job know each other, so that they crash if one of them is lost."""
     return pods_of(root) > 1 and not APART.issuperset(at(root, ("spec", "plugins")) or ())
-
-
-def tolerates_failures(root: Json) -> bool:
-    """Return True if a Job may succeed although one of its pods has failed."""
-    least = at(root, ("spec", "minAvailable"))
-    return at(root, ("spec", "minSuccess")) is not None or (bool(least) and least < pods_of(root))
-
-
-def pods_of(root: Json) -> int:
-    """Return the number of pods of a Job."""
-    return sum(task.get("replicas") or 0 for _, task in find(root, (*TASKS, EVERY)))

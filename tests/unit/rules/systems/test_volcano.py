@@ -7,11 +7,11 @@ import pytest
 
 from tests.admission import OPTED_IN, mutate, policy
 from tests.volcano import exits, on, refusals, task, volcano_job
+from webhook.kinds.volcano import FAILED
 from webhook.kube import names
 from webhook.objects import bounds
 from webhook.objects.problem import Json
 from webhook.policy.model import FailurePolicy, Profile
-from webhook.rules.systems.volcano import FAILED
 
 ENDS = on(FAILED, action="TerminateJob")
 

@@ -3,13 +3,22 @@
 from typing import Final
 
 from webhook.kinds import KindSpec
-from webhook.ledger.model.systems import argo, tekton
+from webhook.ledger.model.systems import argo, kubeflow, tekton, volcano
 from webhook.ledger.model.systems.system import System
 
 __all__ = ["SYSTEMS", "System", "system_of"]
 
 # By the kind of the object that has the account.
-SYSTEMS: Final[dict[KindSpec, System]] = {one.row: one for one in (argo.WORKFLOW, tekton.PIPELINE_RUN, tekton.TASK_RUN)}
+SYSTEMS: Final[dict[KindSpec, System]] = {
+    one.row: one
+    for one in (
+        argo.WORKFLOW,
+        tekton.PIPELINE_RUN,
+        tekton.TASK_RUN,
+        *kubeflow.TRAINING,
+        volcano.JOB,
+    )
+}
 
 
 def system_of(row: KindSpec) -> System | None:

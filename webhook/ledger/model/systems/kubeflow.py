@@ -1,0 +1,89 @@
+"""Kubeflow's training operator: the scope is a replica. Source: pkg/controller.v1 of training-operator 1.9.3.
+
+The operator creates a failed pod again with restartPolicy OnFailure and Always; with ExitCode after codes of 128 and
+more, or if the pod shows no code; it counts none of that. With Never, and with a backoffLimit of 0, it fails the job.
+Admission knows the restartPolicy, and says what a pod may retry.
+
+A job is ended by what the operator itself writes when it has failed, the condition Failed: the operator then cleans up
+its pods, as cleanPodPolicy says, and its users see that end.
+"""
+
+from typing import Final
+
+from webhook.kinds import KindSpec, kubeflow
+from webhook.ledger.model.outcomes import Cost, was_killed
+from webhook.ledger.model.pods import Pod
+from webhook.ledger.model.systems.system import Spent, System, Write, unless_changed
+from webhook.objects.patch import at
+from webhook.objects.problem import Json
+from webhook.policy.settings import Settings
+
+FAILED: Final = "Failed"
+ENDED: Final = frozenset({FAILED, "Succeeded", "Suspended"})
+SUSPEND: Final = ("spec", "runPolicy", "suspend")
+
+
+def cost_of(pod: Pod, root: Json, spent: Spent, _settings: Settings) -> Cost:
+    """Return what the end of a pod cost."""
+    if not spent.budget:
+        return "retry"  # of none
+    replica_type, _, _ = pod.scope.rpartition("/")
+    by_code = bool(root.get("spec")) and kubeflow.restart_policy_of(root, replica_type) == kubeflow.EXIT_CODE
+    if by_code and pod.exits and pod.exits[0].code < kubeflow.RESTARTED:
+        return "fatal"
+    if was_killed(pod):
+        return "free"  # by a person: the operator creates it again
+    return "retry" if pod.disruption is None else "disruption"
+
+
+def has_ended(root: Json) -> bool:
+    """Return True if a job has ended, or is suspended."""
+    conditions = at(root, ("status", "conditions")) or ()
+    return bool(at(root, SUSPEND)) or any(
+        one.get("type") in ENDED and one.get("status") == "True" for one in conditions
+    )
+
+
+def fail(root: Json, pod: Pod, reason: str, message: str) -> Write:
+    """Return the write that fails a job, as of the end of a pod."""
+    status, time = root.get("status") or {}, pod.finished or pod.created
+    times = {"lastUpdateTime": time, "lastTransitionTime": time}
+    conditions = [
+        {**one, "status": "False", **times} if one.get("type") == "Running" else one
+        for one in status.get("conditions") or ()
+        if one.get("type") != FAILED
+    ]
+    conditions.append({"type": FAILED, "status": "True", "reason": reason, "message": message, **times})
+    ended = {"completionTime": time, **status, "conditions": conditions}
+    return Write(f"{path_of(root)}/status", [unless_changed(root), {"op": "add", "path": "/status", "value": ended}])
+
+
+def suspend(root: Json) -> Write:
+    """Return the write that suspends a job: the operator deletes its pods."""
+    run_policy = {**(at(root, SUSPEND[:2]) or {}), "suspend": True}
+    return Write(path_of(root), [unless_changed(root), {"op": "add", "path": "/spec/runPolicy", "value": run_policy}])
+
+
+def path_of(root: Json) -> str:
+    """Return the API path of a job."""
+    metadata = root["metadata"]
+    return kubeflow.TRAINING[root["kind"]].path(metadata["namespace"], metadata["name"])
+
+
+def system(row: KindSpec) -> System:
+    """Return the System of a kind of the training operator."""
+    return System(
+        row=row,
+        cost_of=cost_of,
+        has_ended=has_ended,
+        ends_bugs=True,
+        fail=fail,
+        suspend=suspend,
+        writes={SUSPEND[1:]: (True,)},
+        reads_spec=True,
+        bounded=False,
+        coupled=True,
+    )
+
+
+TRAINING: Final = tuple(map(system, kubeflow.TRAINING.values()))
