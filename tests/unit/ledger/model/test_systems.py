@@ -16,7 +16,10 @@ from webhook.policy.model import Profile
 from webhook.policy.settings import NamedProfile
 
 SETTINGS = NamedProfile("default", Profile()).settings({})
-ROOT: Json = {"metadata": {"namespace": "ml", "name": "train", "uid": "uid", "resourceVersion": "7"}, "spec": {}}
+ROOT: Json = {
+    "metadata": {"namespace": "ml", "name": "train", "uid": "uid", "resourceVersion": "7"},
+    "spec": {"runPolicy": {}},
+}
 CACHED: Json = {"metadata": ROOT["metadata"], "spec": {}, "status": {}}
 
 
@@ -27,9 +30,9 @@ def pod(system: System, **fields: Any) -> Pod:
 
 
 def writes_of(system: System) -> list[Write]:
-    """Return what a system writes to fail and to suspend a workload."""
+    """Return what a system writes into a workload to fail and to suspend it, outside of its status."""
     found = (system.fail(ROOT, pod(system), "Reason", "message"), system.suspend(ROOT))
-    return [one for one in found if one is not None]
+    return [one for one in found if isinstance(one, Write) and not one.path.endswith("/status")]
 
 
 def test_a_system_is_found_by_its_kind_and_job_and_job_set_have_none() -> None:

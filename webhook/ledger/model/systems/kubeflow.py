@@ -8,7 +8,8 @@ A job is ended by what the operator itself writes when it has failed, the condit
 its pods, as cleanPodPolicy says, and its users see that end.
 """
 
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 from webhook.kinds import KindSpec, kubeflow
 from webhook.ledger.model.outcomes import Cost, was_killed
@@ -28,7 +29,7 @@ def cost_of(pod: Pod, root: Json, spent: Spent, _settings: Settings) -> Cost:
     if not spent.budget:
         return "retry"  # of none
     replica_type, _, _ = pod.scope.rpartition("/")
-    by_code = bool(root.get("spec")) and kubeflow.restart_policy_of(root, replica_type) == kubeflow.EXIT_CODE
+    by_code = kubeflow.restart_policy_of(root, replica_type) == kubeflow.EXIT_CODE
     if by_code and pod.exits and pod.exits[0].code < kubeflow.RESTARTED:
         return "fatal"
     if was_killed(pod):
@@ -44,7 +45,7 @@ def has_ended(root: Json) -> bool:
     )
 
 
-def fail(root: Json, pod: Pod, reason: str, message: str) -> Write:
+def fail(row: KindSpec, root: Json, pod: Pod, reason: str, message: str) -> Write:
     """Return the write that fails a job, as of the end of a pod."""
     status, time = root.get("status") or {}, pod.finished or pod.created
     times = {"lastUpdateTime": time, "lastTransitionTime": time}
@@ -55,19 +56,22 @@ def fail(root: Json, pod: Pod, reason: str, message: str) -> Write:
     ]
     conditions.append({"type": FAILED, "status": "True", "reason": reason, "message": message, **times})
     ended = {"completionTime": time, **status, "conditions": conditions}
-    return Write(f"{path_of(root)}/status", [unless_changed(root), {"op": "add", "path": "/status", "value": ended}])
+    return Write(
+        f"{path_of(row, root)}/status", [unless_changed(root), {"op": "add", "path": "/status", "value": ended}]
+    )
 
 
-def suspend(root: Json) -> Write:
+def suspend(row: KindSpec, root: Json) -> Write:
     """Return the write that suspends a job: the operator deletes its pods."""
-    run_policy = {**(at(root, SUSPEND[:2]) or {}), "suspend": True}
-    return Write(path_of(root), [unless_changed(root), {"op": "add", "path": "/spec/runPolicy", "value": run_policy}])
+    change: dict[str, Any] = {"path": "/spec/runPolicy/suspend", "value": True}
+    if at(root, SUSPEND[:-1]) is None:
+        change = {"path": "/spec/runPolicy", "value": {"suspend": True}}
+    return Write(path_of(row, root), [unless_changed(root), {"op": "add", **change}])
 
 
-def path_of(root: Json) -> str:
+def path_of(row: KindSpec, root: Json) -> str:
     """Return the API path of a job."""
-    metadata = root["metadata"]
-    return kubeflow.TRAINING[root["kind"]].path(metadata["namespace"], metadata["name"])
+    return row.path(root["metadata"]["namespace"], root["metadata"]["name"])
 
 
 def system(row: KindSpec) -> System:
@@ -77,8 +81,8 @@ def system(row: KindSpec) -> System:
         cost_of=cost_of,
         has_ended=has_ended,
         ends_bugs=True,
-        fail=fail,
-        suspend=suspend,
+        fail=partial(fail, row),
+        suspend=partial(suspend, row),
         writes={SUSPEND[1:]: (True,)},
         reads_spec=True,
         bounded=False,

@@ -90,7 +90,7 @@ def test_without_retries_a_disruption_costs_what_is_not_there() -> None:
 
 
 def test_a_pod_that_a_person_deletes_is_created_again_for_free() -> None:
-    deleted = {"deletionTimestamp": "2026-01-01T00:00:30Z", "deletionGracePeriodSeconds": 0}
+    deleted: dict[str, Any] = {"deletionTimestamp": "2026-01-01T00:00:30Z", "deletionGracePeriodSeconds": 0}
     assert cost(pod(**deleted), job()) == "free"
 
 

@@ -16,7 +16,7 @@ from webhook.policy.settings import NamedProfile
 
 SPENT = Spent(retries=0, disruptions=0, budget=2)
 EVICTED = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
-DELETED = {"deletionTimestamp": "2026-01-01T00:00:30Z", "deletionGracePeriodSeconds": 0}
+DELETED: dict[str, Any] = {"deletionTimestamp": "2026-01-01T00:00:30Z", "deletionGracePeriodSeconds": 0}
 
 
 def stored(*policies: Json, tasks: list[Json] | None = None, phase: str | None = "Running", **spec: Any) -> Json:
