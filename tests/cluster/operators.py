@@ -139,7 +139,8 @@ KUEUE_SYSTEM: Final = "kueue-system"
 KUEUE_SERVICE: Final = "kueue-webhook-service"
 NEWER: Final = "newer-crds"
 CONTROLLER_GEN: Final = Binary("controller-gen", "volcano", "sigs.k8s.io/controller-tools/cmd/controller-gen")
-VOLCANO_TYPES: Final = "volcano.sh/apis/pkg/apis/batch/v1alpha1;volcano.sh/apis/pkg/apis/flow/v1alpha1"
+# Commands, on the bus, end and suspend Jobs.
+VOLCANO_TYPES: Final = ";".join(f"volcano.sh/apis/pkg/apis/{group}/v1alpha1" for group in ("batch", "bus", "flow"))
 # As in Volcano's Makefile, but without descriptions; embedded metadata keeps the annotations of tasks.
 VOLCANO_CRDS: Final = "crd:crdVersions=v1,generateEmbeddedObjectMeta=true,maxDescLen=0"
 
