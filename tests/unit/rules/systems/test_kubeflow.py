@@ -6,12 +6,13 @@ from typing import Any, Literal
 import pytest
 
 from tests.admission import OPTED_IN, mutate, policy, validate
-from webhook.kinds.kubeflow import REPLICA_SPECS
+from webhook.kinds.kubeflow import MPI_JOB, REPLICA_SPECS, TRAINING
 from webhook.kube import names
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.policy.model import FailurePolicy, Profile
 from webhook.rules.facts import Facts
+from webhook.rules.systems import kubeflow
 
 WITHOUT_LEADER = Facts(profile_name="default", ledger=False)
 Inject = Literal["Merge", "IfAbsent", "Never"]
@@ -150,3 +151,8 @@ def test_it_is_undone_when_the_author_writes_a_restart_policy() -> None:
     made = mutate(changed, old=stored).object
     assert restart_policies(made) == ["Never"]
     assert at(made, ("spec", "runPolicy", "cleanPodPolicy")) is None
+
+
+def test_the_rule_writes_in_the_kinds_of_the_training_operator_alone() -> None:
+    assert all(kubeflow.writes(row) for row in TRAINING.values())
+    assert kubeflow.writes(MPI_JOB) == ()

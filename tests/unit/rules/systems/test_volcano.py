@@ -7,11 +7,12 @@ import pytest
 
 from tests.admission import OPTED_IN, mutate, policy
 from tests.volcano import exits, on, refusals, task, volcano_job
-from webhook.kinds.volcano import FAILED
+from webhook.kinds.volcano import CRON_JOB, FAILED, JOB, JOB_TEMPLATE
 from webhook.kube import names
 from webhook.objects import bounds
 from webhook.objects.problem import Json
 from webhook.policy.model import FailurePolicy, Profile
+from webhook.rules.systems import volcano
 
 ENDS = on(FAILED, action="TerminateJob")
 
@@ -172,3 +173,5 @@ def test_more_policies_than_can_be_undone_are_left_out_with_a_warning(tasks: int
 def test_jobs_that_are_made_of_a_template_get_them_when_they_are_created() -> None:
     template = {**volcano_job(RESTARTING, maxRetry=3), "apiVersion": "flow.volcano.sh/v1alpha1", "kind": "JobTemplate"}
     assert unchanged(template)
+    assert volcano.writes(JOB)
+    assert volcano.writes(JOB_TEMPLATE) == volcano.writes(CRON_JOB) == ()

@@ -10,7 +10,7 @@ from tests.unit.ledger.leader import stored_pod
 from webhook.kinds.kubeflow import TRAINING
 from webhook.ledger.model import pods
 from webhook.ledger.model.pods import Pod
-from webhook.ledger.model.systems import SYSTEMS
+from webhook.ledger.model.systems import SYSTEMS, kubeflow
 from webhook.ledger.model.systems.system import Spent, Write
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
@@ -19,7 +19,7 @@ from webhook.policy.settings import NamedProfile
 
 SPENT = Spent(retries=0, disruptions=0, budget=2)
 EVICTED = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
-PYTORCH = SYSTEMS[TRAINING["PyTorchJob"]]
+PYTORCH = kubeflow.system(TRAINING["PyTorchJob"])
 PATH = "/apis/kubeflow.org/v1/namespaces/ml/pytorchjobs/train"
 RUNNING = {"type": "Running", "status": "True", "reason": "PyTorchJobRunning", "message": "runs"}
 CREATED = {"type": "Created", "status": "True", "reason": "PyTorchJobCreated", "message": "created"}
