@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.systems
 
 FILE = "pytorch-job.yaml"
+WORKERS = "pytorch-workers.yaml"
 JOBS = "pytorchjobs"
 OF_JOB = "training.kubeflow.org/job-name=train"
 
@@ -42,16 +43,6 @@ def failed(found: Object) -> bool:
 
 def restart_policy(found: Object) -> str:
     return str(found["spec"]["pytorchReplicaSpecs"]["Worker"].get("restartPolicy"))
-
-
-def job_of_workers(here: Scene, number: int, restart_policy: str = "ExitCode") -> Object:
-    """Create a job with so many workers."""
-    here.create(FILE, name="draft")
-    manifest = here.team.get("pytorchjob", "draft")
-    here.team.run("delete", "pytorchjob", "draft")
-    worker = manifest["spec"]["pytorchReplicaSpecs"]["Worker"]
-    worker |= {"replicas": number, "restartPolicy": restart_policy}
-    return here.team.create({**manifest, "metadata": {"name": "train"}})
 
 
 def test_a_bug_fails_the_job_at_once(scene: NewScene) -> None:
@@ -142,7 +133,7 @@ def test_the_limit_on_disruptions_suspends_or_fails_the_job(scene: NewScene, pro
 
 def test_a_crash_beside_a_disruption_is_no_bug(scene: NewScene) -> None:
     here = scene("settle")
-    job_of_workers(here, 2)
+    here.create(WORKERS)
     first, second = running(here.team, 2)
     evict(here, first)
     here.team.ends(second, 139)
@@ -154,7 +145,7 @@ def test_a_crash_beside_a_disruption_is_no_bug(scene: NewScene) -> None:
 
 def test_a_crash_without_a_disruption_is_a_bug_once_it_is_clear(scene: NewScene) -> None:
     here = scene("settle")
-    job_of_workers(here, 2)
+    here.create(WORKERS)
     first, _ = running(here.team, 2)
     here.team.ends(first, 139)
     found = here.team.wait_for(JOBS, "train", failed)
@@ -163,14 +154,14 @@ def test_a_crash_without_a_disruption_is_a_bug_once_it_is_clear(scene: NewScene)
 
 def test_a_preemption_of_a_job_that_may_not_restart_is_avoided(scene: NewScene) -> None:
     here = scene()
-    job_of_workers(here, 1, "Never")
+    here.create("pytorch-once.yaml")
     (pod,) = running(here.team)
     assert (noted(pod)["placement"], noted(pod)["max-retries"]) == ("OnDemand", "0")
 
 
 def test_explain_shows_the_account_of_each_replica(scene: NewScene) -> None:
     here = scene()
-    job_of_workers(here, 2)
+    here.create(WORKERS)
     first, second = sorted(running(here.team, 2), key=lambda pod: str(pod["metadata"]["name"]))
     evict(here, first)
     here.team.ends(second, 143)
