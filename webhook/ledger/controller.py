@@ -466,8 +466,9 @@ class Ledger:
         if uid in state.tracker.open:
             return False  # it is not counted yet
         policy = self.settings_of(root).profile.failure_policy
-        if policy.coupled != "FailJob" and system.coupled and state.tracker.has_others(pod.scope):
-            was_bug = policy.coupled == "Settle" and await self.was_bug(state, uid, crash, pod, policy.settle_within)
+        others = state.tracker.has_others(pod.scope) or any(one.scope != pod.scope for one in state.account.last)
+        if policy.coupled != "FailJob" and system.coupled and others:
+            was_bug = policy.coupled == "Settle" and self.was_bug(state, crash, policy.settle_within)
             if not was_bug:
                 return was_bug is False
         cost = next((one.cost for one in reversed(state.account.last) if one.pod == pod.name), "")
@@ -498,6 +499,18 @@ class Ledger:
             await self.api.create(write.path, write.root)
         else:
             await self.api.patch(write.path, write.operations)
+
+    def was_bug(self, state: WorkloadState, crash: Crash, within: int) -> bool | None:
+        """Return whether a crash was a bug, as no disruption explains it; None if it is too early to say.
+
+        `within`: the seconds before and after the crash in which a disruption explains it. The controller may have
+        deleted the pod, so none of its changes can show that the watch has delivered everything before.
+        """
+        explained = settling.is_explained(crash.seen, state.tracker.disturbed, within)
+        if explained or crash.seen - within < self.trackers.watching_since:
+            return False  # a disruption explains the crash, or may have done so before the watch began
+        is_over = self.clock() >= crash.seen + within + WATCH_DELAY and self.trackers.pods.live
+        return True if is_over else None
 
     def tell_stopped(self, key: Key, root: Json, how: str, reason: str, message: str) -> None:
         """Report that a workload of another kind, or a part of it, was failed or suspended; `how`: as in the metric."""
@@ -547,29 +560,19 @@ class Ledger:
         settings, pod, within = self.settings_of(job), state.tracker.failed.get(uid, crash.pod), 0
         if settling.may_settle(job, settings) and settling.is_crash(crash.pod):
             within = settling.window(job, settings)
-            was_bug = await self.was_bug(state, uid, crash, pod, within)
-            if not was_bug:
-                return was_bug is False
+            explained = settling.is_explained(crash.seen, state.tracker.disturbed, within)
+            if explained or crash.seen - within < self.trackers.watching_since or uid not in state.tracker.failed:
+                return True  # a disruption explains the crash, or may have done so before the watch began
+            end = crash.seen + within
+            if self.clock() < end or not state.tracker.has_counted(uid):
+                return False
+            if not (self.trackers.pods.live and self.trackers.pods.last_event > end):
+                crash.next = self.clock() + WATCH_DELAY
+                await self.mark(pod)  # once the watch delivers this change, it has delivered everything before it
+                return False
         elif uid in state.tracker.open:
             return False  # it is not counted yet
         return await self.settled(key, state, crash, pod, within)
-
-    async def was_bug(self, state: WorkloadState, uid: str, crash: Crash, pod: Pod, within: int) -> bool | None:
-        """Return whether a crash was a bug, and no disruption explains it; None if it is too early to say.
-
-        `within`: the seconds before and after the crash in which a disruption explains it. Raise what `Api` raises.
-        """
-        explained = settling.is_explained(crash.seen, state.tracker.disturbed, within)
-        if explained or crash.seen - within < self.trackers.watching_since or uid not in state.tracker.failed:
-            return False  # a disruption explains the crash, or may have done so before the watch began
-        end = crash.seen + within
-        if self.clock() < end or not state.tracker.has_counted(uid):
-            return None
-        if not (self.trackers.pods.live and self.trackers.pods.last_event > end):
-            crash.next = self.clock() + WATCH_DELAY
-            await self.mark(pod)  # once the watch delivers this change, it has delivered everything before it
-            return None
-        return True
 
     async def settled(self, key: Key, state: WorkloadState, crash: Crash, pod: Pod, within: int) -> bool:
         """Fail the Job of a pod whose crash was a bug; return False if the brake holds that. Raise what `Api` raises.

@@ -64,7 +64,7 @@ def test_a_bug_that_the_operator_would_retry_is_ended_by_the_leader_with_the_pod
     assert found["status"]["completionTime"]
     here.team.wait_for_all("pods", lambda pods: not any(map(is_running, pods)), selector=OF_JOB)
     found = here.team.wait_for(JOBS, "train", lambda found: account(found)["cost"].get("fatal"))
-    assert account(found)["cost"] == {"fatal": 1}
+    assert account(found)["cost"].get("retry", 0) == 0
 
 
 def preempt(here: Scene, pod: Object) -> None:

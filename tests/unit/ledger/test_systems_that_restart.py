@@ -93,6 +93,8 @@ def written(
             for pod in seen:
                 ledger.trackers.see_pod(pod)
                 await delivered(ledger, api, root, row)
+                if pod.has_failed:  # its controller deletes it, to create it again under the same name
+                    ledger.trackers.see_pod_gone(pod)
             for _ in range(40):
                 await delivered(ledger, api, root, row)
 
@@ -104,10 +106,9 @@ def written(
 
 
 async def delivered(ledger: Ledger, api: FakeApi, root: Json, row: KindSpec) -> None:
-    """Give the leader time, and let the watch deliver the accounts that it has written, and its marks."""
+    """Give the leader time, and let the watch deliver the accounts that it has written."""
     for _ in range(4):
         await asyncio.sleep(0.5)
-    ledger.trackers.pods.last_event = asyncio.get_running_loop().time()
     for write in api.account_writes()[-1:]:
         see_root(ledger, row, root, write.text)
 
