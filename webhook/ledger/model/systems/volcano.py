@@ -23,6 +23,7 @@ from webhook.objects.problem import Json
 from webhook.policy.settings import Settings
 
 RUNNING: Final = frozenset({"", "Pending", "Running", "Restarting"})  # the phases in which a Job starts pods
+ENDING: Final = frozenset({ENDS, SUSPENDS, "CompleteJob"})
 BUS: Final = "bus.volcano.sh/v1alpha1"
 COMMANDS: Final = "commands"
 
@@ -34,10 +35,10 @@ def cost_of(pod: Pod, root: Json, _spent: Spent, settings: Settings) -> Cost:
     action = action_after(pod, root)
     if action in RESTARTS:
         return "retry"
+    if action in ENDING:
+        return "fatal"
     if pod.disruption is not None:
         return "disruption"
-    if action:
-        return "fatal"
     codes = settings.profile.failure_policy.retriable_exit_codes
     return "fatal" if all(one.code in codes for one in pod.exits) else "retry"
 
