@@ -10,6 +10,7 @@ cost one retry.
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from typing import Final
 
 from webhook.kinds.batch import DEFAULT_BACKOFF_LIMIT
@@ -23,6 +24,7 @@ GROUP: Final = "kubeflow.org"
 EXIT_CODE: Final = "ExitCode"
 REPLICA_TYPE: Final = "training.kubeflow.org/replica-type"  # labels of pods
 REPLICA_INDEX: Final = "training.kubeflow.org/replica-index"
+MOST_REPLICA_TYPES: Final = 20  # the operator knows at most five in a kind
 RESTARTED: Final = 128  # with ExitCode the operator restarts a pod after this exit code and higher ones
 # The default of restartPolicy, which the operator applies itself: no object shows it. Never in the other kinds.
 BY_DEFAULT: Final = {"PyTorchJob": "OnFailure", "PaddleJob": "OnFailure"}
@@ -84,9 +86,13 @@ MPI_JOB: Final = row("MPIJob", "mpiReplicaSpecs", versions=("v1", "v2beta1"), ba
 
 
 def restart_policy_of(root: Json, replica_type: str) -> str:
-    """Return the restartPolicy of a replica type, whose name is in lower case, as in the labels of its pods."""
+    """Return the restartPolicy of a replica type, whose name is in lower case, as in the labels of its pods.
+
+    Only MOST_REPLICA_TYPES are looked at.
+    """
     kind = root.get("kind") or ""
-    for path, said in find(root, ("spec", REPLICA_SPECS.get(kind, ""), EVERY, "restartPolicy")):
+    policies = find(root, ("spec", REPLICA_SPECS.get(kind, ""), EVERY, "restartPolicy"))
+    for path, said in islice(policies, MOST_REPLICA_TYPES):
         if isinstance(said, str) and str(path[-2]).lower() == replica_type:
             return said
     return BY_DEFAULT.get(kind, "Never")

@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.attempts.pods import made, owned, place, read
 from webhook.attempts import Level, kubeflow
-from webhook.kinds.kubeflow import REPLICA_SPECS
+from webhook.kinds.kubeflow import MOST_REPLICA_TYPES, REPLICA_SPECS
 from webhook.objects.problem import Json
 
 ask = partial(read, of=kubeflow.levels)
@@ -71,3 +71,13 @@ def test_a_replica_that_a_preemption_would_end_for_good_starts_on_demand(restart
 )
 def test_a_job_of_another_form_gives_the_default(damaged: Any) -> None:
     assert ask(worker(), {"kind": "PyTorchJob", "metadata": {}, **damaged}) == ([Level("Kubeflow", 0, 3)], [])
+
+
+def test_only_a_few_replica_types_are_looked_at() -> None:
+    root = job("Never")
+    specs = root["spec"]["pytorchReplicaSpecs"]
+    others = {f"Other{number}": {"restartPolicy": "OnFailure"} for number in range(MOST_REPLICA_TYPES)}
+    assert ask(worker(), root)[0][0].budget == 0
+    assert (
+        ask(worker(), {**root, "spec": {**root["spec"], "pytorchReplicaSpecs": {**others, **specs}}})[0][0].budget == 2
+    )

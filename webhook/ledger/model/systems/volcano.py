@@ -10,14 +10,16 @@ TerminateJob.
 """
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Final
 
 from webhook.kinds import volcano
-from webhook.kinds.volcano import ANY, ENDS, EVICTED, FAILED, RESTARTS, SUSPENDS, events_of, tolerates_failures
+from webhook.kinds.volcano import ANY, ENDS, EVICTED, FAILED, RESTARTS, SUSPENDS, TASKS, events_of, tolerates_failures
 from webhook.kube.paths import path_of
 from webhook.ledger.model.outcomes import Cost, was_killed
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.systems.system import Create, Spent, System
+from webhook.objects import bounds
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.policy.settings import Settings
@@ -47,7 +49,7 @@ def action_after(pod: Pod, root: Json) -> str:
     """Return the action of the first policy that is about the end of a pod; empty if there is none."""
     task, _, _ = pod.scope.rpartition("/")
     for event, code in ends_of(pod, first_container(root, task)):
-        for policy in policies_for(root, task):
+        for policy in islice(policies_for(root, task), bounds.MOST_ENTRIES):
             if policy.get("exitCode") == code or not {event, ANY}.isdisjoint(events_of(policy)):
                 return str(policy.get("action") or "")
     return ""
@@ -63,18 +65,19 @@ def ends_of(pod: Pod, container: str) -> Iterator[tuple[str, int]]:
 
 def policies_for(root: Json, task: str) -> Iterator[Json]:
     """Yield the policies that are about the pods of a task, in the order in which Volcano reads them."""
-    for one in at(root, ("spec", "tasks")) or ():
-        if one.get("name") == task:
-            yield from one.get("policies") or ()
+    yield from task_of(root, task).get("policies") or ()
     yield from at(root, ("spec", "policies")) or ()
 
 
 def first_container(root: Json, task: str) -> str:
     """Return the name of the first container of a task's pods; empty if the task is unknown."""
-    for one in at(root, ("spec", "tasks")) or ():
-        if one.get("name") == task:
-            return at(one, ("template", "spec", "containers", 0, "name")) or ""
-    return ""
+    return at(task_of(root, task), ("template", "spec", "containers", 0, "name")) or ""
+
+
+def task_of(root: Json, name: str) -> Json:
+    """Return the task of a Job with this name, if it is among the first bounds.MOST_ENTRIES; else an empty one."""
+    tasks = islice(at(root, TASKS) or (), bounds.MOST_ENTRIES)
+    return next((one for one in tasks if one.get("name") == name), {})
 
 
 def has_ended(root: Json) -> bool:

@@ -10,6 +10,7 @@ from webhook.ledger.model import pods
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.systems.system import Create, Spent
 from webhook.ledger.model.systems.volcano import JOB
+from webhook.objects import bounds
 from webhook.objects.problem import Json
 from webhook.policy.model import Profile
 from webhook.policy.settings import NamedProfile
@@ -43,6 +44,15 @@ def cost(found: Pod, root: Json) -> str:
 def test_a_pod_is_counted_for_its_job_with_task_and_index_as_scope() -> None:
     found = pod(of="worker")
     assert (found.row, found.job, found.job_uid, found.scope) == (JOB.row, "train", "job-uid", "worker/1")
+
+
+def test_a_job_with_endless_tasks_and_policies_is_read_as_far_as_the_bound() -> None:
+    first = task(on("PodFailed", action="RestartTask"), name="main")
+    endless = [task(name=f"t{number}") for number in range(bounds.MOST_ENTRIES)]
+    assert cost(pod(143), stored(tasks=[first, *endless])) == "retry"
+    assert cost(pod(143), stored(tasks=[*endless, first])) == "fatal"
+    codes = [exits(1000 + number, "AbortJob") for number in range(bounds.MOST_ENTRIES)]
+    assert cost(pod(143), stored(*codes, on("PodFailed", action="RestartTask"))) == "fatal"
 
 
 INJECTED = [exits(137, "RestartTask"), exits(143, "RestartTask"), on("PodFailed", action="TerminateJob")]
