@@ -68,7 +68,7 @@ def test_a_bug_that_the_operator_would_retry_is_ended_by_the_leader_with_the_pod
 
 
 def preempt(here: Scene, pod: Object) -> None:
-    disruptions.preempt(here.kubectl, here.team, pod)
+    disruptions.preempt(here.kubectl, here.team, pod, cpu="60")
 
 
 def evict(here: Scene, pod: Object) -> None:
