@@ -187,6 +187,27 @@ def install(processes: Processes, kubectl: Kubectl, operators: Operators) -> Non
     processes.wait_until(lambda: _are_served(kubectl, names), "the CRDs to be Established", log="kube-apiserver")
 
 
+def add_untyped(kubectl: Kubectl, group: str, version: str, kind: str) -> None:
+    """Install a CRD without types, for a kind that a controller watches and no test uses; return when it is served."""
+    plural = f"{kind.lower()}s"
+    schema = {"openAPIV3Schema": UNTYPED}
+    served = {"name": version, "served": True, "storage": True, "schema": schema, "subresources": {"status": {}}}
+    crd = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        # The API server asks for the annotation in groups that end in k8s.io.
+        "metadata": {"name": f"{plural}.{group}", "annotations": {"api-approved.kubernetes.io": "unapproved"}},
+        "spec": {
+            "group": group,
+            "names": {"kind": kind, "plural": plural, "singular": kind.lower()},
+            "scope": "Namespaced",
+            "versions": [served],
+        },
+    }
+    kubectl.apply(crd)
+    kubectl.run("wait", f"crd/{plural}.{group}", "--for=condition=Established")
+
+
 def _are_served(kubectl: Kubectl, names: set[str]) -> bool:
     return names <= set(kubectl.run("api-resources", "--cached=false", "--output=name").stdout.split())
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
-from webhook.kinds import argo, kubeflow, tekton, volcano
+from webhook.kinds import apache_spark, argo, kubeflow, ray, spark, tekton, volcano
 from webhook.kinds.kind_spec import KindSpec, OwnerReference
 from webhook.objects.problem import Json
 from webhook.objects.shape import Shape
@@ -23,6 +23,16 @@ PIPELINE_TASK: Final = "tekton.dev/pipelineTask"
 FLYTE_NODE: Final = "node-id"
 AIRFLOW: Final = ("dag_id", "run_id", "task_id")  # apache-airflow-providers-cncf-kubernetes 10.25
 AIRFLOW_INDEX: Final = "map_index"
+RAY_NODE: Final = "ray.io/node-type"
+RAY_GROUP: Final = "ray.io/group"
+# What KubeRay adds to the name of a RayJob for that of a RayCluster, from 1.4 on.
+OF_RAY_JOB: Final = re.compile(r"-[a-z0-9]{5}\Z")
+SPARK_ROLE: Final = "spark-role"
+POD: Final = ("", "Pod")
+# Scopes.
+HEAD: Final = "head"
+DRIVER: Final = "driver"
+EXECUTOR: Final = "executor"
 LONGEST_SCOPE: Final = 64  # characters: any user may write these labels and annotations
 KEPT_OF_SCOPE: Final = 48  # characters of a longer scope; a digest of the whole follows them
 
@@ -33,6 +43,8 @@ READ: Final[dict[str, dict[str, Shape]]] = {
             *(PIPELINE_RUN, PIPELINE_RUN_UID, PIPELINE_TASK),
             *(kubeflow.REPLICA_TYPE, kubeflow.REPLICA_INDEX),
             *(volcano.TASK, volcano.TASK_INDEX),
+            *(RAY_NODE, RAY_GROUP),
+            *(SPARK_ROLE, spark.APPLICATION, spark.LAUNCHED, apache_spark.APPLICATION),
         ),
         str,
     ),
@@ -69,9 +81,12 @@ class Place(NamedTuple):
 
 
 def place_of(metadata: Json, controller: OwnerReference | None) -> Place | None:
-    """Return the place of a pod with a controller; None if its attempts are counted nowhere, or as those of a Job."""
-    found = None if controller is None else SYSTEMS.get((controller.group, controller.kind.lower()))
-    place = None if found is None or controller is None else found(metadata, controller)
+    """Return the place of a pod; None if its attempts are counted nowhere, or as those of a Job."""
+    if controller is None or (controller.group, controller.kind) == POD:
+        place = of_spark(metadata, controller)
+    else:
+        found = SYSTEMS.get((controller.group, controller.kind.lower()))
+        place = None if found is None else found(metadata, controller)
     return None if place is None else place._replace(scope=scope_named(place.scope))
 
 
@@ -141,10 +156,50 @@ def joined(metadata: Json, *keys: str) -> str:
     return "/".join(labels.get(key) or "" for key in keys)
 
 
+def in_ray_cluster(metadata: Json, controller: OwnerReference) -> Place | None:
+    """Return the place of a pod of a RayCluster that a RayJob created: the scopes are `head` and `worker/GROUP`.
+
+    The pod says nothing of the RayJob but the name of its RayCluster. Other RayClusters have no batch pods.
+    """
+    name = OF_RAY_JOB.sub("", controller.name)
+    labels = metadata.get("labels") or {}
+    scope = HEAD if labels.get(RAY_NODE) == HEAD else f"worker/{labels.get(RAY_GROUP) or ''}"
+    return None if name == controller.name else Place(ray.RAY_JOB, name, "", scope)
+
+
+def in_spark_application(metadata: Json, controller: OwnerReference) -> Place:
+    """Return the place of a driver that its SparkApplication controls."""
+    return Place(spark.SPARK_APPLICATION, controller.name, controller.uid, role_of(metadata.get("labels") or {}))
+
+
+def of_spark(metadata: Json, controller: OwnerReference | None) -> Place | None:
+    """Return the place of a driver without a controller, or of an executor, which its driver controls.
+
+    The drivers of spark-operator have a controller only if its webhook runs, those of Apache's operator never.
+    """
+    labels = metadata.get("labels") or {}
+    application = spark.application_of(labels)
+    if application is not None:
+        return Place(spark.SPARK_APPLICATION, application.name, "", role_of(labels))
+    name = labels.get(apache_spark.APPLICATION)
+    if not name:
+        return None
+    owner = apache_spark.application_of({"metadata": metadata}) if controller is None else None
+    uid = owner.uid if owner is not None and owner.name == name else ""
+    return Place(apache_spark.SPARK_APPLICATION, name, uid, role_of(labels))
+
+
+def role_of(labels: Json) -> str:
+    """Return the scope of a pod of Spark."""
+    return EXECUTOR if labels.get(SPARK_ROLE) == EXECUTOR else DRIVER
+
+
 # By group and kind of the controller, the kind in lower case.
 SYSTEMS: Final[dict[tuple[str, str], Callable[[Json, OwnerReference], Place | None]]] = {
     (argo.GROUP, "workflow"): in_workflow,
     (tekton.GROUP, "taskrun"): in_task_run,
     **{(kubeflow.GROUP, kind.lower()): in_training_job for kind in kubeflow.TRAINING},
     (volcano.GROUP, "job"): in_volcano_job,
+    (ray.GROUP, "raycluster"): in_ray_cluster,
+    (spark.GROUP, "sparkapplication"): in_spark_application,
 }

@@ -1,0 +1,99 @@
+"""Stands in for the dashboards of all Ray heads: `python -m tests.cluster.ray_dashboard PORT KUBECONFIG`.
+
+Like a dashboard it knows the jobs that were submitted to its head, and forgets them when the head is replaced. A job
+ends at once with the exit code in the head's annotation `retry-policy-test/entrypoint-exit-codes`, which has one for
+each attempt, as `retry-policy-test/exit-codes` of a pod; it runs on if there is none. In SidecarMode the submitter is a
+container of the head, and in K8sJobMode a pod of a Job: both are simulated, so a job is submitted as soon as one of
+them runs.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from tests.cluster.control_plane import HOST
+from tests.cluster.namespace import Api
+from tests.cluster.objects import is_running
+from webhook.kube import names
+
+EXIT_CODES: Final = "retry-policy-test/entrypoint-exit-codes"
+JOBS: Final = "/api/jobs/"
+SERVICE: Final = "-head-svc"
+CLUSTER: Final = "ray.io/cluster"
+NODE_TYPE: Final = "ray.io/node-type"
+
+
+@dataclass(slots=True)
+class Dashboards:
+    """The submitted jobs: by the uid of the head and the id of the job, when they were submitted, in ms since 1970."""
+
+    api: Api
+    submitted: dict[tuple[str, str], int] = field(default_factory=dict)
+
+    def head_of(self, host: str) -> dict[str, Any] | None:
+        """Return the running head behind a Service; None if there is none."""
+        service, namespace = host.split(".")[:2]
+        selector = f"{CLUSTER}={service.removesuffix(SERVICE)},{NODE_TYPE}=head"
+        found = self.api.list(f"api/v1/namespaces/{namespace}/pods", labelSelector=selector)["items"]
+        return next((pod for pod in found if is_running(pod) and not pod["metadata"].get("deletionTimestamp")), None)
+
+    def submit(self, head: dict[str, Any], job: str) -> dict[str, Any]:
+        self.submitted.setdefault((head["metadata"]["uid"], job), int(time.time() * 1000))
+        return {"job_id": job, "submission_id": job}
+
+    def job(self, head: dict[str, Any], job: str) -> dict[str, Any] | None:
+        """Return what a dashboard says about a job; None if its head does not know it."""
+        since = self.submitted.get((head["metadata"]["uid"], job))
+        if since is None:
+            return None
+        said = {"submission_id": job, "type": "SUBMISSION", "start_time": since}
+        annotations = head["metadata"].get("annotations") or {}
+        attempt = int(annotations.get(names.ATTEMPT) or 0)
+        code = dict(enumerate((annotations.get(EXIT_CODES) or "").split(","))).get(attempt)
+        if not code:
+            return {**said, "status": "RUNNING", "message": "Job is currently running."}
+        said["end_time"] = since
+        if code == "0":
+            return {**said, "status": "SUCCEEDED", "message": "Job finished successfully."}
+        return {**said, "status": "FAILED", "message": f"Job entrypoint command failed with exit code {code}"}
+
+
+class Handler(BaseHTTPRequestHandler):
+    dashboards: Dashboards
+
+    def do_GET(self) -> None:
+        self.answer(self.dashboards.job)
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or "{}")
+        if self.path.endswith("/stop"):
+            self.answer(lambda *_: {"stopped": True})
+        else:
+            self.answer(lambda head, _: self.dashboards.submit(head, body["submission_id"]))
+
+    def answer(self, made: Any) -> None:
+        url = urlsplit(self.path)
+        head = self.dashboards.head_of(url.hostname or "")
+        said = None if head is None else made(head, url.path.removeprefix(JOBS))
+        # A proxy that reaches no dashboard says 502; a dashboard that does not know the job says 404.
+        self.send_response(502 if head is None else 404 if said is None else 200)
+        content = json.dumps(said).encode() if said is not None else b"nothing here"
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+
+def main() -> None:
+    Handler.dashboards = Dashboards(Api.connect(Path(sys.argv[2])))
+    ThreadingHTTPServer((HOST, int(sys.argv[1])), Handler).serve_forever()
+
+
+if __name__ == "__main__":
+    main()
