@@ -1,13 +1,14 @@
-"""Whether and how a Job, JobSet, TaskRun, PipelineRun or Workflow has ended, or its end is decided, by its status.
+"""Whether and how a Job, JobSet, TaskRun, PipelineRun, Workflow or RayJob has ended, or its end is decided, by its status.
 
 Reads:
     status.{conditions,completionTime,phase,finishedAt}
+    status.{jobDeploymentStatus,reason,message,endTime}
 """
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from webhook.objects.patch import at
-from webhook.objects.problem import Json
+from webhook.objects.problem import Json, Path
 
 # The terminal conditions, by type and status: True if the object has succeeded.
 ENDINGS: Final = {
@@ -17,8 +18,25 @@ ENDINGS: Final = {
     ("Succeeded", "True"): True,  # Tekton's
     ("Succeeded", "False"): False,
 }
-# The phases of an Argo Workflow that has ended: its condition Completed does not say how.
-PHASES: Final = {"Succeeded": True, "Failed": False, "Error": False}
+
+
+class Phase(NamedTuple):
+    """A field of a status that has a phase, for kinds without conditions that say how they ended.
+
+    `endings`: the terminal phases: True if the object has succeeded. `ended`: the field with the time of the end.
+    """
+
+    path: Path
+    endings: dict[str, bool]
+    ended: Path
+
+
+PHASES: Final = (
+    # Of an Argo Workflow: its condition Completed does not say how it has ended.
+    Phase(("status", "phase"), {"Succeeded": True, "Failed": False, "Error": False}, ("status", "finishedAt")),
+    # Of a RayJob. (ValidationFailed is none: such a RayJob has not run.)
+    Phase(("status", "jobDeploymentStatus"), {"Complete": True, "Failed": False}, ("status", "endTime")),
+)
 # Conditions of a Job by which its controller says that its end is decided: before it has ended, or as it does.
 DECISIONS: Final = frozenset({"Complete", "Failed", "FailureTarget", "SuccessCriteriaMet"})
 
@@ -34,7 +52,14 @@ def is_decided(status: Json) -> bool:
 
 
 def condition_of(root: Json) -> Json | None:
-    """Return the terminal condition of an object; None if it has not ended."""
+    """Return the terminal condition of an object, or one that says the same; None if it has not ended."""
+    for phase in PHASES:
+        said = at(root, phase.path)
+        succeeded = phase.endings.get(said) if isinstance(said, str) else None
+        if succeeded is not None:
+            words = {name: at(root, ("status", name)) or "" for name in ("reason", "message")}
+            ended = {"status": "True", "lastTransitionTime": at(root, phase.ended)}
+            return {"type": "Complete" if succeeded else "Failed", **ended, **words}
     for one in at(root, ("status", "conditions")) or ():
         if (one.get("type"), one.get("status")) in ENDINGS:
             found: Json = one
@@ -44,9 +69,6 @@ def condition_of(root: Json) -> Json | None:
 
 def has_ended_well(root: Json) -> bool | None:
     """Return True if an object has succeeded, False if it has failed, None if it has not ended."""
-    phase = at(root, ("status", "phase"))
-    if isinstance(phase, str) and phase in PHASES:
-        return PHASES[phase]
     one = condition_of(root)
     return None if one is None else ENDINGS[one["type"], one["status"]]
 
@@ -58,7 +80,5 @@ def has_failed(root: Json) -> bool:
 
 def ended_at(root: Json) -> str | None:
     """Return the time at which an object ended, as RFC 3339 text; None if it has not ended."""
-    if has_ended_well(root) is None:
-        return None
-    status, one = root["status"], condition_of(root) or {}
-    return status.get("completionTime") or status.get("finishedAt") or one.get("lastTransitionTime")
+    one = condition_of(root)
+    return None if one is None else root["status"].get("completionTime") or one.get("lastTransitionTime")

@@ -15,6 +15,11 @@ def root(*conditions: tuple[str, str], **status: Any) -> Json:
     return {"status": {"conditions": found, **status}}
 
 
+def phase(name: str) -> Json:
+    """Return a RayJob."""
+    return {"status": {"jobDeploymentStatus": name, "endTime": THEN, "reason": "AppFailed", "message": "exit code 1"}}
+
+
 @pytest.mark.parametrize(
     ("found", "well"),
     [
@@ -25,6 +30,10 @@ def root(*conditions: tuple[str, str], **status: Any) -> Json:
         (root(("Succeeded", "False")), False),
         (root(("Succeeded", "Unknown")), None),
         (root(("Failed", "False"), ("FailureTarget", "True")), None),
+        (phase("Complete"), True),
+        (phase("Failed"), False),
+        (phase("Retrying"), None),
+        (phase("ValidationFailed"), None),
         ({}, None),
         (root(("Completed", "True"), phase="Succeeded"), True),
         (root(("Completed", "True"), phase="Failed"), False),  # a Workflow: the condition does not say how it ended
@@ -48,3 +57,9 @@ def test_a_workflow_ended_when_its_status_says_so() -> None:
     assert terminal.ended_at(root(("Completed", "True"), phase="Failed", finishedAt="2026-11-22T09:00:00Z")) == (
         "2026-11-22T09:00:00Z"
     )
+
+
+def test_the_end_of_a_ray_job_has_reason_and_message_of_its_status() -> None:
+    found = terminal.condition_of(phase("Failed"))
+    assert found is not None
+    assert (found["reason"], found["message"]) == ("AppFailed", "exit code 1")
