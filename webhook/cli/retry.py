@@ -58,7 +58,7 @@ KINDS: Final = ", ".join(row.kind.lower() for row in ADAPTERS)
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @kubeconfig_option
 def retry(target: str, selector: str | None, failed_since: str | None, kubeconfig: Kubeconfig, **flags: bool) -> None:
-    """Rerun what failed of a Job, a CronJob's last Job, a JobSet or a PipelineRun; what succeeded does not run again.
+    """Rerun what failed of a Job, CronJob, JobSet, PipelineRun, Workflow or RayJob; what succeeded does not run again.
 
     Reruns only objects with the annotation retry-policy.dev/retryable: "true". The kind can be left out if one object
     has the name. Exit 0 if everything will run again, 1 if something was refused, 2 if the cluster cannot be asked.
@@ -254,7 +254,7 @@ def now() -> str:
 
 
 def has_failed(root: Json, within: int | None) -> bool:
-    """Return True if a Job, JobSet or PipelineRun has failed, and did so within the last `within` seconds."""
+    """Return True if an object has failed, and did so within the last `within` seconds."""
     since = terminal.ended_at(root)
     if not terminal.has_failed(root) or within is None or since is None:
         return terminal.has_failed(root)

@@ -29,7 +29,7 @@ WARNING: Final = re.compile(r'\d{3} \S+ "(.*)"')  # a header, as the API server 
 @workload_argument("target", ADAPTERS)
 @kubeconfig_option
 def suspend(target: str, kubeconfig: Kubeconfig) -> None:
-    """Suspend a Job, CronJob or JobSet: its pods end; it continues after retry-policy resume."""
+    """Suspend a Job, CronJob, JobSet or RayJob: its pods end; it continues after retry-policy resume."""
     switch(target, kubeconfig, suspend=True)
 
 
@@ -41,7 +41,7 @@ def suspend(target: str, kubeconfig: Kubeconfig) -> None:
 @workload_argument("target", ADAPTERS)
 @kubeconfig_option
 def resume(target: str, kubeconfig: Kubeconfig) -> None:
-    """Resume a suspended Job, CronJob or JobSet."""
+    """Resume a suspended Job, CronJob, JobSet or RayJob."""
     switch(target, kubeconfig, suspend=False)
 
 

@@ -25,6 +25,11 @@ def may_retry(spec: Json) -> bool:
     return not spec.get("clusterSelector") and spec.get("submissionMode") != "InteractiveMode"
 
 
+def may_be_suspended(spec: Json) -> bool:
+    """Return True if a RayJob may be suspended: KubeRay ends any other one as not valid."""
+    return bool(spec.get("shutdownAfterJobFinishes")) and not spec.get("clusterSelector")
+
+
 RAY_JOB_SPEC: Final[Shape] = {
     "backoffLimit": int,
     "submissionMode": str,
@@ -64,6 +69,7 @@ RAY_JOB: Final = KindSpec(
     resource="rayjobs",
     shape={"metadata": METADATA, "spec": RAY_JOB_SPEC},
     counts=True,
+    runs_again=True,
     pod_templates=pod_templates(SPEC),
     retry_fields=retry_fields(SPEC),
 )

@@ -1,4 +1,4 @@
-"""Whether and how a Job, JobSet, TaskRun, PipelineRun, Workflow or RayJob has ended, or its end is decided, by its status.
+"""Whether and how a workload has ended, or the end of a Job is decided, by its status.
 
 Reads:
     status.{conditions,completionTime,phase,finishedAt}
@@ -53,18 +53,21 @@ def is_decided(status: Json) -> bool:
 
 def condition_of(root: Json) -> Json | None:
     """Return the terminal condition of an object, or one that says the same; None if it has not ended."""
+    conditions = at(root, ("status", "conditions")) or ()
+    found: Json | None = next((one for one in conditions if (one.get("type"), one.get("status")) in ENDINGS), None)
     for phase in PHASES:
         said = at(root, phase.path)
         succeeded = phase.endings.get(said) if isinstance(said, str) else None
         if succeeded is not None:
             words = {name: at(root, ("status", name)) or "" for name in ("reason", "message")}
-            ended = {"status": "True", "lastTransitionTime": at(root, phase.ended)}
-            return {"type": "Complete" if succeeded else "Failed", **ended, **words}
-    for one in at(root, ("status", "conditions")) or ():
-        if (one.get("type"), one.get("status")) in ENDINGS:
-            found: Json = one
-            return found
-    return None
+            time = at(root, phase.ended) or (found or {}).get("lastTransitionTime")
+            return {
+                "type": "Complete" if succeeded else "Failed",
+                "status": "True",
+                "lastTransitionTime": time,
+                **words,
+            }
+    return found
 
 
 def has_ended_well(root: Json) -> bool | None:

@@ -3,9 +3,10 @@
 from typing import Final
 
 from webhook.kinds import KindSpec
-from webhook.retry.kinds import cron_job, job, job_set, pipeline_run, workflow
+from webhook.retry.kinds import cron_job, job, job_set, pipeline_run, ray_job, workflow
 from webhook.retry.kinds.adapter import Adapter
 
+ALL: Final = (job, job_set, cron_job, pipeline_run, workflow, ray_job)
 ADAPTERS: Final[dict[KindSpec, Adapter]] = {
-    one.row: one for one in (job.ADAPTER, job_set.ADAPTER, cron_job.ADAPTER, pipeline_run.ADAPTER, workflow.ADAPTER)
+    one.ADAPTER.row: one.ADAPTER for one in ALL
 }

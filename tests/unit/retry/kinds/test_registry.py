@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from webhook.kinds import KINDS, argo, batch, tekton
+from webhook.kinds import KINDS, argo, batch, ray, tekton
 from webhook.kinds.job_set import JOB_SET
 from webhook.objects.problem import Json
 from webhook.retry.kinds.adapter import Adapter, Workload
@@ -18,11 +18,12 @@ OWNER = {"apiVersion": "x.test/v1", "kind": "Wonder", "name": "w", "uid": "u", "
 
 
 def failed(**metadata: Any) -> Json:
-    """Return an object that is valid as failed Job, JobSet, PipelineRun and Workflow, without consent to run twice."""
+    """Return an object that is valid as a failed one of each kind, without consent to run twice."""
+    of_others = {"phase": "Failed", "finishedAt": ENDED, "rayClusterName": "train-abcde"}
     return {
         "metadata": {"name": "train", "namespace": "ml", "uid": "uid-1", **metadata},
         "spec": {"template": {}, "replicatedJobs": [{"name": "a", "template": {}}]},
-        "status": {"conditions": FAILED, "completionTime": ENDED, "phase": "Failed", "finishedAt": ENDED},
+        "status": {"conditions": FAILED, "completionTime": ENDED, **of_others},
     }
 
 
@@ -30,8 +31,9 @@ def workload(root: Json) -> Workload:
     return Workload(root=root, run=root, when=WHEN)
 
 
-def test_only_jobs_cron_jobs_job_sets_pipeline_runs_and_workflows_can_run_again() -> None:
-    assert set(ADAPTERS) == {batch.JOB, batch.CRON_JOB, JOB_SET, tekton.PIPELINE_RUN, argo.WORKFLOW}
+def test_only_these_kinds_can_run_again() -> None:
+    rows = {batch.JOB, batch.CRON_JOB, JOB_SET, tekton.PIPELINE_RUN, argo.WORKFLOW, ray.RAY_JOB}
+    assert set(ADAPTERS) == rows
     assert all(row is adapter.row for row, adapter in ADAPTERS.items())
 
 
