@@ -3,7 +3,7 @@
 from typing import Final
 
 from webhook.kinds import KindSpec
-from webhook.ledger.model.systems import argo, kubeflow, tekton, volcano
+from webhook.ledger.model.systems import argo, kubeflow, ray, spark, tekton, volcano
 from webhook.ledger.model.systems.system import System
 
 __all__ = ["SYSTEMS", "System", "system_of"]
@@ -12,11 +12,9 @@ __all__ = ["SYSTEMS", "System", "system_of"]
 SYSTEMS: Final[dict[KindSpec, System]] = {
     one.row: one
     for one in (
-        argo.WORKFLOW,
-        tekton.PIPELINE_RUN,
-        tekton.TASK_RUN,
-        *kubeflow.TRAINING,
-        volcano.JOB,
+        *(argo.WORKFLOW, tekton.PIPELINE_RUN, tekton.TASK_RUN),
+        *(*kubeflow.TRAINING, volcano.JOB),
+        *(ray.RAY_JOB, spark.SPARK_APPLICATION, spark.OF_APACHE),
     )
 }
 

@@ -1,0 +1,80 @@
+"""SparkApplications, of Kubeflow's operator and of Apache's: the scopes are `driver` and `executor`.
+
+Source: internal/controller/sparkapplication of spark-operator 2.4.0, spark-operator of spark-kubernetes-operator 1.0.0.
+A driver that ends without success costs a retry, whatever ended it. A lost executor is replaced by its driver, and
+Spark repeats its work. Nothing outside ends an application as failed: Kubeflow's operator runs it again after any other
+change of its spec than `suspend`, and one that is suspended waits; Apache's operator has no such field.
+"""
+
+from typing import Final
+
+from webhook.kinds import apache_spark, batch, spark
+from webhook.kinds.places import DRIVER
+from webhook.ledger.model.outcomes import Cost, was_killed
+from webhook.ledger.model.pods import Pod
+from webhook.ledger.model.systems.system import Spent, System, Write, unless_changed
+from webhook.objects.patch import at
+from webhook.objects.problem import Json
+from webhook.policy.settings import Settings
+
+ENDED: Final = frozenset({"COMPLETED", "FAILED", "SUSPENDING", "SUSPENDED"})
+INVALIDATING: Final = "INVALIDATING"  # somebody has changed the spec: it runs again, with all of its retries
+OF_APACHE_ENDED: Final = frozenset({"ResourceReleased", "TerminatedWithoutReleaseResources"})
+
+
+def cost_of(pod: Pod, root: Json, _spent: Spent, _settings: Settings) -> Cost:
+    """Return what the end of a pod cost."""
+    killed = was_killed(pod)
+    if pod.scope != DRIVER:
+        return "none" if killed else "free"
+    return "none" if killed and at(root, ("status", "applicationState", "state")) == INVALIDATING else "retry"
+
+
+def has_ended(root: Json) -> bool:
+    """Return True if an application of Kubeflow's operator has ended or is suspended, or is told to be."""
+    return at(root, ("status", "applicationState", "state")) in ENDED or bool(at(root, ("spec", "suspend")))
+
+
+def has_ended_of_apache(root: Json) -> bool:
+    """Return True if an application of Apache's operator has ended."""
+    return at(root, ("status", "currentState", "currentStateSummary")) in OF_APACHE_ENDED
+
+
+def fail(_root: Json, _pod: Pod, _reason: str, _message: str) -> None:
+    """Return None: nothing outside makes an application fail."""
+    return
+
+
+def suspend(root: Json) -> Write | None:
+    """Return the write that suspends an application of Kubeflow's operator; None if Kueue would resume it."""
+    metadata = root["metadata"]
+    if batch.is_queued(metadata):
+        return None
+    path = spark.SPARK_APPLICATION.path(metadata["namespace"], metadata["name"])
+    return Write(path, [unless_changed(root), {"op": "add", "path": "/spec/suspend", "value": True}])
+
+
+def suspend_of_apache(_root: Json) -> None:
+    """Return None: an application of Apache's operator cannot be suspended."""
+    return
+
+
+SPARK_APPLICATION: Final = System(
+    row=spark.SPARK_APPLICATION,
+    cost_of=cost_of,
+    has_ended=has_ended,
+    ends_bugs=False,
+    fail=fail,
+    suspend=suspend,
+    writes={("suspend",): (True,)},
+    is_single=lambda scope: scope == DRIVER,
+)
+OF_APACHE: Final = System(
+    row=apache_spark.SPARK_APPLICATION,
+    cost_of=cost_of,
+    has_ended=has_ended_of_apache,
+    ends_bugs=False,
+    fail=fail,
+    suspend=suspend_of_apache,
+    is_single=lambda scope: scope == DRIVER,
+)
