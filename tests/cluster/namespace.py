@@ -32,6 +32,8 @@ PATHS = {
     "pytorchjobs": "apis/kubeflow.org/v1",
     "jobsets": "apis/jobset.x-k8s.io/v1alpha2",
     "pipelineruns": "apis/tekton.dev/v1",
+    "rayjobs": "apis/ray.io/v1",
+    "sparkapplications": "apis/sparkoperator.k8s.io/v1beta2",
     "taskruns": "apis/tekton.dev/v1",
     "workflows": "apis/argoproj.io/v1alpha1",
 }

@@ -1,10 +1,8 @@
 """Stands in for the dashboards of all Ray heads: `python -m tests.cluster.ray_dashboard PORT KUBECONFIG`.
 
 Like a dashboard it knows the jobs that were submitted to its head, and forgets them when the head is replaced. A job
-ends at once with the exit code in the head's annotation `retry-policy-test/entrypoint-exit-codes`, which has one for
-each attempt, as `retry-policy-test/exit-codes` of a pod; it runs on if there is none. In SidecarMode the submitter is a
-container of the head, and in K8sJobMode a pod of a Job: both are simulated, so a job is submitted as soon as one of
-them runs.
+runs until its head has the annotation EXIT_CODE. In SidecarMode the submitter is a container of the head, which KWOK
+only simulates: so a job that is asked for in a cluster of that mode counts as submitted.
 """
 
 from __future__ import annotations
@@ -21,13 +19,13 @@ from urllib.parse import urlsplit
 from tests.cluster.control_plane import HOST
 from tests.cluster.namespace import Api
 from tests.cluster.objects import is_running
-from webhook.kube import names
 
-EXIT_CODES: Final = "retry-policy-test/entrypoint-exit-codes"
+EXIT_CODE: Final = "retry-policy-test/entrypoint-exit-code"
 JOBS: Final = "/api/jobs/"
 SERVICE: Final = "-head-svc"
 CLUSTER: Final = "ray.io/cluster"
 NODE_TYPE: Final = "ray.io/node-type"
+SUBMITTER: Final = "ray-job-submitter"
 
 
 @dataclass(slots=True)
@@ -50,14 +48,14 @@ class Dashboards:
 
     def job(self, head: dict[str, Any], job: str) -> dict[str, Any] | None:
         """Return what a dashboard says about a job; None if its head does not know it."""
+        if any(one["name"] == SUBMITTER for one in head["spec"]["containers"]):
+            self.submit(head, job)
         since = self.submitted.get((head["metadata"]["uid"], job))
         if since is None:
             return None
         said = {"submission_id": job, "type": "SUBMISSION", "start_time": since}
-        annotations = head["metadata"].get("annotations") or {}
-        attempt = int(annotations.get(names.ATTEMPT) or 0)
-        code = dict(enumerate((annotations.get(EXIT_CODES) or "").split(","))).get(attempt)
-        if not code:
+        code = (head["metadata"].get("annotations") or {}).get(EXIT_CODE)
+        if code is None:
             return {**said, "status": "RUNNING", "message": "Job is currently running."}
         said["end_time"] = since
         if code == "0":
