@@ -1,8 +1,9 @@
 """Stands in for the dashboards of all Ray heads: `python -m tests.cluster.ray_dashboard PORT KUBECONFIG`.
 
 Like a dashboard it knows the jobs that were submitted to its head, and forgets them when the head is replaced. A job
-runs until its head has the annotation EXIT_CODE. In SidecarMode the submitter is a container of the head, which KWOK
-only simulates: so a job that is asked for in a cluster of that mode counts as submitted.
+runs until its head has the annotation EXIT_CODE. KWOK only simulates submitters, so a job counts as submitted if the
+head has one as a container (SidecarMode), or if a pod of the submitter's Job runs that is newer than the head
+(K8sJobMode).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from urllib.parse import urlsplit
 from tests.cluster.control_plane import HOST
 from tests.cluster.namespace import Api
 from tests.cluster.objects import is_running
+from webhook.kinds import batch
 
 EXIT_CODE: Final = "retry-policy-test/entrypoint-exit-code"
 JOBS: Final = "/api/jobs/"
@@ -46,9 +48,19 @@ class Dashboards:
         self.submitted.setdefault((head["metadata"]["uid"], job), int(time.time() * 1000))
         return {"job_id": job, "submission_id": job}
 
+    def has_submitter(self, head: dict[str, Any]) -> bool:
+        """Return True if a submitter runs that would have submitted a job to this head."""
+        metadata = head["metadata"]
+        if any(one["name"] == SUBMITTER for one in head["spec"]["containers"]):
+            return True
+        name = metadata["labels"][CLUSTER].rpartition("-")[0]
+        path, selector = f"api/v1/namespaces/{metadata['namespace']}/pods", f"{batch.JOB_NAME}={name}"
+        pods = [pod for pod in self.api.list(path, labelSelector=selector)["items"] if is_running(pod)]
+        return any(pod["metadata"]["creationTimestamp"] >= metadata["creationTimestamp"] for pod in pods)
+
     def job(self, head: dict[str, Any], job: str) -> dict[str, Any] | None:
         """Return what a dashboard says about a job; None if its head does not know it."""
-        if any(one["name"] == SUBMITTER for one in head["spec"]["containers"]):
+        if self.has_submitter(head):
             self.submit(head, job)
         since = self.submitted.get((head["metadata"]["uid"], job))
         if since is None:

@@ -13,6 +13,7 @@ from tests.cluster import command_line
 from tests.cluster.conftest import opted_in
 from tests.cluster.objects import account, is_running, last, noted
 from tests.cluster.ray_dashboard import EXIT_CODE
+from tests.cluster.test_retry_requests import no_retry_in_progress, request_retry
 from webhook.kube import names
 
 if TYPE_CHECKING:
@@ -63,8 +64,7 @@ def running_pod(team: Namespace, role: str, *, but: tuple[Object, ...] = ()) -> 
 
 
 def entrypoint_ends(team: Namespace, head: Object, code: int) -> None:
-    where = ("annotate", "pod", head["metadata"]["name"], f"--namespace={team.name}")
-    assert team.run(*where, f"{EXIT_CODE}={code}").returncode == 0
+    assert team.run("annotate", "pod", head["metadata"]["name"], f"{EXIT_CODE}={code}").returncode == 0
 
 
 def counted(team: Namespace, number: int) -> Object:
@@ -115,6 +115,22 @@ def test_a_preempted_head_is_replaced_in_its_cluster_and_costs_no_retry(namespac
     assert second["metadata"]["labels"]["ray.io/cluster"] == first["metadata"]["labels"]["ray.io/cluster"]
     found = counted(team, 1)
     assert of_head(found) == [("Disruption", EVICTED, "disruption")]
+    assert not status(found, "failed")
+
+
+def test_with_a_submitter_the_job_is_submitted_again_while_that_has_retries(namespace: NewNamespace) -> None:
+    team = opted_in(namespace)
+    team.create(ray_job("K8sJobMode"))
+    first = running_pod(team, "head")
+    submitter = team.running("train", 1)[0]
+    team.evict(first["metadata"]["name"])
+    second = running_pod(team, "head", but=(first,))
+    team.ends(submitter, 1)  # its connection to the head is broken
+    team.running("train", 1, but=submitter)
+    found = counted(team, 1)
+    assert of_head(found) == [("Disruption", EVICTED, "disruption")]
+    entrypoint_ends(team, second, 0)
+    team.wait_for("rayjobs", "train", lambda one: status(one, "jobStatus") == "SUCCEEDED")
     assert not status(found, "failed")
 
 
@@ -172,3 +188,16 @@ def test_a_failed_ray_job_runs_again_on_request_with_all_of_its_retries(namespac
     assert now["metadata"]["uid"] == before["metadata"]["uid"]
     assert status(now, "rayClusterName") != status(before, "rayClusterName")
     assert not status(now, "failed")
+
+
+def test_an_annotation_lets_the_leader_run_it_again(namespace: NewNamespace) -> None:
+    team = opted_in(namespace)
+    team.create(ray_job(annotations=MAY_RUN_TWICE, backoffLimit=0))
+    first = running_pod(team, "head")
+    entrypoint_ends(team, first, 1)
+    team.wait_for("rayjobs", "train", lambda one: status(one, "jobDeploymentStatus") == "Failed")
+    answer = request_retry(team, "rayjob/train")
+    assert (answer.returncode, answer.stderr) == (0, "")
+    running_pod(team, "head", but=(first,))
+    team.wait_for("rayjobs", "train", no_retry_in_progress)
+    team.wait_for_all("events", lambda events: any(one["reason"] == "RetryStarted" for one in events))
