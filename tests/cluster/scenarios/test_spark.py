@@ -11,7 +11,7 @@ import pytest
 
 from tests.cluster.conftest import opted_in
 from tests.cluster.manifests import exits
-from tests.cluster.objects import account, is_running, last, noted
+from tests.cluster.objects import account, is_running, noted
 
 if TYPE_CHECKING:
     from tests.cluster.conftest import NewNamespace
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.systems
 EVICTED = "EvictionByEvictionAPI"
 
 
-def application(*codes: int, executors: int = 0) -> Object:
+def application(*codes: int) -> Object:
     """Return an application whose driver ends with these exit codes, one for each run, and else runs on."""
     return {
         "apiVersion": "sparkoperator.k8s.io/v1beta2",
@@ -36,7 +36,7 @@ def application(*codes: int, executors: int = 0) -> Object:
             "mainApplicationFile": "local:///etl.py",
             "restartPolicy": {"type": "OnFailure", "onFailureRetries": 2, "onFailureRetryInterval": 1},
             "driver": {"cores": 1, "memory": "512m", "annotations": exits(*codes) if codes else {}},
-            "executor": {"cores": 1, "memory": "512m", "instances": executors},
+            "executor": {"cores": 1, "memory": "512m", "instances": 1},
         },
     }
 
@@ -55,9 +55,15 @@ def running_pod(team: Namespace, role: str, *, but: tuple[Object, ...] = ()) -> 
     return chosen(team.wait_for_all("pods", chosen, selector=f"spark-role={role}"))[0]
 
 
-def counted(team: Namespace, number: int) -> Object:
-    """Return the application once its account has this many ended pods."""
-    return team.wait_for("sparkapplications", "etl", lambda found: account(found).get("ended", 0) >= number)
+def attempts(found: Object, role: str) -> list[tuple[str, str, str]]:
+    """Return cause, reason and cost of the attempts of driver or executors in the account."""
+    last = account(found).get("last", [])
+    return [(one["cause"], one.get("reason", ""), one["cost"]) for one in last if one.get("unit") == role]
+
+
+def counted(team: Namespace, role: str, number: int) -> Object:
+    """Return the application once its account has this many ended pods of a role."""
+    return team.wait_for("sparkapplications", "etl", lambda found: len(attempts(found, role)) >= number)
 
 
 def test_a_bug_is_retried_to_the_last_because_nothing_outside_ends_an_application_as_failed(
@@ -66,11 +72,10 @@ def test_a_bug_is_retried_to_the_last_because_nothing_outside_ends_an_applicatio
     team = opted_in(namespace)
     team.create(application(1, 1, 1))
     team.wait_for("sparkapplications", "etl", lambda found: state(found) == "FAILED")
-    found = counted(team, 3)
+    found = counted(team, "driver", 3)
     assert found["status"]["executionAttempts"] == 3
-    reason = "spark-kubernetes-driver 1"
-    assert last(found) == [("ExitCode", reason, "retry"), ("ExitCode", reason, "retry"), ("ExitCode", reason, "fatal")]
-    assert {one["scope"] for one in account(found)["last"]} == {"driver"}
+    crash = ("ExitCode", "spark-kubernetes-driver 1")
+    assert attempts(found, "driver") == [(*crash, "retry"), (*crash, "retry"), (*crash, "fatal")]
 
 
 def test_the_last_attempt_of_a_driver_runs_on_demand(namespace: NewNamespace) -> None:
@@ -93,16 +98,15 @@ def test_a_preempted_driver_costs_a_retry_because_the_operator_counts_every_end(
     team.evict(first["metadata"]["name"])
     second = running_pod(team, "driver", but=(first,))
     assert noted(second)["attempt"] == "1"
-    assert last(counted(team, 1)) == [("Disruption", EVICTED, "retry")]
+    assert attempts(counted(team, "driver", 1), "driver") == [("Disruption", EVICTED, "retry")]
 
 
 def test_a_preempted_executor_costs_nothing_of_the_application(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
-    team.create(application(executors=2))
+    team.create(application())
     executor = running_pod(team, "executor")
     assert executor["metadata"]["annotations"]["retry-policy.dev/attempt-source"] == "Spark"
     team.evict(executor["metadata"]["name"])
-    found = counted(team, 1)
-    assert last(found) == [("Disruption", EVICTED, "free")]
-    assert account(found)["last"][0]["scope"] == "executor"
+    found = counted(team, "executor", 1)
+    assert attempts(found, "executor") == [("Disruption", EVICTED, "free")]
     assert (state(found), found["status"]["executionAttempts"]) == ("RUNNING", 1)
