@@ -11,7 +11,7 @@ import pytest
 
 from tests.cluster import command_line
 from tests.cluster.conftest import opted_in
-from tests.cluster.objects import account, is_running, last, noted
+from tests.cluster.objects import account, ended, is_running, last, noted
 from tests.cluster.ray_dashboard import EXIT_CODE
 from tests.cluster.test_retry_requests import no_retry_in_progress, request_retry
 from webhook.kube import names
@@ -127,6 +127,8 @@ def test_with_a_submitter_the_job_is_submitted_again_while_that_has_retries(name
     second = running_pod(team, "head", but=(first,))
     team.ends(submitter, 1)  # its connection to the head is broken
     team.running("train", 1, but=submitter)
+    of_submitter = team.wait_for("jobs", "train", lambda found: ended(found, 1))
+    assert last(of_submitter) == [("ExitCode", "ray-job-submitter 1", "retry")]
     found = counted(team, 1)
     assert of_head(found) == [("Disruption", EVICTED, "disruption")]
     entrypoint_ends(team, second, 0)
