@@ -55,6 +55,7 @@ from webhook.rules.jobs import failure_policy
 
 # Seconds.
 GATHERING: Final = 0.2  # from the end of a pod to the write, so that pods which end together are in one write
+UNTIL_STEADY: Final = 5.0  # from a read of a workload that bears no write now to the next one
 REMEMBERED: Final = 600.0  # after which a crash that could not be settled is forgotten
 FORGOTTEN: Final = 60.0  # after which vanished pods are forgotten, because another leader has counted them
 WRITERS: Final = 8
@@ -246,15 +247,15 @@ class Ledger:
 
         Raise what `Api` raises.
         """
-        whole = await self.whole_of(key) if self.needs_whole(key, state) else None
+        whole, tests = await self.read_before(key, state)
         root = self.trackers.root_of(key)  # from here to the write nothing waits: the account must be the last one
         if root is None:
             return
         if ("", key.namespace) not in self.cluster.namespaces.items:
             self.wake(key, LONGEST_PAUSE)  # not opted in, although a user wrote our label; or not cached yet
             return
-        if state.awaits_watch(self.clock()):
-            self.wake(key, INTERVAL)
+        if tests is None or state.awaits_watch(self.clock()):
+            self.wake(key, UNTIL_STEADY if tests is None else INTERVAL)
             return
         account = read(key, state.text)
         account.forget(KEPT, state.tracker.staying_ids(account.recent))
@@ -269,7 +270,7 @@ class Ledger:
         complete = self.count(counting, state, bugs)
         suspends = self.suspends(counting, state)
         if counting.changed or suspends:
-            await self.store(counting, state, suspends=suspends)
+            await self.store(counting, state, tests, suspends=suspends)
             state.see_limits_reset()
         state.forget_bugs(bugs)
         if state.over_limit and (not self.may_act(key) or await self.end(counting)):
@@ -333,6 +334,15 @@ class Ledger:
         """Return the uids of the failed pods of which it is not known yet who deleted them."""
         return state.tracker.doubtful(self.clock(), current=self.trackers.is_current(key.row))
 
+    async def read_before(self, key: Key, state: WorkloadState) -> tuple[Json | None, list[Json] | None]:
+        """Return a workload as the API has it, if that is needed to count, and what `System.bears` returns of it.
+
+        Raise what `Api` raises.
+        """
+        bears = None if key.system is None else key.system.bears
+        whole = await self.whole_of(key) if bears is not None or self.needs_whole(key, state) else None
+        return whole, [] if bears is None or whole is None else bears(whole)
+
     async def whole_of(self, key: Key) -> Json | None:
         """Return a workload as the API has it; None if it is not the same any more; raise what `Api` raises."""
         root, whole = self.trackers.root_of(key), await self.api.find(path_of(key))
@@ -355,12 +365,16 @@ class Ledger:
         """Return True if the leader may act on an object now; see `Brake.allows`."""
         return self.brake.allows(action, self.settings_of(root).profile, subject_of(row, root), step)
 
-    async def store(self, counting: CountingPass, state: WorkloadState, *, suspends: bool) -> None:
-        """Write the account, and in the same write suspend the Job if it `suspends`; raise what `Api` raises."""
+    async def store(self, counting: CountingPass, state: WorkloadState, tests: list[Json], *, suspends: bool) -> None:
+        """Write the account, and in the same write suspend the Job if it `suspends`; raise what `Api` raises.
+
+        `tests`: operations that make the write fail if the workload is no longer as it was when they were made.
+        """
         if suspends:
             counting.suspend()
         text = encode(counting.account)
-        await self.api.patch(path_of(counting.key), operations(counting.root, state.text, text, suspends=suspends))
+        found = operations(counting.root, state.text, text, suspends=suspends)
+        await self.api.patch(path_of(counting.key), [*tests, *found])
         state.see_written(text, self.clock(), counting.vanished)
         metrics.LEDGER_WRITES.labels("good").inc()
         self.tell(counting, suspended=suspends)

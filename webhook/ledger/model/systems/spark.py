@@ -13,11 +13,15 @@ from webhook.kinds.places import DRIVER
 from webhook.ledger.model.outcomes import Cost, was_killed
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.systems.system import Spent, System, Write, unless_changed
-from webhook.objects.patch import at
+from webhook.objects.patch import at, pointer
 from webhook.objects.problem import Json
 from webhook.policy.settings import Settings
 
 ENDED: Final = frozenset({"COMPLETED", "FAILED", "SUSPENDING", "SUSPENDED"})
+STATE: Final = ("status", "applicationState", "state")
+# In any other state the operator may be running spark-submit, for seconds. If the application changes then, it takes
+# the driver that it has just created for the one before, and waits for its deletion for ever in PENDING_RERUN.
+STEADY: Final = frozenset({*ENDED, "SUBMITTED", "RUNNING", "SUCCEEDING", "FAILING"})
 INVALIDATING: Final = "INVALIDATING"  # somebody has changed the spec: it runs again, with all of its retries
 OF_APACHE_ENDED: Final = frozenset({"ResourceReleased", "TerminatedWithoutReleaseResources"})
 
@@ -27,12 +31,18 @@ def cost_of(pod: Pod, root: Json, _spent: Spent, _settings: Settings) -> Cost:
     killed = was_killed(pod)
     if pod.scope != DRIVER:
         return "none" if killed else "free"
-    return "none" if killed and at(root, ("status", "applicationState", "state")) == INVALIDATING else "retry"
+    return "none" if killed and at(root, STATE) == INVALIDATING else "retry"
 
 
 def has_ended(root: Json) -> bool:
     """Return True if an application of Kubeflow's operator has ended or is suspended, or is told to be."""
-    return at(root, ("status", "applicationState", "state")) in ENDED or bool(at(root, ("spec", "suspend")))
+    return at(root, STATE) in ENDED or bool(at(root, ("spec", "suspend")))
+
+
+def bears(root: Json) -> list[Json] | None:
+    """Return the operation that tests that Kubeflow's operator submits no run; None if it may do so now."""
+    state = at(root, STATE)
+    return [{"op": "test", "path": pointer(STATE), "value": state}] if state in STEADY else None
 
 
 def has_ended_of_apache(root: Json) -> bool:
@@ -67,6 +77,7 @@ SPARK_APPLICATION: Final = System(
     fail=fail,
     suspend=suspend,
     writes={("suspend",): (True,)},
+    bears=bears,
     is_single=lambda scope: scope == DRIVER,
 )
 OF_APACHE: Final = System(
