@@ -70,17 +70,20 @@ def allowed(settings: Settings, *, counted: bool) -> Allowed | None:
     return Allowed(retriable(settings.profile), settings.profile_name) if counted else None
 
 
-def problems(path: Path, pod_spec: Json, may: Allowed | None) -> Iterator[Problem]:
+def problems(path: Path, pod_spec: Json, settings: Settings, *, counted: bool) -> Iterator[Problem]:
     """Yield a problem for each container that restarts in place as it may not, in the pod spec at `path`.
 
-    `may`: None if no container may restart by rules, because nothing counts that.
+    `counted`: whether the ledger counts the pods; else no container may restart by rules.
     """
-    for one in restarting(path, pod_spec):
-        yield from problems_of(one, may)
+    found = list(restarting(path, pod_spec))
+    if found:  # the fast path: nearly all objects have none
+        may = allowed(settings, counted=counted)
+        for one in found:
+            yield from problems_of(one, may)
 
 
 def problems_of(one: Restarting, may: Allowed | None) -> Iterator[Problem]:
-    """Yield the problems of one container; `may`: as in `problems`."""
+    """Yield the problems of one container; `may`: None if it may not restart by rules."""
     if may is None or one.by_policy:
         remedy = "remove restartPolicy and restartPolicyRules, so that each failure counts against the retries"
         yield Problem(one.path, UNBOUNDED, remedy)
@@ -110,15 +113,15 @@ def codes_of(rule: Json) -> tuple[str, list[int]]:
     return codes.get("operator") or "", codes.get("values") or []
 
 
-def edit(path: Path, pod_spec: Json, settings: Settings, editor: Editor, may: Allowed | None) -> list[Problem]:
-    """Remove restarts in place that are not allowed from the pod spec at `path`, if the profile clamps.
+def edit(path: Path, pod_spec: Json, settings: Settings, editor: Editor, *, counted: bool) -> list[Problem]:
+    """Remove restarts in place that are not allowed from the pod spec at `path`, for a profile that clamps.
 
-    Return warnings. `may`: as in `problems`.
+    Return warnings. `counted`: as in `problems`.
     """
     warnings: list[Problem] = []
-    if settings.profile.retries.on_exceed != "Clamp":
-        return warnings
-    for one in list(restarting(path, pod_spec)):
+    found = list(restarting(path, pod_spec))
+    may = allowed(settings, counted=counted) if found else None
+    for one in found:
         if not any(problems_of(one, may)):
             continue
         rules = one.container.get(RULES) or []

@@ -23,15 +23,14 @@ def problems(context: ValidationContext) -> Iterator[Problem]:
     for budget in budgets(row, root, context.jobs, old_jobs if row is batch.JOB else {}):
         yield from retries.problems(budget, settings, old_budgets.get(budget.path))
     for path, template in row.templates(root):
-        yield from in_place.problems((*path, "spec"), template.get("spec") or {}, None)
+        yield from in_place.problems((*path, "spec"), template.get("spec") or {}, settings, counted=False)
     if row is JOB_SET:
         yield from free_restarts.set_problems(root, context.jobs)
     for job in context.jobs:
         yield from retries.sum_problems(job, settings, old_jobs.get(job.path))
         counted = free_restarts.is_counted(job, settings, ledger=context.facts.ledger)
         if not job.traits.restarts_in_place:
-            may = in_place.allowed(settings, counted=counted)
-            yield from in_place.problems((*job.path, "template", "spec"), job.pod_spec, may)
+            yield from in_place.problems((*job.path, "template", "spec"), job.pod_spec, settings, counted=counted)
         yield from free_restarts.problems(job, counted=counted)
 
 

@@ -81,12 +81,11 @@ def edit_retries(context: JobContext) -> list[Problem]:
     job, settings, editor = context.job, context.settings, context.editor
     if context.budget is None:
         return []
-    may = in_place.allowed(settings, counted=context.is_counted)
-    return [
-        *retries.edit(context.budget, settings, editor),
-        *in_place.edit((*job.path, "template", "spec"), job.pod_spec, settings, editor, may),
-        *retries.clamp_sum(job, settings, editor),
-    ]
+    warnings = retries.edit(context.budget, settings, editor)
+    if context.workload.clamps:
+        path, counted = (*job.path, "template", "spec"), context.is_counted
+        warnings += in_place.edit(path, job.pod_spec, settings, editor, counted=counted)
+    return [*warnings, *retries.clamp_sum(job, settings, editor)]
 
 
 def gets_back_off(context: JobContext) -> bool:
@@ -192,7 +191,8 @@ def edit_retries_beside(context: WorkloadContext) -> list[Problem]:
     for budget in list(row.budgets(root)):
         warnings += retries.edit(budget, settings, editor)
     for path, template in row.templates(root):
-        warnings += in_place.edit((*path, "spec"), template.get("spec") or {}, settings, editor, None)
+        if context.clamps:
+            warnings += in_place.edit((*path, "spec"), template.get("spec") or {}, settings, editor, counted=False)
     return warnings
 
 

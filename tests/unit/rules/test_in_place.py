@@ -10,6 +10,7 @@ from tests.objects import container_of, job, job_spec
 from webhook.kube import names
 from webhook.objects.problem import Json
 from webhook.policy.model import FailurePolicy, FailureRule, Match, Next, Profile, Retries
+from webhook.policy.settings import resolve
 from webhook.rules import in_place
 from webhook.rules.in_place import retriable
 
@@ -144,7 +145,7 @@ def test_codes_that_on_failure_retries_are_retriable_and_fatal_ones_are_not() ->
 
 def test_other_kinds_count_no_restarts_so_rules_are_refused_there() -> None:
     spec = {"containers": [{**container_of("main"), "restartPolicy": "Never", "restartPolicyRules": [rule(143)]}]}
-    (problem,) = in_place.problems(("spec",), spec, None)
+    (problem,) = in_place.problems(("spec",), spec, resolve("default", Profile(), {}), counted=False)
     assert problem.what == in_place.UNBOUNDED
 
 

@@ -28,12 +28,9 @@ def edited(spec: Json, given: Settings, *, by_author: bool = True) -> tuple[Json
     editor = Editor(root)
     own = replace(budget(root), replaceable=not by_author and is_replaceable(root))
     warnings = retries.edit(own, given, editor)
-    warnings += in_place.edit(POD_SPEC, root["spec"]["template"]["spec"], given, editor, may(given))
+    if given.profile.retries.on_exceed == "Clamp":
+        warnings += in_place.edit(POD_SPEC, root["spec"]["template"]["spec"], given, editor, counted=True)
     return root["spec"], [str(warning) for warning in warnings]
-
-
-def may(given: Settings) -> in_place.Allowed | None:
-    return in_place.allowed(given, counted=True)
 
 
 def budget(root: Json) -> Budget:
@@ -49,7 +46,7 @@ def is_replaceable(root: Json) -> bool:
 def problems(spec: Json, given: Settings, old: Json | None = None) -> list[str]:
     root = job(spec)
     found = retries.problems(budget(root), given, None if old is None else budget(job(old)))
-    found += in_place.problems(POD_SPEC, spec["template"]["spec"], may(given))
+    found += in_place.problems(POD_SPEC, spec["template"]["spec"], given, counted=True)
     return [str(problem) for problem in found]
 
 
