@@ -46,6 +46,7 @@ PODS: Final = f"/api/v1/namespaces/{NAMESPACE}/pods"
 NODES: Final = 40
 EACH: Final = 3  # ends of one pod of a workload at most, on average
 PAUSE: Final = 0.05  # seconds between ends
+SETTLING: Final = 3  # seconds
 AT_ONCE: Final = 8  # creations at a time
 # The weights of the ways to end a pod; a taint ends all pods of a node.
 WAYS: Final = {"evict": 40, "kubelet": 10, "taint": 1, "delete": 15, "retriable": 25, "bug": 3}
@@ -177,9 +178,9 @@ class Run:
             self.later(self.replace(one, pod, name, int(labels[PART])))
 
     async def replace(self, one: Mixed, pod: Json, name: str, number: int) -> None:
-        """Delete a failed pod where its controller would, and create the next one when it is gone.
+        """Delete a failed pod where its controller would, and create the next one when it is gone for SETTLING seconds.
 
-        KWOK names pods without their uid: what it writes about one could meet the next pod of that name.
+        KWOK writes to pods by name alone: what it still has to write would meet the next pod of that name.
         """
         metadata = pod["metadata"]
         if one.deletes and not metadata.get("deletionTimestamp"):
@@ -188,6 +189,7 @@ class Run:
                 await self.api.write("DELETE", f"{PODS}/{metadata['name']}", body)
         while one.deletes and metadata["uid"] not in self.truth.gone:  # noqa: ASYNC110 - another task sees it
             await asyncio.sleep(0.2)
+        await asyncio.sleep(SETTLING if one.deletes else 0)
         await self.start(name, number)
 
     def later(self, work: Any) -> None:

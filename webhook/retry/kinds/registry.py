@@ -7,6 +7,4 @@ from webhook.retry.kinds import cron_job, job, job_set, pipeline_run, ray_job, w
 from webhook.retry.kinds.adapter import Adapter
 
 ALL: Final = (job, job_set, cron_job, pipeline_run, workflow, ray_job)
-ADAPTERS: Final[dict[KindSpec, Adapter]] = {
-    one.ADAPTER.row: one.ADAPTER for one in ALL
-}
+ADAPTERS: Final[dict[KindSpec, Adapter]] = {one.ADAPTER.row: one.ADAPTER for one in ALL}

@@ -10,7 +10,7 @@ from webhook.kube import names
 from webhook.ledger.model import pods
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.systems.ray import RAY_JOB
-from webhook.ledger.model.systems.system import Spent
+from webhook.ledger.model.systems.system import Spent, Write
 from webhook.objects.problem import Json
 from webhook.policy.model import Profile
 from webhook.policy.settings import NamedProfile
@@ -98,7 +98,7 @@ def test_one_that_runs_is_retried_or_waits_has_not_ended() -> None:
 def test_the_leader_can_suspend_a_ray_job_but_not_fail_it() -> None:
     root = ray_job()
     write = RAY_JOB.suspend(root)
-    assert write is not None
+    assert isinstance(write, Write)
     assert write.path == "/apis/ray.io/v1/namespaces/ml/rayjobs/train"
     assert jsonpatch.apply_patch(root, write.operations)["spec"]["suspend"] is True
     assert RAY_JOB.fail(root, pod("head", 1), "PodFailurePolicy", "exit code 1") is None

@@ -9,7 +9,7 @@ from tests.unit.ledger.leader import stored_pod
 from webhook.ledger.model import pods
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.systems.spark import OF_APACHE, SPARK_APPLICATION
-from webhook.ledger.model.systems.system import Spent, System
+from webhook.ledger.model.systems.system import Spent, System, Write
 from webhook.objects.problem import Json
 from webhook.policy.model import Profile
 from webhook.policy.settings import NamedProfile
@@ -92,7 +92,7 @@ def test_one_of_apaches_operator_has_ended_once_no_restart_follows(state: str, *
 def test_the_leader_can_suspend_an_application_but_not_fail_it() -> None:
     root = application()
     write = SPARK_APPLICATION.suspend(root)
-    assert write is not None
+    assert isinstance(write, Write)
     assert write.path == "/apis/sparkoperator.k8s.io/v1beta2/namespaces/ml/sparkapplications/etl"
     assert jsonpatch.apply_patch(root, write.operations)["spec"]["suspend"] is True
     assert SPARK_APPLICATION.fail(root, pod(SPARK_APPLICATION, "driver", 1), "PodFailurePolicy", "exit code 1") is None
