@@ -58,7 +58,8 @@ def running(team: Namespace, *known: Object, of: str = "") -> Object:
         new = [pod for pod in pods if is_running(pod) and pod["metadata"]["uid"] not in uids]
         return [pod for pod in new if of in {"", pod["metadata"]["annotations"][NODE]}]
 
-    return chosen(team.wait_for_all("pods", chosen, selector=OF_WORKFLOW))[0]
+    # The controller of lost pods waits for a minute after their node is gone.
+    return chosen(team.wait_for_all("pods", chosen, selector=OF_WORKFLOW, seconds=120))[0]
 
 
 def until(team: Namespace, holds: Callable[[Object], object]) -> Object:
