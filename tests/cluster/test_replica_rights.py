@@ -547,6 +547,11 @@ MUST_NOT: Mapping[str, tuple[Callable[[Replica], Write], str]] = {
         lambda one: new_event(one, one.strangers.name),
         "may write Events only in its own namespace",
     ),
+    # The permission is for pods of a Workflow that has failed.
+    "delete a pod": (
+        lambda one: Write("DELETE", one.of(core.POD, "worker"), {}),
+        "may delete no pod but one of a Workflow that has ended",
+    ),
     "create a Secret with another name": (lambda _: new_secret("other"), "may write no Secret but"),
     "create a Secret for the token of a ServiceAccount": (
         lambda _: new_secret(
@@ -577,7 +582,6 @@ CANNOT: Mapping[str, tuple[Callable[[Replica], Write], str]] = {
         lambda _: Write("PATCH", f"{RBAC}/clusterroles/retry-policy-webhook", []),
         "patch resource",
     ),
-    "delete a pod": (lambda one: Write("DELETE", one.of(core.POD, "worker"), {}), "delete resource"),
     "run a command in a pod": (
         lambda one: Write("POST", one.of(core.POD, "worker", sub="/exec?command=sh"), {}),
         "create resource",
