@@ -13,7 +13,6 @@ from tests.admission import mutate
 from webhook.explain.roots import MADE, MAKERS
 from webhook.kinds import KINDS, KindSpec, app_wrapper, batch, core, flyte, kubeflow, tekton
 from webhook.kinds import job_set as job_sets
-from webhook.kinds.argo import WORKFLOW
 from webhook.kinds.ray import RAY_JOB
 from webhook.kinds.volcano import JOB as VOLCANO_JOB
 from webhook.ledger.model import counting
@@ -34,14 +33,8 @@ DISRUPTIONS: Final = ("EvictionByEvictionAPI", "PreemptionByScheduler", "Deletio
 SCOPES: Final = ("", "head", "driver", "worker/0")  # the parts that a kind may treat apart
 BEFORE, AFTER = "2026-11-23T12:00:00Z", "2026-11-23T12:00:01Z"
 INJECTING: Final = "failure_policy"  # the rules that inject what ends a workload for a bug
-LEDGER_LACKS: Final = "the ledger does not count its pods yet"
-NO_RERUN: Final = "no rerun of it is offered"
-NOT_COUNTED: Final = {"Ledger": LEDGER_LACKS, "`onFailure`": LEDGER_LACKS}
-NO_EXIT_CODE: Final = "it has no field for exit codes"
-KUBEFLOW: Final = {
-    **NOT_COUNTED,
-    "Fail fast": "`ExitCode` restarts codes of 128 and above, whatever the policy says",
-    "Disruption free": "a pod that is evicted is created again at no cost, but nobody counts how often",
+NO_RERUN: Final = "its operator never starts a finished one again"
+TRAINING: Final = {
     "Requested retry": NO_RERUN,
 }
 CANNOT_FAIL: Final = "its rules count, but nothing outside can make it fail"
@@ -53,11 +46,10 @@ MPI: Final = {
     "Requested retry": NO_RERUN,
 }
 SPARK: Final = {
-    **NOT_COUNTED,
     "`onFailure`": CANNOT_FAIL,
     "Fail fast": "it has no field for exit codes, and nothing outside can make it fail",
     "Disruption free": "every end of a driver counts; executors are replaced at no cost",
-    "Requested retry": NO_RERUN,
+    "Requested retry": "a change of its spec runs all of it again; its operator has no other way",
 }
 FLYTE: Final = {
     "Fail fast": "the program decides: Flyte retries a `FlyteRecoverableException` alone",
@@ -76,25 +68,16 @@ REASONS: Final[dict[KindSpec, dict[str, str]]] = {
         "Disruption free": OF_TEKTON,
         "Requested retry": "a TaskRun without a PipelineRun is created again in seconds; `retry` the PipelineRun",
     },
-    WORKFLOW: {
-        "Fail fast": "its `expression` is not set yet",
-        "Requested retry": NO_RERUN,
-    },
-    **dict.fromkeys(kubeflow.ROWS, KUBEFLOW),
+    **dict.fromkeys(kubeflow.ROWS, TRAINING),
     KINDS["kubeflow.org", "MPIJob"]: MPI,
     RAY_JOB: {
-        **NOT_COUNTED,
         "`onFailure`": CANNOT_FAIL,
         "Fail fast": "the exit code of its job is on no pod, and nothing outside can make it fail",
-        "Disruption free": "each retry is a new RayCluster, whatever ended the one before",
-        "Requested retry": NO_RERUN,
     },
     **{KINDS[group, "SparkApplication"]: SPARK for group in ("sparkoperator.k8s.io", "spark.apache.org")},
     VOLCANO_JOB: {
-        **NOT_COUNTED,
-        "Fail fast": "its `policies` are not set yet",
         "Disruption free": "each restart counts for `maxRetry`",
-        "Requested retry": NO_RERUN,
+        "Requested retry": "Volcano resumes aborted Jobs alone; Failed and Terminated are final",
     },
     flyte.FLYTE_WORKFLOW: FLYTE,
     flyte.TASK_ACTION: {

@@ -47,7 +47,7 @@ LONGEST_EXPRESSION: Final = 4_096  # characters of an author's expression that a
 DEPTHS: Final = {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}
 NO_BRACKETS: Final = re.compile(r"[^][(){}]+")
 STRING: Final = re.compile(r"""'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+"|`[^`]*+`""", re.DOTALL)
-CODE: Final = re.compile(f"(?:[^'\"`]|{STRING.pattern})*+", re.DOTALL)
+CODE: Final = re.compile(r"""(?:[^'"`]|'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+"|`[^`]*+`)*+""", re.DOTALL)  # and STRINGs
 
 
 def sparing_disruptions(condition: str, retries: int | None) -> str:

@@ -15,6 +15,7 @@ from webhook.ledger.model.account import Account, Attempt, Left, id_of
 from webhook.ledger.model.pods import DISRUPTED, read
 from webhook.ledger.model.systems import SYSTEMS
 from webhook.objects.problem import Json
+from webhook.policy.model import Profile
 
 ARGO = SYSTEMS[argo.WORKFLOW]
 
@@ -159,7 +160,7 @@ def test_only_pods_of_the_workload_itself_are_counted_for_it() -> None:
 def test_a_disruption_that_is_not_counted_yet_is_one_of_its_node() -> None:
     condition = {"type": DISRUPTED, "status": "True", "reason": "PreemptionByScheduler", "lastTransitionTime": "x"}
     evicted = pod("test", phase="Failed", conditions=[condition])
-    (row,) = explain(ARGO, workflow(), [evicted]).rows
+    (row,) = explain(ARGO, workflow(profile=Profile()), [evicted]).rows
     assert (row.unit, row.ended, row.cost) == ("test", "disruption PreemptionByScheduler", "disruption")
 
 

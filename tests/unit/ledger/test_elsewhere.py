@@ -563,7 +563,7 @@ def test_two_pods_of_one_name_are_two_attempts_in_history() -> None:
     lines: list[record.Record] = []
     run(work())
     found = {one.uid: one.reason for one in lines if isinstance(one, record.AttemptRecord)}
-    assert found == {"uid-143": "main 143", "uid-7": "main 7"}
+    assert found == {"uid-143": "wait 143", "uid-7": "wait 7"}
 
 
 def test_an_account_that_changes_while_the_leader_reads_a_workload_is_not_overwritten() -> None:

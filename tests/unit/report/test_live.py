@@ -347,7 +347,7 @@ def test_a_workload_of_another_kind_is_known_with_its_account_and_its_pods() -> 
     assert (known.kind, known.state, known.profile) == ("Workflow", "Unknown", "")
     assert [(one.pod, one.kind, one.scope, one.cause, one.cost) for one in known.attempts] == [
         ("a", "Workflow", "build", "Succeeded", ""),
-        ("b", "Workflow", "build", "ExitCode", "retry"),
+        ("b", "Workflow", "build", "ExitCode", "disruption"),
     ]
     assert [(one.pod, one.scope) for one in known.told] == [("earlier", "build")]
 
