@@ -230,17 +230,19 @@ ONE_RUN: Final = {
     "terminationTime": None,
 }
 NEXT: Final = {"FLYTE_ATTEMPT_NUMBER": "1"}
+OF_A_WORKER: Final = {"labels": {"training.kubeflow.org/replica-type": "worker"}}
+OF_A_MASTER: Final = {"labels": {"training.kubeflow.org/replica-type": "master"}}
 # The retries are those in the samples.
 SIGNALS: Final = {
     "Job.batch": Signal("JobStatus", 1, 3, status={"failed": 1}),
     "TaskRun.tekton.dev": Signal("Tekton", 1, 3, suffix="-pod-retry1"),
     "Workflow.argoproj.io": Signal("Argo", 1, 1, metadata={"annotations": {"workflows.argoproj.io/node-name": "w(1)"}}),
-    "PyTorchJob.kubeflow.org": Signal(),
-    "TFJob.kubeflow.org": Signal(),
+    "PyTorchJob.kubeflow.org": Signal("Kubeflow", metadata=OF_A_WORKER),
+    "TFJob.kubeflow.org": Signal("Kubeflow", retries=2, metadata=OF_A_WORKER),
     "MPIJob.kubeflow.org": Signal(),
-    "XGBoostJob.kubeflow.org": Signal(),
-    "PaddleJob.kubeflow.org": Signal(),
-    "JAXJob.kubeflow.org": Signal(),
+    "XGBoostJob.kubeflow.org": Signal("Kubeflow", retries=0, metadata=OF_A_MASTER),
+    "PaddleJob.kubeflow.org": Signal("Kubeflow", metadata=OF_A_WORKER),
+    "JAXJob.kubeflow.org": Signal("Kubeflow", retries=1, metadata=OF_A_WORKER),
     "RayCluster.ray.io": Signal("RayJob", 1, 2, status={"failed": 1}),
     "SparkApplication.sparkoperator.k8s.io": Signal("Spark", 1, 3, metadata=OF_SPARK, status=ONE_RUN),
     "SparkApplication.spark.apache.org": Signal(

@@ -124,6 +124,16 @@ def test_a_test_in_ci_has_its_last_attempt_on_demand_and_publishing_runs_on_dema
 
 
 @with_operators
+def test_a_build_in_ci_that_fails_is_not_tried_again(namespace: NewNamespace) -> None:
+    team = opted_in(namespace, "tekton-ci")
+    team.create(yaml.safe_load((GALLERY / "ci-on-tekton" / "build.yaml").read_text()))
+    team.ends(attempt_of(team, "test", "0"), 2)
+    team.wait_for("pipelineruns", "build", succeeded_is("False"))
+    (task,) = team.get("taskruns")["items"]
+    assert task["spec"]["status"] == "TaskRunCancelled"
+
+
+@with_operators
 def test_a_task_in_ci_with_five_retries_is_denied(namespace: NewNamespace) -> None:
     team = opted_in(namespace, "tekton-ci")
     refused = team.refusal(yaml.safe_load((GALLERY / "ci-on-tekton" / "too-many-retries.yaml").read_text()))
