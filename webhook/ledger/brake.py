@@ -14,13 +14,19 @@ from typing import Final, Literal, NamedTuple, get_args
 import structlog
 
 from webhook import metrics
+from webhook.admission import modes
 from webhook.kinds import KindSpec
 from webhook.kube.events import Events, Notice
+from webhook.ledger.model.tracker import Key
+from webhook.lookups.cluster import Cluster
 from webhook.lookups.policy_source import PolicySource
 from webhook.objects.problem import Json
 from webhook.policy.model import Profile, RateLimit
+from webhook.policy.settings import NamedProfile, Settings
+from webhook.rules import annotations
 
 Action = Literal["evict", "fail", "suspend", "resume", "settle", "delete", "lift", "retry"]
+Allows = Callable[[Action, KindSpec, Json, str], bool]
 Result = Literal["taken", "stopped", "reported", "delayed"]
 
 # Seconds.
@@ -135,3 +141,27 @@ class Brake:
         if len(self.told) > MOST_TOLD:
             del self.told[next(iter(self.told))]
         self.events.tell(Notice(**about._asdict(), reason=REASON, message=message))
+
+
+class Authority:
+    """What the leader may do to the workloads of a namespace, by its profile, its mode, and the brake."""
+
+    def __init__(self, cluster: Cluster, policy: PolicySource, brake: Brake) -> None:
+        self.cluster = cluster
+        self.policy = policy
+        self.brake = brake
+
+    def allows(self, action: Action, row: KindSpec, root: Json, step: str) -> bool:
+        """Return True if the leader may act on an object now; see `Brake.allows`."""
+        return self.brake.allows(action, self.settings_of(root).profile, subject_of(row, root), step)
+
+    def settings_of(self, root: Json) -> Settings:
+        """Return the settings of a workload under its Namespace's profile; the defaults if the policy lacks it."""
+        name, _ = self.cluster.namespaces.items.get(("", root["metadata"]["namespace"]), (None, None))
+        return NamedProfile(name or "", self.policy.profile(name or "")).settings(annotations.of(root))
+
+    def may_act(self, key: Key) -> bool:
+        """Return True if the namespace of a workload is in mode Enforce, and the policy has its profile."""
+        profile, mode = self.cluster.namespaces.items.get(("", key.namespace), (None, None))
+        policy = self.policy.current
+        return policy is not None and profile in policy.profiles and mode in modes.ENFORCED

@@ -1,30 +1,25 @@
 """Carries out what the profile says about a workload that Kueue has evicted more often than `kueue.evictions.limit`."""
 
-from collections.abc import Callable
-
 import structlog
 
 from webhook import metrics
-from webhook.kinds import KindSpec
 from webhook.kube import terminal
 from webhook.kube.client import Api
 from webhook.kube.events import Events, Notice
 from webhook.kube.paths import path_of
 from webhook.ledger import job_failer
-from webhook.ledger.brake import Action, subject_of
+from webhook.ledger.brake import Allows, subject_of
 from webhook.ledger.model import words
 from webhook.ledger.model.counting import EVICTED_TOO_OFTEN, CountingPass
 from webhook.ledger.model.kueue.evictions import Evictions
 from webhook.ledger.model.kueue.workload import API_VERSION, RESOURCE, Workload
 from webhook.objects.problem import Json
 
-Allows = Callable[[Action, KindSpec, Json, str], bool]
-
 log = structlog.get_logger()
 
 
 class EvictionLimit:
-    """Reports, deactivates or fails the workloads that were evicted too often; `allows`: as in `Ledger`."""
+    """Reports, deactivates or fails the workloads that were evicted too often; `allows`: as in `Authority`."""
 
     def __init__(self, api: Api, events: Events, allows: Allows) -> None:
         self.api = api

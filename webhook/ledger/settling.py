@@ -6,7 +6,7 @@ The Job controller retries after both, until the ledger fails the Job.
 
 A crash is a consequence if another pod of the workload was disrupted within a number of seconds before or after it;
 else it is a bug. A crash is no bug if a rule of `onFailure` makes it worth a retry. If none matches, and its exit code
-was retried only because one might have, it is a bug too. `webhook/ledger/controller.py` acts on the decision,
+was retried only because one might have, it is a bug too. `webhook/ledger/crashes.py` acts on the decision,
 `webhook/ledger/forecast.py` predicts it.
 """
 

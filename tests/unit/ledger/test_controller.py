@@ -15,7 +15,8 @@ from webhook.kinds import batch
 from webhook.kube import names
 from webhook.kube.client import ApiError
 from webhook.kube.events import Events
-from webhook.ledger.controller import Ledger, operations
+from webhook.ledger import patches
+from webhook.ledger.controller import Ledger
 from webhook.ledger.model.account import LARGEST, decode
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.tracker import Key
@@ -126,7 +127,7 @@ def applied(patch: list[Json], root: Json) -> Json:
 
 
 def test_annotations_that_others_added_meanwhile_are_not_overwritten() -> None:
-    patch = operations(STORED, None, "{}", suspends=False)
+    patch = patches.operations(STORED, None, "{}", suspends=False)
     assert patch[0] == {"op": "test", "path": "/metadata/annotations", "value": None}
 
 
@@ -141,9 +142,9 @@ def test_an_account_that_is_too_long_to_be_cached_is_replaced_only_if_the_object
 
 def test_an_account_is_replaced_only_if_it_is_unchanged() -> None:
     root = {"metadata": {"annotations": {}, "resourceVersion": "7"}}
-    first, second = operations(root, "before", "now", suspends=False)
+    first, second = patches.operations(root, "before", "now", suspends=False)
     assert (first["op"], first["value"], second["op"], second["value"]) == ("test", "before", "add", "now")
-    assert operations(root, "x" * (LARGEST + 1), "now", suspends=True)[-1]["path"] == "/spec/suspend"
+    assert patches.operations(root, "x" * (LARGEST + 1), "now", suspends=True)[-1]["path"] == "/spec/suspend"
 
 
 def test_the_pauses_grow_while_a_write_fails_each_time() -> None:
@@ -161,6 +162,6 @@ def test_the_pauses_grow_while_a_write_fails_each_time() -> None:
 def test_a_pod_without_annotations_gets_the_counted_annotation() -> None:
     server = Server()
     found = ledger(server)
-    asyncio.run(found.mark(failed(1, annotated=False)))
+    asyncio.run(patches.mark(found.api, failed(1, annotated=False)))
     ((_, patch),) = server.patches
     assert names.COUNTED in applied(patch, {"metadata": {"uid": failed(1).uid}})["metadata"]["annotations"]

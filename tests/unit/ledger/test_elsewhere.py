@@ -25,6 +25,7 @@ from webhook.ledger.model.outcomes import DELETED, STOPPED
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.tracker import Key
 from webhook.ledger.model.waiting import Waiting
+from webhook.ledger.other_kinds import OtherKinds
 from webhook.objects.problem import Json
 from webhook.policy.model import (
     Delay,
@@ -581,3 +582,15 @@ def test_an_account_that_changes_while_the_leader_reads_a_workload_is_not_overwr
     other = encode(Account(ended=7, cost={"retry": 7}))
     played(of_workflow(0), api=api, then=delete)
     assert api.account_writes()[0].account.ended == 8
+
+
+def test_a_workload_that_was_made_anew_under_its_name_is_not_the_one_that_was_counted() -> None:
+    async def work() -> None:
+        async with deciding(api) as ledger:
+            kinds: OtherKinds = ledger.other_kinds
+            assert await kinds.whole_of(key) == workflow()
+            api.objects[WORKFLOW] = workflow(uid="another-uid")
+            assert await kinds.whole_of(key) is None
+
+    api, key = FakeApi(), Key("ml", argo.WORKFLOW, "train")
+    run(work())

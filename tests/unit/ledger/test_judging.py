@@ -81,7 +81,7 @@ def test_an_end_that_no_rule_retries_fails_the_job_whatever_happens_to_other_pod
             disturbed["status"]["conditions"] = [{**EVICTED, "reason": "PreemptionByScheduler"}]
             tell(api, watch_event("MODIFIED", disturbed))
             await counted(api, ledger)
-            assert ledger.crashes == {}
+            assert ledger.crashes.pending == {}
 
     api = FakeApi()
     run(work())
@@ -97,7 +97,7 @@ def test_an_end_is_judged_only_once_the_account_has_it() -> None:
         async with watching(api) as ledger:
             ends(api, 1, 137)
             await asyncio.sleep(4 * INTERVAL)
-            assert len(ledger.crashes) == 1
+            assert len(ledger.crashes.pending) == 1
 
     api = FakeApi()
     run(work())
@@ -109,7 +109,7 @@ def test_an_end_that_a_rule_retries_fails_nothing() -> None:
         async with watching(api) as ledger:
             ends(api, 1, 137, "OOMKilled")
             await counted(api, ledger)
-            assert ledger.crashes == {}
+            assert ledger.crashes.pending == {}
 
     api = FakeApi()
     run(work())
@@ -139,7 +139,7 @@ def test_a_job_that_could_not_be_failed_is_failed_later(status: int) -> None:
             ends(api, 1, 137)
             await counted(api, ledger)
             await asyncio.sleep(60)
-            assert ledger.crashes == {}
+            assert ledger.crashes.pending == {}
 
     api = FakeApi(Answer(), Answer(error=ApiError(status, "no")))
     run(work())
@@ -176,7 +176,7 @@ async def begun_after(api: FakeApi, pod: Json) -> AsyncIterator[Ledger]:
 def test_an_end_while_nobody_watched_is_judged_by_the_next_leader() -> None:
     async def work() -> None:
         async with begun_after(api, stored_pod(1, "Failed", 137)) as ledger:
-            assert ledger.crashes == {}
+            assert ledger.crashes.pending == {}
 
     api = FakeApi()
     run(work())
@@ -200,8 +200,8 @@ def test_an_unwatched_crash_is_left_alone_where_a_disruption_may_have_caused_it(
         ledger = new_ledger(FakeApi(), PROFILE)
         see_job(ledger, spec={**SPEC, **spec})
         pod = pods.read(stored_pod(1, "Failed", 1, labels={"batch.kubernetes.io/job-name": "train"}))
-        ledger.see_unwatched(KEY, ledger.trackers.states[KEY], [pod])
-        assert len(ledger.crashes) == recorded
+        ledger.crashes.see_unwatched(KEY, ledger.trackers.states[KEY], [pod])
+        assert len(ledger.crashes.pending) == recorded
 
     run(work())
 

@@ -25,6 +25,7 @@ from tests.unit.ledger.pods import job
 from tests.virtual_time import run
 from webhook.kube.client import ApiError
 from webhook.ledger.controller import Ledger
+from webhook.ledger.crashes import REMEMBERED
 from webhook.ledger.model.workload_state import INTERVAL, LONGEST_PAUSE, WATCH_DELAY
 
 PODS = "/api/v1/pods"
@@ -76,7 +77,7 @@ def test_a_crash_that_no_disruption_explains_fails_the_job_after_a_later_watch_e
             assert failures(api) == []
             tell(api, BOOKMARK)
             await asyncio.sleep(WATCH_DELAY)
-            assert ledger.crashes == {}
+            assert ledger.crashes.pending == {}
 
     api = FakeApi()
     run(work())
@@ -130,7 +131,7 @@ def test_a_crash_close_to_the_disruption_of_another_pod_is_left_to_the_job_contr
             pod["status"]["conditions"] = [DISRUPTED]
             tell(api, watch_event("MODIFIED", pod))
             await asyncio.sleep(WITHIN)
-            assert ledger.crashes == {}
+            assert ledger.crashes.pending == {}
 
     api = FakeApi()
     run(work())
@@ -140,13 +141,13 @@ def test_a_crash_close_to_the_disruption_of_another_pod_is_left_to_the_job_contr
 def test_a_crash_is_not_judged_if_the_watch_was_lost_close_to_it() -> None:
     async def work() -> None:
         async with crashed(api) as ledger:
-            assert len(ledger.crashes) == 1
+            assert len(ledger.crashes.pending) == 1
             api.lists[PODS] = [stored_pod(1, "Failed", 1), stored_pod(2)]
             tell(api, TimeoutError())
             await asyncio.sleep(WITHIN)
             tell(api, BOOKMARK)
             await asyncio.sleep(2 * WATCH_DELAY)
-            assert ledger.crashes == {}
+            assert ledger.crashes.pending == {}
 
     api = FakeApi()
     run(work())
@@ -157,7 +158,7 @@ def test_while_the_watch_is_silent_the_pod_is_patched_again_and_the_crash_is_not
     async def work() -> None:
         async with crashed(api) as ledger:
             await asyncio.sleep(WITHIN + 3 * WATCH_DELAY)
-            assert len(ledger.crashes) == 1
+            assert len(ledger.crashes.pending) == 1
 
     api = FakeApi()
     run(work())
@@ -197,3 +198,15 @@ def test_a_replica_fails_a_job_only_after_it_has_become_the_leader() -> None:
     api = FakeApi()
     run(work())
     assert len(failures(api)) == 1
+
+
+def test_a_replica_that_never_leads_forgets_a_crash_in_the_end() -> None:
+    async def work() -> None:
+        async with crashed(FakeApi()) as ledger:
+            ledger.queue.close()
+            await asyncio.sleep(REMEMBERED - 10)
+            assert len(ledger.crashes.pending) == 1
+            await asyncio.sleep(20)
+            assert ledger.crashes.pending == {}
+
+    run(work())

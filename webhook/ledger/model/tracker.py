@@ -57,6 +57,11 @@ class Key(NamedTuple):
         """Its System; None if it is a Job or a JobSet."""
         return system_of(self.row)
 
+    @property
+    def path(self) -> str:
+        """The API path of the object that has the account."""
+        return self.row.path(self.namespace, self.name)
+
 
 def key_of(pod: Pod) -> Key:
     """Return the workload that a pod is counted for."""

@@ -1,0 +1,104 @@
+"""Reads, ends and suspends workloads of other kinds than Job and JobSet, whose `System` says how."""
+
+from collections.abc import Callable
+
+import structlog
+
+from webhook import metrics
+from webhook.kube.client import Api
+from webhook.kube.events import Events, Notice
+from webhook.ledger.brake import Action, Allows, subject_of
+from webhook.ledger.model import outcomes, words
+from webhook.ledger.model.counting import LIMIT_EXCEEDED, CountingPass
+from webhook.ledger.model.systems import System
+from webhook.ledger.model.systems.system import Create, Write
+from webhook.ledger.model.tracker import Key
+from webhook.ledger.model.workload_state import WorkloadState
+from webhook.ledger.trackers import Trackers, where
+from webhook.objects.problem import Json
+
+log = structlog.get_logger()
+
+
+class OtherKinds:
+    """Reads and writes the workloads of other kinds; `allows`: as in `Authority`, `wake`: as in `Ledger`."""
+
+    def __init__(
+        self, api: Api, trackers: Trackers, events: Events, allows: Allows, wake: Callable[[Key], None]
+    ) -> None:
+        self.api = api
+        self.trackers = trackers
+        self.clock = trackers.clock
+        self.events = events
+        self.allows = allows
+        self.wake = wake
+
+    async def read_before(self, key: Key, state: WorkloadState) -> tuple[Json | None, list[Json] | None]:
+        """Return a workload as the API has it, if that is needed to count, and what `System.bears` returns of it.
+
+        Raise what `Api` raises.
+        """
+        bears = None if key.system is None else key.system.bears
+        whole = await self.whole_of(key) if bears is not None or self.needs_whole(key, state) else None
+        return whole, [] if bears is None or whole is None else bears(whole)
+
+    def needs_whole(self, key: Key, state: WorkloadState) -> bool:
+        """Return True if more than the metadata of a workload of another kind must be known to count its pods.
+
+        Of any kind if a pod can be counted now that was deleted while it ran.
+        """
+        if key.system is None or not state.tracker.open:
+            return False
+        if key.system.reads_spec:
+            return True
+        doubtful = self.doubtful(key, state)
+        return any(uid not in doubtful and outcomes.was_killed(pod) for uid, pod in state.tracker.open.items())
+
+    def doubtful(self, key: Key, state: WorkloadState) -> set[str]:
+        """Return the uids of the failed pods of which it is not known yet who deleted them."""
+        return state.tracker.doubtful(self.clock(), current=self.trackers.is_current(key.row))
+
+    async def whole_of(self, key: Key) -> Json | None:
+        """Return a workload as the API has it; None if it is not the same any more; raise what `Api` raises."""
+        root, whole = self.trackers.root_of(key), await self.api.find(key.path)
+        is_same = root is not None and whole is not None and whole["metadata"]["uid"] == root["metadata"]["uid"]
+        return whole if is_same else None
+
+    async def end(self, counting: CountingPass, system: System) -> bool:
+        """Suspend or fail a workload of another kind, or a part of it, as `Ledger.end`."""
+        key, attempts = counting.key, counting.attempts
+        whole = counting.whole = await self.whole_of(key)
+        if whole is None or system.has_ended(whole):
+            return True
+        end, write = counting.end(attempts), None
+        action: Action = "fail" if end is not None else "suspend"
+        if end is not None:
+            pod = counting.tracker.failed_named(end.pod)
+            reason, message = end.reason, end.message(key.namespace)
+            write = None if pod is None else system.fail(whole, pod, reason, message)
+        elif counting.suspends(attempts):
+            reason, message = LIMIT_EXCEEDED, words.suspended_elsewhere(counting.budgets_of(counting.root).disruptions)
+            write = system.suspend(whole)
+        if write is None:
+            return True
+        if not self.allows(action, key.row, counting.root, f"{action} it: {message}"):
+            return False
+        await self.send(write)
+        self.tell_stopped(key, counting.root, "Failed" if end is not None else "Suspended", reason, message)
+        if end is None:  # a person who resumes it allows as many disruptions again
+            self.trackers.state_of(key).see_suspended()
+            self.wake(key)
+        return True
+
+    async def send(self, write: Write | Create) -> None:
+        """Send the write that ends or suspends a workload of another kind; raise what `Api` raises."""
+        if isinstance(write, Create):
+            await self.api.create(write.path, write.root)
+        else:
+            await self.api.patch(write.path, write.operations)
+
+    def tell_stopped(self, key: Key, root: Json, how: str, reason: str, message: str) -> None:
+        """Report that a workload of another kind, or a part of it, was failed or suspended; `how`: as in the metric."""
+        metrics.LEDGER_STOPPED.labels(how, reason).inc()
+        log.info("workload ended", **where(key), how=how, reason=reason, message=message)
+        self.events.tell(Notice(**subject_of(key.row, root)._asdict(), type="Warning", reason=reason, message=message))

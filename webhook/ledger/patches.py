@@ -1,0 +1,73 @@
+"""Writes accounts and marks on counted pods: the JSON Patches that fail if another writer was first."""
+
+from datetime import UTC, datetime
+from http import HTTPStatus
+from typing import Final
+
+from webhook import metrics
+from webhook.kinds import core
+from webhook.kube import names
+from webhook.kube.client import CHANGED, Api, ApiError
+from webhook.ledger import job_failer
+from webhook.ledger.model.account import KEPT, KEPT_RESTARTED, LARGEST, Account
+from webhook.ledger.model.in_place.reading import MARK
+from webhook.ledger.model.pods import Pod
+from webhook.ledger.model.tracker import Tracker
+from webhook.objects.patch import pointer
+from webhook.objects.problem import Json, Path
+
+ANNOTATIONS: Final[Path] = ("metadata", "annotations")
+
+
+def operations(root: Json, before: str | None, now: str, *, suspends: bool) -> list[Json]:
+    """Return the JSON Patch that replaces the account of an object, and fails if the account is not `before`.
+
+    `suspends`: whether it suspends a Job too. If so, or if `before` is too long to be cached whole, the patch fails if
+    anything in the object has changed.
+    """
+    metadata, path = root["metadata"], pointer((*ANNOTATIONS, names.LEDGER))
+    first, is_whole = "annotations" not in metadata, before is None or len(before) <= LARGEST
+    found: list[Json] = []
+    if suspends or not is_whole:
+        found.append(job_failer.unless_changed(metadata))
+    if is_whole and not first:
+        found.append({"op": "test", "path": path, "value": before})
+    found += annotated(names.LEDGER, now, first=first)
+    if suspends:
+        found.append({"op": "add", "path": "/spec/suspend", "value": True})
+    return found
+
+
+def annotated(key: str, value: str, *, first: bool) -> list[Json]:
+    """Return the JSON Patch that sets an annotation; with `first`, it fails unless the object has no annotations."""
+    if first:
+        path = pointer(ANNOTATIONS)
+        return [{"op": "test", "path": path, "value": None}, {"op": "add", "path": path, "value": {key: value}}]
+    return [{"op": "add", "path": pointer((*ANNOTATIONS, key)), "value": value}]
+
+
+async def mark_counted(api: Api, account: Account, tracker: Tracker) -> None:
+    """Mark pods that an account has counted, so that it can forget their ids; raise what `Api` raises."""
+    if len(account.recent) > KEPT:
+        for pod in list(tracker.staying()):
+            await mark(api, pod)
+    oldest = list(account.restarted.items())[:-KEPT_RESTARTED]
+    for pod, number in list(tracker.restarted.unmarked(oldest)):
+        await mark(api, pod, f"{MARK}{number}")
+
+
+async def mark(api: Api, pod: Pod, restarts: str = "") -> None:
+    """Annotate a counted pod that still exists, so that the account can forget its id; raise what `Api` raises.
+
+    `restarts`: how many of its restarts in place are counted, if its end is not.
+    """
+    mark = restarts or datetime.now(UTC).isoformat(timespec="milliseconds")
+    test = {"op": "test", "path": "/metadata/uid", "value": pod.uid}
+    marks = [test, *annotated(names.COUNTED, mark, first=not pod.annotated)]
+    try:
+        await api.patch(core.POD.path(pod.namespace, pod.name), marks)
+    except ApiError as error:
+        if error.status not in {HTTPStatus.NOT_FOUND, *CHANGED}:  # it was deleted, or the next pass marks it
+            raise
+    else:
+        metrics.LEDGER_WRITES.labels("mark").inc()
