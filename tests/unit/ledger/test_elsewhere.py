@@ -23,7 +23,7 @@ from webhook.ledger.model import on_failure, pods
 from webhook.ledger.model.account import LARGEST, Account, Left, encode
 from webhook.ledger.model.outcomes import DELETED, STOPPED
 from webhook.ledger.model.pods import Pod
-from webhook.ledger.model.tracker import Key
+from webhook.ledger.model.tracker import DOUBT, Key
 from webhook.ledger.model.waiting import Waiting
 from webhook.ledger.other_kinds import OtherKinds
 from webhook.objects.problem import Json
@@ -239,6 +239,52 @@ def test_a_pod_that_is_deleted_while_it_runs_costs_nothing_if_its_workload_has_e
     played(of_workflow(0), api=api, then=delete)
     account = account_in(api)
     assert (account.causes, account.cost) == ({"Other": {reason: 1}}, {cost: 1})
+
+
+def seconds_until_counted(*later: Pod) -> float:
+    """Return when the leader counts a pod that was deleted while it ran; the watch delivers `later` after it."""
+
+    async def work() -> None:
+        async with deciding(api) as ledger:
+            ledger.trackers.see_pod(of_workflow(0))
+            ledger.trackers.see_pod_gone(of_workflow(0, metadata=DELETION))
+            for pod in later:
+                ledger.trackers.see_pod(pod)
+            await delivered(ledger, api)
+
+    api = FakeApi()
+    run(work())
+    first = api.account_writes()[0]
+    assert first.account.causes["Other"] == {DELETED: 1}
+    return first.at
+
+
+def created(time: str, number: int = 1, **fields: Any) -> Pod:
+    return of_workflow(number, metadata={"creationTimestamp": time, **fields.pop("metadata", {})}, **fields)
+
+
+AFTERWARDS = "2026-01-01T00:00:41Z"  # than DELETION
+
+
+@pytest.mark.parametrize("next_pod", [created(AFTERWARDS), created(AFTERWARDS, phase="Failed")])
+def test_a_pod_that_was_deleted_is_counted_at_once_when_its_workload_has_created_the_next_one(next_pod: Pod) -> None:
+    assert seconds_until_counted(next_pod) < DOUBT / 2
+
+
+def test_a_pod_that_was_deleted_is_counted_at_once_when_its_next_one_is_deleted_too() -> None:
+    assert seconds_until_counted(created(AFTERWARDS, metadata=DELETION)) < DOUBT / 2
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        created("2026-01-01T00:00:40Z"),  # perhaps before the deletion, in the same second
+        created(AFTERWARDS, node="score"),
+    ],
+)
+def test_a_pod_that_was_deleted_is_not_counted_at_once_if_it_may_have_no_next_one(other: Pod) -> None:
+    assert seconds_until_counted(other) >= DOUBT
+    assert seconds_until_counted() >= DOUBT
 
 
 def test_a_crashed_pod_that_its_controller_deletes_later_keeps_its_exit_code() -> None:

@@ -319,14 +319,25 @@ class Tracker:
     def doubtful(self, now: float, *, current: bool) -> set[str]:
         """Return the uids of the failed pods whose Job may still write into its status why they were deleted.
 
-        `current`: whether the watch of Jobs has no gap.
+        Not of those that a workload of another kind has replaced: it goes on. `current`: whether the watch of Jobs has
+        no gap.
         """
         doubt = LONGEST_DOUBT if not current or now - self.disturbed < DOUBT else DOUBT
         return {
             pod.uid
             for pod in islice(self.open_of_jobs(), TOGETHER)
-            if now - self.failed_at[pod.uid] < doubt and is_in_doubt(pod, self.jobs[pod.job_uid])
+            if now - self.failed_at[pod.uid] < doubt
+            and is_in_doubt(pod, self.jobs[pod.job_uid])
+            and not self.is_replaced(pod)
         }
+
+    def is_replaced(self, pod: Pod) -> bool:
+        """Return True if a pod of another kind was deleted, and another one of its scope was created later."""
+        if pod.row is batch.JOB or not pod.deleted:
+            return False
+        runs = self.live.get(self.by_index.get((pod.job_uid, pod.scope or pod.index), ""), pod)
+        of_scope = (runs, *self.ends.get(scope_of(pod), ()))
+        return any(one.job_uid == pod.job_uid and one.created > pod.deleted for one in of_scope)
 
     def staying(self) -> Iterator[Pod]:
         """Yield the failed pods that are counted, still exist, and lack the annotation `counted`."""
