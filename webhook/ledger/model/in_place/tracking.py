@@ -4,6 +4,7 @@ An account has counted as many restarts of a pod as it says itself, or as the po
 has counted the pod's end.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
@@ -22,6 +23,7 @@ class RestartedPods:
 
     - `gone`: those that were deleted. `open`: those with restarts that the last account lacks; in that order.
     - `by_id`: the uid of each by its id in an account. `counted`: what the last account says, by id.
+    - `sums`: the restarts of those that exist and have not ended, as the Job controller adds them up, by their Job's uid.
     """
 
     pods: dict[str, Pod] = field(default_factory=dict)
@@ -29,19 +31,23 @@ class RestartedPods:
     open: dict[str, None] = field(default_factory=dict)
     by_id: dict[str, str] = field(default_factory=dict)
     counted: dict[str, int] = field(default_factory=dict)
+    sums: Counter[str] = field(default_factory=Counter)
 
     def see(self, pod: Pod) -> None:
         """Record the current state of a pod; one that has failed is counted with its end."""
         if pod.has_failed or pod.counted or pod.restarts is None:
             self.forget(pod.uid)
             return
+        self.add_up(pod.uid, -1)
         self.pods[pod.uid] = pod
+        self.add_up(pod.uid, 1)
         self.by_id[id_of(pod)] = pod.uid
         self.look(pod)
 
     def see_gone(self, uid: str) -> None:
         """Record that a pod was deleted that had not failed."""
         if uid in self.pods:
+            self.add_up(uid, -1)
             self.gone.add(uid)
             self.look(self.pods[uid])
 
@@ -63,6 +69,7 @@ class RestartedPods:
 
     def forget(self, uid: str) -> None:
         """Forget a pod."""
+        self.add_up(uid, -1)
         pod = self.pods.pop(uid, None)
         if pod is not None:
             self.gone.discard(uid)
@@ -94,9 +101,24 @@ class RestartedPods:
 
     def by_api(self, pod: Pod) -> int:
         """Return the restarts that the Job controller counts for a pod's Job: of it and of those that run beside it."""
-        beside = (one for uid, one in self.pods.items() if uid not in {*self.gone, pod.uid} and not one.has_ended)
-        there = [pod, *(one for one in beside if one.job_uid == pod.job_uid)]
-        return sum(one.restarts.by_api for one in there if one.restarts is not None)
+        own = 0 if pod.restarts is None else pod.restarts.by_api
+        return own + self.sums.get(pod.job_uid, 0) - self.share_of(pod.uid)
+
+    def add_up(self, uid: str, sign: int) -> None:
+        """Add what a pod adds to `sums`, or with the sign -1 subtract it."""
+        share = sign * self.share_of(uid)
+        if share:
+            job_uid = self.pods[uid].job_uid
+            self.sums[job_uid] += share
+            if not self.sums[job_uid]:
+                del self.sums[job_uid]
+
+    def share_of(self, uid: str) -> int:
+        """Return what a pod adds to `sums`."""
+        pod = self.pods.get(uid)
+        if pod is None or uid in self.gone or pod.has_ended or pod.restarts is None:
+            return 0
+        return pod.restarts.by_api
 
 
 def uncounted(pod: Pod, counted: dict[str, int]) -> int:

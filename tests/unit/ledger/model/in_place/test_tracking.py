@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.costs import instructions_of
 from tests.unit.ledger.model.in_place.pods import restarted
 from tests.unit.ledger.pods import job
 from webhook.ledger.model.account import MOST_RESTARTED, Account, id_of
@@ -93,6 +94,25 @@ def test_the_job_controller_counts_the_restarts_of_pods_that_have_not_ended() ->
     mine = restarted(2, number=1)
     tracker = tracked(mine, restarted(3, number=2), restarted(4, number=3, phase="Succeeded"))
     assert tracker.restarted.by_api(mine) == 5
+
+
+def test_a_pod_that_ends_or_is_deleted_no_longer_counts_for_the_others() -> None:
+    mine, ending, leaving = (restarted(1, number=number) for number in (1, 2, 3))
+    tracker = tracked(mine, restarted(2), ending, leaving)
+    tracker.see(restarted(5, number=2, phase="Succeeded"), 1.0)
+    tracker.see_only({mine.uid, ending.uid}, 2.0)
+    tracker.see(mine, 3.0)
+    assert tracker.restarted.by_api(mine) == 1
+    tracker.restarted.forget(mine.uid)
+    assert tracker.restarted.sums == {}
+
+
+def test_the_restarts_beside_a_pod_cost_no_more_however_many_pods_have_restarted() -> None:
+    def work(number: int) -> int:
+        tracker = tracked(*(restarted(1, number=one) for one in range(number)))
+        return instructions_of(lambda: tracker.restarted.by_api(restarted(1)))
+
+    assert work(400) <= 1.1 * work(100)
 
 
 def test_an_account_must_remember_unmarked_pods_and_failed_ones_that_are_not_counted() -> None:
