@@ -359,7 +359,7 @@ def add_up_reasons(account: Account) -> bool:
         return False
     number = sum(found.values())
     found.clear()
-    found[OTHER] = number
+    found[OTHER] = min(number, LARGEST_COUNT)
     return True
 
 

@@ -23,7 +23,7 @@ class RestartedPods:
 
     - `gone`: those that were deleted. `open`: those with restarts that the last account lacks; in that order.
     - `by_id`: the uid of each by its id in an account. `counted`: what the last account says, by id.
-    - `sums`: the restarts of those that exist and have not ended, as the Job controller adds them up, by their Job's uid.
+    - `sums`: the restarts of those that exist and have not ended, added up as the Job controller does, by Job's uid.
     """
 
     pods: dict[str, Pod] = field(default_factory=dict)

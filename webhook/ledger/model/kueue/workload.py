@@ -124,7 +124,8 @@ def evictions_of(stats: list[Json] | tuple[()]) -> tuple[tuple[str, int], ...]:
         reason, cause = one.get("reason") or OTHER, one.get("underlyingCause")
         if reason == DEACTIVATED and cause:
             reason = f"{reason}DueTo{cause}"
-        reason = reason[:LONGEST_REASON]
+        # An account has no room for characters that JSON writes with several bytes; Kueue's reasons have none.
+        reason = reason[:LONGEST_REASON] if reason.isascii() and reason.isprintable() else OTHER
         reason = reason if reason in found or len(found) < MOST_REASONS - 1 else OTHER
         found[reason] = within(found.get(reason, 0) + within(one.get("count")))
     return tuple(found.items())

@@ -1,11 +1,20 @@
 """What is kept of a Workload of Kueue, and which pods its eviction has ended."""
 
-import pytest
+from typing import get_args
 
+import pytest
+from msgspec.structs import replace
+
+from tests.unit.ledger.model.test_account import restarting
 from tests.unit.ledger.pods import running_pod
 from tests.unit.ledger.workloads import EVICTED_AT, read, stored_workload
+from webhook.ledger.model.account import MOST_RECENT, Account, decode, encode
+from webhook.ledger.model.kueue.evictions import Evictions
 from webhook.ledger.model.kueue.workload import LARGEST, Eviction, has_ended
+from webhook.ledger.model.outcomes import Cause
 from webhook.objects.problem import Json
+from webhook.policy.applied import applied
+from webhook.policy.model import Profile
 
 
 def of_stats(*stats: Json) -> dict[str, int]:
@@ -91,3 +100,16 @@ def test_an_eviction_ends_the_pods_that_were_there_and_are_deleted_after_it(
 
 def test_an_eviction_without_a_time_ends_no_pod() -> None:
     assert not has_ended(running_pod(created="", deleted="2026-01-01T00:09:58Z"), Eviction("Preempted", ""))
+
+
+@pytest.mark.parametrize("character", ["\x01", "😀", '"', "x"])
+def test_whatever_the_reasons_of_a_workload_are_its_account_can_be_read_again(character: str) -> None:
+    stats = [{"reason": f"{number}{character * 300}", "count": 2**31 - 1} for number in range(256)]
+    evictions = Evictions()
+    workload = read(stored_workload())
+    evictions.see(replace(workload, evictions=tuple(of_stats(*stats).items())), limit=1)
+    account = restarting(Account(evictions=evictions, recent=["x" * 8] * MOST_RECENT, applied=applied(Profile())))
+    for cause in get_args(Cause):
+        for number in range(10):
+            account.add_cause(cause, f"{number}{character * 60}", 2**31 - 1)
+    assert decode(encode(account)).evictions == evictions
