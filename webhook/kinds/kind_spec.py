@@ -184,9 +184,13 @@ class RetryField(Field):
         """Return the budget of a field that inherits a sum which other fields of its parent make one of retries."""
         above = at(root, self.inherits[:-1])
         retries = self.retries_in_sum(above)
-        if not parent or retries is None or self.retries_in_sum({**above, **parent}) is not None:
+        if not parent or retries is None:
             return None
-        return Budget(path, max(retries, int(above[self.name[-1]])))
+        number = max(0, int(above[self.name[-1]]))
+        own = self.retries_in_sum({**above, **parent})
+        if own is not None and own <= retries:
+            return None  # the field that it inherits from allows as many
+        return Budget(path, number if own is None else min(own, number))
 
     def where_absent(self, root: Json, parent: Json | None) -> int | None:
         """Return the retries if the field is left out, None for unlimited; `parent` is None if that is left out too."""

@@ -106,6 +106,16 @@ def test_a_template_with_an_expression_of_its_own_does_not_inherit_a_sum() -> No
     assert validate(mutate(made(argo.WORKFLOW, spec)).object).allowed
 
 
+@pytest.mark.parametrize("retries", [14, 15, 50])
+def test_a_template_with_more_retries_in_an_expression_of_ours_does_not_inherit_a_sum(retries: int) -> None:
+    under = profile(disruptions=Disruptions(limit=5))
+    defaults = {"limit": 15, "retryPolicy": "Always", "expression": argo.sparing_disruptions("true", 10)}
+    own = {"expression": argo.sparing_disruptions("true", retries)}
+    spec = workflow_spec(template(own), templateDefaults={"retryStrategy": defaults})
+    said = f"{OF_TEMPLATE}.limit: {min(retries, 15)} retries exceed the limit of 10"
+    assert validate(made(argo.WORKFLOW, spec, skip="true"), under=under).message.startswith(said)
+
+
 def test_too_many_retries_are_denied_with_the_number_that_the_author_wrote() -> None:
     answer = admitted({"limit": 11})
     assert validate(answer.object).message.startswith(f"{OF_TEMPLATE}.limit: 11 retries exceed the limit of 10")
