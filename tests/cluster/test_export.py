@@ -25,7 +25,7 @@ from tests.cluster.namespace import SERVER_SIDE
 from tests.cluster.test_agreement import comparable
 from tests.cluster.test_webhook_kinds import ADMITTED, samples_of, with_retries
 from tests.strategies import ANNOTATIONS, CRON_JOBS, JOBS, PODS
-from webhook.kinds import KINDS, batch
+from webhook.kinds import KINDS, argo, batch
 from webhook.kube import names
 from webhook.objects.patch import Editor, find
 
@@ -239,3 +239,57 @@ def normal(answer: Object) -> Any:
     found = comparable(answer)
     labels = {key: one for key, one in (found["metadata"].get("labels") or {}).items() if key != exported.PROFILE}
     return {**found, "metadata": {**found["metadata"], "labels": labels}}
+
+
+SUM = argo.sparing_disruptions("true", 10)
+DEFAULTS = {"limit": 30, "retryPolicy": "Always", "expression": SUM}  # the profile `default` allows 20 disruptions
+FORGED: dict[str, tuple[Object, Object]] = {
+    "another expression": ({}, {**DEFAULTS, "expression": "true"}),
+    "more after it": ({}, {**DEFAULTS, "expression": f"{SUM} || true"}),
+    "more before its end": ({}, {**DEFAULTS, "expression": argo.sparing_disruptions("true) || (true", 10)}),
+    "a comment": ({}, {**DEFAULTS, "expression": argo.sparing_disruptions("true /*", 10) + " */ < 99"}),
+    "a tag": ({}, {**DEFAULTS, "expression": argo.sparing_disruptions('"{{=1}}" == ""', 10)}),
+    "more retries": ({}, {**DEFAULTS, "expression": argo.sparing_disruptions("true", 11)}),
+    "more disruptions": ({}, {**DEFAULTS, "limit": 31}),
+    "inherited, another expression": (DEFAULTS, {"expression": "true"}),
+    "inherited, more retries": (DEFAULTS, {"expression": argo.sparing_disruptions("true", 50)}),
+}
+
+
+def workflow(own: Object, defaults: Object | None = None) -> Object:
+    template = {"name": "train", "container": {"image": "train"}, "retryStrategy": own}
+    spec: Object = {"entrypoint": "train", "templates": [template]}
+    if defaults:
+        spec["templateDefaults"] = {"retryStrategy": defaults}
+    return {"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "metadata": {"name": "train"}, "spec": spec}
+
+
+def strategies_of(root: Object) -> list[Object]:
+    """Return the retryStrategies of templateDefaults and of the templates."""
+    spec = root["spec"]
+    return [one["retryStrategy"] for one in (spec.get("templateDefaults"), *spec["templates"]) if one]
+
+
+@pytest.mark.parametrize("limit", [10, "10"])
+@pytest.mark.parametrize("expression", ["", "lastRetry.exitCode in ['1', \"(\"]", "((((((x))))))"])
+def test_disruptions_that_argo_counts_do_not_exceed_the_limit(
+    teams: Callable[[str], Teams], limit: int | str, expression: str
+) -> None:
+    own = {"limit": limit, **({"expression": expression} if expression else {})}
+    for root in (workflow(own), workflow({"backoff": {"duration": "1"}}, own)):
+        stored = create(teams("default").both, root)
+        assert not is_refused(stored), stored
+        assert all(found["limit"] == type(limit)(30) for found in strategies_of(stored))
+        # As a CronWorkflow makes it while the webhook is away.
+        again = create(teams("default").policies, {**root, "spec": stored["spec"]})
+        assert not is_refused(again), again
+
+
+@pytest.mark.parametrize(("defaults", "own"), FORGED.values(), ids=FORGED)
+def test_an_author_cannot_write_the_sum_of_retries_and_disruptions(
+    teams: Callable[[str], Teams], defaults: Object, own: Object
+) -> None:
+    assert not is_refused(create(teams("default").policies, workflow(DEFAULTS, DEFAULTS)))
+    refused = create(teams("default").policies, workflow(own, defaults))
+    assert is_refused(refused), refused
+    assert re.match(r"spec\.templates\[0\]\.retryStrategy\.limit: [0-9]+ retries exceed the limit of 10", said(refused))

@@ -6,6 +6,7 @@ The expressions mirror webhook/kinds/kind_spec.py and webhook/kinds/batch.py; te
 from collections.abc import Callable
 from typing import Any, Final
 
+from webhook.export import retry_strategies
 from webhook.export.cel import UNLIMITED, Variables, entry_of, text, union, value
 from webhook.kinds import KindSpec, apache_spark, batch, ray, tekton
 from webhook.kinds.job_set import JOB_SET
@@ -28,20 +29,26 @@ NO_ENTRY: Final = "{}"
 def field_budgets(variables: Variables, field: RetryField, shape: Shape, *, by_place: bool = False) -> str:
     """Return an expression for the retries that a field allows, by its path, or by the path of the object that has it.
 
-    An entry that is left out has no budget: the field is absent, and allows no retries that count.
+    An entry that is left out has no budget: the field is absent, and allows no retries that count. By place, numbers
+    are those of the field, with the disruptions that a sum of Argo allows.
     """
     places = variables.places(field.within)
     path = "p" if by_place else f"p + {text(variables.path([str(key) for key in field.name], first=not field.within))}"
-    return f"{places}.transformMapEntry(p, o,\n  {entry(field, leaf_of(shape, field), path)})"
+    return f"{places}.transformMapEntry(p, o,\n  {entry(field, leaf_of(shape, field), path, sums=not by_place)})"
 
 
-def entry(field: RetryField, leaf: Shape, path: str) -> str:
-    """Return an expression for the entry of the object `o`: {PATH: RETRIES}, or {}."""
+def entry(field: RetryField, leaf: Shape, path: str, *, sums: bool) -> str:
+    """Return an expression for the entry of the object `o`: {PATH: RETRIES}, or {}; `sums`: whether it has some."""
     if isinstance(field, apache_spark.RestartField):
         return restart_entry(field, path)
     found = value(field.name)
-    counted = f"{{{path}: {counted_number(field, found)}}}"
-    missing = absent_entry(field, path)
+    number, missing = counted_number(field, found), absent_entry(field, path)
+    if sums and retry_strategies.has_sums(field):
+        number = retry_strategies.counted(number, retry_strategies.expression_beside(field.name))
+        if field.inherits:
+            inherited = retry_strategies.inherited_entry(field, path, NUMBER)
+            missing = f"({value(field.inherits, 'object')} == null ? {missing} : {inherited})"
+    counted = f"{{{path}: {number}}}"
     if field.text:
         chosen = f"type({found}) == string && string({found}).matches({NUMBER}) ? {counted} : {missing}"
     elif leaf is int:

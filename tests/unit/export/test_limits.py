@@ -5,8 +5,8 @@ import re
 import pytest
 
 from tests.admission import policy
-from webhook.export import limits
-from webhook.kinds import KINDS, KindSpec, batch, core
+from webhook.export import limits, retry_strategies
+from webhook.kinds import KINDS, KindSpec, argo, batch, core
 from webhook.policy.model import Profile, Retries
 
 
@@ -43,3 +43,19 @@ def test_only_pods_without_a_controller_are_judged() -> None:
 def test_the_message_of_a_profile_ends_a_refusal() -> None:
     spec = limits.spec(batch.JOB, policy(default=Profile(message="Ask #batch, https://wiki/batch")))
     assert {"name": "line", "expression": "'; Ask #batch, https://wiki/batch'"} in spec["variables"]
+
+
+CLOSED = re.compile(retry_strategies.closed(retry_strategies.DEEPEST))
+CONDITIONS = (
+    *("", "true", "a(b)[c]{d}", "x == ')'", 'x == "\\")"', "x == `(`", "x == '//'", "a / (b) * c / 'd'", "'\\\n'"),
+    *("((((((((x))))))))", "(", ")", ")(", "'", "x == '\\'", "true // (", "/* ( */", "let x = 1; x", "a) || (b"),
+)
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_the_exported_limit_of_argo_reads_a_condition_as_admission_does(condition: str) -> None:
+    assert bool(CLOSED.fullmatch(condition)) is argo.is_closed(condition)
+
+
+def test_the_exported_limit_of_argo_takes_a_deeper_condition_for_an_authors() -> None:
+    assert not CLOSED.fullmatch("(" * 9 + ")" * 9)
