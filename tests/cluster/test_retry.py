@@ -286,7 +286,7 @@ def test_the_kind_can_be_omitted_if_only_one_object_has_the_name(namespace: NewN
     assert explained(team, "job/train")["kind"] == "Job"
     code, _, complaints = run_retry(team, "other")
     assert code == 1
-    assert complaints.startswith(f"there is no Job, JobSet, CronJob or PipelineRun {team.name}/other that you may read")
+    assert complaints.startswith(f"there is no workload {team.name}/other that you may read")
 
 
 def test_a_selector_that_matches_no_failed_job_prints_a_warning(namespace: NewNamespace) -> None:
