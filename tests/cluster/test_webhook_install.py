@@ -325,7 +325,7 @@ def test_the_pod_webhook_is_called_for_a_new_pod_with_an_annotation_that_the_rul
         )
         assert not is_called("create", stdin=pod("new"))
         assert not is_called("create", stdin=pod("new", {"example.test/note": "x"}))
-        assert not is_called("annotate", "pod/there", f"{names.ATTEMPT}=2", "--overwrite")
+        assert not is_called("annotate", "pod/there", f"{names.INTERRUPTIBLE}=true")
 
 
 @pytest.mark.parametrize(
