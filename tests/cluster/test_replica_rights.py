@@ -888,7 +888,7 @@ OPERATED_MUST_NOT: Mapping[str, tuple[Callable[[Replica], Write], str]] = {
     ),
     "write the status of a Workflow": (
         of_a_workflow(put({"phase": "Succeeded"}, "status")),
-        "nothing of a workload beside its metadata and its spec",
+        "may only take back that a Workflow has failed",
     ),
     "annotate a Workflow with a key that is not its own": (
         of_a_workflow(annotated("x", OTHERS)),
