@@ -88,15 +88,15 @@ def step(team: Namespace, workflow: Object, name: str, attempt: int) -> Object:
 def test_explain_of_a_workflow_shows_its_attempts_by_step_and_what_the_next_failure_does(
     namespace: NewNamespace,
 ) -> None:
-    team = opted_in(namespace)
+    team = opted_in(namespace, "costs")
     workflow = workflow_of(team)
-    team.ends(step(team, workflow, "build", 0), 143)
+    team.ends(step(team, workflow, "build", 0), 3)
     team.wait_for("pods", "train-build-0", lambda found: found["status"]["phase"] == "Failed")
     step(team, workflow, "build", 1)
     evict(team, step(team, workflow, "test", 0)["metadata"]["name"])
     found = explained(team, "workflow/train")
     rows = {(row["unit"], row["attempt"], row["ended"], row["cost"]) for row in found["rows"]}
-    assert ("build", 0, "container main exit code 143", "retry") in rows
+    assert ("build", 0, "container main exit code 3", "retry") in rows
     assert ("build", 1, "running", "") in rows
     assert "step build: 1 of 3 retries spent" in found["budgets"]
     assert any("exit code" in line and "costs a retry; then 1 retry left" in line for line in found["next"])
