@@ -15,7 +15,7 @@ from tests.cluster import rights
 from tests.cluster.conftest import opted_in, with_operators
 from tests.cluster.installation import BASE, SERVICE_ACCOUNT, SYSTEM, built
 from tests.cluster.kubectl import Kubectl
-from tests.cluster.manifests import exits, job, job_set, replicated_job
+from tests.cluster.manifests import exits, job, job_set, pod, replicated_job
 from tests.cluster.objects import condition
 from tests.cluster.test_retry import (
     WHEN,
@@ -42,7 +42,9 @@ from tests.cluster.test_retry_pipeline_runs import (
     task_runs,
 )
 from webhook.kinds import batch
+from webhook.kinds.argo import WORKFLOW
 from webhook.kinds.job_set import JOB_SET
+from webhook.kinds.ray import RAY_JOB
 from webhook.kinds.tekton import PIPELINE_RUN
 from webhook.kube import names
 from webhook.kube.client import Api as ApiOfServer
@@ -525,6 +527,48 @@ async def process_requests(kubeconfig: Path, keys: list[controller.Key], events_
         await asyncio.wait(watching)
 
 
+def failed_workflow(team: Namespace) -> None:
+    """Create a Workflow whose only node has failed, with its pod; no controller runs it."""
+    template = {"name": "main", "container": {"image": "example.invalid/main"}}
+    node = {"id": "fit", "name": "fit", "type": "Pod", "phase": "Failed", "templateName": "main"}
+    workflow = team.create(
+        {
+            "apiVersion": WORKFLOW.api_version,
+            "kind": WORKFLOW.kind,
+            "metadata": {"name": "fit", "annotations": {names.RETRYABLE: "true"}},
+            "spec": {"entrypoint": "main", "templates": [template]},
+            "status": {"phase": "Failed", "finishedAt": LONG_AGO, "nodes": {"fit": node}},
+        }
+    )
+    owner = {"apiVersion": WORKFLOW.api_version, "kind": WORKFLOW.kind, "name": "fit"}
+    prefix = "workflows.argoproj.io/"
+    made = pod("fit", {f"{prefix}node-id": "fit"})
+    made["metadata"] |= {
+        "labels": {f"{prefix}workflow": "fit"},
+        "ownerReferences": [{**owner, "uid": workflow["metadata"]["uid"], "controller": True}],
+    }
+    team.create(made)
+
+
+def failed_ray_job(team: Namespace) -> None:
+    """Create a RayJob that has failed, as far as its status says; no controller runs it."""
+    template = {"spec": {"containers": [{"name": "ray-head", "image": "example.invalid/ray"}]}}
+    team.create(
+        {
+            "apiVersion": RAY_JOB.api_version,
+            "kind": RAY_JOB.kind,
+            "metadata": {"name": "tune", "annotations": {names.RETRYABLE: "true"}},
+            "spec": {
+                "entrypoint": "tune",
+                "rayClusterSpec": {"headGroupSpec": {"rayStartParams": {}, "template": template}},
+            },
+        }
+    )
+    status = {"jobDeploymentStatus": "Failed", "endTime": LONG_AGO, "rayClusterName": "tune-1"}
+    patch = json.dumps({"status": status})
+    assert team.run("patch", "rayjob/tune", "--subresource=status", "--type=merge", f"--patch={patch}").returncode == 0
+
+
 @with_operators
 def test_requested_retries_use_exactly_the_permissions_of_the_components_role(
     kubectl: Kubectl, namespace: NewNamespace, tmp_path: Path
@@ -544,11 +588,15 @@ def test_requested_retries_use_exactly_the_permissions_of_the_components_role(
     team.wait_for("customruns", "build-approve", bool)
     end_custom_task(team, "False")
     build = team.wait_for("pipelineruns", "build", succeeded_is("False"))
+    failed_workflow(team)
+    failed_ray_job(team)
     asked_for = {
         controller.Key(batch.CRON_JOB, team.name, "nightly"): nightly["metadata"]["uid"],
         controller.Key(batch.JOB, team.name, "half"): half["metadata"]["uid"],
         controller.Key(JOB_SET, team.name, "train"): "restart 0",
         controller.Key(PIPELINE_RUN, team.name, "build"): run_of(build),
+        controller.Key(WORKFLOW, team.name, "fit"): LONG_AGO,
+        controller.Key(RAY_JOB, team.name, "tune"): "tune-1",
     }
     for key, of in asked_for.items():
         mark_as_accepted(team, f"{key.row.resource}.{key.row.group}/{key.name}", of)
