@@ -6,8 +6,10 @@ import json
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from tests.awaiting import until
-from tests.cluster.conftest import opted_in, with_operators
+from tests.cluster.conftest import WITH_SYSTEMS, opted_in, with_operators
 from tests.cluster.disruptions import evict
 from tests.cluster.manifests import pod_template
 from tests.cluster.objects import account, disruptions, ended, last, noted
@@ -19,7 +21,10 @@ if TYPE_CHECKING:
     from tests.cluster.kubectl import Object
     from tests.cluster.namespace import Namespace
 
-pytestmark = with_operators
+pytestmark = [
+    with_operators,
+    pytest.mark.skipif(WITH_SYSTEMS, reason="Argo's controller runs, and would also run these Workflows"),
+]
 
 WORKFLOWS = "workflows"
 NODE = "workflows.argoproj.io/node-name"
