@@ -16,7 +16,7 @@ from tests.cluster.conftest import opted_in, with_operators
 from tests.cluster.installation import BASE, SERVICE_ACCOUNT, SYSTEM, built
 from tests.cluster.kubectl import Kubectl
 from tests.cluster.manifests import exits, job, job_set, pod, replicated_job
-from tests.cluster.objects import condition
+from tests.cluster.objects import condition, is_running
 from tests.cluster.test_retry import (
     WHEN,
     crash_after,
@@ -548,6 +548,8 @@ def failed_workflow(team: Namespace) -> None:
         "ownerReferences": [{**owner, "uid": workflow["metadata"]["uid"], "controller": True}],
     }
     team.create(made)
+    team.ends(team.wait_for("pods", "fit", is_running), 1)
+    team.wait_for("pods", "fit", lambda found: found["status"]["phase"] == "Failed")
 
 
 def failed_ray_job(team: Namespace) -> None:
