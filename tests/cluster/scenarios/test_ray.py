@@ -13,6 +13,7 @@ from tests.cluster import command_line
 from tests.cluster.conftest import opted_in
 from tests.cluster.objects import account, ended, is_running, last, noted
 from tests.cluster.ray_dashboard import EXIT_CODE
+from tests.cluster.test_ledger import explained
 from tests.cluster.test_retry_requests import no_retry_in_progress, request_retry
 from webhook.kube import names
 
@@ -104,6 +105,9 @@ def test_a_bug_costs_a_retry_each_time_because_its_exit_code_is_on_no_pod_and_th
     assert (status(found, "failed"), status(found, "reason")) == (3, "AppFailed")
     assert status(found, "message") == "Job entrypoint command failed with exit code 1"
     assert account(found)["cost"]["retry"] == 2
+    explanation = explained(team, "rayjob/train")
+    assert explanation["state"] == "Failed: Job entrypoint command failed with exit code 1"
+    assert explanation["budgets"] == ["group head: 2 of 2 retries spent"]
 
 
 def test_a_preempted_head_is_replaced_in_its_cluster_and_costs_no_retry(namespace: NewNamespace) -> None:
@@ -116,6 +120,13 @@ def test_a_preempted_head_is_replaced_in_its_cluster_and_costs_no_retry(namespac
     found = counted(team, 1)
     assert of_head(found) == [("Disruption", EVICTED, "disruption")]
     assert not status(found, "failed")
+    explanation = explained(team, "rayjob/train")
+    assert explanation["budgets"] == ["group head: 0 of 2 retries spent, 1 disruption"]
+    heads = [row for row in explanation["rows"] if row["unit"] == "head"]
+    assert [(row["pod"], row["cost"]) for row in heads] == [
+        (first["metadata"]["name"], "disruption"),
+        (second["metadata"]["name"], ""),
+    ]
 
 
 def test_with_a_submitter_the_job_is_submitted_again_while_that_has_retries(namespace: NewNamespace) -> None:

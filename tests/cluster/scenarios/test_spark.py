@@ -12,6 +12,7 @@ import pytest
 from tests.cluster.conftest import opted_in
 from tests.cluster.manifests import exits
 from tests.cluster.objects import account, is_running, noted
+from tests.cluster.test_ledger import explained
 
 if TYPE_CHECKING:
     from tests.cluster.conftest import NewNamespace
@@ -99,6 +100,10 @@ def test_a_preempted_driver_costs_a_retry_because_the_operator_counts_every_end(
     second = running_pod(team, "driver", but=(first,))
     assert noted(second)["attempt"] == "1"
     assert attempts(counted(team, "driver", 1), "driver") == [("Disruption", EVICTED, "retry")]
+    explanation = explained(team, "sparkapplication/etl")
+    assert explanation["budgets"] == ["role driver: 1 of 2 retries spent"]
+    drivers = [row for row in explanation["rows"] if row["unit"] == "driver"]
+    assert [(row["attempt"], row["cost"]) for row in drivers] == [(0, "retry"), (1, "")]
 
 
 def test_a_preempted_executor_costs_nothing_of_the_application(namespace: NewNamespace) -> None:
