@@ -162,7 +162,7 @@ def test_a_queued_job_that_kueue_preempts_runs_again_on_spot_at_no_cost_and_a_bu
     queue.create(simulate, name="urgent", labels={"kueue.x-k8s.io/priority-class": "urgent"})
     urgent = next_pod(queue, "urgent")
     preempted = queue.team.wait_for("jobs", "simulate", lambda one: one["spec"]["suspend"] and ended(one, 1))
-    assert last(preempted) == [("Other", "Stopped", "none")]
+    assert last(preempted) == [("WorkloadEvicted", "Preempted", "none")]
     queue.team.ends(urgent, 0)
     second = next_pod(queue, "simulate", first)
     assert [pool(first), pool(second), noted(second)["attempt"]] == ["spot", "spot", "0"]
