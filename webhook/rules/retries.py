@@ -55,7 +55,8 @@ def edit(budget: Budget, settings: Settings, editor: Editor) -> list[Problem]:
         retries = settings.default_retries
         allow(budget, retries, editor)
     if settings.profile.retries.on_exceed == "Clamp":
-        warnings += clamp(budget, retries, settings, editor)
+        unchanged = retries == budget.retries
+        warnings += clamp(budget, counted(budget, settings) if unchanged else retries, settings, editor)
     return warnings
 
 

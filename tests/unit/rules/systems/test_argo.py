@@ -127,6 +127,15 @@ def test_clamped_retries_get_the_disruptions_in_addition() -> None:
     assert strategy_of({"limit": 8}, under) == stored(5, 4, FAILED, NO_BUG)
 
 
+def test_a_sum_with_more_disruptions_than_the_profile_allows_is_clamped_where_nothing_is_injected() -> None:
+    summed = strategy_of({"limit": 10}, profile(disruptions=Disruptions(limit=5)))
+    under = profile(retries=Retries(on_exceed="Clamp"), failure_policy=FailurePolicy(inject="Never"))
+    answer = admitted(summed, under)
+    assert answer.object["spec"]["templates"][0]["retryStrategy"] == {**summed, "limit": 10}
+    assert answer.warnings == [f"{OF_TEMPLATE}.limit: 15 lowered to 10; profile 'default' allows no more"]
+    assert validate(answer.object, under=under).allowed
+
+
 def test_the_annotations_set_both_numbers() -> None:
     under = profile(disruptions=Disruptions(limit=5))
     assert strategy_of({"limit": 8}, under, max_retries="2", max_disruptions="3") == stored(5, 2, FAILED, NO_BUG)
