@@ -71,12 +71,14 @@ class OtherKinds:
         if whole is None or system.has_ended(whole):
             return True
         end, write = counting.end(attempts), None
-        action: Action = "fail" if end is not None else "suspend"
+        action: Action = "fail"
+        reason = message = ""
         if end is not None:
             pod = counting.tracker.failed_named(end.pod)
             reason, message = end.reason, end.message(key.namespace)
             write = None if pod is None else system.fail(whole, pod, reason, message)
-        elif counting.suspends(attempts):
+        if write is None and counting.suspends(attempts):  # also if it should fail, and nothing can make it fail
+            action = "suspend"
             reason, message = LIMIT_EXCEEDED, words.suspended_elsewhere(counting.budgets_of(counting.root).disruptions)
             write = system.suspend(whole)
         if write is None:
@@ -84,8 +86,8 @@ class OtherKinds:
         if not self.allows(action, key.row, counting.root, f"{action} it: {message}"):
             return False
         await self.send(write)
-        self.tell_stopped(key, counting.root, "Failed" if end is not None else "Suspended", reason, message)
-        if end is None:  # a person who resumes it allows as many disruptions again
+        self.tell_stopped(key, counting.root, "Failed" if action == "fail" else "Suspended", reason, message)
+        if action == "suspend":  # a person who resumes it allows as many disruptions again
             self.trackers.state_of(key).see_suspended()
             self.wake(key)
         return True

@@ -1,0 +1,76 @@
+"""What the leader does for RayJobs, whose pods do not say which RayJob they are of. All times are virtual."""
+
+import asyncio
+from typing import Any
+
+
+from tests.unit.ledger.leader import FakeApi, leading, new_ledger, stored_pod
+from tests.unit.ledger.test_elsewhere import EVICTED, beside_accounts, owner_of, see_root
+from tests.virtual_time import run
+from webhook.kinds.ray import RAY_JOB
+from webhook.kube import names
+from webhook.ledger.controller import Ledger
+from webhook.ledger.model import pods
+from webhook.ledger.model.pods import Pod
+from webhook.objects.problem import Json
+from webhook.policy.model import Disruptions, Profile, Retries
+
+PATH = "/apis/ray.io/v1/namespaces/ml/rayjobs/tune"
+BEGINNING = "1970-01-01T00:16:40Z"  # of virtual time
+
+
+def ray_job(**metadata: Any) -> Json:
+    return {
+        "metadata": {
+            "namespace": "ml",
+            "name": "tune",
+            "uid": "tune-uid",
+            "resourceVersion": "7",
+            "annotations": {},
+            **metadata,
+        },
+        "spec": {"shutdownAfterJobFinishes": True},
+        "status": {"jobDeploymentStatus": "Running"},
+    }
+
+
+def ray_pod(number: int, role: str = "head", phase: str = "Running", **metadata: Any) -> Pod:
+    root = stored_pod(
+        number,
+        phase,
+        137 if phase == "Failed" else 0,
+        finalizers=[],
+        labels={"ray.io/node-type": role, "ray.io/group": "gpu"},
+        annotations={names.MAX_RETRIES: "2"},
+        ownerReferences=[owner_of("ray.io/v1", "RayCluster", "tune-abcde", "cluster-uid")],
+        **metadata,
+    )
+    root["status"]["conditions"] = [EVICTED] if phase == "Failed" else []
+    return pods.read(root)
+
+
+async def seen(ledger: Ledger, api: FakeApi, *found: Pod, **metadata: Any) -> None:
+    """Let the watch deliver pods, one after the other, and each account that was written."""
+    for pod in found:
+        ledger.trackers.see_pod(pod)
+        for _ in range(4):
+            await asyncio.sleep(0.5)
+            for write in api.account_writes()[-1:]:
+                see_root(ledger, RAY_JOB, ray_job(**metadata), write.text)
+
+
+def test_a_job_is_suspended_for_its_head_also_if_many_workers_were_replaced() -> None:
+    api = FakeApi()
+    api.objects[PATH] = ray_job()
+    limited = Disruptions(limit=0, on_exceed="Suspend")
+
+    async def work() -> None:
+        ledger = new_ledger(api, Profile(retries=Retries(limit=1, default=1), disruptions=limited))
+        async with leading(ledger):
+            see_root(ledger, RAY_JOB, ray_job())
+            workers = [ray_pod(number, "worker", "Failed") for number in range(3)]
+            await seen(ledger, api, *workers, ray_pod(9, phase="Failed"))
+
+    run(work())
+    ((path, operations),) = beside_accounts(api)
+    assert (path, operations[-1]) == (PATH, {"op": "add", "path": "/spec/suspend", "value": True})
