@@ -31,7 +31,7 @@ from webhook.ledger.model.cached import ROOT_READ, CachedJob, CachedJobSet, Cach
 from webhook.ledger.model.counting import outcome_of
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.systems import SYSTEMS, system_of
-from webhook.ledger.model.tracker import Key, key_of, lacked_spot
+from webhook.ledger.model.tracker import Key, is_older, key_of, lacked_spot
 from webhook.ledger.model.waves import Waves
 from webhook.ledger.model.workload_state import WorkloadState
 from webhook.ledger.recorder import Recorder
@@ -178,7 +178,7 @@ class Trackers:
         """Record the current state of a workload of another kind, and its account; `news`: as in `see_pod`."""
         uid = root["metadata"]["uid"]
         if uid not in state.tracker.jobs:
-            state.tracker.adopt(uid, self.clock())
+            state.tracker.adopt(root, self.clock())
         state.tracker.see_job(CachedJob(root), steady=self.pods.live, alone=True)
         self.see_account(key, state, root, news=news)
 
@@ -244,7 +244,7 @@ class Trackers:
         if pod.job_uid or pod.row not in self.roots:
             return pod
         root = self.roots[pod.row].items.get((pod.namespace, pod.job))
-        return pod if root is None else replace(pod, job_uid=root["metadata"]["uid"])
+        return pod if root is None or is_older(pod, root) else replace(pod, job_uid=root["metadata"]["uid"])
 
     def see_zone(self, pod: Pod, *, gone: bool = False, news: bool = True) -> None:
         """Count a spot pod in its zone; report the zone's losses from its first pod on."""

@@ -74,3 +74,23 @@ def test_a_job_is_suspended_for_its_head_also_if_many_workers_were_replaced() ->
     run(work())
     ((path, operations),) = beside_accounts(api)
     assert (path, operations[-1]) == (PATH, {"op": "add", "path": "/spec/suspend", "value": True})
+
+
+def test_pods_of_a_former_job_of_that_name_are_not_counted() -> None:
+    api = FakeApi()
+    created = {"creationTimestamp": "2026-01-01T00:02:00Z"}
+    before, after = "2026-01-01T00:00:00Z", "2026-01-01T00:02:00Z"
+
+    async def work() -> None:
+        ledger = new_ledger(api)
+        async with leading(ledger):
+            early = ray_pod(1, creationTimestamp=before)
+            ledger.trackers.see_pod(early)  # before the watch delivers the job
+            see_root(ledger, RAY_JOB, ray_job(**created))
+            ended = ray_pod(1, phase="Failed", creationTimestamp=before)
+            await seen(ledger, api, ended, ray_pod(2, phase="Failed", creationTimestamp=before), **created)
+            assert api.writes == []
+            await seen(ledger, api, ray_pod(3, phase="Failed", creationTimestamp=after), **created)
+
+    run(work())
+    assert api.account_writes()[-1].account.ended == 1

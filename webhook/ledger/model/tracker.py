@@ -68,6 +68,11 @@ def key_of(pod: Pod) -> Key:
     return Key(pod.namespace, JOB_SET, pod.job_set) if pod.job_set else Key(pod.namespace, pod.row, pod.job)
 
 
+def is_older(pod: Pod, root: Json) -> bool:
+    """Return True if a pod was there before an object: it is of a former one with that name."""
+    return bool(pod.created) and pod.created < (root["metadata"].get("creationTimestamp") or "")
+
+
 @dataclass(slots=True)
 class Tracker:
     """The pods of a workload by uid, and its Jobs by uid. Each event costs the same time however many pods there are.
@@ -134,9 +139,10 @@ class Tracker:
         if steady and alone and not self.vanished:
             self.succeeded = job["status"].get("succeeded") or 0
 
-    def adopt(self, uid: str, now: float) -> None:
-        """Record the uid of a workload of another kind in those pods that do not say it."""
-        for pod in [one for one in chain(self.live.values(), self.failed.values()) if not one.job_uid]:
+    def adopt(self, root: Json, now: float) -> None:
+        """Record the uid of a workload of another kind in those of its pods that do not say it."""
+        uid, known = root["metadata"]["uid"], chain(self.live.values(), self.failed.values())
+        for pod in [one for one in known if not one.job_uid and not is_older(one, root)]:
             self.forget_live(pod.uid)
             if pod.uid in self.failed:
                 self.forget_failed(pod.uid)
