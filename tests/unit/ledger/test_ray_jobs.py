@@ -3,15 +3,17 @@
 import asyncio
 from typing import Any
 
+from msgspec.structs import replace
 
-from tests.unit.ledger.leader import FakeApi, leading, new_ledger, stored_pod
-from tests.unit.ledger.test_elsewhere import EVICTED, beside_accounts, owner_of, see_root
+from tests.unit.ledger.leader import FakeApi, beside, leading, new_ledger, stored_pod
+from tests.unit.ledger.test_elsewhere import EVICTED, RULES, beside_accounts, owner_of, see_root
 from tests.virtual_time import run
 from webhook.kinds.ray import RAY_JOB
 from webhook.kube import names
 from webhook.ledger.controller import Ledger
-from webhook.ledger.model import pods
+from webhook.ledger.model import on_failure, pods
 from webhook.ledger.model.pods import Pod
+from webhook.ledger.model.waiting import Waiting
 from webhook.objects.problem import Json
 from webhook.policy.model import Disruptions, Profile, Retries
 
@@ -94,3 +96,23 @@ def test_pods_of_a_former_job_of_that_name_are_not_counted() -> None:
 
     run(work())
     assert api.account_writes()[-1].account.ended == 1
+
+
+def test_a_delay_holds_back_a_pod_that_does_not_name_its_job() -> None:
+    api = FakeApi()
+    after = on_failure.written(on_failure.State(rule=1, not_before="1970-01-01T00:17:10Z"))
+    held = replace(ray_pod(1), phase="Pending", after=after, waiting=Waiting(BEGINNING, gate=0, gated=True))
+
+    async def work() -> None:
+        ledger = new_ledger(api, Profile(on_failure=RULES))
+        ledger.waiting.clock = asyncio.get_running_loop().time
+        see_root(ledger, RAY_JOB, ray_job())
+        ledger.trackers.see_pod(held)
+        ledger.waiting.seen(held)
+        async with leading(ledger), beside(ledger.waiting.run(lambda: True)):
+            await asyncio.sleep(25)
+            assert api.writes == []
+            await asyncio.sleep(25)
+
+    run(work())
+    assert [write.operations[-1]["path"] for write in api.writes][:1] == ["/spec/schedulingGates/0"]
