@@ -5,6 +5,7 @@ A new system is a function here, a row in SYSTEMS, and a module in webhook/ledge
 
 import re
 from collections.abc import Callable
+from functools import partial
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
@@ -139,9 +140,8 @@ def scope_of_task(task: str, task_run: str) -> str:
     return task if combination is None else f"{task}/{combination[1]}"
 
 
-def in_training_job(metadata: Json, controller: OwnerReference) -> Place:
+def in_training_job(row: KindSpec, metadata: Json, controller: OwnerReference) -> Place:
     """Return the place of a pod of a job of the training operator: the scope is its replica, such as `worker/0`."""
-    row = kubeflow.TRAINING[controller.kind]
     return Place(row, controller.name, controller.uid, joined(metadata, kubeflow.REPLICA_TYPE, kubeflow.REPLICA_INDEX))
 
 
@@ -198,7 +198,7 @@ def role_of(labels: Json) -> str:
 SYSTEMS: Final[dict[tuple[str, str], Callable[[Json, OwnerReference], Place | None]]] = {
     (argo.GROUP, "workflow"): in_workflow,
     (tekton.GROUP, "taskrun"): in_task_run,
-    **{(kubeflow.GROUP, kind.lower()): in_training_job for kind in kubeflow.TRAINING},
+    **{(kubeflow.GROUP, kind.lower()): partial(in_training_job, row) for kind, row in kubeflow.TRAINING.items()},
     (volcano.GROUP, "job"): in_volcano_job,
     (ray.GROUP, "raycluster"): in_ray_cluster,
     (spark.GROUP, "sparkapplication"): in_spark_application,

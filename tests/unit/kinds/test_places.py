@@ -1,11 +1,14 @@
 """Which workload and scope a pod is counted for, by labels and annotations that any user may write."""
 
+from collections.abc import Callable
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from webhook.kinds import argo, tekton
 from webhook.kinds.kind_spec import OwnerReference
-from webhook.kinds.places import LONGEST_SCOPE, Place, place_of
+from webhook.kinds.places import LONGEST_SCOPE, SYSTEMS, Place, place_of
 from webhook.ledger.model import scopes
 from webhook.ledger.model.scopes import Scopes
 
@@ -51,3 +54,13 @@ def test_no_name_of_a_node_is_read_as_another_scope_from_an_account(nodes: list[
         counted.add(scope)
     read = scopes.read(counted.written())
     assert [read.of(scope) for scope in found] == [found.count(scope) for scope in found]
+
+
+@pytest.mark.parametrize("change", [str, str.lower, str.upper])
+@pytest.mark.parametrize(("group", "kind"), SYSTEMS)
+def test_a_pod_has_its_place_however_a_user_writes_the_kind_of_its_controller(
+    group: str, kind: str, change: Callable[[str], str]
+) -> None:
+    place = place_of({}, OwnerReference(group, "v1", change(kind), "train-abcde", "uid"))
+    assert place is not None
+    assert place.row.group == group
