@@ -133,6 +133,13 @@ def test_a_profile_that_injects_nothing_bounds_nothing() -> None:
     assert failures(written(worker(1, 143, retries=0), profile=profile)) == []
 
 
+def test_a_job_that_its_author_leaves_alone_from_now_on_is_not_bounded() -> None:
+    root = training_job()
+    root["metadata"]["annotations"][names.SKIP] = "true"
+    profile = Profile(allow_skip=True)
+    assert failures(written(worker(1, 143, retries=0), root=root, profile=profile)) == []
+
+
 BUG = ["Container main for pod ml/train-1 failed with exit code 139"]
 
 

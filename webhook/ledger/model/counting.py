@@ -323,7 +323,9 @@ class CountingPass:
 
     def beyond_retries(self, details: list[Attempt]) -> Iterator[tuple[Attempt, Json, limits.Budgets]]:
         """Yield the attempts after which a scope had no retry left, if only the leader bounds them; as above."""
-        if self.system is None or self.system.bounded or self.settings.profile.failure_policy.inject == "Never":
+        if self.system is None or self.system.bounded:
+            return
+        if self.settings.skip or self.settings.profile.failure_policy.inject == "Never":
             return
         for detail, job, _ in self.of_running_jobs(details, "fatal"):
             pod = self.tracker.failed_named(detail.pod)
