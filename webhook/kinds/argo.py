@@ -23,6 +23,9 @@ from webhook.objects.shape import ANY_KEY, TOO_DEEP, Shape
 
 GROUP: Final = "argoproj.io"
 VERSIONS: Final = ("v1alpha1",)
+NODE_NAME: Final = "workflows.argoproj.io/node-name"  # annotation of pods
+FAILED: Final = frozenset({"Failed", "Error"})  # phases
+ENDED: Final = FAILED | {"Succeeded"}
 DEEPEST: Final = 8
 NUMBER_OR_EXPRESSION: Final = (int, str)
 STRATEGY: Final[Shape] = {"limit": NUMBER_OR_EXPRESSION, "retryPolicy": str, "expression": str}

@@ -18,6 +18,7 @@ from webhook.kube import terminal
 from webhook.kube.client import Api
 from webhook.ledger.model import matching
 from webhook.ledger.model.pods import Pod
+from webhook.objects.patch import unless_changed
 from webhook.objects.problem import Json
 
 OF_SET: Final = matching.POD_FAILURE_POLICY
@@ -50,7 +51,7 @@ async def put(api: Api, namespace: str, job: Json, reason: str, message: str) ->
     metadata = job["metadata"]
     target = condition("FailureTarget", reason, message)
     conditions = [*(status.get("conditions") or ()), {**target, "lastProbeTime": target["lastTransitionTime"]}]
-    operations = [unless_changed(metadata), {"op": "add", "path": "/status/conditions", "value": conditions}]
+    operations = [unless_changed(job), {"op": "add", "path": "/status/conditions", "value": conditions}]
     await api.patch(f"{batch.JOB.path(namespace, metadata['name'])}/status", operations)
     metrics.LEDGER_STOPPED.labels("Failed", reason).inc()
     log.info("Job failed", namespace=namespace, name=metadata["name"], reason=reason, message=message)
@@ -71,7 +72,7 @@ async def end_suspended(api: Api, namespace: str, job: Json, reason: str, messag
         "startTime": status.get("startTime") or time,
     }
     operations = [{"op": "add", "path": f"/status/{field}", "value": value} for field, value in said.items()]
-    await api.patch(f"{batch.JOB.path(namespace, metadata['name'])}/status", [unless_changed(metadata), *operations])
+    await api.patch(f"{batch.JOB.path(namespace, metadata['name'])}/status", [unless_changed(job), *operations])
     metrics.LEDGER_STOPPED.labels("Failed", reason).inc()
     log.info("Job failed", namespace=namespace, name=metadata["name"], reason=reason, message=message)
 
@@ -84,7 +85,7 @@ async def fail_set(api: Api, path: str, reason: str, message: str) -> None:
     metadata, status = job_set["metadata"], job_set.get("status") or {}
     kept = [one for one in status.get("conditions") or () if one.get("type") != "Failed"]
     failed = {**status, "conditions": [*kept, condition("Failed", reason, message)], "terminalState": "Failed"}
-    await api.patch(f"{path}/status", [unless_changed(metadata), {"op": "add", "path": "/status", "value": failed}])
+    await api.patch(f"{path}/status", [unless_changed(job_set), {"op": "add", "path": "/status", "value": failed}])
     metrics.LEDGER_STOPPED.labels("Failed", reason).inc()
     log.info("JobSet failed", namespace=metadata["namespace"], name=metadata["name"], reason=reason, message=message)
 
@@ -93,8 +94,3 @@ def condition(kind: str, reason: str, message: str) -> Json:
     """Return a condition with status True and the current time."""
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return {"type": kind, "status": "True", "reason": reason, "message": message, "lastTransitionTime": now}
-
-
-def unless_changed(metadata: Json) -> Json:
-    """Return an operation that makes a JSON Patch fail if the object has changed since it was read."""
-    return {"op": "replace", "path": "/metadata/resourceVersion", "value": metadata["resourceVersion"]}

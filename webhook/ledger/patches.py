@@ -8,12 +8,11 @@ from webhook import metrics
 from webhook.kinds import core
 from webhook.kube import names
 from webhook.kube.client import CHANGED, Api, ApiError
-from webhook.ledger import job_failer
 from webhook.ledger.model.account import KEPT, KEPT_RESTARTED, LARGEST, Account
 from webhook.ledger.model.in_place.reading import MARK
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.tracker import Tracker
-from webhook.objects.patch import pointer
+from webhook.objects.patch import pointer, unless_changed
 from webhook.objects.problem import Json, Path
 
 ANNOTATIONS: Final[Path] = ("metadata", "annotations")
@@ -29,7 +28,7 @@ def operations(root: Json, before: str | None, now: str, *, suspends: bool) -> l
     first, is_whole = "annotations" not in metadata, before is None or len(before) <= LARGEST
     found: list[Json] = []
     if suspends or not is_whole:
-        found.append(job_failer.unless_changed(metadata))
+        found.append(unless_changed(root))
     if is_whole and not first:
         found.append({"op": "test", "path": path, "value": before})
     found += annotated(names.LEDGER, now, first=first)

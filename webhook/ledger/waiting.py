@@ -33,6 +33,7 @@ from webhook.ledger.model.deadlines import Due
 from webhook.ledger.model.pods import DISRUPTED, Pod
 from webhook.ledger.model.tracker import Key, key_of
 from webhook.ledger.trackers import Trackers
+from webhook.objects.patch import unless_changed
 from webhook.objects.problem import Json
 from webhook.policy.settings import Settings
 from webhook.rules.pods import spot_wait
@@ -276,7 +277,7 @@ class WaitingPods:
         """
         metadata = root["metadata"]
         status = ending(root.get("status") or {}, disruption, reason, message, datetime.now(UTC))
-        operations = [job_failer.unless_changed(metadata), {"op": "add", "path": "/status", "value": status}]
+        operations = [unless_changed(root), {"op": "add", "path": "/status", "value": status}]
         await self.api.patch(f"{core.POD.path(metadata['namespace'], metadata['name'])}/status", operations)
         metrics.WAITING_PODS_ENDED.labels(disruption).inc()
         log.info("pod ended", namespace=metadata["namespace"], pod=metadata["name"], reason=disruption, message=message)

@@ -189,6 +189,11 @@ def pointer(path: Path) -> str:
     )
 
 
+def unless_changed(root: Json) -> Json:
+    """Return an operation that makes a JSON Patch fail if the object has changed since it was read."""
+    return {"op": "replace", "path": "/metadata/resourceVersion", "value": root["metadata"]["resourceVersion"]}
+
+
 def path_of(text: str, root: Any) -> Path | None:
     """Return the path that a JSON Pointer means in `root`: a part is a list index where `root` has a list, else a key.
 

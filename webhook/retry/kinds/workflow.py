@@ -32,8 +32,6 @@ from webhook.retry.kinds.adapter import Adapter, Children, InPlace, Right, Steps
 PREFIX: Final = "workflows.argoproj.io/"
 WORKFLOW: Final = f"{PREFIX}workflow"  # label of the pods
 NODE: Final = f"{PREFIX}node-id"
-FAILED: Final = frozenset({"Failed", "Error"})
-ENDED: Final = FAILED | {"Succeeded"}
 # Types of nodes (NodeType in pkg/apis/workflow/v1alpha1).
 EXECUTED: Final = frozenset({"Container", "Pod", "HTTP", "Plugin"})
 GROUPS: Final = frozenset({"DAG", "Steps", "StepGroup", "TaskGroup"})
@@ -72,7 +70,7 @@ class Graph:
 
     def has_failed(self, key: str) -> bool:
         """Return True if a node has failed."""
-        return self.nodes[key].get("phase") in FAILED
+        return self.nodes[key].get("phase") in argo.FAILED
 
     def of_handlers(self) -> set[str]:
         """Return the nodes of exit handlers."""
@@ -182,7 +180,7 @@ def refusal(workflow: Json) -> Problem | None:
         return refusals.is_run_by(name, f"{controller.kind} {controller.name}")
     if phase == "Succeeded":
         return refusals.has_succeeded(name)
-    if phase not in FAILED or not run_of(workflow):
+    if phase not in argo.FAILED or not run_of(workflow):
         return refusals.has_not_ended(name)
     if any(at(workflow, ("status", field)) for field in OFFLOADED):
         what = f"{name}: its nodes are not stored in the Workflow itself"
@@ -243,7 +241,7 @@ def steps(found: Workload, by: str) -> Steps:
 
 def has_begun(now: Workload, before: Workload) -> bool:
     """Return True if a Workflow runs again, or has run again since, also because of another request."""
-    return phase_of(now.root) not in ENDED or run_of(now.root) != run_of(before.root)
+    return phase_of(now.root) not in argo.ENDED or run_of(now.root) != run_of(before.root)
 
 
 def is_child(pod: Json, workflow: Json) -> bool:
@@ -267,7 +265,7 @@ def promise(found: Workload) -> str:
 
 def cannot_be_suspended(workflow: Json) -> Problem | None:
     """Return why a Workflow can be neither suspended nor resumed; None if it can."""
-    if phase_of(workflow) not in ENDED:
+    if phase_of(workflow) not in argo.ENDED:
         return None
     return Problem((), f"{refusals.kind_and_name('Workflow', workflow)} has ended", "nothing was changed")
 

@@ -11,13 +11,12 @@ from typing import Final
 from webhook.kinds import argo
 from webhook.ledger.model.outcomes import OOM, Cost, was_killed
 from webhook.ledger.model.pods import Exit, Pod
-from webhook.ledger.model.systems.system import Spent, System, Write, unless_changed
+from webhook.ledger.model.systems.system import Spent, System, Write, set_in_spec
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.policy import costs
 from webhook.policy.settings import Settings
 
-ENDED: Final = frozenset({"Succeeded", "Failed", "Error"})
 EXECUTOR: Final = frozenset({"init", "wait"})  # containers of Argo: if one of them fails, the node has an error
 MAIN: Final = "main"
 SIGNALS: Final = frozenset({137, 143})  # exit codes of containers that SIGKILL or SIGTERM ended
@@ -63,21 +62,17 @@ def is_signalled(pod: Pod, failed: Exit | None) -> bool:
 def has_ended(root: Json) -> bool:
     """Return True if a Workflow has ended, or is told to."""
     phase = at(root, ("status", "phase"))
-    return (isinstance(phase, str) and phase in ENDED) or bool(at(root, ("spec", "shutdown")))
+    return (isinstance(phase, str) and phase in argo.ENDED) or bool(at(root, ("spec", "shutdown")))
 
 
 def fail(root: Json, _pod: Pod, _reason: str, _message: str) -> Write:
     """Return the write that ends a Workflow, with its exit handlers."""
-    metadata = root["metadata"]
-    path = argo.WORKFLOW.path(metadata["namespace"], metadata["name"])
-    return Write(path, [unless_changed(root), {"op": "add", "path": "/spec/shutdown", "value": "Stop"}])
+    return set_in_spec(argo.WORKFLOW, root, "shutdown", value="Stop")
 
 
 def suspend(root: Json) -> Write:
     """Return the write that starts no further pods of a Workflow."""
-    metadata = root["metadata"]
-    path = argo.WORKFLOW.path(metadata["namespace"], metadata["name"])
-    return Write(path, [unless_changed(root), {"op": "add", "path": "/spec/suspend", "value": True}])
+    return set_in_spec(argo.WORKFLOW, root, "suspend", value=True)
 
 
 WORKFLOW: Final = System(

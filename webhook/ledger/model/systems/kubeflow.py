@@ -14,8 +14,8 @@ from typing import Any, Final
 from webhook.kinds import KindSpec, kubeflow
 from webhook.ledger.model.outcomes import Cost, was_killed
 from webhook.ledger.model.pods import Pod
-from webhook.ledger.model.systems.system import Spent, System, Write, unless_changed
-from webhook.objects.patch import at
+from webhook.ledger.model.systems.system import Spent, System, Write
+from webhook.objects.patch import at, unless_changed
 from webhook.objects.problem import Json
 from webhook.policy.settings import Settings
 

@@ -12,7 +12,7 @@ from webhook.kinds import batch, ray
 from webhook.kinds.places import HEAD
 from webhook.ledger.model.outcomes import Cost, was_killed
 from webhook.ledger.model.pods import Pod
-from webhook.ledger.model.systems.system import Spent, System, Write, unless_changed
+from webhook.ledger.model.systems.system import Spent, System, Write, set_in_spec
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.policy.settings import Settings
@@ -45,11 +45,9 @@ def fail(_root: Json, _pod: Pod, _reason: str, _message: str) -> None:
 
 def suspend(root: Json) -> Write | None:
     """Return the write that suspends a RayJob; None if KubeRay would end it as not valid, or Kueue resume it."""
-    metadata = root["metadata"]
-    if not ray.may_be_suspended(root["spec"]) or batch.is_queued(metadata):
+    if not ray.may_be_suspended(root["spec"]) or batch.is_queued(root["metadata"]):
         return None
-    path = ray.RAY_JOB.path(metadata["namespace"], metadata["name"])
-    return Write(path, [unless_changed(root), {"op": "add", "path": "/spec/suspend", "value": True}])
+    return set_in_spec(ray.RAY_JOB, root, "suspend", value=True)
 
 
 RAY_JOB: Final = System(

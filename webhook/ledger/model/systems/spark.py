@@ -12,7 +12,7 @@ from webhook.kinds import apache_spark, batch, spark
 from webhook.kinds.places import DRIVER
 from webhook.ledger.model.outcomes import Cost, was_killed
 from webhook.ledger.model.pods import Pod
-from webhook.ledger.model.systems.system import Spent, System, Write, unless_changed
+from webhook.ledger.model.systems.system import Spent, System, Write, set_in_spec
 from webhook.objects.patch import at, pointer
 from webhook.objects.problem import Json
 from webhook.policy.settings import Settings
@@ -57,11 +57,9 @@ def fail(_root: Json, _pod: Pod, _reason: str, _message: str) -> None:
 
 def suspend(root: Json) -> Write | None:
     """Return the write that suspends an application of Kubeflow's operator; None if Kueue would resume it."""
-    metadata = root["metadata"]
-    if batch.is_queued(metadata):
+    if batch.is_queued(root["metadata"]):
         return None
-    path = spark.SPARK_APPLICATION.path(metadata["namespace"], metadata["name"])
-    return Write(path, [unless_changed(root), {"op": "add", "path": "/spec/suspend", "value": True}])
+    return set_in_spec(spark.SPARK_APPLICATION, root, "suspend", value=True)
 
 
 def suspend_of_apache(_root: Json) -> None:

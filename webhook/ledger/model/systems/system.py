@@ -7,6 +7,7 @@ from typing import NamedTuple
 from webhook.kinds import KindSpec
 from webhook.ledger.model.outcomes import Cost
 from webhook.ledger.model.pods import Pod
+from webhook.objects.patch import unless_changed
 from webhook.objects.problem import Json, Path
 from webhook.policy.settings import Settings
 
@@ -85,6 +86,7 @@ class System:
     is_single: Callable[[str], bool] = single
 
 
-def unless_changed(root: Json) -> Json:
-    """Return an operation that makes a JSON Patch fail if the object has changed since it was read."""
-    return {"op": "replace", "path": "/metadata/resourceVersion", "value": root["metadata"]["resourceVersion"]}
+def set_in_spec(row: KindSpec, root: Json, name: str, *, value: str | bool) -> Write:
+    """Return the write that sets a field of the spec of a workload, unless it has changed since it was read."""
+    path = row.path(root["metadata"]["namespace"], root["metadata"]["name"])
+    return Write(path, [unless_changed(root), {"op": "add", "path": f"/spec/{name}", "value": value}])
