@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any, Final
 
 from webhook.attempts.level import Evidence, Level
-from webhook.kinds.argo import retries_in_sum
+from webhook.kinds.argo import NODE_NAME, retries_in_sum
 from webhook.kinds.batch import decoded
 from webhook.kinds.kind_spec import NUMBER
 from webhook.objects import bounds
@@ -21,7 +21,6 @@ from webhook.objects.patch import EVERY, at, find
 from webhook.objects.problem import Json
 
 NAME: Final = "Argo"
-NODE_NAME: Final = "workflows.argoproj.io/node-name"
 TEMPLATE: Final = "ARGO_TEMPLATE"
 RETRY: Final = re.compile(r"\(([0-9]{1,9})\)")
 

@@ -10,7 +10,7 @@ from webhook.objects.problem import Json, Path
 from webhook.objects.shape import Shape
 from webhook.policy.settings import count
 
-CONTROLLER: Final = "jobset.sigs.k8s.io/jobset-controller"
+CONTROLLER: Final = "jobset.sigs.k8s.io/jobset-controller"  # the default of managedBy
 # Labels that its controller writes on the Jobs of a set and on their pods; the last counts restarts of the Job alone.
 SET_NAME: Final = "jobset.sigs.k8s.io/jobset-name"
 REPLICATED_JOB: Final = "jobset.sigs.k8s.io/replicatedjob-name"

@@ -14,7 +14,6 @@ from webhook.kinds.kind_spec import KindSpec, OwnerReference
 from webhook.objects.problem import Json
 from webhook.objects.shape import Shape
 
-NODE_NAME: Final = "workflows.argoproj.io/node-name"
 RANGE: Final = re.compile(r"(?:\A|/)(?:[0-9]+-[0-9]+|0[0-9]+)\Z")
 ATTEMPT: Final = re.compile(r"\([0-9]{1,9}\)\Z")
 COMBINATION: Final = re.compile(r"-(0|[1-9][0-9]{0,8})\Z")  # of a matrix, at the end of a TaskRun's name
@@ -24,11 +23,9 @@ PIPELINE_TASK: Final = "tekton.dev/pipelineTask"
 FLYTE_NODE: Final = "node-id"
 AIRFLOW: Final = ("dag_id", "run_id", "task_id")  # apache-airflow-providers-cncf-kubernetes 10.25
 AIRFLOW_INDEX: Final = "map_index"
-RAY_NODE: Final = "ray.io/node-type"
 RAY_GROUP: Final = "ray.io/group"
 # What KubeRay adds to the name of a RayJob for that of a RayCluster, from 1.4 on.
 OF_RAY_JOB: Final = re.compile(r"-[a-z0-9]{5}\Z")
-SPARK_ROLE: Final = "spark-role"
 POD: Final = ("", "Pod")
 # Scopes.
 HEAD: Final = "head"
@@ -44,12 +41,12 @@ READ: Final[dict[str, dict[str, Shape]]] = {
             *(PIPELINE_RUN, PIPELINE_RUN_UID, PIPELINE_TASK),
             *(kubeflow.REPLICA_TYPE, kubeflow.REPLICA_INDEX),
             *(volcano.TASK, volcano.TASK_INDEX),
-            *(RAY_NODE, RAY_GROUP),
-            *(SPARK_ROLE, spark.APPLICATION, spark.LAUNCHED, apache_spark.APPLICATION),
+            *(ray.NODE_TYPE, RAY_GROUP),
+            *(spark.ROLE, spark.APPLICATION, spark.LAUNCHED, apache_spark.APPLICATION),
         ),
         str,
     ),
-    "annotations": {NODE_NAME: str},
+    "annotations": {argo.NODE_NAME: str},
 }
 # Labels that `elsewhere` reads.
 READ_ELSEWHERE: Final[dict[str, Shape]] = dict.fromkeys((FLYTE_NODE, *AIRFLOW, AIRFLOW_INDEX), str)
@@ -116,7 +113,7 @@ def scope_named(text: str) -> str:
 
 def in_workflow(metadata: Json, controller: OwnerReference) -> Place:
     """Return the place of a pod of an Argo Workflow: the scope is its node without the number of the attempt."""
-    node = (metadata.get("annotations") or {}).get(NODE_NAME) or ""
+    node = (metadata.get("annotations") or {}).get(argo.NODE_NAME) or ""
     scope = ATTEMPT.sub("", node).removeprefix(controller.name).removeprefix(".")
     return Place(argo.WORKFLOW, controller.name, controller.uid, scope)
 
@@ -163,7 +160,7 @@ def in_ray_cluster(metadata: Json, controller: OwnerReference) -> Place | None:
     """
     name = OF_RAY_JOB.sub("", controller.name)
     labels = metadata.get("labels") or {}
-    scope = HEAD if labels.get(RAY_NODE) == HEAD else f"worker/{labels.get(RAY_GROUP) or ''}"
+    scope = HEAD if labels.get(ray.NODE_TYPE) == HEAD else f"worker/{labels.get(RAY_GROUP) or ''}"
     return None if name == controller.name else Place(ray.RAY_JOB, name, "", scope)
 
 
@@ -191,7 +188,7 @@ def of_spark(metadata: Json, controller: OwnerReference | None) -> Place | None:
 
 def role_of(labels: Json) -> str:
     """Return the scope of a pod of Spark."""
-    return EXECUTOR if labels.get(SPARK_ROLE) == EXECUTOR else DRIVER
+    return EXECUTOR if labels.get(spark.ROLE) == EXECUTOR else DRIVER
 
 
 # By group and kind of the controller, the kind in lower case.

@@ -14,6 +14,7 @@ from webhook.objects.problem import Json, Path
 from webhook.objects.shape import Shape
 
 GROUP: Final = "ray.io"
+NODE_TYPE: Final = "ray.io/node-type"  # label of pods
 VERSIONS: Final = ("v1",)
 
 

@@ -17,6 +17,7 @@ APPLICATION: Final = "sparkoperator.k8s.io/app-name"
 LAUNCHED: Final = "sparkoperator.k8s.io/launched-by-spark-operator"
 SUBMISSION: Final = "sparkoperator.k8s.io/submission-id"
 GROUP: Final = "sparkoperator.k8s.io"
+ROLE: Final = "spark-role"  # label of pods, of Spark itself
 VERSIONS: Final = ("v1beta2",)
 ANNOTATIONS: Final[Shape] = {"annotations": {ANY_KEY: str}}
 SPEC: Final[Path] = ("spec",)

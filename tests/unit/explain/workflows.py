@@ -6,7 +6,7 @@ from uuid import NAMESPACE_URL, uuid5
 import msgspec
 
 from webhook.kinds import argo
-from webhook.kinds.places import NODE_NAME
+from webhook.kinds.argo import NODE_NAME
 from webhook.kube import names
 from webhook.ledger.model.account import Account, encode
 from webhook.objects.problem import Json

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.report.facts import GIB, HOUR, MONDAY, at, reported
 from webhook.history.usage import Row
 from webhook.kinds import argo
-from webhook.kinds.places import NODE_NAME
+from webhook.kinds.argo import NODE_NAME
 from webhook.kube import names
 from webhook.ledger.model.account import Account, Attempt, Left, encode, id_of
 from webhook.ledger.model.pods import read

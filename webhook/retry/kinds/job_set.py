@@ -8,7 +8,7 @@ Reads and writes:
 from typing import Final
 
 from webhook.kinds import batch
-from webhook.kinds.job_set import JOB_SET, run_id
+from webhook.kinds.job_set import CONTROLLER, JOB_SET, run_id
 from webhook.kinds.kind_spec import controller_of
 from webhook.kube import names, terminal
 from webhook.ledger.model import account
@@ -18,7 +18,6 @@ from webhook.retry import consent, record, requests
 from webhook.retry.kinds import refusals
 from webhook.retry.kinds.adapter import Adapter, InPlace, Right, Steps, Workload
 
-CONTROLLER: Final = "jobset.sigs.k8s.io/jobset-controller"  # the default of managedBy
 ANNOTATIONS: Final[Path] = ("metadata", "annotations")
 IN_PLACE: Final = (
     Right("patch", JOB_SET.group, JOB_SET.resource),

@@ -18,6 +18,7 @@ from webhook.attempts import Evidence, Level, annotation
 from webhook.attempts.level import number_at
 from webhook.kinds import batch, flyte, ray, spark
 from webhook.kinds.job_set import JOB_SET, REPLICATED_JOB
+from webhook.kinds.places import EXECUTOR
 from webhook.ledger.model.matching import POD_FAILURE_POLICY, JobEnd, rule_of_set
 from webhook.objects import bounds
 from webhook.objects.patch import at
@@ -27,7 +28,7 @@ from webhook.rules.jobs.failure_policy import matches_disruption
 from webhook.rules.jobs.lint import FAILING
 
 # Pods that their workload's own system replaces, by a label (KubeRay 1.5, Spark 4.0).
-REPLACED: Final = {ray.GROUP: ("ray.io/node-type", "worker"), spark.GROUP: ("spark-role", "executor")}
+REPLACED: Final = {ray.GROUP: (ray.NODE_TYPE, "worker"), spark.GROUP: (spark.ROLE, EXECUTOR)}
 # Flyte has retries of its own for disruptions (max-node-retries-system-failures of its propeller, 3 by default).
 FREE_SYSTEMS: Final = frozenset(row.group for row in flyte.ROWS)
 

@@ -7,16 +7,18 @@ Reads:
 
 from typing import Final
 
+from webhook.kinds import kubeflow, ray, spark
 from webhook.kinds.job_set import JOB_INDEX, REPLICATED_JOB, SET_NAME
+from webhook.kinds.places import DRIVER, HEAD
 from webhook.ledger.model.pods import INDEX
 from webhook.objects.problem import Json
 
 # Spark itself, under whichever operator; KubeRay; the MPI operator, and the training operator with its two labels.
 LEADERS: Final = {
-    "spark-role": "driver",
-    "ray.io/node-type": "head",
+    spark.ROLE: DRIVER,
+    ray.NODE_TYPE: HEAD,
     "training.kubeflow.org/job-role": "launcher",
-    "training.kubeflow.org/replica-type": "launcher",
+    kubeflow.REPLICA_TYPE: "launcher",
 }
 # On each pod of a JobSet with spec.coordinator: host name and subdomain of the coordinator. The host name is SET-JOB-
 # JOB INDEX-COMPLETION INDEX (coordinatorEndpoint in pkg/controllers/jobset_controller.go of JobSet 0.12).
