@@ -57,8 +57,9 @@ def put_back_own_keys(update: Update) -> list[Problem]:
 
 
 def put_back_account(update: Update) -> list[Problem]:
-    """Undo a change of the account."""
-    own_keys.put_back_key(update.editor, own_keys.LEDGER, update.old)
+    """Undo a change of the account that is not due to a requested retry."""
+    if not own_keys.continues_account(update.subject.row, update.editor.root, update.old):
+        own_keys.put_back_key(update.editor, own_keys.LEDGER, update.old)
     return []
 
 

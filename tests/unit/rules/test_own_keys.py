@@ -85,6 +85,18 @@ def test_a_job_set_begins_a_new_budget_only_after_it_failed_and_only_as_a_reques
     assert ours(mutate(forged, old=old))[names.LEDGER] == SPENT
 
 
+def test_a_ray_job_begins_a_new_budget_only_after_it_failed_and_only_as_a_requested_retry_writes_it() -> None:
+    metadata = {"name": "tune", "annotations": {"a": "b"}}
+    root: Json = {"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": metadata, "spec": {"backoffLimit": 2}}
+    old = stored(root)
+    anew = changed(old, "annotations", names.LEDGER, account.continued(SPENT))
+    assert ours(mutate(anew, old=old))[names.LEDGER] == SPENT
+    old["status"] = {"jobDeploymentStatus": "Failed"}
+    assert ours(mutate({**anew, "status": old["status"]}, old=old)) == ours(anew)
+    forged = changed(old, "annotations", names.LEDGER, "{}")
+    assert ours(mutate(forged, old=old))[names.LEDGER] == SPENT
+
+
 def test_a_new_job_has_no_account_and_the_profile_of_its_namespace() -> None:
     root = job(job_spec(backoffLimit=3), labels={names.PROFILE: "lax"}, annotations={names.LEDGER: SPENT})
     found = ours(mutate(root))
