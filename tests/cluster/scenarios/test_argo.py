@@ -12,6 +12,7 @@ from tests.cluster.disruptions import place
 from tests.cluster.objects import account, ended, is_running, last, noted
 from tests.cluster.scenarios.conftest import program
 from tests.cluster.scenarios.test_jobs import pool
+from tests.cluster.test_ledger import explained
 from tests.cluster.test_retry import run_retry
 from webhook.kube import names
 
@@ -102,7 +103,7 @@ def test_only_retriable_exit_codes_are_retried_and_the_last_attempt_runs_on_dema
     assert [pool(pod) for pod in pods] == ["spot", "spot", "on-demand"]
 
 
-@pytest.mark.parametrize("how", ["evict", "taint", "delete", "preempt"])
+@pytest.mark.parametrize("how", ["evict", "taint", pytest.param("delete", marks=pytest.mark.first), "preempt"])
 def test_disruptions_cost_no_retry(scene: NewScene, how: str) -> None:
     here = scene(spot=4)
     run(here, step("main", {"limit": 1}, program(at_sigterm=143)), podSpecPatch=REQUESTS)
@@ -159,6 +160,24 @@ def test_a_workflow_with_more_disruptions_than_allowed_is_suspended_where_the_pr
     second = running(here.team, first)
     here.team.evict(second["metadata"]["name"])
     assert until(here.team, lambda found: found["spec"].get("suspend"))
+
+
+def test_explain_shows_what_each_step_has_spent(scene: NewScene) -> None:
+    here = scene("costs")
+    tasks = [{"name": "fit", "template": "fit"}, {"name": "score", "template": "fit"}]
+    run(here, {"name": "all", "dag": {"tasks": tasks}}, step("fit", {"limit": 3}))
+    fit = running(here.team, of="train.fit(0)")
+    here.team.ends(fit, 3)
+    here.team.evict(running(here.team, fit, of="train.fit(1)")["metadata"]["name"])
+    here.team.evict(running(here.team, of="train.score(0)")["metadata"]["name"])
+    until(here.team, lambda found: ended(found, 3))
+    explanation = explained(here.team, "workflow/train")
+    assert explanation["budgets"] == [
+        "step fit: 1 of 3 retries spent, 1 disruption",
+        "step score: 0 of 3 retries spent, 1 disruption",
+    ]
+    ends = [(row["unit"], row["attempt"], row["cost"]) for row in explanation["rows"] if row["cost"]]
+    assert sorted(ends) == [("fit", 0, "retry"), ("fit", 1, "disruption"), ("score", 0, "disruption")]
 
 
 def test_a_requested_retry_runs_only_the_failed_step_again_and_what_comes_after_it(scene: NewScene) -> None:
