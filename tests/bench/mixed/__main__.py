@@ -142,6 +142,9 @@ class Run:
         root = await self.api.create(one.row.path(NAMESPACE), one.make(name))
         if one.parts is None:
             return
+        if one.status is not None:
+            path = f"{one.row.path(NAMESPACE, name)}/status"
+            await self.api.patch(path, [{"op": "add", "path": "/status", "value": one.status}])
         root = {**root, "apiVersion": one.row.api_version, "kind": one.row.kind}
         owner = root
         if one.owner is not None:

@@ -44,7 +44,8 @@ class Mixed:
 
     `number`: how many workloads. `pods`: those of each. `make`: returns a workload. `parts`: yields its parts; None if
     a real controller creates the pods. `owner`: returns the object that the workload creates to control its pods.
-    `deletes`: whether its controller deletes a failed pod before the next one.
+    `deletes`: whether its controller deletes a failed pod before the next one. `status`: what its controller writes
+    when it has taken the workload, if the ledger needs that.
     """
 
     row: KindSpec
@@ -54,6 +55,7 @@ class Mixed:
     parts: Callable[[str], Iterator[Part]] | None = None
     owner: Callable[[Json], Json] | None = None
     deletes: bool = False
+    status: Json | None = None
 
     @property
     def word(self) -> str:
@@ -249,6 +251,14 @@ ALL: Final = (
     Mixed(row=tekton.TASK_RUN, number=40, pods=1, make=a_task_run),
     Mixed(row=PYTORCH, number=50, pods=3, make=a_pytorch_job, parts=replicas_of, deletes=True),
     Mixed(row=ray.RAY_JOB, number=30, pods=3, make=a_ray_job, parts=nodes_of_ray, owner=ray_cluster, deletes=True),
-    Mixed(row=spark.SPARK_APPLICATION, number=30, pods=3, make=a_spark_application, parts=roles_of, deletes=True),
+    Mixed(
+        row=spark.SPARK_APPLICATION,
+        number=30,
+        pods=3,
+        make=a_spark_application,
+        parts=roles_of,
+        deletes=True,
+        status={"applicationState": {"state": "RUNNING"}, "driverInfo": {}},  # no account is written before
+    ),
     Mixed(row=volcano.JOB, number=60, pods=2, make=a_volcano_job, parts=tasks_of, deletes=True),
 )
