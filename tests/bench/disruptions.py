@@ -127,10 +127,10 @@ class Run:
 
     async def disrupt(self) -> None:
         """Disrupt pods at random; after a third of the disruptions replace a replica, after two thirds the leader."""
-        steps = [(self.disruptions * 2 // 3, self.kill_leader), (self.disruptions // 3, self.replace_follower)]
+        steps = [(self.disruptions * 2 // 3, kill_leader), (self.disruptions // 3, replace_follower)]
         while self.truth.total < self.disruptions:
             if steps and self.truth.total >= steps[-1][0]:
-                await asyncio.to_thread(steps.pop()[1])
+                await asyncio.to_thread(steps.pop()[1], self.stage, self.truth.total)
             candidates = [
                 pod
                 for pod in self.truth.running.values()
@@ -214,22 +214,6 @@ class Run:
         node = own_node(f"own-{self.nodes}", spot=self.nodes % 2 == 0)
         node["spec"]["taints"] = [{"key": "none", "value": "none", "effect": "PreferNoSchedule"}]
         await self.api.create("/api/v1/nodes", node)
-
-    def replace_follower(self) -> None:
-        follower = next(replica for replica in self.stage.replicas if not leads(replica))
-        print(f"at {self.truth.total}: the follower is ended, another is started")
-        self.stage.start()
-        self.stage.terminate(follower)
-        self.stage.replicas.remove(follower)
-        self.stage.until_ended(follower)
-
-    def kill_leader(self) -> None:
-        leader = next(replica for replica in self.stage.replicas if leads(replica))
-        print(f"at {self.truth.total}: the leader is killed, another is started")
-        self.stage.start()
-        self.stage.kill(leader)
-        self.stage.replicas.remove(leader)
-        self.stage.balancer.ask("remove", leader.name)
 
     async def compare(self) -> None:
         """Compare every account, and every placement, with the truth."""
@@ -370,6 +354,26 @@ def name_of(number: int) -> str:
 
 def job_of(pod: Json) -> str:
     return str(pod["metadata"]["labels"]["batch.kubernetes.io/job-name"])
+
+
+def replace_follower(stage: Stage, ends: int) -> None:
+    """End the replica that does not lead, after this number of ends, and start another."""
+    follower = next(replica for replica in stage.replicas if not leads(replica))
+    print(f"at {ends}: the follower is ended, another is started")
+    stage.start()
+    stage.terminate(follower)
+    stage.replicas.remove(follower)
+    stage.until_ended(follower)
+
+
+def kill_leader(stage: Stage, ends: int) -> None:
+    """Kill the replica that leads, after this number of ends, and start another."""
+    leader = next(replica for replica in stage.replicas if leads(replica))
+    print(f"at {ends}: the leader is killed, another is started")
+    stage.start()
+    stage.kill(leader)
+    stage.replicas.remove(leader)
+    stage.balancer.ask("remove", leader.name)
 
 
 def leads(replica: Replica) -> bool:

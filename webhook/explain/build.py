@@ -200,21 +200,26 @@ def running_rows(found: list[Pod], account: Account, root: Json, *, in_set: bool
     """Yield a row for each pod that has not failed."""
     budgets = limits.budgets_of(root, root if in_set else None, UNKNOWN)
     for pod in sorted((pod for pod in found if not pod.has_failed), key=lambda pod: pod.started):
-        yield Row(
-            attempt=limits.attempt_of(account, budgets, pod),
-            unit=limits.scope_of(pod),
-            pod=pod.name,
-            node=pod.node,
-            placement=PLACEMENTS.get(pod.placement, ""),
-            start=pod.started,
-            end=pod.ended,
-            ended=state_of_pod(pod),
-            rule="",
-            cost="none" if pod.has_ended else "",
-            retries_left=None,
-            disruptions_left=None,
-            after=words.state(on_failure.read(pod.after)) if pod.after else "",
-        )
+        yield running_row(pod, limits.attempt_of(account, budgets, pod), limits.scope_of(pod))
+
+
+def running_row(pod: Pod, attempt: int, unit: str) -> Row:
+    """Return the row of a pod that has not failed; `unit`: its scope."""
+    return Row(
+        attempt=attempt,
+        unit=unit,
+        pod=pod.name,
+        node=pod.node,
+        placement=PLACEMENTS.get(pod.placement, ""),
+        start=pod.started,
+        end=pod.ended,
+        ended=state_of_pod(pod),
+        rule="",
+        cost="none" if pod.has_ended else "",
+        retries_left=None,
+        disruptions_left=None,
+        after=words.state(on_failure.read(pod.after)) if pod.after else "",
+    )
 
 
 def state_of_pod(pod: Pod) -> str:

@@ -6,14 +6,14 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from webhook.explain import build, pending
-from webhook.explain.build import PLACEMENTS, Explanation, Row, state_of_pod
+from webhook.explain.build import Explanation, Row, running_row, state_of_pod
 from webhook.explain.next_failure import NextFailure
 from webhook.explain.next_in_system import UNITS, Standing, next_failures
 from webhook.kinds import KindSpec
 from webhook.kinds.kind_spec import controller_of
 from webhook.kinds.places import place_of
 from webhook.kube import names
-from webhook.ledger.model import counting, on_failure, words
+from webhook.ledger.model import counting, words
 from webhook.ledger.model.account import Account, Attempt, decode
 from webhook.ledger.model.pods import Pod, read
 from webhook.ledger.model.scopes import NO_NUMBER, Scopes
@@ -70,7 +70,7 @@ def explain(system: System, root: Json, parts: Iterable[Json]) -> Explanation:
         earlier=account.ended - len(account.last),
         others=dict(Counter(map(state_of_pod, alive)) - Counter(map(state_of_pod, shown))),
         requested=record.read(root),
-        rows=[*map(ended_row, account.last), *map(row_of, shown)],
+        rows=[*map(ended_row, account.last), *(running_row(pod, pod.attempt or 0, pod.scope) for pod in shown)],
         delays=pending.delays(found),
         next=[one.text for one in following],
         forecasts=following,
@@ -192,25 +192,6 @@ def why_fatal(detail: Attempt) -> str:
     if detail.settled:
         return "the ledger: a bug"
     return "a bug, or no retry left"
-
-
-def row_of(pod: Pod) -> Row:
-    """Return the row of a pod that has not failed."""
-    return Row(
-        attempt=pod.attempt or 0,
-        unit=pod.scope,
-        pod=pod.name,
-        node=pod.node,
-        placement=PLACEMENTS.get(pod.placement, ""),
-        start=pod.started,
-        end=pod.ended,
-        ended=state_of_pod(pod),
-        rule="",
-        cost="none" if pod.has_ended else "",
-        retries_left=None,
-        disruptions_left=None,
-        after=words.state(on_failure.read(pod.after)) if pod.after else "",
-    )
 
 
 def foretold(system: System, root: Json, account: Account, found: list[Pod]) -> list[NextFailure]:

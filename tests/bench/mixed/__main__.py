@@ -24,7 +24,7 @@ from typing import Any, Final
 import yaml
 
 from tests.bench import kubelet
-from tests.bench.disruptions import leads, metrics
+from tests.bench.disruptions import kill_leader, metrics, replace_follower
 from tests.bench.faster import events
 from tests.bench.labelled import new_namespace
 from tests.bench.mixed import kinds
@@ -207,10 +207,10 @@ class Run:
 
     async def disrupt(self) -> None:
         """End pods at random; after a third of the ends replace a replica, after two thirds kill the leader."""
-        steps = [(self.ends * 2 // 3, self.kill_leader), (self.ends // 3, self.replace_follower)]
+        steps = [(self.ends * 2 // 3, kill_leader), (self.ends // 3, replace_follower)]
         while self.truth.total < self.ends:
             if steps and self.truth.total >= steps[-1][0]:
-                await asyncio.to_thread(steps.pop()[1])
+                await asyncio.to_thread(steps.pop()[1], self.stage, self.truth.total)
             candidates = [pod for pod in self.running() if self.may_end(pod)]
             if not candidates:
                 if not any(map(self.goes_on, self.workloads)):
@@ -282,22 +282,6 @@ class Run:
     async def bug(self, pod: Json) -> None:
         self.truth.closed.add(pod["metadata"]["labels"][WORKLOAD])
         await kubelet.end(self.api, pod, kubelet.End(1, "Error"))
-
-    def replace_follower(self) -> None:
-        follower = next(replica for replica in self.stage.replicas if not leads(replica))
-        print(f"at {self.truth.total}: the follower is ended, another is started")
-        self.stage.start()
-        self.stage.terminate(follower)
-        self.stage.replicas.remove(follower)
-        self.stage.until_ended(follower)
-
-    def kill_leader(self) -> None:
-        leader = next(replica for replica in self.stage.replicas if leads(replica))
-        print(f"at {self.truth.total}: the leader is killed, another is started")
-        self.stage.start()
-        self.stage.kill(leader)
-        self.stage.replicas.remove(leader)
-        self.stage.balancer.ask("remove", leader.name)
 
     async def compare(self) -> None:
         """Print how many accounts are exact, by kind."""
