@@ -84,7 +84,7 @@ def when(condition: str, text: str) -> str:
 
 
 def admission_policies() -> str:
-    """Return the template of the admission policies, in which a failed JobSet may run again with requested retries."""
+    """Return the template of the admission policies: what the overlay requested-retries changes in them depends on it."""
     never = '      expression: "false"\n'
     lines = textwrap.wrap(runs_again(), 110, break_long_words=False, break_on_hyphens=False)
     expression = "      expression: >-\n" + "".join(f"        {line}\n" for line in lines)
@@ -93,7 +93,19 @@ def admission_policies() -> str:
         f"      {{{{- if .Values.requestedRetries.enabled }}}}\n{expression}"
         f"      {{{{- else }}}}\n{never}      {{{{- end }}}}\n",
     )
-    return template("base/admission-policies.yaml", edits=(edit,))
+    variables = "  variables:\n    - name: optedIn\n"
+    resource = "    - name: resource\n      expression: request.resource.resource + '.' + request.resource.group\n"
+    base = (MANIFESTS / "base" / "admission-policies.yaml").read_text()
+    of_workloads = base[base.rindex(variables, 0, base.index(resource)) : base.index(resource)] + resource
+    reruns = when(".Values.requestedRetries.enabled", condition_of_reruns())
+    return template("base/admission-policies.yaml", edits=(edit, Edit(of_workloads, reruns + of_workloads)))
+
+
+def condition_of_reruns() -> str:
+    """Return the match condition that the overlay requested-retries adds to the policy of workloads, as text."""
+    (patch,) = (one for one in kustomization("requested-retries")["patches"] if "rerun-of" in one["patch"])
+    added = yaml.safe_load(patch["patch"])[0]["value"]
+    return f"    - name: {added['name']}\n      expression: >-\n        {added['expression']}\n"
 
 
 def runs_again() -> str:
