@@ -1,8 +1,8 @@
 """The version before this one, from the history of this repository.
 
-There is no release yet, so a commit stands for it: COMMIT, the first that knows all fields of the sample policies, and
-places pods as now. From the first release on it is the commit of its tag. The runtime dependencies of that commit are
-those of now, so both versions run with the same packages.
+There is no release yet, so a commit stands for it: COMMIT, one that knows all fields of the sample policies, and
+judges and places as now. From the first release on it is the commit of its tag. The runtime dependencies of that
+commit are those of now, so both versions run with the same packages.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from tests.cluster.processes import HarnessError
 
 ROOT = Path(__file__).parents[2]
-COMMIT = "037de6651c3a21c8d4c4f35d8ff7152780a35d81"
+COMMIT = "9a786ef7f1ec9bf08617d38a44e9cf3e3a76802a"
 FOLDERS = ("webhook", "certs", "manifests")
 
 

@@ -84,7 +84,7 @@ def when(condition: str, text: str) -> str:
 
 
 def admission_policies() -> str:
-    """Return the template of the admission policies: what the overlay requested-retries changes in them depends on it."""
+    """Return the template of the admission policies, with what the overlay requested-retries changes in them."""
     never = '      expression: "false"\n'
     lines = textwrap.wrap(runs_again(), 110, break_long_words=False, break_on_hyphens=False)
     expression = "      expression: >-\n" + "".join(f"        {line}\n" for line in lines)
