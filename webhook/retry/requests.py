@@ -16,6 +16,7 @@ from typing import Final
 import msgspec
 
 from webhook.kube import names, terminal
+from webhook.ledger.model import account
 from webhook.objects.patch import at, pointer
 from webhook.objects.problem import Json, Path, Problem
 from webhook.retry import record
@@ -26,6 +27,7 @@ LABELS: Final[Path] = ("metadata", "labels")
 REQUESTED_AT: Final[Path] = (*ANNOTATIONS, names.RETRY_REQUESTED_AT)
 ACCEPTED: Final[Path] = (*ANNOTATIONS, names.RETRY_ACCEPTED)
 MARK: Final[Path] = (*LABELS, names.RETRY_IN_PROGRESS)
+LEDGER: Final[Path] = (*ANNOTATIONS, names.LEDGER)
 SUCCESSOR: Final[Path] = (*ANNOTATIONS, names.SUCCESSOR)
 RETRY_OF: Final[Path] = (*LABELS, names.RETRY_OF)
 # The leader acts on these fields: users who change one need the permissions that the leader would use.
@@ -109,6 +111,16 @@ def mark(root: Json) -> list[Json]:
     if at(root, LABELS) is None:
         return [{"op": "add", "path": pointer(LABELS), "value": {names.RETRY_IN_PROGRESS: "true"}}]
     return [{"op": "add", "path": pointer(MARK), "value": "true"}]
+
+
+def begin_anew(root: Json, requested: Requested) -> list[Json]:
+    """Return the JSON Patch that records a retry in place, marks the object for the leader, and continues its account.
+
+    It fails if the object's resourceVersion has changed.
+    """
+    found = [*record.operations(root, requested), *mark(root)]
+    ledger = account.continued(at(root, LEDGER))
+    return found if ledger is None else [*found, {"op": "replace", "path": pointer(LEDGER), "value": ledger}]
 
 
 def keeps_finally(run: Json) -> bool:

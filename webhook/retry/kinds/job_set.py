@@ -10,9 +10,8 @@ from typing import Final
 from webhook.kinds import batch
 from webhook.kinds.job_set import CONTROLLER, JOB_SET, run_id
 from webhook.kinds.kind_spec import controller_of
-from webhook.kube import names, terminal
-from webhook.ledger.model import account
-from webhook.objects.patch import at, pointer
+from webhook.kube import terminal
+from webhook.objects.patch import at
 from webhook.objects.problem import Json, Path, Problem
 from webhook.retry import consent, record, requests
 from webhook.retry.kinds import refusals
@@ -84,11 +83,7 @@ def is_recorded(job_set: Json) -> bool:
 
 def record_patch(job_set: Json, by: str, when: str) -> list[Json]:
     """Return the JSON Patch that records a retry, marks the JobSet for the leader, and continues its account."""
-    requested = record.Requested(at=when, by=by, of=run_of(job_set))
-    found = [*record.operations(job_set, requested), *requests.mark(job_set)]
-    path: Path = (*ANNOTATIONS, names.LEDGER)
-    ledger = account.continued(at(job_set, path))
-    return found if ledger is None else [*found, {"op": "replace", "path": pointer(path), "value": ledger}]
+    return requests.begin_anew(job_set, record.Requested(at=when, by=by, of=run_of(job_set)))
 
 
 def run_again(job_set: Json) -> Json:

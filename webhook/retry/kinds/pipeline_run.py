@@ -21,10 +21,8 @@ from typing import Final
 
 from webhook.kinds import tekton
 from webhook.kinds.kind_spec import controller_of
-from webhook.kube import names
-from webhook.ledger.model import account
-from webhook.objects.patch import at, pointer
-from webhook.objects.problem import Json, Path, Problem
+from webhook.objects.patch import at
+from webhook.objects.problem import Json, Problem
 from webhook.policy.reader import duration
 from webhook.retry import consent, record, requests
 from webhook.retry.kinds import refusals
@@ -42,7 +40,6 @@ IN_PLACE: Final = (
     Right("delete", tekton.TASK_RUN.group, tekton.TASK_RUN.resource),
     Right("delete", tekton.CUSTOM_RUN.group, tekton.CUSTOM_RUN.resource),
 )
-LEDGER: Final[Path] = ("metadata", "annotations", names.LEDGER)
 LISTED: Final = 20  # tasks in the record of a retry
 LONGEST: Final = 200  # characters of each
 # Status fields of a run that has ended; its controller writes them again.
@@ -206,9 +203,7 @@ def record_patch(run: Json, planned: Plan, by: str, when: str, *, keep_finally: 
     lost = [child for child in planned.gone if succeeded_of(child) != "True"]
     ended = tuple(f"{task_of(child)}: {words_of(child)}"[:LONGEST] for child in lost[:LISTED])
     requested = record.Requested(at=when, by=by, of=run_of(run), ended=ended, keep_finally=keep_finally)
-    found = [*record.operations(run, requested), *requests.mark(run)]
-    ledger = account.continued(at(run, LEDGER))
-    return found if ledger is None else [*found, {"op": "replace", "path": pointer(LEDGER), "value": ledger}]
+    return requests.begin_anew(run, requested)
 
 
 def is_unfinished(run: Json, children: list[Json]) -> bool:

@@ -18,9 +18,8 @@ from typing import Final
 from webhook.kinds import batch
 from webhook.kinds.kind_spec import controller_of
 from webhook.kinds.ray import RAY_CRON_JOB, RAY_JOB, may_be_suspended, may_retry
-from webhook.kube import names, terminal
-from webhook.ledger.model import account
-from webhook.objects.patch import at, pointer
+from webhook.kube import terminal
+from webhook.objects.patch import at
 from webhook.objects.problem import Json, Path, Problem
 from webhook.retry import consent, record, requests
 from webhook.retry.kinds import refusals
@@ -30,7 +29,6 @@ CONTROLLER: Final = "ray.io/kuberay-operator"  # the default of managedBy
 STATUS: Final[Path] = ("status", "jobDeploymentStatus")
 RETRYING: Final = "Retrying"
 INVALID: Final = "ValidationFailed"
-LEDGER: Final[Path] = ("metadata", "annotations", names.LEDGER)
 HEAD: Final[Path] = ("spec", "rayClusterSpec", "headGroupSpec", "template", "metadata", "annotations")
 IN_PLACE: Final = (
     Right("patch", RAY_JOB.group, RAY_JOB.resource),
@@ -80,10 +78,7 @@ def is_recorded(ray_job: Json) -> bool:
 
 def record_patch(ray_job: Json, by: str, when: str) -> list[Json]:
     """Return the JSON Patch that records a retry, marks the RayJob for the leader, and continues its account."""
-    requested = record.Requested(at=when, by=by, of=run_of(ray_job))
-    found = [*record.operations(ray_job, requested), *requests.mark(ray_job)]
-    ledger = account.continued(at(ray_job, LEDGER))
-    return found if ledger is None else [*found, {"op": "replace", "path": pointer(LEDGER), "value": ledger}]
+    return requests.begin_anew(ray_job, record.Requested(at=when, by=by, of=run_of(ray_job)))
 
 
 def run_again(ray_job: Json) -> Json:

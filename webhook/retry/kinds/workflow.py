@@ -21,10 +21,8 @@ from typing import Any, Final, NamedTuple
 
 from webhook.kinds import argo, core
 from webhook.kinds.kind_spec import controller_of
-from webhook.kube import names
-from webhook.ledger.model import account
-from webhook.objects.patch import at, pointer
-from webhook.objects.problem import Json, Path, Problem
+from webhook.objects.patch import at
+from webhook.objects.problem import Json, Problem
 from webhook.retry import consent, record, requests
 from webhook.retry.kinds import refusals
 from webhook.retry.kinds.adapter import Adapter, Children, InPlace, Right, Steps, Workload
@@ -40,7 +38,6 @@ RIGHTS: Final = (
     Right("update", argo.GROUP, argo.WORKFLOW.resource),
     Right("delete", "", core.POD.resource),
 )
-LEDGER: Final[Path] = ("metadata", "annotations", names.LEDGER)
 OFFLOADED: Final = ("compressedNodes", "offloadNodeStatusVersion")
 
 
@@ -222,10 +219,7 @@ def is_recorded(workflow: Json) -> bool:
 
 def record_patch(workflow: Json, by: str, when: str) -> list[Json]:
     """Return the JSON Patch that records a retry, marks the Workflow for the leader, and continues its account."""
-    requested = record.Requested(at=when, by=by, of=run_of(workflow))
-    found = [*record.operations(workflow, requested), *requests.mark(workflow)]
-    ledger = account.continued(at(workflow, LEDGER))
-    return found if ledger is None else [*found, {"op": "replace", "path": pointer(LEDGER), "value": ledger}]
+    return requests.begin_anew(workflow, record.Requested(at=when, by=by, of=run_of(workflow)))
 
 
 def steps(found: Workload, by: str) -> Steps:
