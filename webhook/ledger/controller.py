@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from http import HTTPStatus
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
 import structlog
 
@@ -22,7 +22,7 @@ from webhook.kube.events import Events, Notice
 from webhook.kube.lease import Lease
 from webhook.kube.slices import in_slices
 from webhook.ledger import job_failer, measures, patches
-from webhook.ledger.brake import HELD_FOR, Authority, Brake
+from webhook.ledger.brake import HELD_FOR, Authority, Brake, subject_of
 from webhook.ledger.crashes import Crashes
 from webhook.ledger.eviction_limit import EvictionLimit
 from webhook.ledger.model import outcomes, words
@@ -366,25 +366,16 @@ class Ledger:
     def tell(self, counting: CountingPass, *, suspended: bool) -> None:
         """Write Events about what was counted on the workload, and count it in the metrics."""
         measures.add(counting)
-        key, metadata = counting.key, counting.root["metadata"]
-        about: dict[str, Any] = {
-            "kind": key.row.kind,
-            "api_version": key.row.api_version,
-            "namespace": key.namespace,
-            "name": key.name,
-        }
+        key = counting.key
+        about = subject_of(key.row, counting.root)._asdict()
         if counting.details:
             message = counting.sentence() + self.crashes.verdict_on(counting)
-            self.events.tell(
-                Notice(**about, uid=metadata["uid"], type="Normal", reason="AttemptEnded", message=message)
-            )
+            self.events.tell(Notice(**about, type="Normal", reason="AttemptEnded", message=message))
         if suspended:
             metrics.LEDGER_STOPPED.labels("Suspended", LIMIT_EXCEEDED).inc()
             limit = counting.budgets_of(counting.root).disruptions
             message = words.suspended(limit, key.namespace, key.name)
-            self.events.tell(
-                Notice(**about, uid=metadata["uid"], type="Warning", reason="DisruptionLimitExceeded", message=message)
-            )
+            self.events.tell(Notice(**about, type="Warning", reason=LIMIT_EXCEEDED, message=message))
 
 
 def pause_after(error: Exception, key: Key, state: WorkloadState) -> float:

@@ -126,9 +126,8 @@ class Crashes:
                 return False
             if not (self.trackers.pods.live and self.trackers.pods.last_event > end):
                 crash.next = self.clock() + WATCH_DELAY
-                await patches.mark(
-                    self.api, pod
-                )  # once the watch delivers this change, it has delivered everything before it
+                # Once the watch delivers this change, it has delivered everything before it.
+                await patches.mark(self.api, pod)
                 return False
         elif uid in state.tracker.open:
             return False  # it is not counted yet
