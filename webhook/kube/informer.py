@@ -166,6 +166,10 @@ class Informer(Generic[Item]):
                 self.live = False
             await asyncio.sleep(backoff.take() * random.uniform(0.5, 1.5))  # noqa: S311 - jitter, no secret
 
+    def get(self, namespace: str, name: str) -> Item | None:
+        """Return what is kept of an object; None if it is not cached. `namespace` is empty for one without."""
+        return self.items.get((namespace, name))
+
     def age(self) -> float:
         """Return the seconds since the list was last watched; 0 if it is watched now, or its kind is not installed."""
         return 0.0 if self.live or self.missing else self.clock() - self.last_live

@@ -157,11 +157,11 @@ class Authority:
 
     def settings_of(self, root: Json) -> Settings:
         """Return the settings of a workload under its Namespace's profile; the defaults if the policy lacks it."""
-        name, _ = self.cluster.namespaces.items.get(("", root["metadata"]["namespace"]), (None, None))
+        name, _ = self.cluster.known_opt_in(root["metadata"]["namespace"])
         return NamedProfile(name or "", self.policy.profile(name or "")).settings(annotations.of(root))
 
     def may_act(self, key: Key) -> bool:
         """Return True if the namespace of a workload is in mode Enforce, and the policy has its profile."""
-        profile, mode = self.cluster.namespaces.items.get(("", key.namespace), (None, None))
+        profile, mode = self.cluster.known_opt_in(key.namespace)
         policy = self.policy.current
         return policy is not None and profile in policy.profiles and mode in modes.ENFORCED

@@ -227,7 +227,7 @@ class Ledger:
         root = self.trackers.root_of(key)  # from here to the write nothing waits: the account must be the last one
         if root is None:
             return
-        if ("", key.namespace) not in self.cluster.namespaces.items:
+        if self.cluster.namespaces.get("", key.namespace) is None:
             self.wake(key, LONGEST_PAUSE)  # not opted in, although a user wrote our label; or not cached yet
             return
         if tests is None or state.awaits_watch(self.clock()):

@@ -230,11 +230,11 @@ class Recorder:
 
     def is_opted_in(self, namespace: str) -> bool:
         """Return True if a namespace is opted in, according to the cache."""
-        return ("", namespace) in self.cluster.namespaces.items
+        return self.cluster.namespaces.get("", namespace) is not None
 
     def profile_of(self, namespace: str) -> str:
         """Return the profile of a namespace, according to the cache; empty if it has none."""
-        profile, _ = self.cluster.namespaces.items.get(("", namespace), (None, None))
+        profile, _ = self.cluster.known_opt_in(namespace)
         return profile or ""
 
     def identity(self, key: Key, root: Json | None, uid: str) -> dict[str, Any]:

@@ -161,7 +161,7 @@ class Trackers:
         if state is None:
             state = self.states[key] = WorkloadState()
             if key.row in self.roots:
-                root = self.roots[key.row].items.get((key.namespace, key.name))
+                root = self.roots[key.row].get(key.namespace, key.name)
                 if root is not None:
                     self.take_root(key, state, root, news=False)
         return state
@@ -243,7 +243,7 @@ class Trackers:
         """Return a pod with the uid of its workload, which not every pod says itself."""
         if pod.job_uid or pod.row not in self.roots:
             return pod
-        root = self.roots[pod.row].items.get((pod.namespace, pod.job))
+        root = self.roots[pod.row].get(pod.namespace, pod.job)
         return pod if root is None or is_older(pod, root) else replace(pod, job_uid=root["metadata"]["uid"])
 
     def see_zone(self, pod: Pod, *, gone: bool = False, news: bool = True) -> None:
@@ -316,9 +316,9 @@ class Trackers:
     async def forget_gone(self) -> None:
         """Forget, after a gap in a watch, the Jobs that were deleted, and the workloads without anything to count."""
         async for key, state in in_slices(list(self.states.items())):
-            there = self.roots[key.row].items if key.row in self.roots else self.cluster.jobs.items
+            there = self.roots.get(key.row, self.cluster.jobs)
             for uid, job in list(state.tracker.jobs.items()):
-                current = there.get((key.namespace, job["metadata"]["name"]))
+                current = there.get(key.namespace, job["metadata"]["name"])
                 if current is None or current["metadata"]["uid"] != uid:
                     state.tracker.see_job_gone(uid)
             self.tidy(key)
@@ -454,12 +454,12 @@ class Trackers:
         """Return the object that has the account of a workload; None if it does not exist."""
         roots = self.roots.get(key.row)
         if roots is not None:
-            return roots.items.get((key.namespace, key.name))
-        return self.job_set_of(key) if key.job_set else self.cluster.jobs.items.get((key.namespace, key.name))
+            return roots.get(key.namespace, key.name)
+        return self.job_set_of(key) if key.job_set else self.cluster.jobs.get(key.namespace, key.name)
 
     def job_set_of(self, key: Key) -> CachedJobSet | None:
         """Return the JobSet of a key; None if the key is a Job's, or the JobSet does not exist."""
-        return self.cluster.job_sets.items.get((key.namespace, key.name)) if key.job_set else None
+        return self.cluster.job_sets.get(key.namespace, key.name) if key.job_set else None
 
 
 class PodObserver:

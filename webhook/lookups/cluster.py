@@ -124,11 +124,11 @@ class Cluster:
 
     def serves(self, namespace: str) -> bool:
         """Return True if a namespace is opted in, according to the cache."""
-        return ("", namespace) in self.namespaces.items
+        return self.namespaces.get("", namespace) is not None
 
     async def opt_in(self, namespace: str) -> OptIn:
         """Return profile and mode in a namespace's labels; raise UnavailableError if the API does not answer."""
-        known = self.namespaces.items.get(("", namespace)) if self.namespaces.live else None
+        known = self.namespaces.get("", namespace) if self.namespaces.live else None
         if known is not None:
             return known
         if not is_name(namespace):
@@ -138,7 +138,7 @@ class Cluster:
 
     def known_opt_in(self, namespace: str) -> OptIn:
         """Return profile and mode in a namespace's labels, according to the cache."""
-        return self.namespaces.items.get(("", namespace), (None, None))
+        return self.namespaces.get("", namespace) or (None, None)
 
     def profiles_in_use(self) -> dict[str, list[str]]:
         """Return the names of the opted-in namespaces by profile, according to the cache."""
@@ -172,7 +172,7 @@ class Cluster:
             return None
         cache = self.caches.get(row)
         if cache is not None and cache.live:
-            cached: Json | None = cache.items.get((namespace, reference.name))
+            cached: Json | None = cache.get(namespace, reference.name)
             if cached is not None and cached["metadata"]["uid"] == reference.uid:
                 return cached
         try:

@@ -133,7 +133,7 @@ class PolicySource:
 
         def changed() -> None:
             nonlocal seen
-            self.uid, text = watched.items.get((namespace, name), ("", None))
+            self.uid, text = watched.get(namespace, name) or ("", None)
             if text is not None and text != seen:
                 self.take(text, origin)
             elif text is None and seen is not None:

@@ -186,7 +186,7 @@ class RetryController:
     def may_be_opted_in(self, namespace: str) -> bool:
         """Return False if a namespace is known not to be opted in: there users may write the label freely."""
         namespaces = self.cluster.namespaces
-        return not namespaces.live or ("", namespace) in namespaces.items
+        return not namespaces.live or namespaces.get("", namespace) is not None
 
     async def process(self, key: Key, due: Due) -> None:
         """Run the retry of one object, if its namespace is opted in; log errors, and try again after a pause."""

@@ -113,7 +113,7 @@ class OwnCertificate:
         """
         if not (self.secrets.synced.is_set() and self.trust.synced):
             return LONGEST_PAUSE
-        secret = self.secrets.items.get((self.namespace, SECRET))
+        secret = self.secrets.get(self.namespace, SECRET)
         shared = None if secret is None else self.read(secret)
         due = self.next_state(shared, deleted=secret is None)
         if due is not None:
