@@ -5,6 +5,7 @@ answer in time, the request fails with 503: a guess could silently place or admi
 """
 
 import asyncio
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, Final
@@ -14,6 +15,7 @@ import structlog
 from webhook import metrics
 from webhook.capacity import Census, NodeFacts, Pool, Provider, recognise
 from webhook.capacity.pools import MOST_POOLS
+from webhook.capacity.recognition import claims
 from webhook.kinds import KindSpec, OwnerReference, batch, row_of
 from webhook.kinds.job_set import JOB_SET
 from webhook.kinds.kind_spec import controller_of
@@ -22,7 +24,6 @@ from webhook.kube import names
 from webhook.kube.client import METADATA_ONLY, METADATA_ONLY_LIST, UNREACHABLE, Api, ApiError
 from webhook.kube.informer import Informer
 from webhook.kube.paths import is_name, path_of
-from webhook.kube.slices import in_slices
 from webhook.kube.tasks import in_task
 from webhook.ledger.model.cached import JOB_READ, JOB_SET_READ, trimmed_job, trimmed_job_set
 from webhook.lookups import restrictions
@@ -191,9 +192,9 @@ class Cluster:
             self.nodes_wanted.clear()
             with_memory = self.reads_memory.is_set()
             try:
-                nodes, made_for_pods = await self.nodes(), await self.has_node_pools()
+                (nodes, pools), made_for_pods = await self.survey(), await self.has_node_pools()
                 provider = recognise(nodes, has_karpenter_node_pools=made_for_pods)
-                self.see_pools(None if made_for_pods else await pools_of(nodes))
+                self.see_pools(None if made_for_pods else pools)
             except (ApiError, *UNREACHABLE) as error:
                 log.warning("nodes not read", error=repr(error), retry_in=NODES_UNKNOWN)
             except Exception:  # an unexpected answer of the API must not end the server
@@ -243,25 +244,33 @@ class Cluster:
         self.pools_seen = {} if found is None else {**self.pools_seen, **found}
         self.pools = tuple(self.pools_seen.values()) if len(self.pools_seen) <= MOST_POOLS else ()
 
-    async def nodes(self) -> list[NodeFacts]:
-        """Return the labels of all nodes, and the providerID of one node: the cloud is the same for all nodes.
+    async def survey(self) -> tuple[list[NodeFacts], dict[str, Pool] | None]:
+        """Read the nodes; return one for each combination of providers, and the pools as `Census` does.
 
-        Record their places. Once the memory of a pod may grow, return the memory of each node too, for which the API
+        One node at a time: a cluster may have tens of thousands, of kilobytes each.
+        """
+        claimed: dict[frozenset[str], NodeFacts] = {}
+        census = Census()
+        async for node in self.nodes():
+            claimed.setdefault(frozenset(claims(node)), node)
+            census.add(node)
+        return list(claimed.values()), census.pools()
+
+    async def nodes(self) -> AsyncIterator[NodeFacts]:
+        """Yield the labels of all nodes, and the providerID of one node: the cloud is the same for all nodes.
+
+        Record their places. Once the memory of a pod may grow, yield the memory of each node too, for which the API
         server sends whole nodes.
         """
-        if self.reads_memory.is_set():
-            nodes = [item async for item in self.api.objects(NODES, {}, kind=type_of(NODE_READ))]
-            found = list(map(facts_of, nodes))
-        else:
+        accept = "application/json"
+        if not self.reads_memory.is_set():
+            accept = METADATA_ONLY_LIST
             one = await self.api.get(NODES, {"limit": "1"})
-            found = [
-                NodeFacts(labels_of(item), item["spec"].get("providerID") or "") for item in one.get("items") or ()
-            ]
-            nodes = [item async for item in self.api.objects(NODES, {}, METADATA_ONLY_LIST)]
-            found += [NodeFacts(labels_of(item)) for item in nodes]
-        async for node in in_slices(nodes):
-            self.known_nodes.see(node)
-        return found
+            for item in one.get("items") or ():
+                yield NodeFacts(labels_of(item), item["spec"].get("providerID") or "")
+        async for item in self.api.objects(NODES, {}, accept, type_of(NODE_READ)):
+            self.known_nodes.see(item)
+            yield facts_of(item)
 
     async def has_node_pools(self) -> bool:
         """Return True if Karpenter has NodePools; False also without its CRD."""
@@ -295,14 +304,6 @@ async def request(api: Api, path: str, accept: str, kind: Any) -> Json | None:
         what = f"the API server did not answer within {LOOKUP_TIMEOUT:g} s: {error!r}"
         raise UnavailableError(f"{path}: {what}; try again") from error
     return found
-
-
-async def pools_of(nodes: list[NodeFacts]) -> dict[str, Pool] | None:
-    """Return the pools of these nodes by name; None if they do not show which pods could run."""
-    census = Census()
-    async for node in in_slices(nodes):
-        census.add(node)
-    return census.pools()
 
 
 def facts_of(node: Json) -> NodeFacts:

@@ -9,7 +9,7 @@ import pytest
 
 from tests import virtual_time
 from tests.unit.ledger.leader import beside
-from webhook.kube.client import ApiError, TooLargeError
+from webhook.kube.client import METADATA_ONLY_LIST, ApiError, TooLargeError
 from webhook.lookups.cluster import LOOKUP_TIMEOUT, NODES_KNOWN, Cluster, UnavailableError
 from webhook.lookups.nodes import NODES
 from webhook.lookups.restrictions import LARGEST, MOST, MOST_LIMITS
@@ -43,7 +43,7 @@ class FakeApi:
 
     async def objects(self, path: str, _: object, accept: str = "", kind: Any = None) -> AsyncIterator[Json]:
         assert path == NODES
-        if accept:
+        if accept == METADATA_ONLY_LIST:
             yield {"metadata": {"name": "n1", "labels": {"cloud.google.com/gke-nodepool": "a"}}}
             return
         self.whole_nodes += 1
