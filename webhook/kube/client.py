@@ -13,6 +13,8 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, Self
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 from weakref import WeakSet
 
 import aiohttp
@@ -81,6 +83,12 @@ def ignore(_header: str) -> None:
     """Do nothing."""
 
 
+def names_proxy_of(url: str) -> bool:
+    """Return True if the environment names a proxy for a URL (HTTPS_PROXY, NO_PROXY)."""
+    parts = urlsplit(url)
+    return parts.scheme in getproxies() and not proxy_bypass(parts.hostname or "")
+
+
 class Api:
     """A connection to one API server; use as an async context manager."""
 
@@ -93,7 +101,9 @@ class Api:
         rest = self.client.rest_client
         # The official client accepts a connector in this attribute (rest.py, _create_pool_manager).
         self.connector = aiohttp.TCPConnector(limit=rest.maxsize, ssl=rest.ssl_context, socket_factory=self.socket)
-        configuration.client_session_kwargs = {"connector": self.connector}
+        # With trust_env, which the official client sets, aiohttp looks for a netrc file at each request, in a thread.
+        trusts = names_proxy_of(configuration.host)
+        configuration.client_session_kwargs = {"connector": self.connector, "trust_env": trusts}
 
     def socket(self, address: "AddrInfoType") -> socket.socket:
         """Return a new socket, and remember it so that `__aexit__` can close it."""

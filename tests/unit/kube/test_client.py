@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import socket
 import ssl
 import threading
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 import uvloop
 import yaml
+from kubernetes.aio.client import Configuration
 
 from certs.issue import issue, new_authority
 from webhook.kube.client import Api, date_in
@@ -87,3 +89,44 @@ def test_the_date_of_an_answer_has_a_time_zone(zone: str) -> None:
 
 def test_without_a_date_in_the_answer_the_time_of_this_machine_is_taken() -> None:
     assert datetime.now(UTC) - date_in("") < timedelta(minutes=1)
+
+
+async def head_of_a_request(host: str, monkeypatch: pytest.MonkeyPatch, variable: str = "") -> str:
+    """Return the head of a request as a server on this machine gets it; `host` and `variable` may name its {port}.
+
+    `variable`: NAME=VALUE of the environment, in which there is no proxy otherwise.
+    """
+    heads = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heads.append((await reader.readuntil(b"\r\n\r\n")).decode())
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}")
+        writer.close()
+        await writer.wait_closed()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
+            monkeypatch.delenv(name)
+        if variable:
+            name, _, value = variable.format(port=port).partition("=")
+            monkeypatch.setenv(name, value)
+        configuration = Configuration()
+        configuration.host = host.format(port=port)
+        async with Api(configuration) as api:
+            assert await api.get("/version") == {}
+    return heads[0]
+
+
+def test_a_netrc_file_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or each request would wait for a thread that reads it."""
+    file = tmp_path / "netrc"
+    file.write_text("machine 127.0.0.1 login ann password secret")
+    head = asyncio.run(head_of_a_request("http://127.0.0.1:{port}", monkeypatch, f"NETRC={file}"))
+    assert head.startswith("GET /version")
+    assert "authorization" not in head.lower()
+
+
+def test_a_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    head = asyncio.run(head_of_a_request("http://api.example.test", monkeypatch, "http_proxy=http://127.0.0.1:{port}"))
+    assert head.startswith("GET http://api.example.test/version")
