@@ -181,7 +181,11 @@ LEDGER_FORBIDDEN: Final = Gauge(
     "1 if this replica may not write the ledger: its Role is not installed. Disruptions then have no limit.",
     registry=REGISTRY,
 )
-LEDGER_WORKLOADS: Final = Gauge("retry_policy_ledger_workloads", "Workloads whose pods are watched.", registry=REGISTRY)
+LEDGER_WORKLOADS: Final = Gauge(
+    "retry_policy_ledger_workloads",
+    "Jobs, JobSets, and workloads of other kinds with pods, that are watched.",
+    registry=REGISTRY,
+)
 LEDGER_AT_LAST_ATTEMPT: Final = Gauge(
     "retry_policy_ledger_workloads_at_last_attempt",
     "Workloads that have no retry left and have not ended; every replica knows them all.",

@@ -126,7 +126,8 @@ def cost_of(system: System, root: Json, reason: str, scope: str) -> str:
         uid="pod-uid",
         job="train",
         job_uid="uid",
-        row=system.row,
+        group=system.row.group,
+        kind=system.row.kind,
         scope=scope,
         max_retries=3,
         attempt=0,
@@ -150,7 +151,16 @@ def obeys_rules(row: KindSpec) -> bool:
     system = system_of(row)
     if system is None:
         return row in TRACKED
-    pod = Pod(namespace="ml", name="train-0", uid="pod-uid", job="train", job_uid="uid", row=row, controller="train")
+    pod = Pod(
+        namespace="ml",
+        name="train-0",
+        uid="pod-uid",
+        job="train",
+        job_uid="uid",
+        group=row.group,
+        kind=row.kind,
+        controller="train",
+    )
     return system.fail(admitted(row), pod, "reason", "message") is not None
 
 

@@ -181,6 +181,8 @@ class Ledger:
             await self.recorder.lead()
             async for key in in_slices(list(self.trackers.states)):
                 self.wake(key)
+            async for same in in_slices(list(self.cluster.kueue.by_owner.values())):
+                self.see_workload(same[-1])
             async with asyncio.TaskGroup() as group:
                 for _ in range(WRITERS):
                     group.create_task(self.write_what_is_queued())
@@ -193,6 +195,8 @@ class Ledger:
         state = self.trackers.states.get(key)
         if state is not None:
             self.queue.add(key, max(delay, GATHERING, state.written + INTERVAL - self.clock()))
+        elif key.system is None and self.trackers.root_of(key) is not None:
+            self.queue.add(key, max(delay, GATHERING))
 
     async def write_what_is_queued(self) -> None:
         """Process the workloads of the queue, one after the other, until cancelled."""
@@ -207,15 +211,16 @@ class Ledger:
 
     async def try_to_write(self, key: Key) -> float | None:
         """Write an account; return None, or after a failure the seconds until the next try."""
-        state = self.trackers.states.get(key)
-        if state is None:
+        if key not in self.trackers.states and (key.system is not None or self.trackers.root_of(key) is None):
             return None
+        state = self.trackers.state_of(key)
         try:
             await self.write(key, state)
         except Exception as error:  # noqa: BLE001 - an error with one workload must not stop all others
             pause = pause_after(error, key, state)
             return pause if self.trackers.states.get(key) is state else None  # it may have been deleted meanwhile
         state.see_success()
+        self.trackers.tidy(key)
         return None
 
     async def write(self, key: Key, state: WorkloadState) -> None:
@@ -263,7 +268,7 @@ class Ledger:
         tracker, account = state.tracker, counting.account
         doubtful = self.other_kinds.doubtful(counting.key, state) | self.maybe_evicted(counting)
         if counting.system is not None and counting.whole is None:
-            doubtful |= {pod.uid for pod in tracker.open.values() if outcomes.was_killed(pod)}
+            doubtful |= {pod.uid for pod in tracker.open_pods() if outcomes.was_killed(pod)}
         new = [pod for pod in tracker.uncounted(account) if pod.uid not in doubtful]
         complete = counting.count_restarts() and len(new) <= account.room and not doubtful
         counting.count(new[: account.room])
@@ -287,7 +292,7 @@ class Ledger:
         if kueue.informer.missing or (kueue.of(root) is None and not batch.is_queued(root["metadata"])):
             return set()
         since = self.clock() - DOUBT
-        new = (pod for pod in islice(tracker.open_of_jobs(), TOGETHER) if tracker.failed_at[pod.uid] > since)
+        new = (pod for pod in islice(tracker.open_of_jobs(), TOGETHER) if tracker.has_failed_since(pod.uid, since))
         return {
             pod.uid
             for pod in new

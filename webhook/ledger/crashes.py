@@ -77,8 +77,10 @@ class Crashes:
         if key.system is not None:
             return
         for pod in counted:
-            job = state.tracker.jobs[pod.job_uid]
-            if (key, pod.uid) not in self.pending and not settling.may_settle(job, self.authority.settings_of(job)):
+            job = state.tracker.job_of(pod)
+            if job is None or (key, pod.uid) in self.pending:
+                continue
+            if not settling.may_settle(job, self.authority.settings_of(job)):
                 self.see(key, pod, job)
 
     async def look(self, *, is_leading: Callable[[], bool]) -> None:
@@ -110,16 +112,16 @@ class Crashes:
         Raise what `Api` raises.
         """
         state = self.trackers.states.get(key)
-        job = None if state is None else state.tracker.jobs.get(crash.pod.job_uid)
+        job = None if state is None else state.tracker.job_of(crash.pod)
         if state is None or job is None or terminal.is_decided(job["status"]) or not self.authority.may_act(key):
             return True
         if key.system is not None:
             return await self.decide_elsewhere(key, state, uid, crash, key.system)
-        settings, pod, within = self.authority.settings_of(job), state.tracker.failed.get(uid, crash.pod), 0
+        settings, pod, within = self.authority.settings_of(job), state.tracker.failed_pod(uid) or crash.pod, 0
         if settling.may_settle(job, settings) and settling.is_crash(crash.pod):
             within = settling.window(job, settings)
             explained = settling.is_explained(crash.seen, state.tracker.disturbed, within)
-            if explained or crash.seen - within < self.trackers.watching_since or uid not in state.tracker.failed:
+            if explained or crash.seen - within < self.trackers.watching_since or state.tracker.failed_pod(uid) is None:
                 return True  # a disruption explains the crash, or may have done so before the watch began
             end = crash.seen + within
             if self.clock() < end or not state.tracker.has_counted(uid):
@@ -129,7 +131,7 @@ class Crashes:
                 # Once the watch delivers this change, it has delivered everything before it.
                 await patches.mark(self.api, pod)
                 return False
-        elif uid in state.tracker.open:
+        elif state.tracker.is_open(uid):
             return False  # it is not counted yet
         return await self.settled(key, state, crash, pod, within)
 
@@ -153,14 +155,14 @@ class Crashes:
 
     async def decide_elsewhere(self, key: Key, state: WorkloadState, uid: str, crash: Crash, system: System) -> bool:
         """End a workload of another kind, or a part of it, after a bug; as `decide`."""
-        root, pod = self.trackers.root_of(key), state.tracker.failed.get(uid, crash.pod)
+        root, pod = self.trackers.root_of(key), state.tracker.failed_pod(uid) or crash.pod
         message = None if root is None else settling.bug_elsewhere(pod, system, self.authority.settings_of(root))
         if root is None or message is None:
             return True
-        if uid in state.tracker.open:
+        if state.tracker.is_open(uid):
             return False  # it is not counted yet
         policy = self.authority.settings_of(root).profile.failure_policy
-        others = state.tracker.has_others(pod.scope) or any(one.scope != pod.scope for one in state.account.last)
+        others = state.tracker.has_others(pod) or any(one.scope != pod.scope for one in state.account.last)
         if policy.coupled != "FailJob" and system.coupled and others:
             was_bug = policy.coupled == "Settle" and self.was_bug(state, crash, policy.settle_within)
             if not was_bug:
@@ -208,7 +210,7 @@ class Crashes:
             return ""
         crashed = (crash.pod for (of, _), crash in self.pending.items() if of == key)
         pod = next((one for one in crashed if one.name == last.pod), None)
-        job = None if pod is None else self.trackers.state_of(key).tracker.jobs.get(pod.job_uid)
+        job = None if pod is None else self.trackers.state_of(key).tracker.job_of(pod)
         if pod is None or job is None or failure_policy.tolerates_failures(job["spec"]):
             return ""
         settings = self.authority.settings_of(job)

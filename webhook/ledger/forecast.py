@@ -10,7 +10,7 @@ from typing import Literal, cast
 
 from webhook import attempts
 from webhook.attempts import Evidence
-from webhook.kinds import OwnerReference, batch
+from webhook.kinds import KindSpec, OwnerReference, batch
 from webhook.kinds.job_set import JOB_INDEX, JOB_SET, REPLICATED_JOB
 from webhook.ledger import set_forecast, settling
 from webhook.ledger.model import limits
@@ -19,6 +19,7 @@ from webhook.ledger.model.cached import CachedJob
 from webhook.ledger.model.counting import CountingPass
 from webhook.ledger.model.outcomes import SPOT_UNAVAILABLE, Cause, Cost
 from webhook.ledger.model.pods import Pod
+from webhook.ledger.model.tracked.running import RunningPods
 from webhook.ledger.model.tracker import LAST_ENDS, Key, Tracker
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
@@ -133,7 +134,14 @@ def counted(standing: Standing, pod: Pod) -> CountingPass:
     if job_set is not None:
         key = Key(namespace, JOB_SET, job_set["metadata"]["name"])
     job = {**standing.job, "status": standing.job.get("status") or {}}
-    tracker = Tracker(jobs={metadata["uid"]: CachedJob(job)}, live={one.uid: one for one in others(standing.live, pod)})
+    running = RunningPods()
+    for one in others(standing.live, pod):
+        running.put(one, None)
+
+    def find(_row: KindSpec, _namespace: str, name: str) -> CachedJob | None:
+        return CachedJob(job) if name == metadata["name"] else None
+
+    tracker = Tracker(find=find, running=running)
     root = job if job_set is None else job_set
     counting = CountingPass(key, root, job_set, tracker, deepcopy(standing.account), standing.settings_of)
     if counting.account.suspended and not standing.job["spec"].get("suspend"):

@@ -47,12 +47,12 @@ class OtherKinds:
 
         Of any kind if a pod can be counted now that was deleted while it ran.
         """
-        if key.system is None or not state.tracker.open:
+        if key.system is None or not any(True for _ in state.tracker.open_pods()):
             return False
         if key.system.reads_spec:
             return True
         doubtful = self.doubtful(key, state)
-        return any(uid not in doubtful and outcomes.was_killed(pod) for uid, pod in state.tracker.open.items())
+        return any(pod.uid not in doubtful and outcomes.was_killed(pod) for pod in state.tracker.open_pods())
 
     def doubtful(self, key: Key, state: WorkloadState) -> set[str]:
         """Return the uids of the failed pods of which it is not known yet who deleted them."""

@@ -51,7 +51,7 @@ async def mark_counted(api: Api, account: Account, tracker: Tracker) -> None:
         for pod in list(tracker.staying()):
             await mark(api, pod)
     oldest = list(account.restarted.items())[:-KEPT_RESTARTED]
-    for pod, number in list(tracker.restarted.unmarked(oldest)):
+    for pod, number in list(tracker.unmarked(oldest)):
         await mark(api, pod, f"{MARK}{number}")
 
 

@@ -165,7 +165,7 @@ class Recorder:
         if not self.is_recorded(key):
             return
         known, tracker = set(state.account.recent), state.tracker
-        found = (tracker.failed.get(tracker.by_id.get(one, "")) for one in account.recent if one not in known)
+        found = (tracker.failed_of_id(one) for one in account.recent if one not in known)
         pods = [pod for pod in found if pod is not None and (certain or self.is_recent(pod.finished))]
         details = {end_named(key, detail.pod, detail.end): detail for detail in account.last}
         if any(end_named(key, pod.name, pod.ended) not in details for pod in pods):
@@ -193,7 +193,7 @@ class Recorder:
             counted = ((pod, count(account, pod, *known, evicted=evicted(root, pod))) for pod in pods)
             return {end_named(key, pod.name, pod.ended): detail for pod, detail in counted}
         for pod in pods:
-            job = state.tracker.jobs.get(pod.job_uid) or {"metadata": {"namespace": pod.namespace}, "spec": {}}
+            job = state.tracker.job_of(pod) or {"metadata": {"namespace": pod.namespace}, "spec": {}}
             settings = self.settings_of(job)
             budgets = limits.budgets_of(job, job_set, settings)
             known_of_job = (job, job_set, budgets, settings.on_failure)

@@ -31,7 +31,8 @@ from webhook.ledger.model.cached import ROOT_READ, CachedJob, CachedJobSet, Cach
 from webhook.ledger.model.counting import outcome_of
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.systems import SYSTEMS, system_of
-from webhook.ledger.model.tracker import Key, is_older, key_of, lacked_spot
+from webhook.ledger.model.tracked.running import RunningPods
+from webhook.ledger.model.tracker import Find, Key, Tracker, is_going, is_older, key_of, lacked_spot
 from webhook.ledger.model.waves import Waves
 from webhook.ledger.model.workload_state import WorkloadState
 from webhook.ledger.recorder import Recorder
@@ -68,6 +69,8 @@ class Counts:
 
 
 UNKNOWN: Final = Counts(disruptions=None)
+NONE: Final = Counts(disruptions=0, failures=0)
+NONE_IN_SET: Final = Counts(disruptions=0)
 
 
 def default_settings(_root: Json) -> Settings:
@@ -118,12 +121,16 @@ class Trackers:
         cluster.jobs.observers.append(WorkloadObserver(self, self.see_job, self.see_job_gone))
         cluster.job_sets.observers.append(WorkloadObserver(self, self.see_job_set, self.see_job_set_gone))
         self.roots = {row: self.informer_of(row) for row in SYSTEMS}
+        self.running = RunningPods()
+        self.find: Find = self.job_at
         self.states: dict[Key, WorkloadState] = {}
+        self.succeeded: dict[Key, int] = {}  # `status.succeeded` of Jobs before a gap in the watch of pods; no zeros
+        self.ended: dict[KindSpec, set[str]] = {batch.JOB: set(), JOB_SET: set()}  # uids
         self.at_last: set[Key] = set()  # workloads without a retry left
         self.watching_since = float("inf")
         self.waiting: dict[Key, list[asyncio.Event]] = {}  # set when the watch delivers a pod of the workload
         self.is_unlisted = False  # whether an admission has waited in vain for the first list of pods
-        metrics.LEDGER_WORKLOADS.set_function(lambda: len(self.states))
+        metrics.LEDGER_WORKLOADS.set_function(self.number_of_workloads)
         metrics.LEDGER_AT_LAST_ATTEMPT.set_function(lambda: len(self.at_last))
 
     def informer_of(self, row: KindSpec) -> Informer[CachedRoot]:
@@ -155,15 +162,33 @@ class Trackers:
         """Whether pods and Jobs have been listed at least once."""
         return self.pods.synced.is_set() and self.cluster.jobs.synced.is_set()
 
+    def number_of_workloads(self) -> int:
+        """Return how many Jobs and JobSets are watched, and workloads of other kinds that have pods."""
+        return len(self.cluster.jobs.items) + len(self.cluster.job_sets.items) + len(self.running.scopes)
+
+    def job_at(self, row: KindSpec, namespace: str, name: str) -> CachedJob | None:
+        """Return a Job, or a workload of another kind, that exists; None if there is none."""
+        roots = self.roots.get(row)
+        if roots is None:
+            return self.cluster.jobs.get(namespace, name)
+        root = roots.get(namespace, name)
+        return None if root is None else CachedJob(root)
+
+    def job_of(self, pod: Pod) -> CachedJob | None:
+        """Return the Job of a pod, or its workload of another kind, as it was seen last; None if it is not known."""
+        state = self.states.get(key_of(pod))
+        return (Tracker(self.find) if state is None else state.tracker).job_of(pod)
+
     def state_of(self, key: Key) -> WorkloadState:
         """Return the state of a workload; add a new one if there is none."""
         state = self.states.get(key)
         if state is None:
-            state = self.states[key] = WorkloadState()
-            if key.row in self.roots:
-                root = self.roots[key.row].get(key.namespace, key.name)
-                if root is not None:
-                    self.take_root(key, state, root, news=False)
+            state = self.states[key] = WorkloadState(Tracker(self.find, self.running))
+            root = self.root_of(key)
+            if root is not None and key.job_set:
+                state.set_uid = root["metadata"]["uid"]
+            elif root is not None and key.row in self.roots:
+                self.take_root(key, state, CachedRoot(root), news=False)
         return state
 
     def see_root(self, row: KindSpec, root: CachedRoot, *, news: bool = True) -> None:
@@ -172,15 +197,15 @@ class Trackers:
         key = Key(metadata["namespace"], row, metadata["name"])
         state = self.states.get(key)
         if state is not None:
-            self.take_root(key, state, root, news=news or metadata["uid"] in state.tracker.jobs)
+            self.take_root(key, state, root, news=news or metadata["uid"] == state.tracker.root_uid)
 
     def take_root(self, key: Key, state: WorkloadState, root: CachedRoot, *, news: bool) -> None:
         """Record the current state of a workload of another kind, and its account; `news`: as in `see_pod`."""
         uid = root["metadata"]["uid"]
-        if uid not in state.tracker.jobs:
-            state.tracker.adopt(root, self.clock())
-        state.tracker.see_job(CachedJob(root), steady=self.pods.live, alone=True)
-        self.see_account(key, state, root, news=news)
+        if uid != state.tracker.root_uid:
+            state.tracker.adopt(root, key.workload, self.clock())
+        state.tracker.see_job(CachedJob(root), alone=True)
+        self.take_account(key, state, root, news=news)
 
     def see_root_gone(self, row: KindSpec, root: CachedRoot) -> None:
         """Record that a workload of another kind was deleted."""
@@ -198,19 +223,32 @@ class Trackers:
             return
         pod = self.identified(self.located(pod))
         self.see_zone(pod, news=news)
-        key, now = key_of(pod), self.clock()
+        key, just_now = key_of(pod), pod.uid in self.running
+        if key not in self.states and key.system is None and not is_remarkable(pod):
+            self.see_running(pod)
+        else:
+            self.see_tracked(key, pod, news=news)
+        self.see_succeeded(key, pod, just_now=just_now)
+        for event in self.waiting.get(key, ()):
+            event.set()
+
+    def see_running(self, pod: Pod) -> None:
+        """Record the current state of a pod that is as most are: it runs, or has succeeded."""
+        if pod.has_ended:
+            self.running.pop(pod.uid)
+        else:
+            self.running.put(pod, self.running.get(pod.uid))
+
+    def see_tracked(self, key: Key, pod: Pod, *, news: bool) -> None:
+        """Record the current state of a pod in the state of its workload; `news`: as in `see_pod`."""
         state = self.state_of(key)
-        just_now = pod.uid in state.tracker.live
-        if state.tracker.see(pod, now, news=news):
+        if state.tracker.see(pod, self.clock(), news=news):
             self.see_failed(key, state, pod, news=news)
-        elif pod.uid in state.tracker.restarted.open:
+        elif state.tracker.has_open_restarts(pod.uid):
             if pod.has_ended:
                 self.changed(key, 0.0)
             else:
                 self.restarted(key)
-        self.see_succeeded(key, pod, just_now=just_now)
-        for event in self.waiting.get(key, ()):
-            event.set()
 
     def see_pod_gone(self, pod: Pod) -> None:
         """Record that a pod was deleted; `pod` is its last state."""
@@ -219,11 +257,14 @@ class Trackers:
             return
         pod = self.identified(self.located(pod))
         self.see_zone(pod, gone=True)
-        key, now = key_of(pod), self.clock()
-        state = self.state_of(key)
-        just_now = pod.uid in state.tracker.live
-        if state.tracker.see_gone(pod, now):
-            self.see_failed(key, state, pod)
+        key, just_now = key_of(pod), pod.uid in self.running
+        state = self.states.get(key)
+        if state is None and pod.has_ended and not pod.has_failed:
+            self.running.pop(pod.uid)
+        else:
+            state = self.state_of(key)
+            if state.tracker.see_gone(pod, self.clock()):
+                self.see_failed(key, state, pod)
         self.see_succeeded(key, pod, just_now=just_now)
         self.tidy(key)
         for event in self.waiting.get(key, ()):
@@ -256,7 +297,7 @@ class Trackers:
 
     def see_failed(self, key: Key, state: WorkloadState, pod: Pod, *, news: bool = True) -> None:
         """Record that a pod has failed; `news`: whether it has just done so."""
-        job = state.tracker.jobs.get(pod.job_uid)
+        job = state.tracker.job_of(pod)
         if key.job_set and job is not None and pod.disruption is not None:
             state.cost_of(pod, self.job_set_of(key))  # now, so that no admission has to wait for it
         if news and job is not None and (pod.disruption is not None or settling.is_crash(pod)):
@@ -270,69 +311,103 @@ class Trackers:
 
     async def see_pods(self, found: Iterable[Pod]) -> None:
         """Record all pods that exist, after the first list or a gap in the watch."""
-        self.watching_since = now = self.clock()
+        self.watching_since = self.clock()
         there = set()
         async for pod in in_slices(found):
             there.add(pod.uid)
             self.see_pod(pod, news=False)
+        await self.see_only(there, self.watching_since)
+
+    async def see_only(self, there: set[str], now: float) -> None:
+        """Record which pods exist, by uid, after a gap in the watch that was over at `now`."""
         self.waves.look(there, self.now())
+        async for uid in in_slices(self.running.missing(there)):
+            missing = self.running.pop(uid)
+            if missing is not None and not missing.kind and not missing.job_set and self.job_of(missing) is not None:
+                key = key_of(missing)
+                self.state_of(key).tracker.see_vanished(missing, now, self.succeeded.get(key, 0))
         async for key, state in in_slices(list(self.states.items())):
-            if state.tracker.see_only(there, now):
+            state.tracker.see_which_exist(there)
+            if state.tracker.vanished:
                 self.changed(key, UNSEEN_AFTER)
+            self.tidy(key)
 
     def see_job(self, job: CachedJob, *, news: bool = True) -> None:
         """Record the current state of a Job, and its account if it has no JobSet; `news`: as in `see_pod`."""
         key = key_of_job(job)
-        state = self.state_of(key)
-        news = news or job["metadata"]["uid"] in state.tracker.jobs
-        state.tracker.see_job(job, steady=self.pods.live, alone=not key.job_set)
-        if not key.job_set:
-            self.see_account(key, state, job, news=news)
-            self.see_end(key, state, job, news=news)
-            if terminal.is_decided(job["status"]):
-                self.at_last.discard(key)
+        state = self.states.get(key)
+        if key.job_set:
+            if state is not None:
+                state.tracker.see_job(job, alone=False)
+            return
+        self.see_successes(key, state, job)
+        self.see_account(key, job, news=news)
+        self.see_end(key, job, news=news)
+        if terminal.is_decided(job["status"]):
+            self.at_last.discard(key)
+
+    def see_successes(self, key: Key, state: WorkloadState | None, job: CachedJob) -> None:
+        """Record `status.succeeded` of a Job, unless pods may have succeeded unseen since it was recorded."""
+        if not self.pods.live or (state is not None and state.tracker.vanished):
+            return
+        number = job["status"].get("succeeded")
+        if number and not terminal.is_decided(job["status"]):
+            self.succeeded[key] = number
+        else:
+            self.succeeded.pop(key, None)
 
     def see_job_gone(self, job: CachedJob) -> None:
         """Record that a Job was deleted."""
-        key = key_of_job(job)
+        key, uid = key_of_job(job), job["metadata"]["uid"]
+        self.ended[batch.JOB].discard(uid)
+        self.succeeded.pop(key, None)
         state = self.states.get(key)
         if state is not None:
-            state.tracker.see_job_gone(job["metadata"]["uid"])
+            state.tracker.see_job_gone(uid)
             self.tidy(key)
 
     def see_job_set(self, job_set: CachedJobSet, *, news: bool = True) -> None:
         """Record the current state of a JobSet and its account; `news`: as in `see_pod`."""
         key = key_of_job_set(job_set)
-        state = self.state_of(key)
-        news = news or job_set["metadata"]["uid"] == state.set_uid
-        state.see_set(job_set["metadata"]["uid"])
-        self.see_account(key, state, job_set, news=news)
-        self.see_end(key, state, job_set, news=news)
+        self.see_account(key, job_set, news=news)
+        self.see_end(key, job_set, news=news)
 
     def see_job_set_gone(self, job_set: CachedJobSet) -> None:
         """Record that a JobSet was deleted."""
+        self.ended[JOB_SET].discard(job_set["metadata"]["uid"])
         self.tidy(key_of_job_set(job_set))
 
     async def forget_gone(self) -> None:
         """Forget, after a gap in a watch, the Jobs that were deleted, and the workloads without anything to count."""
         async for key, state in in_slices(list(self.states.items())):
-            there = self.roots.get(key.row, self.cluster.jobs)
-            for uid, job in list(state.tracker.jobs.items()):
-                current = there.get(key.namespace, job["metadata"]["name"])
+            row = batch.JOB if key.job_set else key.row
+            for uid, name in state.tracker.jobs_in_use().items():
+                current = self.job_at(row, key.namespace, name)
                 if current is None or current["metadata"]["uid"] != uid:
                     state.tracker.see_job_gone(uid)
             self.tidy(key)
+        for key in [key for key in self.succeeded if self.root_of(key) is None]:
+            del self.succeeded[key]
 
     def tidy(self, key: Key) -> None:
-        """Forget a deleted workload once nothing of it is left to count."""
+        """Forget a workload once nothing of it is left to count or to remember; a deleted one once it is counted."""
         state = self.states.get(key)
-        if state is None or self.root_of(key) is not None:
+        if state is None:
             return
+        if self.root_of(key) is not None:
+            if key.system is None and state.is_idle(self.clock()):
+                del self.states[key]
         # Until the first list of Jobs is read, a Job that is not cached may exist, with pods to count.
-        if state.tracker.is_empty or (not key.job_set and self.knows_all(key.row)):
-            self.states.pop(key)
+        elif self.is_over(key, state.tracker):
+            del self.states[key]
             self.at_last.discard(key)
             self.forgotten(key)
+
+    def is_over(self, key: Key, tracker: Tracker) -> bool:
+        """Return True if nothing is left to count of a workload that is not cached."""
+        if not self.knows_all(key.row):
+            return tracker.is_empty and not tracker.last_ends and not self.running.has_workload(key.workload)
+        return tracker.is_empty or not key.job_set
 
     def is_current(self, row: KindSpec) -> bool:
         """Return True if the watch of Jobs, or of the workloads of another kind, has no gap."""
@@ -341,22 +416,37 @@ class Trackers:
 
     def knows_all(self, row: KindSpec) -> bool:
         """Return True if all Jobs, or all workloads of another kind, have been listed."""
-        roots = self.roots.get(row)
+        roots = self.cluster.job_sets if row is JOB_SET else self.roots.get(row)
         return self.cluster.jobs.synced.is_set() if roots is None else roots.synced.is_set() or roots.missing
 
-    def see_end(self, key: Key, state: WorkloadState, root: CachedJob | CachedJobSet, *, news: bool) -> None:
+    def see_end(self, key: Key, root: CachedJob | CachedJobSet, *, news: bool) -> None:
         """Record that a workload has ended, if it has."""
-        if terminal.condition_of(root) is not None and state.see_end(root["metadata"]["uid"]) and self.recorder:
-            self.recorder.see_end(key, root, just_now=news)
+        uid, ended = root["metadata"]["uid"], self.ended[key.row]
+        if terminal.condition_of(root) is not None and uid not in ended:
+            ended.add(uid)
+            if self.recorder is not None:
+                self.recorder.see_end(key, root, just_now=news)
 
-    def see_account(
-        self, key: Key, state: WorkloadState, root: CachedJob | CachedJobSet | CachedRoot, *, news: bool
-    ) -> None:
+    def see_account(self, key: Key, root: Root, *, news: bool) -> None:
+        """Record the current account of a Job or a JobSet; `news`: whether the state of it before is known."""
+        text = text_of(root)
+        if key in self.states or text is not None or batch.failed_in_status(root):
+            state, uid = self.state_of(key), root["metadata"]["uid"]
+            if key.job_set:
+                news = news or (state.knows_root and state.set_uid == uid)
+                state.see_set(uid)
+            else:
+                news = news or state.tracker.root_uid == uid
+                state.tracker.see_job(CachedJob(root), alone=True)
+            state.see_root()
+            self.take_account(key, state, root, news=news)
+
+    def take_account(self, key: Key, state: WorkloadState, root: Root, *, news: bool) -> None:
         """Record the current account of a workload; `root` is the object that has it.
 
         `news`: whether the state of the workload before is known; False at the first list.
         """
-        text = (root["metadata"].get("annotations") or {}).get(names.LEDGER)
+        text = text_of(root)
         if text != state.text:
             account = read(key, text)
             if self.recorder is not None:
@@ -364,7 +454,7 @@ class Trackers:
             state.see_account(text, account)
             last = account.left is not None and account.left.retries == 0
             (self.at_last.add if last else self.at_last.discard)(key)
-        if state.account.suspended or state.tracker.failed or batch.failed_in_status(root):
+        if state.account.suspended or state.tracker.failed is not None or batch.failed_in_status(root):
             self.changed(key, 0.0)
 
     async def counts(self, namespace: str, job: Json, pod: Json) -> Counts | None:
@@ -375,20 +465,20 @@ class Trackers:
         metadata, labels = job["metadata"], pod["metadata"].get("labels") or {}
         job_set, index = labels.get(SET_NAME) or "", pods.index_of(pod["metadata"].get("annotations") or {})
         key = Key(namespace, JOB_SET, job_set) if job_set else Key(namespace, batch.JOB, metadata["name"])
-        if not self.pods.synced.is_set() and not self.is_unlisted:  # this replica has just started
-            await in_task(self.first_list())
+        if not self.pods.synced.is_set() and not await self.is_listed():
+            return None
+        known = self.job_with(namespace, metadata)
+        if known is None:
+            if not self.knows_set(key):
+                return None
+        elif self.running.is_behind(known, index):
+            await in_task(self.catch_up(key, partial(self.is_behind, namespace, metadata, index)))
         state = self.states.get(key)
-        if state is None or not self.pods.synced.is_set():
-            return None
-        if not job_set and metadata["uid"] not in state.tracker.jobs:  # a JobSet restarts with new Jobs
-            return None
-        if state.tracker.is_behind(metadata["uid"], index):
-            await in_task(self.catch_up(key, partial(state.tracker.is_behind, metadata["uid"], index)))
-        if state.text is None and not state.tracker.failed:
-            return Counts(disruptions=0, failures=None if job_set else 0)
+        if state is None or (state.text is None and state.tracker.failed is None):
+            return NONE_IN_SET if job_set else NONE
         scope = limits.scope_named(job_set, metadata["name"], index)
         disruptions = limits.share_of(state.disruptions_of(scope, job, self.job_set_of(key)), job["spec"])
-        ended = state.tracker.ends.get(scope, ())
+        ended = state.tracker.ends_of(scope)
         return Counts(
             disruptions=disruptions,
             failures=None if job_set else state.failures_of(job),
@@ -401,27 +491,47 @@ class Trackers:
         system, key = system_of(place.row), Key(namespace, place.row, place.name)
         if system is None:
             return None
-        if not self.pods.synced.is_set() and not self.is_unlisted:
-            await in_task(self.first_list())
+        if not self.pods.synced.is_set() and not await self.is_listed():
+            return None
         root = self.root_of(key)
-        if not self.pods.synced.is_set() or root is None or place.uid not in {"", root["metadata"]["uid"]}:
+        if root is None or place.uid not in {"", root["metadata"]["uid"]}:
             return None
         state, uid, scope = self.state_of(key), root["metadata"]["uid"], place.scope
-        tracker = state.tracker
-        if system.is_single(scope) and tracker.is_behind_scope(uid, scope):
-            await in_task(self.catch_up(key, partial(tracker.is_behind_scope, uid, scope)))
+        tracker, is_behind = state.tracker, partial(self.running.is_behind_scope, uid, scope)
+        if system.is_single(scope) and is_behind():
+            await in_task(self.catch_up(key, is_behind))
         account, settings = state.account, self.settings_of(root)
         found = Counter(disruption=account.scopes.of(scope), retry=account.retries_of(scope))
         for pod in tracker.uncounted(account):
             if pod.scope == scope:
                 found[outcome_of(account, pod, root, system, settings).cost] += 1
-        ended = tracker.ends.get(scope, ())
+        ended = tracker.ends_of(scope)
         return Counts(
             disruptions=found["disruption"],
             failures=found["retry"],
             ended=ended,
             spot_unavailable=any(map(lacked_spot, ended)),
         )
+
+    def job_with(self, namespace: str, metadata: Json) -> CachedJob | None:
+        """Return the cached Job with a name and a uid; None if there is none."""
+        job = self.cluster.jobs.get(namespace, metadata["name"])
+        return job if job is not None and job["metadata"]["uid"] == metadata["uid"] else None
+
+    def knows_set(self, key: Key) -> bool:
+        """Return True if a key is that of a JobSet that is known: it restarts with new Jobs."""
+        return key.job_set != "" and (key in self.states or self.root_of(key) is not None)
+
+    def is_behind(self, namespace: str, metadata: Json, index: str) -> bool:
+        """Return True if the watch of pods lags behind the creation of a pod, as in RunningPods."""
+        job = self.job_with(namespace, metadata)
+        return job is not None and self.running.is_behind(job, index)
+
+    async def is_listed(self) -> bool:
+        """Return True if the pods have been listed; if this replica has just started, wait for that once."""
+        if not self.is_unlisted:
+            await in_task(self.first_list())
+        return self.pods.synced.is_set()
 
     async def first_list(self) -> None:
         """Wait for the first list of pods, at most CATCHING_UP seconds: only their ends say what the next pod needs."""
@@ -476,13 +586,15 @@ class WorkloadObserver(Generic[Cached]):
 
     def __init__(self, trackers: Trackers, seen: Callable[..., None], deleted: Callable[[Cached], None]) -> None:
         self.trackers = trackers
+        self.has_listed = False
         self.seen: Callable[..., None] = seen
         self.deleted: Callable[[Cached], None] = deleted
 
     async def listed(self, items: Iterable[Cached]) -> None:
         """Record all objects that exist, after a gap in the watch."""
         async for item in in_slices(items):
-            self.seen(item, news=False)
+            self.seen(item, news=self.has_listed)
+        self.has_listed = True
         await self.trackers.forget_gone()
 
 
@@ -498,6 +610,17 @@ def key_of_job(job: CachedJob) -> Key:
 def key_of_job_set(job_set: CachedJobSet) -> Key:
     """Return the key of a JobSet."""
     return Key(job_set["metadata"]["namespace"], JOB_SET, job_set["metadata"]["name"])
+
+
+def is_remarkable(pod: Pod) -> bool:
+    """Return True if more than that it runs has to be known of a pod of a Job."""
+    return pod.has_failed or is_going(pod) or pod.restarts is not None
+
+
+def text_of(root: Root) -> str | None:
+    """Return the text of the account of an object; None if it has none."""
+    text: str | None = (root["metadata"].get("annotations") or {}).get(names.LEDGER)
+    return text
 
 
 def read(key: Key, text: str | None) -> Account:

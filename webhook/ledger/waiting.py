@@ -168,8 +168,7 @@ class WaitingPods:
 
     def job_of(self, pod: Pod) -> Json | None:
         """Return the Job of a pod; None if it is not known."""
-        state = self.trackers.states.get(key_of(pod))
-        return None if state is None else state.tracker.jobs.get(self.trackers.identified(pod).job_uid)
+        return self.trackers.job_of(self.trackers.identified(pod))
 
     async def try_to_take(self, entry: Entry, due: Due) -> None:
         """Take a step; log an error, and try again later."""

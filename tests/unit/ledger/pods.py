@@ -4,6 +4,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from tests.objects import DISRUPTION, exit_codes, job_spec
+from webhook.kinds import batch
 from webhook.ledger.model.cached import CachedJob
 from webhook.ledger.model.pods import Condition, Exit, Pod
 from webhook.objects.problem import Json
@@ -27,7 +28,9 @@ def running_pod(number: int = 1, **fields: Any) -> Pod:
         "node": "spot-1",
         "started": "2026-01-01T00:00:00Z",
     }
-    return Pod(**{**known, **fields})
+    row = fields.pop("row", batch.JOB)
+    kind = {} if row is batch.JOB else {"group": row.group, "kind": row.kind}
+    return Pod(**{**known, **kind, **fields})
 
 
 def failed(number: int = 1, code: int = 143, *, container: str = "main", **fields: Any) -> Pod:

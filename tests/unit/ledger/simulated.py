@@ -12,6 +12,7 @@ import msgspec
 
 from tests.admission import OPTED_IN, mutate, policy, validate
 from tests.histories import DISRUPTION, index_of, matches
+from tests.unit.ledger.alone import Alone
 from webhook.explain.build import Explanation, explain
 from webhook.kinds import batch
 from webhook.kube import names
@@ -38,7 +39,7 @@ class World:
     job: Json
     live: dict[str, Json] = field(default_factory=dict)
     failed: dict[str, Json] = field(default_factory=dict)
-    state: WorkloadState = field(default_factory=WorkloadState)
+    state: WorkloadState = field(default_factory=lambda: WorkloadState(Alone()))
     counts: dict[str, tuple[int, int]] = field(default_factory=dict)  # of an index: failures, and those that cost none
     lost: set[str] = field(default_factory=set)  # indexes that have failed for good
     failures: int = 0
@@ -75,7 +76,7 @@ class World:
         return NamedProfile("default", self.profile).settings(annotations.of(root))
 
     def see_job(self) -> None:
-        self.state.tracker.see_job(self.job, steady=True, alone=True)  # type: ignore[arg-type]
+        self.state.tracker.see_job(self.job, alone=True)  # type: ignore[arg-type]
 
     def create(self, index: str) -> Json:
         """Create a pod as the Job controller does, through admission."""

@@ -15,6 +15,7 @@ import msgspec
 from tests.admission import OPTED_IN, mutate, policy, validate
 from tests.histories import index_of
 from tests.job_sets import Course, pods_of_jobs
+from tests.unit.ledger.alone import Alone
 from tests.unit.ledger.simulated import World
 from webhook.explain.build import Explanation, explain
 from webhook.kinds import batch
@@ -57,7 +58,7 @@ class Child(World):
     job_set: Json = field(default_factory=dict)
 
     def see_job(self) -> None:
-        self.state.tracker.see_job(self.job, steady=True, alone=False)  # type: ignore[arg-type]
+        self.state.tracker.see_job(self.job, alone=False)  # type: ignore[arg-type]
 
     def facts_of_pod(self, index: str) -> Facts:
         scope = limits.scope_named("set", self.job["metadata"]["name"], index)
@@ -84,7 +85,7 @@ class SetWorld:
     root: Json
     course: Course
     jobs: dict[str, Child] = field(default_factory=dict)  # by name, without that of the set
-    state: WorkloadState = field(default_factory=WorkloadState)
+    state: WorkloadState = field(default_factory=lambda: WorkloadState(Alone()))
     made: Iterator[int] = field(default_factory=lambda: count(1))
     ended: Iterator[int] = field(default_factory=lambda: count(1))
     runs: Iterator[int] = field(default_factory=lambda: count(1))
@@ -175,7 +176,7 @@ class SetWorld:
         """Delete a Job and its pods."""
         child, tracker = self.jobs.pop(name), self.state.tracker
         for uid in child.live:
-            tracker.forget_live(uid)
+            tracker.running.pop(uid)
         for uid in child.failed:
             tracker.see_failed_gone(uid)
         tracker.see_job_gone(child.job["metadata"]["uid"])

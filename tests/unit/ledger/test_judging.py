@@ -200,7 +200,7 @@ def test_an_unwatched_crash_is_left_alone_where_a_disruption_may_have_caused_it(
         ledger = new_ledger(FakeApi(), PROFILE)
         see_job(ledger, spec={**SPEC, **spec})
         pod = pods.read(stored_pod(1, "Failed", 1, labels={"batch.kubernetes.io/job-name": "train"}))
-        ledger.crashes.see_unwatched(KEY, ledger.trackers.states[KEY], [pod])
+        ledger.crashes.see_unwatched(KEY, ledger.trackers.state_of(KEY), [pod])
         assert len(ledger.crashes.pending) == recorded
 
     run(work())

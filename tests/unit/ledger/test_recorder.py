@@ -280,8 +280,8 @@ def test_a_crash_that_is_found_fatal_later_is_recorded_again() -> None:
         see_job(replica.ledger)
         replica.see(failed(1, resources=RESOURCES))
         await replica.deliver()
-        replica.ledger.trackers.state_of(key(replica)).see_bug("train-1")
-        replica.ledger.wake(key(replica))
+        replica.ledger.trackers.state_of(KEY).see_bug("train-1")
+        replica.ledger.wake(KEY)
         await replica.deliver()
 
     replica = led(work)
@@ -292,10 +292,6 @@ def test_a_crash_that_is_found_fatal_later_is_recorded_again() -> None:
     account = decode_account(replica.api.account_writes()[-1].text)
     assert account.lost["ExitCode"][""].attempts == 1  # it is not counted twice
     assert account.saved["ExitCode"][""].resources == [240.0, 120.0]
-
-
-def key(replica: Replica) -> Any:
-    return next(iter(replica.ledger.trackers.states))
 
 
 def test_a_job_that_ended_is_recorded_once_with_its_budget() -> None:
@@ -451,7 +447,7 @@ def test_no_names_that_users_choose_make_a_record_too_long(name: str) -> None:
         root = see_job(replica.ledger)
         root["metadata"]["ownerReferences"] = [owner]
         pod = succeeded(1, zone=name[:128], placement=name[:128], job=name[:317], index="7")
-        replica.ledger.recorder.see_succeeded(key(replica), pod, root, just_now=True)
+        replica.ledger.recorder.see_succeeded(KEY, pod, root, just_now=True)
         line = next(iter(replica.ledger.recorder.kept.values())).line
         assert len(line) <= LONGEST
         decode(line)

@@ -101,7 +101,7 @@ def test_pods_that_vanished_while_the_watch_was_lost_are_checked_after_a_delay()
             tell(api, PODS, TimeoutError())
             await asyncio.sleep(1)
             assert list(found.states[KEY].tracker.vanished) == ["uid-1"]
-            assert list(found.states[KEY].tracker.live) == ["uid-2"]
+            assert list(found.running.packed) == ["uid-2"]
 
     api, news = with_lists(stored_pod(1), stored_pod(2)), News()
     run(work())
@@ -134,8 +134,10 @@ def test_a_job_that_was_deleted_while_the_watch_was_lost_is_forgotten(
             api.lists[JOBS] = [*jobs]
             tell(api, JOBS, TimeoutError())
             await asyncio.sleep(1)
-            state = found.states.get(KEY)
-            assert (None if state is None else list(state.tracker.jobs)) == left
+            job = found.job_at(KEY.row, KEY.namespace, KEY.name)
+            assert (None if job is None else [job["metadata"]["uid"]]) == left
+            assert found.job_of(running_pod(1)) is None
+            assert KEY not in found.states
 
     api = with_lists(stored_pod(1))
     run(work())
@@ -206,7 +208,7 @@ def test_if_the_list_of_pods_does_not_come_in_time_the_counts_are_unknown() -> N
 def test_the_admission_of_a_pod_waits_for_the_first_list_of_pods() -> None:
     async def work() -> None:
         found = Trackers(Cluster(api_of(FakeApi())))
-        found.see_job(stored_job())
+        found.cluster.jobs.items["ml", "train"] = stored_job()
         admission = asyncio.create_task(admit(found))
         await asyncio.sleep(CATCHING_UP / 2)
         found.see_pod(failed(1))

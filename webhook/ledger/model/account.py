@@ -5,6 +5,7 @@ Counts are kept as long as the workload exists; of single attempts only the last
 
 from base64 import b64encode
 from collections.abc import Container
+from functools import lru_cache
 from typing import Annotated, Any, Final
 from uuid import UUID
 
@@ -31,6 +32,7 @@ MOST_RECENT: Final = 60  # ids of counted pods that may still exist without a ma
 ID: Final = 8  # characters of a pod's id: 48 of the 122 random bits of its uid
 OTHER: Final = "Other"
 MENDED: Final = ("retry", "disruption")  # what an end cost that the ledger finds fatal afterwards
+MOST_DECODED: Final = 500  # accounts that are kept decoded: those of the workloads that change, or that get pods, now
 MOST_MESSAGES: Final = 3  # attempts whose last words are kept
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
@@ -323,6 +325,18 @@ def decode(text: str | None) -> Account:
     if any(number > account.spent(cost) for cost, number in account.before.items()):
         raise ValueError("more was spent before the last requested retry than in all")
     return account
+
+
+@lru_cache(maxsize=MOST_DECODED)
+def readable(text: str | None) -> Account:
+    """Return the account in the annotation, an empty one if it cannot be read.
+
+    It is the same object for each caller, so that an account is not decoded again for each pod: do not change it.
+    """
+    try:
+        return decode(text)
+    except ValueError:
+        return Account()
 
 
 def encode(account: Account) -> str:

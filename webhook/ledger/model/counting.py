@@ -187,25 +187,28 @@ class CountingPass:
     def count(self, new: list[Pod]) -> None:
         """Count failed pods."""
         for pod in new:
-            self.add(pod, self.tracker.jobs[pod.job_uid])
+            job = self.tracker.job_of(pod)
+            if job is not None:
+                self.add(pod, job)
 
     def count_restarts(self) -> bool:
         """Count restarts in place that are not counted yet; return True if the account had room for all of them.
 
         Those of a pod that has failed are counted with its end.
         """
-        for pod in list(self.tracker.restarted.uncounted(self.account)):
-            if pod.job_uid not in self.tracker.jobs:
+        for pod in self.tracker.uncounted_restarts(self.account):
+            job = self.tracker.job_of(pod)
+            if job is None:
                 continue
             if id_of(pod) not in self.account.restarted and len(self.account.restarted) >= MOST_RESTARTED:
                 return False
-            self.add_restarts(pod, self.tracker.jobs[pod.job_uid])
+            self.add_restarts(pod, job)
         return True
 
     def add_restarts(self, pod: Pod, job: Json) -> None:
         """Count those restarts of a pod of a Job that are not counted yet."""
         budgets = self.budgets_of(job) if self.system is None else budgets_elsewhere(pod, self.settings)
-        by_api, keeps = self.tracker.restarted.by_api(pod), self.settings.profile.diagnostics.last_words
+        by_api, keeps = self.tracker.restarts_by_api(pod), self.settings.profile.diagnostics.last_words
         used = self.used_of(in_place.ended_in_place(pod)) if pod.restarts is not None else None
         detail = in_place.count(self.account, pod, job, self.job_set, budgets, by_api, keeps_messages=keeps, used=used)
         if detail is not None:
@@ -357,11 +360,13 @@ class CountingPass:
         """
         if self.job_set is not None and at(self.job_set, ("status", "terminalState")):
             return
-        jobs = {job["metadata"]["name"]: job for job in self.tracker.jobs.values()}
+        row = batch.JOB if self.key.job_set else self.key.row
         for detail in reversed(details):
-            job = jobs.get(limits.job_of(self.key.job_set, detail.scope) or self.key.name)
-            known = detail.cost == cost and detail.reason != outcomes.UNSEEN
-            if known and job is not None and (self.key.job_set or not terminal.is_decided(job["status"])):
+            if detail.cost != cost or detail.reason == outcomes.UNSEEN:
+                continue
+            name = limits.job_of(self.key.job_set, detail.scope) or self.key.name
+            job = self.tracker.job_named(row, self.key.namespace, name)
+            if job is not None and (self.key.job_set or not terminal.is_decided(job["status"])):
                 yield detail, job, self.budgets_of(job)
 
     @property
@@ -380,7 +385,7 @@ class CountingPass:
             return (
                 self.whole is not None and any(self.exceeded(details)) and self.system.suspend(self.whole) is not None
             )
-        if self.tracker.live:
+        if self.tracker.running.has_any(self.root["metadata"]["uid"]):
             return False
         alone = controller_of(self.root) is None and not batch.is_queued(self.root["metadata"])
         return alone and any(self.exceeded(details))

@@ -3,14 +3,13 @@
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from itertools import chain, islice
-from sys import intern
 from typing import Final
 
 import msgspec
 
 from webhook.history import amounts
 from webhook.history.amounts import Amounts
-from webhook.kinds import KindSpec, batch, places, tekton
+from webhook.kinds import KINDS, KindSpec, batch, places, tekton
 from webhook.kinds.job_set import JOB_RESTART, REPLICATED_JOB, RESTART, SET_NAME
 from webhook.kinds.kind_spec import controller_of
 from webhook.kinds.places import Elsewhere
@@ -86,7 +85,7 @@ LONGEST_MESSAGE: Final = 1024  # characters of a termination message: the last o
 LONGEST_AFTER: Final = 1024  # characters of the annotation after-failure; admission writes no longer one
 
 
-class Condition(msgspec.Struct, frozen=True, gc=False):
+class Condition(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """A condition of a pod; `time`: its last transition, RFC 3339."""
 
     type: str
@@ -95,7 +94,7 @@ class Condition(msgspec.Struct, frozen=True, gc=False):
     time: str
 
 
-class Exit(msgspec.Struct, frozen=True, gc=False):
+class Exit(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """A container that has terminated with a code other than 0; `time`: when it did, RFC 3339.
 
     `message`: the end of its termination message.
@@ -108,11 +107,12 @@ class Exit(msgspec.Struct, frozen=True, gc=False):
     message: str = ""
 
 
-class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True):
     """A pod of a workload, with the fields that its controller judges it by. Times are RFC 3339; empty if unknown.
 
-    - `row`, `job`, `job_uid`: kind, name and uid of the Job that controls it, or of the workload of another kind that
-      it is counted for (webhook/kinds/places.py). The name is empty if it is counted for none; the uid may be.
+    - `job`, `job_uid`: name and uid of the Job that controls it, or of the workload of another kind that it is counted
+      for (webhook/kinds/places.py). The name is empty if it is counted for none; the uid may be.
+      `group`, `kind`: those of the workload of another kind; empty for a Job.
     - `scope`: its part of a workload of another kind; `controller`, `controller_uid`: what controls it there;
       `max_retries`: its annotation of that name, which admission writes. Empty, and None, for a pod of a Job.
     - `elsewhere`: what it belongs to if it is counted for no workload.
@@ -139,7 +139,8 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     uid: str
     job: str
     job_uid: str
-    row: KindSpec = batch.JOB
+    group: str = ""
+    kind: str = ""
     scope: str = ""
     controller: str = ""
     controller_uid: str = ""
@@ -174,6 +175,11 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     restarts: Restarts | None = None
 
     @property
+    def row(self) -> KindSpec:
+        """The kind of the workload that it is counted for."""
+        return KINDS[self.group, self.kind] if self.kind else batch.JOB
+
+    @property
     def has_ended(self) -> bool:
         """Whether its phase is Succeeded or Failed."""
         return self.phase in ENDED
@@ -196,6 +202,16 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             if one.type == DISRUPTED and one.status == "True":
                 return one
         return None
+
+
+def pack(pod: Pod) -> bytes:
+    """Return a pod as one text, in a third of its memory: of the many that are kept, few are looked at again."""
+    return packer.encode(pod)
+
+
+def unpack(packed: bytes) -> Pod:
+    """Return the pod that `pack` has packed."""
+    return unpacker.decode(packed)
 
 
 def read(pod: Json) -> Pod:
@@ -223,39 +239,40 @@ def read(pod: Json) -> Pod:
         if phase == "Failed" and not ended:  # no container ran: its kubelet refused it
             ended = max((one.time for one in conditions), default="")
     return Pod(
-        namespace=intern(metadata.get("namespace") or ""),
+        namespace=metadata.get("namespace") or "",
         name=metadata["name"],
         uid=metadata["uid"],
-        job=intern(cut(workload.name, LONGEST_NAME) if workload else ""),
-        job_uid=intern(cut(workload.uid, LONGEST_NAME) if workload else ""),
-        row=place.row if place else batch.JOB,
-        scope=intern(place.scope) if place else "",
-        controller=intern(cut(controller.name, LONGEST_NAME)) if place and controller else "",
-        controller_uid=intern(cut(controller.uid, LONGEST_NAME)) if place and controller else "",
+        job=cut(workload.name, LONGEST_NAME) if workload else "",
+        job_uid=cut(workload.uid, LONGEST_NAME) if workload else "",
+        group=place.row.group if place else "",
+        kind=place.row.kind if place else "",
+        scope=place.scope if place else "",
+        controller=cut(controller.name, LONGEST_NAME) if place and controller else "",
+        controller_uid=cut(controller.uid, LONGEST_NAME) if place and controller else "",
         max_retries=count(annotations.get(names.MAX_RETRIES)) if place else None,
         elsewhere=None if workload else shortened(places.elsewhere(metadata, controller)),
-        job_set="" if place else intern(labels.get(SET_NAME) or ""),
-        replicated_job=intern(labels.get(REPLICATED_JOB) or ""),
+        job_set="" if place else labels.get(SET_NAME) or "",
+        replicated_job=labels.get(REPLICATED_JOB) or "",
         index=index_of(annotations),
         attempt=count(annotations.get(names.ATTEMPT)),
         index_failures=count(annotations.get(batch.INDEX_FAILURES)),
         index_ignored=count(annotations.get(batch.INDEX_IGNORED_FAILURES)),
         restart=restart_of(labels),
-        node=intern(spec.get("nodeName") or ""),
-        zone=intern(cut(labels.get(ZONE), LONGEST)),
+        node=spec.get("nodeName") or "",
+        zone=cut(labels.get(ZONE), LONGEST),
         after=cut(annotations.get(names.AFTER_FAILURE), LONGEST_AFTER + 1),
-        placement=intern(cut(annotations.get(names.PLACEMENT), LONGEST)),
-        phase=intern(phase),
-        reason=intern(cut(status.get("reason"), LONGEST)),
+        placement=cut(annotations.get(names.PLACEMENT), LONGEST),
+        phase=phase,
+        reason=cut(status.get("reason"), LONGEST),
         tracked=TRACKING in (metadata.get("finalizers") or ()),
         deleting=bool(deleted),
         # deletionTimestamp is the time of the request plus the grace period.
         deleted=earlier(deleted, metadata.get("deletionGracePeriodSeconds") or 0) if deleted else "",
         annotated=metadata.get("annotations") is not None,
         counted=not (annotations.get(names.COUNTED) or reading.MARK).startswith(reading.MARK),
-        created=intern(metadata.get("creationTimestamp") or ""),  # shared: many pods are created at once
-        started=intern(status.get("startTime") or ""),
-        ended=intern(ended),
+        created=metadata.get("creationTimestamp") or "",  # shared: many pods are created at once
+        started=status.get("startTime") or "",
+        ended=ended,
         last_end=last_end if last_end > ended else "",
         conditions=conditions,
         exits=exits,
@@ -267,7 +284,7 @@ def read(pod: Json) -> Pod:
 
 def shortened(found: Elsewhere) -> Elsewhere:
     """Return what a pod belongs to with texts of at most LONGEST_NAME characters, each kept once."""
-    return Elsewhere(*(intern(cut(text, LONGEST_NAME)) for text in found))
+    return Elsewhere(*(cut(text, LONGEST_NAME) for text in found))
 
 
 def restart_of(labels: Json) -> int | None:
@@ -302,7 +319,7 @@ def between(start: str, end: str) -> float:
 def index_of(annotations: Json) -> str:
     """Return a pod's completion index; empty if its annotation is absent or no number."""
     index = count(annotations.get(INDEX))
-    return "" if index is None else intern(str(index))
+    return "" if index is None else str(index)
 
 
 def conditions_of(conditions: Iterable[Json], *, all_of_them: bool) -> tuple[Condition, ...]:
@@ -312,9 +329,9 @@ def conditions_of(conditions: Iterable[Json], *, all_of_them: bool) -> tuple[Con
         kept.sort(key=lambda one: one["type"] != DISRUPTED)
     return tuple(
         Condition(
-            intern(cut(one["type"], LONGEST_NAME)),
-            intern(cut(one["status"], LONGEST)),
-            intern(cut(one.get("reason"), LONGEST)),
+            cut(one["type"], LONGEST_NAME),
+            cut(one["status"], LONGEST),
+            cut(one.get("reason"), LONGEST),
             one.get("lastTransitionTime") or "",
         )
         for one in kept[:MOST]
@@ -327,9 +344,9 @@ def exits_of(statuses: Iterable[Json]) -> Iterator[Exit]:
         terminated = (status.get("state") or {}).get("terminated")
         if terminated and terminated["exitCode"]:
             yield Exit(
-                intern(cut(status["name"], LONGEST_NAME)),
+                cut(status["name"], LONGEST_NAME),
                 terminated["exitCode"],
-                intern(cut(terminated.get("reason"), LONGEST)),
+                cut(terminated.get("reason"), LONGEST),
                 terminated.get("finishedAt") or "",
                 (terminated.get("message") or "")[-LONGEST_MESSAGE:],
             )
@@ -344,3 +361,7 @@ def last_end_of(statuses: Iterable[Json]) -> str:
 def cut(text: str | None, longest: int) -> str:
     """Return at most `longest` characters of a text of the API; empty for None."""
     return (text or "")[:longest]
+
+
+packer: Final = msgspec.msgpack.Encoder()
+unpacker: Final = msgspec.msgpack.Decoder(Pod)

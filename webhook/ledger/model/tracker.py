@@ -1,28 +1,27 @@
 """Tracks the pods of one workload: those that run, and those that have failed and are not in the account yet."""
 
-from collections import Counter
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain, islice
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
 from webhook.kinds import KindSpec, batch
 from webhook.kinds.job_set import JOB_SET
-from webhook.kube import terminal
 from webhook.ledger.model.account import Account, id_of
 from webhook.ledger.model.cached import CachedJob
 from webhook.ledger.model.in_place.reading import following
 from webhook.ledger.model.in_place.tracking import RestartedPods
 from webhook.ledger.model.limits import scope_of
 from webhook.ledger.model.outcomes import SPOT_UNAVAILABLE, UNSEEN, is_in_doubt
-from webhook.ledger.model.pods import DISRUPTED, Condition, Pod
+from webhook.ledger.model.pods import DISRUPTED, Condition, Pod, unpack
 from webhook.ledger.model.systems import System, system_of
+from webhook.ledger.model.tracked.failed import FailedPods
+from webhook.ledger.model.tracked.running import RunningPods, workload_named, workload_of
 from webhook.objects.problem import Json
 
 LONG_AGO: Final = float("-inf")
-UNKNOWN_TIME: Final = "0001-01-01T00:00:00Z"
 # Seconds that the Job controller may take to write that a Job has failed, after it deleted the last of the Job's pods:
 # if the Job has changed meanwhile, it tries again, after one second and after two.
 DOUBT: Final = 5.0
@@ -30,8 +29,9 @@ LONGEST_DOUBT: Final = 60.0  # seconds for the deletions too: at its default rat
 TOGETHER: Final = 1000  # the most failed pods that are processed at once
 LAST_ENDS: Final = 5  # failed pods of one scope that are remembered
 MOST_ENDS: Final = 10_000  # scopes of a workload with remembered failed pods
+FORGOTTEN: Final = 3600.0  # seconds after which no crash is explained by what disturbed the pods: profiles say less
 
-Counted = TypeVar("Counted")
+Find = Callable[[KindSpec, str, str], CachedJob | None]
 
 
 class Key(NamedTuple):
@@ -58,6 +58,11 @@ class Key(NamedTuple):
         return system_of(self.row)
 
     @property
+    def workload(self) -> str:
+        """The text that stands for it in RunningPods, if it is neither a Job nor a JobSet."""
+        return workload_named(self.namespace, self.row.group, self.row.kind, self.name)
+
+    @property
     def path(self) -> str:
         """The API path of the object that has the account."""
         return self.row.path(self.namespace, self.name)
@@ -73,112 +78,129 @@ def is_older(pod: Pod, root: Json) -> bool:
     return bool(pod.created) and pod.created < (root["metadata"].get("creationTimestamp") or "")
 
 
+def none_found(_row: KindSpec, _namespace: str, _name: str) -> CachedJob | None:
+    """Return None: no Job is known."""
+    return None
+
+
 @dataclass(slots=True)
 class Tracker:
-    """The pods of a workload by uid, and its Jobs by uid. Each event costs the same time however many pods there are.
+    """The pods of one workload, and what is remembered of them. Each event costs the same time however many there are.
 
     A workload of another kind stands here for its Job (`CachedRoot`).
 
-    - `jobs`: those that exist, and those that were deleted but have uncounted pods (`jobs_gone`).
-    - `live`: pods that have not ended. `failed`: pods that have failed, until they are counted and deleted. `vanished`:
-      pods that were live before a gap in the watch and did not exist after it.
-    - `open`: those in `failed` that are in no account that was seen. `gone`: those in `failed` that were deleted.
-    - `by_index`: the uid of the live pod of a Job's uid and index, or scope.
-    - `running`: how many pods are live, by their Job's uid and by whether they are being deleted. `failures`: how many
-      pods are in `failed`, by their Job's uid.
-    - `by_id`: the uid of a pod in `failed` by its id in an account. `recent`: the ids in the last account.
-    - `disturbed`: when something last happened that makes other pods crash. `gap`: when pods were found to have
-      vanished. `failed_at`: when each pod in `failed` was seen to fail. All three in seconds of a monotonic clock.
-    - `ends`: the last pods that have failed, by their scope, the newest last, also when they are counted and deleted.
-    - `spot_unavailable`: whether the leader has ended any pod because no spot node took it.
-    - `restarted`: the pods that have restarted in place.
-    - `succeeded`: `status.succeeded` of a Job without a JobSet before the gap.
+    - `find`: returns a Job, or a workload of another kind, by kind, namespace and name; None if it does not exist.
+    - `running`: the pods of all workloads that have not ended. `failed`: those of this one that have failed, until they
+      are counted and deleted; None if there is none. `restarted`: those that have restarted in place, alike.
+    - `vanished`: pods that ran before a gap in the watch and did not exist after it. `gap`: when they were found to be
+      missing. `succeeded`: `status.succeeded` of their Job before the gap.
+    - `root_uid`: the uid of the Job, or of the workload of another kind, that was seen last; empty in a JobSet.
+    - `recent`: the ids in the last account. `counted_restarts`: the restarts in place that it says, None without any.
+    - `disturbed`: when something last happened that makes other pods crash; as `gap` of a monotonic clock, in seconds.
+    - `last_ends`: the last pods that have failed, packed, by their scope, the newest last, also when they are counted
+      and deleted. `spot_unavailable`: whether the leader has ended any pod because no spot node took it.
     """
 
-    jobs: dict[str, CachedJob] = field(default_factory=dict)
-    jobs_gone: set[str] = field(default_factory=set)
-    live: dict[str, Pod] = field(default_factory=dict)
-    failed: dict[str, Pod] = field(default_factory=dict)
+    find: Find = none_found
+    running: RunningPods = field(default_factory=RunningPods)
+    failed: FailedPods | None = None
+    restarted: RestartedPods | None = None
     vanished: dict[str, Pod] = field(default_factory=dict)
-    open: dict[str, Pod] = field(default_factory=dict)
-    gone: set[str] = field(default_factory=set)
-    by_index: dict[tuple[str, str], str] = field(default_factory=dict)
-    running: Counter[tuple[str, bool]] = field(default_factory=Counter)
-    failures: Counter[str] = field(default_factory=Counter)
-    by_id: dict[str, str] = field(default_factory=dict)
-    recent: frozenset[str] = frozenset()
-    disturbed: float = LONG_AGO
     gap: float = LONG_AGO
     succeeded: int = 0
-    failed_at: dict[str, float] = field(default_factory=dict)
-    ends: dict[str, tuple[Pod, ...]] = field(default_factory=dict)
+    root_uid: str = ""
+    recent: tuple[str, ...] = ()
+    counted_restarts: dict[str, int] | None = None
+    disturbed: float = LONG_AGO
+    last_ends: dict[str, tuple[bytes, ...]] = field(default_factory=dict)
     spot_unavailable: bool = False
-    restarted: RestartedPods = field(default_factory=RestartedPods)
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is neither a Job nor a pod."""
-        return not (self.jobs or self.live or self.failed)
+        """Whether there is no pod that was not counted, and none that has failed and still exists."""
+        return self.failed is None and self.restarted is None and not self.vanished
 
-    def see_job(self, job: CachedJob, *, steady: bool, alone: bool) -> None:
-        """Record the current state of a Job.
+    def is_idle(self, now: float) -> bool:
+        """Return True if nothing is remembered that a later event needs."""
+        return self.is_empty and not self.last_ends and not self.spot_unavailable and now - self.disturbed > FORGOTTEN
 
-        `steady`: whether the watch of pods has no gap. `alone`: whether the Job has no JobSet, and so is the workload.
-        """
+    def job_of(self, pod: Pod) -> CachedJob | None:
+        """Return the Job of a pod as it was seen last; None if it is not known, or is forgotten."""
+        held = None if self.failed is None else self.failed.jobs.get(pod.job_uid)
+        if held is not None:
+            return held
+        found = self.find(pod.row, pod.namespace, pod.job)
+        return found if found is not None and found["metadata"]["uid"] == pod.job_uid else None
+
+    def job_named(self, row: KindSpec, namespace: str, name: str) -> CachedJob | None:
+        """Return a Job by its name, also if it was deleted but has uncounted pods; None if it is not known."""
+        held = () if self.failed is None else self.failed.jobs.values()
+        return self.find(row, namespace, name) or next((job for job in held if job["metadata"]["name"] == name), None)
+
+    def see_job(self, job: CachedJob, *, alone: bool) -> None:
+        """Record the current state of a Job; `alone`: whether it has no JobSet, and so is the workload."""
         uid = job["metadata"]["uid"]
-        if alone and uid not in self.jobs:  # a new Job with the name of an old one
-            self.jobs.clear()
-            self.vanished.clear()
-            self.ends = {scope: pods for scope, pods in self.ends.items() if pods[-1].job_uid == uid}
-            for other in [key for key, pod in self.live.items() if pod.job_uid != uid]:
-                self.forget_live(other)
-            for other in [key for key, pod in self.failed.items() if pod.job_uid != uid]:
-                self.forget_failed(other)
-            self.restarted.forget_others(uid)
-        self.jobs[uid] = job
-        if steady and alone and not self.vanished:
-            self.succeeded = job["status"].get("succeeded") or 0
+        if alone and uid != self.root_uid:  # a new Job with the name of an old one
+            self.forget_others(uid)
+            self.root_uid = uid
+        if self.failed is not None:
+            self.failed.see_job(job)
 
-    def adopt(self, root: Json, now: float) -> None:
-        """Record the uid of a workload of another kind in those of its pods that do not say it."""
-        uid, known = root["metadata"]["uid"], chain(self.live.values(), self.failed.values())
-        for pod in [one for one in known if not one.job_uid and not is_older(one, root)]:
-            self.forget_live(pod.uid)
-            if pod.uid in self.failed:
-                self.forget_failed(pod.uid)
-            self.see(replace(pod, job_uid=uid), now, news=False)
+    def forget_others(self, uid: str) -> None:
+        """Forget the pods of other Jobs, and how they have ended."""
+        self.vanished = {one: pod for one, pod in self.vanished.items() if pod.job_uid == uid}
+        self.last_ends = {scope: ends for scope, ends in self.last_ends.items() if unpack(ends[-1]).job_uid == uid}
+        for pod in [one.pod for one in self.failed.pods.values()] if self.failed is not None else ():
+            if pod.job_uid != uid:
+                self.forget_failed(pod)
+        if self.restarted is not None:
+            self.restarted.forget_others(uid)
+            self.tidy()
+
+    def adopt(self, root: Json, workload: str, now: float) -> None:
+        """Record the uid of a workload of another kind in those of its pods that do not say it.
+
+        `workload`: the text that `workload_of` returns for them.
+        """
+        uid = root["metadata"]["uid"]
+        failed = [] if self.failed is None else [one.pod for one in self.failed.pods.values()]
+        for pod in (*self.running.of_workload(workload), *failed):
+            if not pod.job_uid and not is_older(pod, root):
+                self.running.pop(pod.uid)
+                if self.failed is not None and pod.uid in self.failed.pods:
+                    self.forget_failed(pod)
+                self.see(replace(pod, job_uid=uid), now, news=False)
 
     def see_job_gone(self, uid: str) -> None:
         """Record that a Job was deleted; it is remembered as long as it has uncounted pods."""
-        if uid in self.jobs:
-            self.jobs[uid]["metadata"].setdefault("deletionTimestamp", UNKNOWN_TIME)
-            self.jobs_gone.add(uid)
-            self.forget_job(uid)
+        if self.failed is not None:
+            self.failed.see_job_gone(uid)
+        if self.restarted is not None:
             self.restarted.forget_gone(uid)
+            self.tidy()
 
-    def see_only(self, there: Container[str], now: float) -> bool:
-        """Record which pods exist after a gap in the watch; return True if live ones have vanished."""
-        for uid in [uid for uid in self.live if uid not in there]:
-            pod = self.forget_live(uid)
-            if pod is not None and pod.row is batch.JOB and not pod.job_set:
-                self.vanished[uid] = pod
-                self.gap = now
-        for uid in [uid for uid in self.failed if uid not in there]:
+    def jobs_in_use(self) -> dict[str, str]:
+        """Return by uid the names of the Jobs that `see_job_gone` matters for."""
+        held = {} if self.failed is None else {uid: job["metadata"]["name"] for uid, job in self.failed.jobs.items()}
+        return held if self.restarted is None else held | self.restarted.jobs_of_gone()
+
+    def see_vanished(self, pod: Pod, now: float, succeeded: int) -> None:
+        """Record that a pod ran before a gap in the watch and does not exist after it.
+
+        `succeeded`: `status.succeeded` of its Job before the gap.
+        """
+        self.vanished[pod.uid] = pod
+        self.gap = now
+        self.succeeded = succeeded
+
+    def see_which_exist(self, there: Container[str]) -> None:
+        """Record which pods exist after a gap in the watch, of those that have failed or restarted in place."""
+        for uid in [] if self.failed is None else [uid for uid in self.failed.pods if uid not in there]:
             self.see_failed_gone(uid)
-        for uid in [uid for uid in self.restarted.pods if uid not in there]:
-            self.restarted.see_gone(uid)
-        return bool(self.vanished)
-
-    def forget_live(self, uid: str) -> Pod | None:
-        """Remove a pod from those that run; return it, or None if it was not among them."""
-        pod = self.live.pop(uid, None)
-        if pod is None:
-            return None
-        index = pod.scope or pod.index
-        if self.by_index.get((pod.job_uid, index)) == uid:
-            del self.by_index[pod.job_uid, index]
-        take_one(self.running, (pod.job_uid, pod.deleting))
-        return pod
+        if self.restarted is not None:
+            for uid in [uid for uid in self.restarted.pods if uid not in there]:
+                self.restarted.see_gone(uid)
+            self.tidy()
 
     def disrupted_unseen(self, job: Json, failures: int, account: Account) -> list[Pod]:
         """Return as many vanished pods, as disrupted ones, as neither succeeded nor failed by the Job's status."""
@@ -192,67 +214,80 @@ class Tracker:
 
         `news`: whether it has just changed; False for a pod of a list after a gap in the watch.
         """
-        before = self.live.get(pod.uid)
-        known = self.restarted.pods.get(pod.uid)
+        before = self.running.get(pod.uid)
+        known = None if self.restarted is None else self.restarted.pods.get(pod.uid)
         if known is not None:
             pod = replace(pod, restarts=following(known.restarts, pod.restarts))
         if not pod.has_ended and self.fails_by_deletion(pod):
             pod = as_failed(pod)
-        self.restarted.see(pod)
+        self.see_restarts(pod)
         if news and is_going(pod) and self.is_disturbing(pod, before):
             self.disturbed = now
-        self.forget_live(pod.uid)
         if not pod.has_ended:
-            self.live[pod.uid] = pod
-            self.by_index[pod.job_uid, pod.scope or pod.index] = pod.uid
-            self.running[pod.job_uid, pod.deleting] += 1
+            self.running.put(pod, before)
             return False
+        self.running.pop(pod.uid)
         if not pod.has_failed:
             return False
-        is_new = pod.uid not in self.failed
-        if is_new and not news and pod.disruption is not None:
+        known_as = None if self.failed is None else self.failed.get(pod.uid)
+        if known_as is None and not news and pod.disruption is not None:
             pod = replace(pod, tracked=True)  # the Job controller has counted it and removed its finalizer since
-        self.see_failed(pod if is_new else merged(self.failed[pod.uid], pod), now)
-        return is_new
+        self.see_failed(pod if known_as is None else merged(known_as, pod), now, is_new=known_as is None)
+        return known_as is None
+
+    def see_restarts(self, pod: Pod) -> None:
+        """Record the restarts in place of a pod, if there were any."""
+        if self.restarted is None:
+            if pod.restarts is None or pod.has_failed or pod.counted:
+                return
+            self.restarted = RestartedPods(counted=dict(self.counted_restarts or {}))
+        self.restarted.see(pod)
+        self.tidy()
+
+    def has_open_restarts(self, uid: str) -> bool:
+        """Return True if a pod has restarted in place, and an account lacks some of these restarts."""
+        return self.restarted is not None and uid in self.restarted.open
 
     def is_disturbing(self, pod: Pod, before: Pod | None) -> bool:
         """Return True if a pod that is going has just begun to, or has failed just now; `before`: as it last ran."""
-        return pod.uid not in self.failed and (pod.has_failed or before is None or not is_going(before))
+        known = self.failed is not None and pod.uid in self.failed.pods
+        return not known and (pod.has_failed or before is None or not is_going(before))
 
-    def see_failed(self, pod: Pod, now: float) -> None:
+    def see_failed(self, pod: Pod, now: float, *, is_new: bool) -> None:
         """Record the current state of a failed pod."""
-        uid, is_open = pod.uid, pod.uid in self.open
-        if uid not in self.failed:
-            self.failed_at[uid] = now
-            self.failures[pod.job_uid] += 1
-            self.by_id[id_of(pod)] = uid
-            is_open = id_of(pod) not in self.recent
-        self.failed[uid] = pod
-        self.remember_end(pod)
-        if is_open and not pod.counted:
-            self.open[uid] = pod
-        else:
-            self.open.pop(uid, None)
+        if self.failed is None:
+            self.failed = FailedPods()
+        is_open = id_of(pod) not in self.recent if is_new else pod.uid in self.failed.open
+        packed = self.failed.put(pod, now, self.job_of(pod), is_open=is_open and not pod.counted)
+        self.remember_end(pod, packed)
 
-    def remember_end(self, pod: Pod) -> None:
+    def remember_end(self, pod: Pod, packed: bytes) -> None:
         """Record how a pod of a scope has ended, for the next pod of the scope; forget the oldest beyond the bounds."""
         self.spot_unavailable = self.spot_unavailable or lacked_spot(pod)
         scope = scope_of(pod)
-        known = [one for one in self.ends.pop(scope, ()) if one.uid != pod.uid]
-        self.ends[scope] = tuple(sorted((*known, pod), key=lambda one: one.ended)[-LAST_ENDS:])
-        if len(self.ends) > MOST_ENDS:
-            del self.ends[next(iter(self.ends))]
+        known = [(one, text) for text in self.last_ends.pop(scope, ()) if (one := unpack(text)).uid != pod.uid]
+        newest = sorted((*known, (pod, packed)), key=lambda one: one[0].ended)[-LAST_ENDS:]
+        self.last_ends[scope] = tuple(text for _, text in newest)
+        if len(self.last_ends) > MOST_ENDS:
+            del self.last_ends[next(iter(self.last_ends))]
+
+    def ends_of(self, scope: str) -> tuple[Pod, ...]:
+        """Return the last pods of a scope that have failed, the newest last."""
+        return tuple(map(unpack, self.last_ends.get(scope, ())))
 
     def failed_named(self, name: str) -> Pod | None:
         """Return the last failed pod of a name, which other kinds than Job give again; None if it is forgotten."""
-        of_scopes = (pod for ends in self.ends.values() for pod in ends)
-        found = (pod for pod in chain(self.failed.values(), of_scopes) if pod.name == name)
+        of_scopes = (unpack(text) for ends in self.last_ends.values() for text in ends)
+        failed = () if self.failed is None else (one.pod for one in self.failed.pods.values())
+        found = (pod for pod in chain(failed, of_scopes) if pod.name == name)
         return max(found, key=lambda pod: pod.ended, default=None)
 
     def fails_by_deletion(self, pod: Pod) -> bool:
         """Return True if the Job controller counts a pod as failed as soon as it has a deletionTimestamp."""
-        job = self.jobs.get(pod.job_uid)
-        return pod.deleting and pod.tracked and job is not None and job["spec"].get("podReplacementPolicy") != "Failed"
+        if not pod.deleting or not pod.tracked:
+            return False
+        job = self.job_of(pod)
+        return job is not None and job["spec"].get("podReplacementPolicy") != "Failed"
 
     def disturb(self, now: float) -> None:
         """Record that something has happened that may make other pods crash."""
@@ -265,50 +300,44 @@ class Tracker:
 
     def see_gone(self, pod: Pod, now: float) -> bool:
         """Record that a pod was deleted; `pod` is its last state. Return True if its failure is new."""
-        known = pod.job_uid in self.jobs
+        known = self.job_of(pod) is not None
         failed = known and self.see(pod if pod.has_ended else as_failed(pod), now)
-        self.forget_live(pod.uid)
-        self.restarted.see_gone(pod.uid)
+        self.running.pop(pod.uid)
+        if self.restarted is not None:
+            self.restarted.see_gone(pod.uid)
+            self.tidy()
         self.see_failed_gone(pod.uid)
         return failed
 
     def see_failed_gone(self, uid: str) -> None:
         """Record that a pod was deleted, if it is one that had failed."""
-        if uid not in self.failed:
-            return
-        self.gone.add(uid)
-        if self.failed[uid].job_uid not in self.jobs:
-            self.open.pop(uid, None)  # without its Job it cannot be counted
-        self.forget_done(uid)
+        pod = self.failed_pod(uid)
+        if self.failed is not None and pod is not None:
+            self.failed.see_gone(uid, is_countable=self.job_of(pod) is not None)
+            self.tidy()
 
     def see_account(self, account: Account) -> None:
         """Record which pods an account has counted; the next account may lack the oldest of them."""
-        self.recent = frozenset(account.recent)
-        self.restarted.see_account(account)
-        for uid in [self.by_id[one] for one in self.recent if one in self.by_id]:
-            self.open.pop(uid, None)
-            self.forget_done(uid)
+        self.recent = tuple(account.recent)
+        self.counted_restarts = dict(account.restarted) or None
+        if self.restarted is not None:
+            self.restarted.see_account(account)
+        if self.failed is not None:
+            self.failed.see_counted(self.recent)
+        self.tidy()
 
-    def forget_done(self, uid: str) -> None:
-        """Forget a failed pod if it is counted and deleted: no watch will deliver it again."""
-        if uid in self.gone and uid not in self.open:
-            self.forget_failed(uid)
+    def forget_failed(self, pod: Pod) -> None:
+        """Forget a failed pod."""
+        if self.failed is not None:
+            self.failed.forget(pod)
+            self.tidy()
 
-    def forget_failed(self, uid: str) -> None:
-        """Forget a failed pod, and its Job if that was deleted and has no other failed pod."""
-        pod = self.failed.pop(uid)
-        del self.failed_at[uid]
-        self.open.pop(uid, None)
-        self.gone.discard(uid)
-        self.by_id.pop(id_of(pod), None)
-        take_one(self.failures, pod.job_uid)
-        self.forget_job(pod.job_uid)
-
-    def forget_job(self, uid: str) -> None:
-        """Forget a deleted Job if it has no failed pod left."""
-        if uid in self.jobs_gone and uid not in self.failures:
-            self.jobs.pop(uid, None)
-            self.jobs_gone.discard(uid)
+    def tidy(self) -> None:
+        """Forget where there is no pod any more."""
+        if self.failed is not None and not self.failed.pods:
+            self.failed = None
+        if self.restarted is not None and not self.restarted.pods:
+            self.restarted = None
 
     def uncounted(self, account: Account) -> list[Pod]:
         """Return failed pods of known Jobs that the account does not have, in the order in which they ended.
@@ -318,9 +347,37 @@ class Tracker:
         found = (pod for pod in self.open_of_jobs() if not account.has(pod))
         return sorted(islice(found, TOGETHER), key=lambda pod: pod.ended)
 
+    def uncounted_restarts(self, account: Account) -> list[Pod]:
+        """Return pods with restarts in place that an account lacks: as many as it has room for."""
+        return [] if self.restarted is None else list(self.restarted.uncounted(account))
+
+    def restarts_by_api(self, pod: Pod) -> int:
+        """Return the restarts that the Job controller counts for a pod's Job: of it and of those that run beside it."""
+        return (RestartedPods() if self.restarted is None else self.restarted).by_api(pod)
+
     def open_of_jobs(self) -> Iterator[Pod]:
         """Yield the failed pods of known Jobs that are in no account that was seen."""
-        return (pod for pod in self.open.values() if pod.job_uid in self.jobs)
+        return (pod for pod in self.open_pods() if self.job_of(pod) is not None)
+
+    def open_pods(self) -> Iterator[Pod]:
+        """Yield the failed pods that are in no account that was seen."""
+        return iter(()) if self.failed is None else self.failed.open_pods()
+
+    def failed_pod(self, uid: str) -> Pod | None:
+        """Return a pod that has failed; None if it has not, or is counted and deleted."""
+        return None if self.failed is None else self.failed.get(uid)
+
+    def failed_of_id(self, short: str) -> Pod | None:
+        """Return a pod that has failed by its id in an account; as `failed_pod`."""
+        return None if self.failed is None else self.failed.of_id(short)
+
+    def is_open(self, uid: str) -> bool:
+        """Return True if a pod has failed, and is in no account that was seen."""
+        return self.failed is not None and uid in self.failed.open
+
+    def has_failed_since(self, uid: str, time: float) -> bool:
+        """Return True if a pod was seen to fail after a time."""
+        return self.failed is not None and uid in self.failed.pods and self.failed.pods[uid].seen > time
 
     def doubtful(self, now: float, *, current: bool) -> set[str]:
         """Return the uids of the failed pods whose Job may still write into its status why they were deleted.
@@ -332,30 +389,33 @@ class Tracker:
         return {
             pod.uid
             for pod in islice(self.open_of_jobs(), TOGETHER)
-            if now - self.failed_at[pod.uid] < doubt
-            and is_in_doubt(pod, self.jobs[pod.job_uid])
-            and not self.is_replaced(pod)
+            if self.has_failed_since(pod.uid, now - doubt) and self.is_in_doubt(pod) and not self.is_replaced(pod)
         }
+
+    def is_in_doubt(self, pod: Pod) -> bool:
+        """Return True if the Job of a pod may still say why the pod was deleted."""
+        job = self.job_of(pod)
+        return job is not None and is_in_doubt(pod, job)
 
     def is_replaced(self, pod: Pod) -> bool:
         """Return True if a pod of another kind was deleted, and another one of its scope was created later."""
         if pod.row is batch.JOB or not pod.deleted:
             return False
-        runs = self.live.get(self.by_index.get((pod.job_uid, pod.scope or pod.index), ""), pod)
-        of_scope = (runs, *self.ends.get(scope_of(pod), ()))
+        runs = self.running.newest_of(pod.job_uid, pod.scope) or pod
+        of_scope = (runs, *self.ends_of(scope_of(pod)))
         return any(one.job_uid == pod.job_uid and one.created > pod.deleted for one in of_scope)
 
     def staying(self) -> Iterator[Pod]:
         """Yield the failed pods that are counted, still exist, and lack the annotation `counted`."""
-        for one in self.recent & self.by_id.keys():
-            pod = self.failed[self.by_id[one]]
-            if pod.uid not in self.gone and not pod.counted and not pod.deleting:
-                yield pod
+        return iter(()) if self.failed is None else self.failed.staying(self.recent)
 
     def staying_ids(self, ids: Iterable[str]) -> set[str]:
         """Return the ids of an account that it must not forget, because their pods would be counted again."""
-        known = ((one, self.by_id[one]) for one in ids if one in self.by_id)
-        return {one for one, uid in known if uid not in self.gone and not self.failed[uid].counted}
+        return set() if self.failed is None else self.failed.staying_ids(ids)
+
+    def unmarked(self, counted: Iterable[tuple[str, int]]) -> Iterator[tuple[Pod, int]]:
+        """Yield the pods that restarted in place and whose mark says less than an account; as in RestartedPods."""
+        return iter(()) if self.restarted is None else self.restarted.unmarked(counted)
 
     def staying_restarted(self, counted: Iterable[tuple[str, int]]) -> set[str]:
         """Return the ids of pods whose restarts in place an account must remember: it would count them again.
@@ -364,44 +424,19 @@ class Tracker:
         have failed and are not counted yet.
         """
         found = list(counted)
-        unmarked = {id_of(pod) for pod, _ in self.restarted.unmarked(found)}
-        return unmarked | {one for one, _ in found if self.by_id.get(one, "") in self.open}
+        unmarked = {id_of(pod) for pod, _ in self.unmarked(found)}
+        by_id = {} if self.failed is None else self.failed.by_id
+        return unmarked | {one for one, _ in found if self.is_open(by_id.get(one, ""))}
 
     def has_counted(self, uid: str) -> bool:
         """Return True if a failed pod is known to be counted."""
-        return uid in self.failed and uid not in self.open
+        return self.failed_pod(uid) is not None and not self.is_open(uid)
 
-    def has_others(self, scope: str) -> bool:
-        """Return True if a workload of another kind has pods of another scope."""
-        return any(pod.scope != scope for pod in chain(self.live.values(), self.failed.values()))
-
-    def is_behind_scope(self, uid: str, scope: str) -> bool:
-        """As `is_behind`, for a new pod of a workload of another kind whose scope has one pod at a time."""
-        pod = self.live.get(self.by_index.get((uid, scope), ""))
-        return pod is not None and not pod.deleting
-
-    def is_behind(self, job_uid: str, index: str) -> bool:
-        """Return True if the creation of a pod shows that another pod of its Job has ended, but the watch lags behind.
-
-        `index`: the completion index of the new pod; empty if the Job is not Indexed.
-        """
-        job = self.jobs.get(job_uid)
-        if not self.live or job is None or terminal.is_decided(job.get("status") or {}):
-            return False
-        spec = job["spec"]
-        waits = spec.get("podReplacementPolicy") == "Failed"
-        if batch.is_indexed(spec):
-            pod = self.live.get(self.by_index.get((job_uid, index), ""))
-            return pod is not None and bool(waits or not pod.deleting)
-        going = self.running[job_uid, True] if waits else 0
-        return self.running[job_uid, False] + going >= batch.running_at_once(spec)
-
-
-def take_one(counter: Counter[Counted], key: Counted) -> None:
-    """Subtract one from a count; remove the key at 0."""
-    counter[key] -= 1
-    if not counter[key]:
-        del counter[key]
+    def has_others(self, pod: Pod) -> bool:
+        """Return True if the workload of another kind that a pod is of has pods of another scope."""
+        failed = () if self.failed is None else self.failed.pods.values()
+        of_failed = any(one.pod.scope != pod.scope for one in failed)
+        return of_failed or self.running.has_others(workload_of(pod), pod.scope)
 
 
 def lacked_spot(pod: Pod) -> bool:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from itertools import chain, islice
-from sys import intern
 from typing import Final
 
 import msgspec
@@ -25,7 +24,7 @@ LONGEST: Final = 128  # characters of a name or reason
 LONGEST_MESSAGE: Final = 512  # characters of the kubelet's message
 
 
-class Stalled(msgspec.Struct, frozen=True, gc=False):
+class Stalled(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """A container that has not started, on a node.
 
     `reason` and `message`: the kubelet's. `since`: when it could have started at the earliest, RFC 3339. `alone`:
@@ -39,7 +38,7 @@ class Stalled(msgspec.Struct, frozen=True, gc=False):
     alone: bool
 
 
-class Waiting(msgspec.Struct, frozen=True, gc=False):
+class Waiting(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """What a pod waits for that has not ended and is not being deleted.
 
     - `created`: when it was created, RFC 3339.
@@ -96,4 +95,4 @@ def stalled_in(status: Json, scheduled: str) -> Iterator[Stalled]:
         if waits is None or one.get("restartCount") or (begun and reason in PREPARING):
             continue
         message = ((waits or {}).get("message") or "")[:LONGEST_MESSAGE]
-        yield Stalled(intern(one["name"][:LONGEST]), intern(reason), message, since, not runs)
+        yield Stalled(one["name"][:LONGEST], reason, message, since, not runs)

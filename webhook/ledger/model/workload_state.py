@@ -6,7 +6,7 @@ from typing import Final
 
 from webhook.kube.backoff import Backoff
 from webhook.ledger.model import limits, outcomes
-from webhook.ledger.model.account import Account
+from webhook.ledger.model.account import Account, readable
 from webhook.ledger.model.outcomes import Cost
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.tracker import Tracker
@@ -26,8 +26,8 @@ class WorkloadState:
     written. Times are seconds of a monotonic clock.
 
     - `set_uid`: the uid of its JobSet; empty if it has none, or a watch has not delivered it.
-    - `text`: the account that a watch delivered last, None if there is none; `account`: the same, decoded.
-    - `costs`: by uid, what the pods of a JobSet cost that are not counted yet.
+    - `knows_root`: whether a watch has delivered the object with the account since this state was made.
+    - `text`: the account that a watch delivered last, None if there is none.
     - `awaited`: the account that was written, until a watch delivers it; `written`: when it was written.
     - `backoff`: the pauses after failed writes; None if the last write succeeded.
     - `over_limit`: whether the leader has to suspend or fail the workload.
@@ -35,51 +35,56 @@ class WorkloadState:
     - `bugs`: names of pods whose crash was a bug, until the account says so.
     - `resets_limits`: whether each scope may have the limit of disruptions again, because the leader has suspended a
       workload of another kind; the account does not say so yet.
-    - `ended`: the uid of the Job or JobSet that is known to have ended; empty if it has not.
     """
 
     tracker: Tracker = field(default_factory=Tracker)
     set_uid: str = ""
+    knows_root: bool = False
     text: str | None = None
-    account: Account = field(default_factory=Account)
-    costs: dict[str, Cost] = field(default_factory=dict)
     awaited: str | None = None
     written: float = 0.0
     backoff: Backoff | None = None
     over_limit: bool = False
     missing_since: float | None = None
-    bugs: set[str] = field(default_factory=set)
+    bugs: tuple[str, ...] = ()
     resets_limits: bool = False
-    ended: str = ""
+
+    @property
+    def account(self) -> Account:
+        """The account that a watch delivered last; an empty one if there is none, or none that can be read."""
+        return readable(self.text)
+
+    def is_idle(self, now: float) -> bool:
+        """Return True if the workload has no account, and nothing is remembered that a later event needs."""
+        busy = self.text is not None or self.awaited is not None or self.over_limit or self.resets_limits or self.bugs
+        return not busy and self.missing_since is None and self.backoff is None and self.tracker.is_idle(now)
 
     def see_set(self, uid: str) -> None:
         """Record the JobSet; if it is a new one with the name of an old one, forget how pods of that have ended."""
         if self.set_uid not in {"", uid}:
-            self.tracker.ends.clear()
+            self.tracker.last_ends.clear()
         self.set_uid = uid
+
+    def see_root(self) -> None:
+        """Record that a watch has delivered the object with the account."""
+        self.knows_root = True
 
     def see_account(self, text: str | None, account: Account) -> None:
         """Record an account that a watch has delivered and that differs from the last one."""
-        self.text, self.account = text, account
+        self.text = text
         self.tracker.see_account(account)
-        self.costs = {uid: cost for uid, cost in self.costs.items() if uid in self.tracker.open}
         if self.awaited == text:
             self.awaited = None
 
-    def see_end(self, uid: str) -> bool:
-        """Record that the Job or JobSet with a uid has ended; return True if that is new."""
-        is_new = self.ended != uid
-        self.ended = uid
-        return is_new
-
     def cost_of(self, pod: Pod, job_set: Json | None) -> Cost:
         """Return what a failed pod cost; remembered for a JobSet, because its patterns may take milliseconds."""
-        known = self.costs.get(pod.uid)
+        failed = self.tracker.failed
+        known = None if failed is None else failed.costs.get(pod.uid)
         if known is not None:
             return known
-        cost = outcomes.outcome_of(pod, self.tracker.jobs.get(pod.job_uid), job_set).cost
-        if job_set is not None:
-            self.costs[pod.uid] = cost
+        cost = outcomes.outcome_of(pod, self.tracker.job_of(pod), job_set).cost
+        if job_set is not None and failed is not None and pod.uid in failed.open:
+            failed.costs[pod.uid] = cost
         return cost
 
     def disruptions_of(self, scope: str, job: Json, job_set: Json | None) -> int:
@@ -112,11 +117,11 @@ class WorkloadState:
 
     def see_bug(self, pod_name: str) -> None:
         """Record that the crash of a pod was a bug, which the account does not say yet."""
-        self.bugs.add(pod_name)
+        self.bugs = (*self.bugs, pod_name)
 
     def forget_bugs(self, pod_names: Collection[str]) -> None:
         """Record that the account says so of the crashes of these pods."""
-        self.bugs.difference_update(pod_names)
+        self.bugs = tuple(name for name in self.bugs if name not in pod_names)
 
     def see_over_limit(self) -> None:
         """Record that the leader has to suspend or fail the workload."""

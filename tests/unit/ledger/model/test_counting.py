@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from tests.objects import DISRUPTION, exit_codes
+from tests.unit.ledger.alone import Alone
 from tests.unit.ledger.pods import RULES, disrupted, failed, job, job_set, running_pod
 from webhook.kinds import batch
 from webhook.kinds.job_set import JOB_SET
@@ -14,7 +15,7 @@ from webhook.ledger.model.account import Account, Left, decode, encode
 from webhook.ledger.model.cached import JOB_SET_READ, CachedJob, trimmed_job_set
 from webhook.ledger.model.counting import CountingPass, End
 from webhook.ledger.model.pods import Exit, Pod
-from webhook.ledger.model.tracker import Key, Tracker
+from webhook.ledger.model.tracker import Key
 from webhook.objects.shape import type_of
 from webhook.policy.model import Diagnostics, Disruptions, FailureRule, Match, Next, Profile, Retries
 from webhook.policy.settings import resolve
@@ -34,7 +35,7 @@ def counting(
     **disruptions: Any,
 ) -> CountingPass:
     root = root or job()
-    tracker = Tracker()
+    tracker = Alone()
     tracker.see_job(root, steady=True, alone=True)
     for pod in pods:
         tracker.see(pod, 0.0)
@@ -99,7 +100,7 @@ def end_of_set(**status: Any) -> End | None:
     above: Any = trimmed_job_set(
         msgspec.convert({**stored, "metadata": {**stored["metadata"], "resourceVersion": "7"}}, type_of(JOB_SET_READ))
     )
-    tracker = Tracker()
+    tracker = Alone()
     tracker.see_job(root, steady=True, alone=False)
     tracker.see(disrupted(1, job="set-a-0", job_set="set", replicated_job="a", restart=0), 0.0)
     settings = resolve("default", Profile(disruptions=Disruptions(limit=0, on_exceed="Fail")), {})
@@ -178,7 +179,8 @@ def test_failures_of_which_no_pod_was_seen_are_counted_from_the_job_status() -> 
 
 def test_pods_that_vanished_without_success_or_failure_are_counted_as_disrupted() -> None:
     found = counting(running_pod(1), running_pod(2), running_pod(3), root=job({"parallelism": 3}))
-    found.tracker.see_only({running_pod(3).uid}, 0.0)
+    for number in (1, 2):
+        found.tracker.see_vanished(running_pod(number), 0.0, 0)
     found.root["status"]["failed"] = 1
     short, vanished = found.unseen()
     assert (short, len(vanished)) == (1, 2)
@@ -242,7 +244,7 @@ AVOID = FailureRule(match=Match(exit_codes=(143,)), next=Next(avoid="Node"))
 
 def by_rules(*pods: Pod, limit: int) -> CountingPass:
     """Count pods of a Job that ignores exit code 75, in a profile with rules of onFailure."""
-    tracker = Tracker()
+    tracker = Alone()
     tracker.see_job(FREE_75, steady=True, alone=True)
     for pod in pods:
         tracker.see(pod, 0.0)

@@ -26,7 +26,8 @@ CACHED: Json = {"metadata": ROOT["metadata"], "spec": {}, "status": {}}
 
 def pod(system: System, **fields: Any) -> Pod:
     """Return a failed pod of a workload of a system."""
-    of_workload = {"row": system.row, "job": "train", "job_uid": "uid", "controller": "train", "controller_uid": "uid"}
+    row = {"group": system.row.group, "kind": system.row.kind}
+    of_workload = {**row, "job": "train", "job_uid": "uid", "controller": "train", "controller_uid": "uid"}
     return Pod(namespace="ml", name="train-0", uid="uid-0", phase="Failed", **{**of_workload, **fields})
 
 

@@ -6,25 +6,26 @@ import pytest
 from msgspec.structs import replace
 
 from tests.costs import assert_grows_with_its_input, instructions_of
+from tests.unit.ledger.alone import Alone
 from tests.unit.ledger.model.test_account import counted
 from tests.unit.ledger.pods import disrupted, failed, job, running_pod
 from webhook.ledger.model.account import Account
 from webhook.ledger.model.outcomes import outcome_of
 from webhook.ledger.model.pods import Pod
-from webhook.ledger.model.tracker import DOUBT, LONG_AGO, LONGEST_DOUBT, TOGETHER, Tracker, key_of
+from webhook.ledger.model.tracker import DOUBT, LONG_AGO, LONGEST_DOUBT, TOGETHER, key_of
 
 DELETED = failed(1, 137, deleting=True, deleted="2026-01-01T00:00:30Z")
 
 
-def tracker(*pods: Pod, **spec: object) -> Tracker:
-    found = Tracker()
+def tracker(*pods: Pod, **spec: object) -> Alone:
+    found = Alone()
     found.see_job(job(spec), steady=True, alone=True)
     for pod in pods:
         found.see(pod, 0.0)
     return found
 
 
-def uncounted(found: Tracker, account: Account | None = None) -> list[str]:
+def uncounted(found: Alone, account: Account | None = None) -> list[str]:
     return [pod.name for pod in found.uncounted(account or Account())]
 
 
@@ -46,7 +47,7 @@ def test_a_failed_pod_waits_once_to_be_counted_after_any_number_of_events() -> N
 def test_a_pod_that_succeeded_is_not_tracked() -> None:
     found = tracker(running_pod(1), running_pod(1, phase="Succeeded"))
     assert uncounted(found) == []
-    assert found.live == {}
+    assert not found.running.packed
 
 
 def test_a_pod_is_forgotten_after_it_is_both_counted_and_deleted() -> None:
@@ -57,7 +58,7 @@ def test_a_pod_is_forgotten_after_it_is_both_counted_and_deleted() -> None:
     found.see_gone(second, 0.0)
     assert uncounted(found) == ["train-2"]
     found.see_account(counted(first, second))
-    assert found.failed == {}
+    assert found.failed_now == {}
 
 
 def test_a_pod_is_not_counted_again_after_the_account_forgets_it() -> None:
@@ -123,11 +124,11 @@ def test_a_crash_remains_a_crash_if_the_pod_is_deleted_afterwards() -> None:
     found.see(failed(1, 1, deleting=True, deleted="2026-01-01T00:02:00Z"), 0.1)
     found.see_job_gone("job-uid")
     (pod,) = found.uncounted(Account())
-    assert outcome_of(pod, found.jobs["job-uid"]).cost == "fatal"
+    assert outcome_of(pod, found.job_of(pod)).cost == "fatal"
 
 
 def test_a_pod_is_counted_even_if_the_job_controller_counted_it_before_it_was_first_seen() -> None:
-    found = Tracker()
+    found = Alone()
     found.see_job(job(), steady=False, alone=True)
     found.see(disrupted(1, tracked=False), 0.0, news=False)
     (pod,) = found.uncounted(Account())
@@ -168,11 +169,11 @@ def test_pods_that_vanished_in_a_watch_gap_without_success_or_failure_were_disru
 
 
 def test_pods_of_a_deleted_job_are_counted_by_its_last_known_state() -> None:
-    found = Tracker()
+    found = Alone()
     found.see_job(job(), steady=True, alone=False)
     found.see(failed(1), 0.0)
     found.see_job_gone("job-uid")
-    assert "job-uid" in found.jobs
+    assert found.job_of(failed(1)) is not None
     found.see_gone(failed(1), 0.0)
     found.see_account(counted(failed(1)))
     assert found.is_empty
@@ -185,7 +186,7 @@ def test_a_job_that_was_created_again_has_no_pods_to_count() -> None:
 
 
 def test_a_deleted_pod_of_an_unknown_job_is_forgotten() -> None:
-    found = Tracker()
+    found = Alone()
     found.see(failed(1), 0.0)
     found.see_gone(failed(1), 0.0)
     assert found.is_empty
@@ -235,7 +236,7 @@ def count_all(pods: list[Pod]) -> None:
         list(found.staying())
     for pod in pods:
         found.see_gone(pod, 0.0)
-    assert found.failed == {}
+    assert found.failed_now == {}
 
 
 def relist(pods: list[Pod]) -> None:
@@ -273,7 +274,7 @@ def test_a_pod_with_the_counted_annotation_is_not_counted_again() -> None:
     found.see(failed(1, counted=True), 0.0)
     assert uncounted(found) == []
     found.see_gone(failed(1, counted=True), 0.0)
-    assert found.failed == {}
+    assert found.failed_now == {}
 
 
 def test_a_pod_that_is_seen_after_its_account_is_not_counted_again() -> None:
@@ -285,7 +286,7 @@ def test_a_pod_that_is_seen_after_its_account_is_not_counted_again() -> None:
 
 
 def test_the_ends_of_pods_that_are_listed_before_their_job_are_remembered() -> None:
-    found = Tracker()
+    found = Alone()
     found.see(failed(1), 0.0, news=False)
     found.see_job(job(), steady=True, alone=True)
     assert [*found.ends.values()] == [(failed(1),)]

@@ -1,27 +1,28 @@
 """The state of a workload while its account is being written."""
 
+from tests.unit.ledger.alone import Alone, state_alone
 from tests.unit.ledger.pods import job, running_pod
 from webhook.ledger.model.account import Account
 from webhook.ledger.model.workload_state import INTERVAL, LONGEST_PAUSE, WATCH_DELAY, WorkloadState
 
 
-def with_vanished(*numbers: int) -> WorkloadState:
+def with_vanished(*numbers: int) -> tuple[WorkloadState, Alone]:
     """Return the state of a Job whose pods were deleted while the watch was interrupted."""
-    state = WorkloadState()
-    state.tracker.see_job(job(), steady=True, alone=True)
+    state, tracker = state_alone()
+    tracker.see_job(job(), alone=True)
     for number in numbers:
-        state.tracker.see(running_pod(number), 0.0)
-    state.tracker.see_only((), 1.0)
-    return state
+        tracker.see(running_pod(number), 0.0)
+    tracker.see_only((), 1.0)
+    return state, tracker
 
 
 def test_pods_that_vanish_during_a_write_are_kept_for_the_next_write() -> None:
-    state = with_vanished(1)
-    counted = list(state.tracker.vanished)
-    state.tracker.see(running_pod(2), 2.0)
-    state.tracker.see_only((), 3.0)
+    state, tracker = with_vanished(1)
+    counted = list(tracker.vanished)
+    tracker.see(running_pod(2), 2.0)
+    tracker.see_only((), 3.0)
     state.see_written("text", 4.0, counted)
-    assert [pod.name for pod in state.tracker.vanished.values()] == ["train-2"]
+    assert [pod.name for pod in tracker.vanished.values()] == ["train-2"]
 
 
 def test_a_written_account_is_awaited_until_the_watch_brings_it_or_a_time_has_passed() -> None:

@@ -7,7 +7,6 @@ container of the pod at once: restartCount grows by one in each of them, and tha
 
 from collections.abc import Iterable
 from itertools import chain, islice
-from sys import intern
 from typing import Final
 
 import msgspec
@@ -38,7 +37,7 @@ LONGEST_TIME: Final = 64
 LONGEST_MESSAGE: Final = 1024
 
 
-class LastExit(msgspec.Struct, frozen=True, gc=False):
+class LastExit(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """How a container ended that has restarted, or that is about to. Times are RFC 3339; empty if unknown."""
 
     container: str
@@ -49,7 +48,7 @@ class LastExit(msgspec.Struct, frozen=True, gc=False):
     message: str = ""
 
 
-class Restarts(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+class Restarts(msgspec.Struct, frozen=True, gc=False, kw_only=True, array_like=True):
     """The restarts in place of one pod.
 
     - `number`: the attempts that ended so; restarts of sidecars are none. `by_api`: all restartCounts added up, as the
@@ -90,7 +89,7 @@ def restarts_of(pod: Json) -> Restarts | None:
         number=(max(own, default=0) if whole else bounded(sum(own))),
         by_api=bounded(sum(counts)),
         counted=count(mark.removeprefix(MARK)) or 0 if mark.startswith(MARK) else 0,
-        policy=intern((spec.get("restartPolicy") or "")[:LONGEST]),
+        policy=(spec.get("restartPolicy") or "")[:LONGEST],
         last=latest(ends),
         pending=latest([one for one in starting if one is not None and one.code]),
         began=max((began_of(one) for one in statuses if one["name"] not in sidecars), default=""),
@@ -119,9 +118,9 @@ def exit_of(status: Json, name: str) -> LastExit | None:
     if terminated is None:
         return None
     return LastExit(
-        intern(status["name"][:LONGEST_NAME]),
+        status["name"][:LONGEST_NAME],
         terminated["exitCode"],
-        intern((terminated.get("reason") or "")[:LONGEST]),
+        (terminated.get("reason") or "")[:LONGEST],
         (terminated.get("startedAt") or "")[:LONGEST_TIME],
         (terminated.get("finishedAt") or "")[:LONGEST_TIME],
         (terminated.get("message") or "")[-LONGEST_MESSAGE:],

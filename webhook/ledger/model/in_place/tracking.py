@@ -86,6 +86,10 @@ class RestartedPods:
         for uid in [uid for uid in self.gone if self.pods[uid].job_uid == job_uid]:
             self.forget(uid)
 
+    def jobs_of_gone(self) -> dict[str, str]:
+        """Return by uid the names of the Jobs whose pods were deleted."""
+        return {self.pods[uid].job_uid: self.pods[uid].job for uid in self.gone}
+
     def uncounted(self, account: Account) -> Iterator[Pod]:
         """Yield pods with restarts that an account lacks: as many as it has room for."""
         found = (self.pods[uid] for uid in self.open)

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.unit.ledger.alone import Alone
 from tests.unit.ledger.model.in_place.pods import container, ended, read, restarted, stored
 from tests.unit.ledger.pods import job
 from webhook.history.usage import Used
@@ -14,7 +15,7 @@ from webhook.ledger.model.cached import CachedJob
 from webhook.ledger.model.counting import FREE_TOO_OFTEN, CountingPass
 from webhook.ledger.model.in_place.counting import forget, last_attempt
 from webhook.ledger.model.pods import Pod, between
-from webhook.ledger.model.tracker import Key, Tracker
+from webhook.ledger.model.tracker import Key
 from webhook.policy.model import Diagnostics, Profile, Retries
 from webhook.policy.settings import resolve
 
@@ -23,7 +24,7 @@ def counting(
     *pods: Pod, account: Account | None = None, root: CachedJob | None = None, limit: int = 10, last_words: bool = False
 ) -> CountingPass:
     root = root or job()
-    tracker = Tracker()
+    tracker = Alone()
     tracker.see_job(root, steady=True, alone=True)
     for pod in pods:
         tracker.see(pod, 0.0)
