@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
+from sys import intern
 from typing import Final, Generic, TypeVar
 
 import structlog
@@ -183,6 +184,7 @@ class Trackers:
         """Return the state of a workload; add a new one if there is none."""
         state = self.states.get(key)
         if state is None:
+            key = key._replace(namespace=intern(key.namespace))
             state = self.states[key] = WorkloadState(Tracker(self.find, self.running))
             root = self.root_of(key)
             if root is not None and key.job_set:

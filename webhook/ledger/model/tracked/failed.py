@@ -81,6 +81,8 @@ class FailedPods:
         add(self.numbers, pod.job_uid, -1)
         if pod.job_uid not in self.numbers:
             self.jobs.pop(pod.job_uid, None)
+        if not self.open:  # an emptied dict keeps the memory that it had
+            self.open, self.numbers, self.jobs, self.costs = {}, {}, {}, {}
 
     def see_job(self, job: CachedJob) -> None:
         """Record the current state of a Job, if it has open pods."""
