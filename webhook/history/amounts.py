@@ -7,6 +7,8 @@ from itertools import islice
 from sys import intern
 from typing import Any, Final
 
+import msgspec
+
 from webhook.history.record import MOST_RESOURCES
 from webhook.objects.problem import Json
 from webhook.objects.shape import ANY_KEY, Shape
@@ -14,6 +16,7 @@ from webhook.policy import quantities
 
 # Pairs of a resource's name and its amount: `cpu` in cores, `memory` in bytes, others in their own unit.
 Amounts = tuple[tuple[str, float], ...]
+Requests = dict[str, str | None]
 
 # The fields of a pod's spec that are decoded.
 REQUESTS_READ: Final[Shape] = {"requests": {ANY_KEY: str}}
@@ -30,12 +33,16 @@ LONGEST_NAME: Final = 317  # characters: a domain, a slash and 63 more
 LARGEST: Final = 10**18  # of an amount; a record has no larger one
 PLAIN: Final = ("cpu", "memory")
 HUGE_PAGES: Final = "hugepages-"
+# Bounds on requests whose sum is kept.
+MOST_KEPT: Final = 50  # names of resources in all containers
+LONGEST_KEPT: Final = 1024  # bytes, packed
 
 
 def requested(spec: Json) -> Amounts:
     """Return what a pod requests, by its spec, decoded as SPEC_READ: cpu, memory, and the first extended resources.
 
-    Equal amounts are the same object, because tens of thousands of pods have few different ones.
+    Equal amounts are the same object, because tens of thousands of pods have few different ones; for the same reason
+    the requests of the last pods are not added up again.
     """
     regular = [requests_of(one) for one in islice(spec.get("containers") or (), MOST_CONTAINERS)]
     init = [
@@ -43,6 +50,23 @@ def requested(spec: Json) -> Amounts:
         for one in islice(spec.get("initContainers") or (), MOST_CONTAINERS)
     ]
     of_pod, overhead = requests_of(spec), spec.get("overhead") or {}
+    parts = (regular, init, of_pod, overhead)
+    if len(of_pod) + len(overhead) + sum(map(len, regular)) + sum(len(one) for one, _ in init) > MOST_KEPT:
+        return added_up(*parts)
+    packed = packer.encode(parts)
+    return known_sum(packed) if len(packed) <= LONGEST_KEPT else added_up(*parts)
+
+
+@lru_cache(maxsize=4096)
+def known_sum(packed: bytes) -> Amounts:
+    """Return what `added_up` does, by its packed arguments."""
+    return added_up(*unpacker.decode(packed))
+
+
+def added_up(
+    regular: Sequence[Requests], init: Sequence[tuple[Requests, bool]], of_pod: Requests, overhead: Requests
+) -> Amounts:
+    """Return what a pod requests: by its regular containers, its init containers, as a whole, and for its overhead."""
     found = []
     for name in names_in((*regular, *(requests for requests, _ in init), of_pod, overhead)):
         total = total_of(name, regular, init)
@@ -99,3 +123,7 @@ def parsed(text: str) -> Fraction:
 def shared(amounts: Any) -> Any:
     """Return the same object for equal amounts."""
     return amounts
+
+
+packer: Final = msgspec.msgpack.Encoder()
+unpacker: Final = msgspec.msgpack.Decoder(tuple[list[Requests], list[tuple[Requests, bool]], Requests, Requests])
