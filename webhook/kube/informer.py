@@ -8,10 +8,10 @@ objects into models.
 import asyncio
 import random
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, MutableMapping
 from contextlib import AbstractAsyncContextManager
 from http import HTTPStatus
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 import msgspec
 import structlog
@@ -66,11 +66,17 @@ class Status(msgspec.Struct, frozen=True):
 class Observer(Protocol[Item_contra]):
     """Is notified of every change of a list."""
 
-    async def listed(self, items: Iterable[Item_contra]) -> None:
-        """Take all objects of the list: at the start, and after each gap in which changes may have been missed.
+    def begin_list(self) -> None:
+        """Prepare for all objects of the list: at the start, and after each gap in which changes may be missed.
 
-        There may be tens of thousands, so implementations process them in slices.
+        If an error ends the list, `end_list` is not called, and the next list begins anew.
         """
+
+    def listed(self, item: Item_contra) -> None:
+        """Take an object of the list."""
+
+    async def end_list(self) -> None:
+        """Forget the objects that were not listed since `begin_list`: they were deleted."""
 
     def seen(self, item: Item_contra) -> None:
         """Take an object that was created or has changed."""
@@ -83,8 +89,9 @@ class Informer(Generic[Item]):
     """The objects of one list by namespace and name, each reduced to the value that `keep` returns for it.
 
     `shape`: the fields that are decoded for `keep`, by default all: an object may have megabytes, and a list thousands
-    of objects. `metric_prefix`: precedes the resource in the label of the metric, to distinguish two lists of the same
-    resource. `clock`: a monotonic clock, in seconds.
+    of objects. `items`: where the values are stored, by default in a dict; `stored`: whether they are, or only the
+    observers take them. `metric_prefix`: precedes the resource in the label of the metric, to distinguish two lists of
+    the same resource. `clock`: a monotonic clock, in seconds.
     """
 
     def __init__(  # noqa: PLR0913 - the parameters of a list
@@ -95,6 +102,8 @@ class Informer(Generic[Item]):
         *,
         shape: Shape = dict,
         query: dict[str, str],
+        items: MutableMapping[tuple[str, str], Item] | None = None,
+        stored: bool = True,
         metadata_only: bool = False,
         metric_prefix: str = "",
         clock: Callable[[], float] = time.monotonic,
@@ -108,7 +117,8 @@ class Informer(Generic[Item]):
         self.query = query
         self.list_accept = METADATA_ONLY_LIST if metadata_only else "application/json"
         self.watch_accept = METADATA_ONLY if metadata_only else "application/json"
-        self.items: dict[tuple[str, str], Item] = {}
+        self.stored = stored
+        self.items: MutableMapping[tuple[str, str], Item] = {} if items is None else items
         self.live = False  # whether a watch is open, so that `items` is out of date by no more than its latency
         self.last_live = self.clock()  # the time until which a watch was open last
         self.last_event = 0.0  # the time of the last event of the watch; without changes a bookmark comes each minute
@@ -175,21 +185,34 @@ class Informer(Generic[Item]):
         return 0.0 if self.live or self.missing else self.clock() - self.last_live
 
     async def list(self) -> str:
-        """Replace `items` by the API server's list, and notify the observers; return the list's resource version."""
-        found: dict[tuple[str, str], Item] = {}
-        version = ""
+        """Take in the API server's list, object by object; return its resource version.
+
+        An object that is not in the list is removed at its end: the whole list would need too much memory.
+        """
+        unlisted, version = set(self.items), ""
+        for observer in self.observers:
+            self.notify_observer(observer.begin_list)
         async for page in self.api.pages(self.path, self.query, self.list_accept):
             async for raw in in_slices(page.items or ()):
                 if read := self.read(raw):
-                    found[read[0]] = read[1]
+                    unlisted.discard(read[0])
+                    self.store(*read)
+                    for observer in self.observers:
+                        self.notify_observer(observer.listed, read[1])
             version = page.metadata.version
-        self.items = found
+        for key in unlisted:
+            self.items.pop(key, None)
         for observer in self.observers:
             try:
-                await observer.listed(found.values())
+                await observer.end_list()
             except Exception:  # the list stays current for everything else that uses it
                 log.exception("not taken in", path=self.path)
         return version
+
+    def store(self, key: tuple[str, str], item: Item) -> None:
+        """Store what is kept of an object, if the objects of this list are stored."""
+        if self.stored:
+            self.items[key] = item
 
     def read(self, raw: msgspec.Raw) -> tuple[tuple[str, str], Item] | None:
         """Return the key of an object and the value that `keep` returns for it; None if the object is malformed."""
@@ -200,10 +223,10 @@ class Informer(Generic[Item]):
             log.warning("object not read", path=self.path, error=repr(error)[:LONGEST_ERROR])
             return None
 
-    def notify_observer(self, callback: Callable[[Any], None], item: Any) -> None:
-        """Call an observer's method with an object; log what it raises."""
+    def notify_observer(self, callback: Callable[..., None], *item: Item) -> None:
+        """Call an observer's method, with an object if there is one; log what it raises."""
         try:
-            callback(item)
+            callback(*item)
         except Exception:  # the list stays current for everything else that uses it
             log.exception("not taken in", path=self.path)
 
@@ -229,7 +252,7 @@ class Informer(Generic[Item]):
             if read is None or event.type == "DELETED":
                 self.items.pop(key, None)
             else:
-                self.items[key] = read[1]
+                self.store(key, read[1])
             if read is not None:
                 for observer in self.observers:
                     self.notify_observer(observer.deleted if event.type == "DELETED" else observer.seen, read[1])

@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from sys import intern
@@ -23,12 +23,13 @@ from webhook.kinds.kind_spec import controller_of
 from webhook.kinds.places import Place
 from webhook.kube import names, terminal
 from webhook.kube.informer import Informer
+from webhook.kube.packed import Packed
 from webhook.kube.slices import in_slices
 from webhook.kube.tasks import in_task
 from webhook.ledger import settling
 from webhook.ledger.model import limits, pods
 from webhook.ledger.model.account import Account, decode
-from webhook.ledger.model.cached import ROOT_READ, CachedJob, CachedJobSet, CachedRoot, trimmed_root
+from webhook.ledger.model.cached import ROOT_READ, CachedJob, CachedJobSet, CachedRoot, pieces, trimmed_root
 from webhook.ledger.model.counting import outcome_of
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.systems import SYSTEMS, system_of
@@ -117,7 +118,9 @@ class Trackers:
         self.waves = Waves()
         self.zones_reported: set[str] = set()
         selector = {"labelSelector": names.PROFILE}
-        self.pods = Informer(cluster.api, core.POD.path(), pods.read, shape=pods.READ, query=selector, clock=clock)
+        self.pods = Informer(
+            cluster.api, core.POD.path(), pods.read, shape=pods.READ, query=selector, stored=False, clock=clock
+        )
         self.pods.observers.append(PodObserver(self))
         cluster.jobs.observers.append(WorkloadObserver(self, self.see_job, self.see_job_gone))
         cluster.job_sets.observers.append(WorkloadObserver(self, self.see_job_set, self.see_job_set_gone))
@@ -143,6 +146,7 @@ class Trackers:
             trimmed_root,
             shape=ROOT_READ,
             query={},
+            items=Packed[CachedRoot](pieces),
             metadata_only=True,
             metric_prefix=prefix,
             clock=self.clock,
@@ -311,17 +315,9 @@ class Trackers:
         if self.recorder is not None and pod.has_ended and not pod.has_failed:
             self.recorder.see_succeeded(key, pod, self.root_of(key), just_now=just_now)
 
-    async def see_pods(self, found: Iterable[Pod]) -> None:
-        """Record all pods that exist, after the first list or a gap in the watch."""
-        self.watching_since = self.clock()
-        there = set()
-        async for pod in in_slices(found):
-            there.add(pod.uid)
-            self.see_pod(pod, news=False)
-        await self.see_only(there, self.watching_since)
-
-    async def see_only(self, there: set[str], now: float) -> None:
-        """Record which pods exist, by uid, after a gap in the watch that was over at `now`."""
+    async def see_only(self, there: set[str]) -> None:
+        """Record which pods exist, by uid, after the first list or a gap in the watch."""
+        self.watching_since = now = self.clock()
         self.waves.look(there, self.now())
         async for uid in in_slices(self.running.missing(there)):
             missing = self.running.pop(uid)
@@ -578,9 +574,24 @@ class PodObserver:
     """Passes the events of the watch of pods to Trackers."""
 
     def __init__(self, trackers: Trackers) -> None:
-        self.listed = trackers.see_pods
+        self.trackers = trackers
+        self.there: set[str] = set()  # uids
         self.seen = trackers.see_pod
         self.deleted = trackers.see_pod_gone
+
+    def begin_list(self) -> None:
+        """Forget which pods the last list had."""
+        self.there = set()
+
+    def listed(self, pod: Pod) -> None:
+        """Record a pod that exists."""
+        self.there.add(pod.uid)
+        self.trackers.see_pod(pod, news=False)
+
+    async def end_list(self) -> None:
+        """Record that no other pods exist."""
+        there, self.there = self.there, set()
+        await self.trackers.see_only(there)
 
 
 class WorkloadObserver(Generic[Cached]):
@@ -592,10 +603,15 @@ class WorkloadObserver(Generic[Cached]):
         self.seen: Callable[..., None] = seen
         self.deleted: Callable[[Cached], None] = deleted
 
-    async def listed(self, items: Iterable[Cached]) -> None:
-        """Record all objects that exist, after a gap in the watch."""
-        async for item in in_slices(items):
-            self.seen(item, news=self.has_listed)
+    def begin_list(self) -> None:
+        """Do nothing: which objects exist is in the informer."""
+
+    def listed(self, item: Cached) -> None:
+        """Record an object that exists."""
+        self.seen(item, news=self.has_listed)
+
+    async def end_list(self) -> None:
+        """Forget, after a gap in the watch, what was deleted."""
         self.has_listed = True
         await self.trackers.forget_gone()
 

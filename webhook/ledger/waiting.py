@@ -12,7 +12,7 @@ would wait until the garbage collector has seen the pod, up to 20 seconds.
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -86,6 +86,7 @@ class WaitingPods:
         self.may_act = may_act
         self.clock = clock
         self.entries: dict[str, Entry] = {}
+        self.unlisted: set[str] = set()  # uids of those that a list which is being read has not had yet
         self.reasons: Counter[str] = Counter()
         trackers.pods.observers.append(self)
         for reason in ("Delay", "Unschedulable", "NotStarted"):
@@ -93,13 +94,18 @@ class WaitingPods:
         for end in (outcomes.SPOT_UNAVAILABLE, outcomes.NEVER_STARTED):
             metrics.WAITING_PODS_ENDED.labels(end)
 
-    async def listed(self, items: Iterable[Pod]) -> None:
-        """Take all pods, after the first list or a gap in the watch."""
-        there = set()
-        async for pod in in_slices(items):
-            there.add(pod.uid)
-            self.seen(pod)
-        for uid in self.entries.keys() - there:
+    def begin_list(self) -> None:
+        """Note which pods wait: those that the list lacks were deleted."""
+        self.unlisted = set(self.entries)
+
+    def listed(self, pod: Pod) -> None:
+        """Take a pod of the list."""
+        self.unlisted.discard(pod.uid)
+        self.seen(pod)
+
+    async def end_list(self) -> None:
+        """Forget the pods that the list lacks."""
+        for uid in self.unlisted:
             self.forget(uid)
 
     def seen(self, pod: Pod) -> None:

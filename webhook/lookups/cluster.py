@@ -23,9 +23,18 @@ from webhook.kinds.trainer import TRAIN_JOB
 from webhook.kube import names
 from webhook.kube.client import METADATA_ONLY, METADATA_ONLY_LIST, UNREACHABLE, Api, ApiError
 from webhook.kube.informer import Informer
+from webhook.kube.packed import Packed
 from webhook.kube.paths import is_name, path_of
 from webhook.kube.tasks import in_task
-from webhook.ledger.model.cached import JOB_READ, JOB_SET_READ, trimmed_job, trimmed_job_set
+from webhook.ledger.model.cached import (
+    JOB_READ,
+    JOB_SET_READ,
+    CachedJob,
+    CachedJobSet,
+    pieces,
+    trimmed_job,
+    trimmed_job_set,
+)
 from webhook.lookups import restrictions
 from webhook.lookups.kueue_workloads import KueueWorkloads
 from webhook.lookups.nodes import NODES, KnownNodes
@@ -81,8 +90,17 @@ class Cluster:
         self.namespaces = Informer(
             api, path_of("v1", "namespaces"), opt_in_of, shape=NAMESPACE_READ, query=selector, metadata_only=True
         )
-        self.jobs = Informer(api, batch.JOB.path(), trimmed_job, shape=JOB_READ, query=selector)
-        self.job_sets = Informer(api, JOB_SET.path(), trimmed_job_set, shape=JOB_SET_READ, query=selector)
+        self.jobs = Informer(
+            api, batch.JOB.path(), trimmed_job, shape=JOB_READ, query=selector, items=Packed[CachedJob](pieces)
+        )
+        self.job_sets = Informer(
+            api,
+            JOB_SET.path(),
+            trimmed_job_set,
+            shape=JOB_SET_READ,
+            query=selector,
+            items=Packed[CachedJobSet](pieces),
+        )
         only = {"fieldSelector": f"metadata.name={JOB_SET.resource}.{JOB_SET.group}"}
         self.job_set_crds = Informer(api, CRDS, features.of_job_sets, query=only)
         only = {"fieldSelector": f"metadata.name={TRAIN_JOB.resource}.{TRAIN_JOB.group}"}

@@ -1,13 +1,12 @@
 """The Workloads of Kueue: which of them admits the pods of an object, and why it was evicted."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Final
 
 from webhook.kinds.kind_spec import controller_of
 from webhook.kube.client import Api
 from webhook.kube.informer import Informer
-from webhook.kube.slices import in_slices
 from webhook.ledger.model.kueue import workload
 from webhook.ledger.model.kueue.workload import Eviction, Workload
 from webhook.ledger.model.pods import Pod
@@ -34,17 +33,35 @@ class KueueWorkloads:
         self.changed: Callable[[Workload], None] = ignore
         self.by_owner: dict[Owner, tuple[Workload, ...]] = {}
         self.last: dict[Owner, Eviction] = {}
+        self.unlisted: dict[tuple[str, str], Workload] = {}  # those that a list being read has not had yet
         self.informer = Informer(
-            api, workload.LIST, workload.read, shape=workload.READ, query={}, metric_prefix="kueue-", clock=clock
+            api,
+            workload.LIST,
+            workload.read,
+            shape=workload.READ,
+            query={},
+            stored=False,
+            metric_prefix="kueue-",
+            clock=clock,
         )
         self.informer.observers.append(self)
 
-    async def listed(self, items: Iterable[Workload]) -> None:
-        """Record all Workloads that exist, after a gap in the watch."""
-        self.by_owner = {}
-        async for item in in_slices(items):
-            self.seen(item)
-        self.last = {owner: eviction for owner, eviction in self.last.items() if owner in self.by_owner}
+    def begin_list(self) -> None:
+        """Note which Workloads are known: those that the list lacks were deleted."""
+        self.unlisted = {(one.namespace, one.name): one for same in self.by_owner.values() for one in same}
+
+    def listed(self, item: Workload) -> None:
+        """Record a Workload that exists, after a gap in the watch."""
+        known = self.unlisted.pop((item.namespace, item.name), None)
+        if known is not None and known.owner != item.owner:  # another one of the same name
+            self.deleted(known)
+        self.seen(item)
+
+    async def end_list(self) -> None:
+        """Forget the Workloads that the list lacks."""
+        for one in self.unlisted.values():
+            self.deleted(one)
+        self.unlisted = {}
 
     def seen(self, item: Workload) -> None:
         """Record the current state of a Workload."""

@@ -234,7 +234,13 @@ def test_a_kind_that_is_not_installed_is_listed_after_its_installation() -> None
 class Failing:
     """An observer whose methods all fail."""
 
-    async def listed(self, _: object) -> None:
+    def begin_list(self) -> None:
+        raise RuntimeError
+
+    def listed(self, _: object) -> None:
+        raise RuntimeError
+
+    async def end_list(self) -> None:
         raise RuntimeError
 
     def seen(self, _: object) -> None:
@@ -251,3 +257,53 @@ def test_an_observer_that_fails_stops_neither_the_list_nor_the_watch() -> None:
         assert (found.live, names_of(found)) == (True, ["b"])
 
     watched([[["a"]]], [[1.0, event("ADDED", "b"), event("DELETED", "a"), HANG]], look)
+
+
+class Recording:
+    """An observer that records what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def begin_list(self) -> None:
+        self.told.append("begin")
+
+    def listed(self, item: Json) -> None:
+        self.told.append(item["name"])
+
+    async def end_list(self) -> None:
+        self.told.append("end")
+
+    def seen(self, item: Json) -> None:
+        self.told.append(f"seen {item['name']}")
+
+    def deleted(self, item: Json) -> None:
+        self.told.append(f"deleted {item['name']}")
+
+
+def test_observers_take_a_list_object_by_object_and_are_told_its_end_only_if_all_pages_came() -> None:
+    observer = Recording()
+
+    async def look(_: ScriptedApi, found: Informer[Json]) -> None:
+        found.observers.append(observer)
+        await found.synced.wait()
+        assert observer.told == ["begin", "a", "begin", "b", "c", "end"]
+        assert names_of(found) == ["b", "c"]
+
+    watched([[["a"], GONE], [["b"], ["c"]]], [], look)
+
+
+def test_an_informer_whose_objects_only_observers_take_stores_none() -> None:
+    async def run() -> None:
+        observer = Recording()
+        api: Any = ScriptedApi([[["a"], ["b"]]], [[event("ADDED", "c"), event("DELETED", "a"), HANG]])
+        found: Informer[Json] = Informer(api, "/x", lambda item: item["metadata"], query={}, stored=False)
+        found.observers.append(observer)
+        running = asyncio.create_task(found.run())
+        await asyncio.sleep(1)
+        running.cancel()
+        await asyncio.wait({running})
+        assert observer.told == ["begin", "a", "b", "end", "seen c", "deleted a"]
+        assert len(found.items) == 0
+
+    virtual_time.run(run())

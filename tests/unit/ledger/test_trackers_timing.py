@@ -224,7 +224,8 @@ def test_pods_that_are_listed_before_their_job_are_counted_although_the_list_of_
     async def work() -> None:
         cluster = Cluster(api_of(FakeApi()))
         found = Trackers(cluster)
-        await found.see_pods([failed(1)])
+        found.see_pod(failed(1), news=False)
+        await found.see_only({failed(1).uid})
         await found.forget_gone()  # JobSets are listed
         cluster.jobs.items["ml", "train"] = stored_job()
         found.see_job(stored_job())
@@ -237,7 +238,8 @@ def test_pods_of_a_job_that_does_not_exist_are_forgotten_once_jobs_are_listed() 
     async def work() -> None:
         cluster = Cluster(api_of(FakeApi()))
         found = Trackers(cluster)
-        await found.see_pods([failed(1)])
+        found.see_pod(failed(1), news=False)
+        await found.see_only({failed(1).uid})
         cluster.jobs.synced.set()
         await found.forget_gone()
         assert found.states == {}

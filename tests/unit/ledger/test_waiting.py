@@ -259,7 +259,9 @@ def test_after_a_gap_in_the_watch_only_pods_that_exist_are_known() -> None:
     async def work() -> None:
         found = ledger(api, Profile(on_failure=(DELAY,)))
         see(found, gated(until=0))
-        await found.waiting.listed([gated(until=0, number=2, uid="other")])
+        found.waiting.begin_list()
+        found.waiting.listed(gated(until=0, number=2, uid="other"))
+        await found.waiting.end_list()
         assert list(found.waiting.entries) == ["other"]
 
     api = FakeApi()

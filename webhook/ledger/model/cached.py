@@ -8,6 +8,7 @@ import msgspec
 from webhook.kinds import batch
 from webhook.kinds.job_set import COSTLY_JOB_RESTARTS, JOB_RESTARTS, JOB_SET
 from webhook.kube import names, terminal
+from webhook.kube.packed import MOST_SHARED, shared
 from webhook.ledger.model import account
 from webhook.ledger.model.matching import LONGEST_MESSAGE, LONGEST_PATTERN, MOST_RULES
 from webhook.objects.patch import at
@@ -64,7 +65,6 @@ JOB_SET_READ: Final[Shape] = {
 LONGEST: Final = 64  # characters of an author's annotation; valid values are shorter
 LONGEST_OURS: Final = account.LARGEST + 1  # characters of the webhook's annotations; longer ones cannot be read
 LONGEST_REFERENCE: Final = 512  # characters of a field of an ownerReference
-MOST_SHARED: Final = 4096  # bytes of a podFailurePolicy that is cached once for many Jobs; injected ones are smaller
 MOST_LISTED: Final = 1000  # entries of a list in a rule of a JobSet, such as the names of its Jobs
 
 # A Job as it is cached. Functions that read a Job of the API can read it too, as long as they need only these fields.
@@ -81,6 +81,10 @@ CachedJobSet = NewType("CachedJobSet", Json)
 # API server sends the metadata alone.
 CachedRoot = NewType("CachedRoot", Json)
 ROOT_READ: Final[Shape] = {"metadata": METADATA_READ}
+# The fields of metadata that differ in every object.
+OWN: Final = ("name", "uid", "resourceVersion", "creationTimestamp", "deletionTimestamp")
+OWN_WITH_OURS: Final = (*OWN, "annotations")
+OURS: Final = frozenset({names.LEDGER, names.RETRY_HISTORY})  # annotations whose values differ in every object
 NOTHING: Final[Json] = {}  # one for all: thousands are cached
 
 
@@ -97,6 +101,20 @@ def trimmed_job(job: Json) -> CachedJob:
             "spec": kept,
             "status": {key: count for key, count in counts.items() if count} | conditions_of(status),
         }
+    )
+
+
+def pieces(root: CachedJob | CachedJobSet | CachedRoot) -> tuple[bytes, ...]:
+    """Return the JSON of a cached object in pieces, of which all but the first are equal in many objects."""
+    rest = {**root}
+    metadata = rest.pop("metadata")
+    is_own = OWN if OURS.isdisjoint(metadata.get("annotations") or ()) else OWN_WITH_OURS
+    own = {key: metadata[key] for key in is_own if key in metadata}
+    others = {key: value for key, value in metadata.items() if key not in is_own}
+    return (
+        b'{"metadata":%b,' % msgspec.json.encode(own)[:-1],
+        shared(b"%b," % msgspec.json.encode(others)[1:]),
+        shared(msgspec.json.encode(rest)[1:]),
     )
 
 
@@ -120,7 +138,7 @@ def trimmed_metadata(metadata: Json) -> Json:
             kept[time] = metadata[time]
     if metadata.get("annotations") is not None:
         kept["annotations"] = {
-            key: value[: LONGEST_OURS if key in {names.LEDGER, names.RETRY_HISTORY} else LONGEST]
+            key: value[: LONGEST_OURS if key in OURS else LONGEST]
             for key, value in metadata["annotations"].items()
             if value is not None
         }
@@ -150,11 +168,11 @@ def conditions_of(status: Json) -> Json:
 def shared_if_small(policy: Json) -> Json:
     """Return a Job's podFailurePolicy; equal policies up to MOST_SHARED bytes are the same object, to save memory."""
     encoded = msgspec.json.encode(policy)
-    return shared(encoded) if len(encoded) <= MOST_SHARED else policy
+    return decoded(encoded) if len(encoded) <= MOST_SHARED else policy
 
 
 @lru_cache(maxsize=1000)
-def shared(encoded: bytes) -> Json:
+def decoded(encoded: bytes) -> Json:
     """Decode JSON; the same text gives the same object."""
     found: Json = msgspec.json.decode(encoded)
     return found
