@@ -38,10 +38,11 @@ from webhook.ledger.model.tracker import DOUBT, TOGETHER, Key
 from webhook.ledger.model.workload_state import INTERVAL, LONGEST_PAUSE, WorkloadState
 from webhook.ledger.other_kinds import OtherKinds
 from webhook.ledger.recorder import Recorder
-from webhook.ledger.trackers import UNSEEN_AFTER, Trackers, ignore, read, where
+from webhook.ledger.trackers import UNSEEN_AFTER, Trackers, ignore, key_of_job, read, where
 from webhook.ledger.waiting import WaitingPods
 from webhook.ledger.work_queue import WorkQueue
 from webhook.lookups.cluster import Cluster
+from webhook.lookups.finished_jobs import STAYS, FinishedJobs
 from webhook.lookups.policy_source import PolicySource
 from webhook.objects.problem import Json
 
@@ -63,6 +64,7 @@ class Ledger:
     - `waiting`: the pods that have not started.
     - `restarted`: the workloads with restarts in place that are not counted yet, and when they are due.
     - `crashes`: the pods that may have failed by a bug. `other_kinds`: what reads and ends workloads of other kinds.
+    - `finished`: the Jobs that have ended, until they leave the cache.
     - `forbidden`: whether the API server denies this replica the Lease.
     - `clock`: monotonic, in seconds, the same as the event loop's. `record`: writes the line of a record about a
       namespace into history.
@@ -106,6 +108,7 @@ class Ledger:
         )
         self.other_kinds = OtherKinds(cluster.api, self.trackers, events, self.authority.allows, self.wake)
         self.crashes = Crashes(cluster.api, self.trackers, self.other_kinds, self.authority, self.wake)
+        self.finished = FinishedJobs(cluster.jobs, is_needed=self.needs, left=self.see_left, clock=clock)
         self.restarted: dict[Key, float] = {}
         self.forbidden = False
         metrics.LEDGER_LEADING.set_function(lambda: self.leading)
@@ -144,7 +147,7 @@ class Ledger:
         self.forbidden = False
 
     async def settle(self) -> None:
-        """Look at crashes, and at restarts in place that are due, until cancelled."""
+        """Look at crashes, restarts in place that are due, and Jobs that have ended, until cancelled."""
         while True:
             await asyncio.sleep(INTERVAL)
             now = self.clock()
@@ -152,6 +155,24 @@ class Ledger:
                 del self.restarted[key]
                 self.wake(key)
             await self.crashes.look(is_leading=lambda: self.leading)
+            await self.finished.look()
+
+    def needs(self, job: CachedJob) -> bool:
+        """Return True if anything is left to count, or to do, for a Job that has ended; also of each Job of a JobSet.
+
+        Also until the watch of pods has delivered something after the end: it delivers pods in order.
+        """
+        key, watched = key_of_job(job), self.trackers.pods
+        is_behind = not watched.live or watched.last_event <= self.clock() - STAYS or not self.cluster.jobs.live
+        is_running = self.trackers.running.has_any(job["metadata"]["uid"])
+        if key.job_set or is_behind or is_running or self.crashes.is_pending(key):
+            return True
+        state = self.trackers.states.get(key)
+        return state is not None and state.is_needed
+
+    def see_left(self, job: CachedJob) -> None:
+        """Forget a Job that has ended, and for which nothing is left to do."""
+        self.trackers.tidy(key_of_job(job))
 
     def see_crash(self, key: Key, pod: Pod, job: CachedJob) -> None:
         """Record that a pod has failed that was disrupted, or that nobody had deleted."""

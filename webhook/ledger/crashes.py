@@ -83,6 +83,10 @@ class Crashes:
             if not settling.may_settle(job, self.authority.settings_of(job)):
                 self.see(key, pod, job)
 
+    def is_pending(self, key: Key) -> bool:
+        """Return True if it is not decided of a pod of a workload whether its crash was a bug."""
+        return any(of_pod == key for of_pod, _ in self.pending)
+
     async def look(self, *, is_leading: Callable[[], bool]) -> None:
         """Decide about each crash whose time has passed whether it was a bug, while this replica leads."""
         now = self.clock()

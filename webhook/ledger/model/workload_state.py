@@ -110,6 +110,13 @@ class WorkloadState:
             self.awaited = None
         return self.awaited is not None
 
+    @property
+    def is_needed(self) -> bool:
+        """Whether pods are left to count, or the leader has anything left to do, after the end of a Job."""
+        restarted = self.tracker.restarted is not None and self.tracker.restarted.open
+        to_count = restarted or self.missing_since is not None or any(True for _ in self.tracker.open_pods())
+        return bool(to_count or self.over_limit or self.bugs or self.backoff is not None)
+
     def see_written(self, text: str, now: float, vanished: Iterable[str]) -> None:
         """Record that an account was written; `vanished`: uids of the vanished pods that it considers."""
         self.awaited, self.written = None if text == self.text else text, now  # the watch may have been faster
