@@ -26,6 +26,7 @@ from webhook.kube import names
 from webhook.kube.informer import Event
 from webhook.ledger.controller import GATHERING, Ledger
 from webhook.ledger.crashes import Crash
+from webhook.ledger.model.in_place.tracking import RestartedPods
 from webhook.ledger.model.workload_state import INTERVAL
 from webhook.lookups.finished_jobs import STAYS
 from webhook.objects.problem import Json
@@ -99,7 +100,8 @@ def with_failed_write(ledger: Ledger) -> None:
 
 
 def with_uncounted_restart(ledger: Ledger) -> None:
-    ledger.trackers.state_of(KEY).tracker.restarted.open["uid"] = None
+    restarted = ledger.trackers.state_of(KEY).tracker.restarted = RestartedPods()
+    restarted.open["uid"] = None
 
 
 def with_gap_of_pods(ledger: Ledger) -> None:
