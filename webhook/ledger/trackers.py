@@ -28,7 +28,7 @@ from webhook.kube.slices import in_slices
 from webhook.kube.tasks import in_task
 from webhook.ledger import settling
 from webhook.ledger.model import limits, pods
-from webhook.ledger.model.account import Account, decode
+from webhook.ledger.model.account import Account, decode, shared
 from webhook.ledger.model.cached import ROOT_READ, CachedJob, CachedJobSet, CachedRoot, pieces, trimmed_root
 from webhook.ledger.model.counting import outcome_of
 from webhook.ledger.model.pods import Pod
@@ -122,14 +122,14 @@ class Trackers:
             cluster.api, core.POD.path(), pods.read, shape=pods.READ, query=selector, stored=False, clock=clock
         )
         self.pods.observers.append(PodObserver(self))
-        cluster.jobs.observers.append(WorkloadObserver(self, self.see_job, self.see_job_gone))
-        cluster.job_sets.observers.append(WorkloadObserver(self, self.see_job_set, self.see_job_set_gone))
+        cluster.jobs.observers.append(WorkloadObserver(self, batch.JOB, self.see_job, self.see_job_gone))
+        cluster.job_sets.observers.append(WorkloadObserver(self, JOB_SET, self.see_job_set, self.see_job_set_gone))
         self.roots = {row: self.informer_of(row) for row in SYSTEMS}
         self.running = RunningPods()
         self.find: Find = self.job_at
         self.states: dict[Key, WorkloadState] = {}
         self.succeeded: dict[Key, int] = {}  # `status.succeeded` of Jobs before a gap in the watch of pods; no zeros
-        self.ended: dict[KindSpec, set[str]] = {batch.JOB: set(), JOB_SET: set()}  # uids
+        self.ended: dict[KindSpec, set[str]] = {batch.JOB: set(), JOB_SET: set()}  # uids of those that are known to
         self.at_last: set[Key] = set()  # workloads without a retry left
         self.watching_since = float("inf")
         self.waiting: dict[Key, list[asyncio.Event]] = {}  # set when the watch delivers a pod of the workload
@@ -152,7 +152,7 @@ class Trackers:
             clock=self.clock,
         )
         seen, deleted = partial(self.see_root, row), partial(self.see_root_gone, row)
-        found.observers.append(WorkloadObserver(self, seen, deleted))
+        found.observers.append(WorkloadObserver(self, row, seen, deleted))
         return found
 
     async def run(self) -> None:
@@ -446,7 +446,7 @@ class Trackers:
         """
         text = text_of(root)
         if text != state.text:
-            account = read(key, text)
+            account = read(key, text, shared)
             if self.recorder is not None:
                 self.recorder.see_account(key, state, account, root, certain=news)
             state.see_account(text, account)
@@ -595,24 +595,36 @@ class PodObserver:
 
 
 class WorkloadObserver(Generic[Cached]):
-    """Passes the events of the watch of Jobs, or of JobSets, to Trackers."""
+    """Passes the events of the watch of the objects of a kind to Trackers.
 
-    def __init__(self, trackers: Trackers, seen: Callable[..., None], deleted: Callable[[Cached], None]) -> None:
+    `has_listed`: whether the list was read before, so that what is not known of an object now has happened since.
+    """
+
+    def __init__(
+        self, trackers: Trackers, row: KindSpec, seen: Callable[..., None], deleted: Callable[[Cached], None]
+    ) -> None:
         self.trackers = trackers
+        self.row = row
         self.has_listed = False
+        self.ended: set[str] = set()  # uids
         self.seen: Callable[..., None] = seen
         self.deleted: Callable[[Cached], None] = deleted
 
     def begin_list(self) -> None:
-        """Do nothing: which objects exist is in the informer."""
+        """Forget which workloads of the last list had ended."""
+        self.ended = set()
 
     def listed(self, item: Cached) -> None:
         """Record an object that exists."""
         self.seen(item, news=self.has_listed)
+        if terminal.condition_of(item) is not None:
+            self.ended.add(item["metadata"]["uid"])
 
     async def end_list(self) -> None:
         """Forget, after a gap in the watch, what was deleted."""
         self.has_listed = True
+        if self.row in self.trackers.ended:
+            self.trackers.ended[self.row] &= self.ended
         await self.trackers.forget_gone()
 
 
@@ -641,10 +653,10 @@ def text_of(root: Root) -> str | None:
     return text
 
 
-def read(key: Key, text: str | None) -> Account:
+def read(key: Key, text: str | None, decoded: Callable[[str | None], Account] = decode) -> Account:
     """Return the account in an annotation; an empty one, with a line in the log, if it is malformed or too long."""
     try:
-        return decode(text)
+        return decoded(text)
     except ValueError as error:
         log.warning("account unreadable, begun anew", **where(key), error=str(error))
         return Account()

@@ -101,6 +101,7 @@ def with_failed_write(ledger: Ledger) -> None:
 
 def with_uncounted_restart(ledger: Ledger) -> None:
     restarted = ledger.trackers.state_of(KEY).tracker.restarted = RestartedPods()
+    restarted.pods["uid"] = running_pod()
     restarted.open["uid"] = None
 
 

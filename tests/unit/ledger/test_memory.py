@@ -17,7 +17,7 @@ import pytest
 from tests.unit.ledger.pods import job
 from webhook.kube import names
 from webhook.ledger.model import pods
-from webhook.ledger.model.account import Account, decode, encode, readable
+from webhook.ledger.model.account import Account, decode, encode, shared
 from webhook.ledger.model.cached import CachedJob
 from webhook.ledger.model.counting import CountingPass
 from webhook.ledger.model.pods import Pod
@@ -95,7 +95,7 @@ def bytes_of(work: Callable[[], object]) -> int:
     tracemalloc.start()
     try:
         work()
-        readable.cache_clear()  # it is bounded, however many workloads there are
+        shared.cache_clear()  # it is bounded, however many workloads there are
         gc.collect()
         return tracemalloc.get_traced_memory()[0]
     finally:

@@ -10,6 +10,7 @@ import pytest
 from tests.unit.ledger.leader import BOOKMARK, KEY, FakeApi, api_of, beside, stored_pod, watch_event
 from tests.unit.ledger.pods import failed, job, running_pod
 from tests.virtual_time import BEGIN, now, run
+from webhook.kinds import batch
 from webhook.kube import names
 from webhook.ledger.model.account import Account
 from webhook.ledger.model.cached import CachedJob
@@ -265,4 +266,22 @@ def test_a_replica_that_starts_finds_the_zone_that_has_just_lost_its_spot_pods()
         assert trackers.waves.avoided(51, 900, trackers.now()) == ()
 
     api = with_lists(*(spot_pod(number, lost) for number in range(3)), *(spot_pod(number) for number in range(3, 6)))
+    run(work())
+
+
+def test_the_end_of_a_deleted_job_is_forgotten_after_a_gap_in_the_watch() -> None:
+    async def work() -> None:
+        async with watching(api) as found:
+            assert found.ended[batch.JOB] == {"job-uid", "another"}
+            api.lists[JOBS] = [done("job-uid", "train")]
+            tell(api, JOBS, TimeoutError())
+            await asyncio.sleep(1)
+            assert found.ended[batch.JOB] == {"job-uid"}
+
+    def done(uid: str, name: str) -> Json:
+        root = stored_job(uid=uid)
+        conditions = [{"type": "Complete", "status": "True", "lastTransitionTime": "2026-01-01T00:04:30Z"}]
+        return {**root, "metadata": {**root["metadata"], "name": name}, "status": {"conditions": conditions}}
+
+    api = with_lists(jobs=(done("job-uid", "train"), done("another", "other")))
     run(work())

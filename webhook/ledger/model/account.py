@@ -328,15 +328,12 @@ def decode(text: str | None) -> Account:
 
 
 @lru_cache(maxsize=MOST_DECODED)
-def readable(text: str | None) -> Account:
-    """Return the account in the annotation, an empty one if it cannot be read.
+def shared(text: str | None) -> Account:
+    """Return what `decode` does: the same object for each caller, which must not change it.
 
-    It is the same object for each caller, so that an account is not decoded again for each pod: do not change it.
+    So an account is not decoded again for each pod.
     """
-    try:
-        return decode(text)
-    except ValueError:
-        return Account()
+    return decode(text)
 
 
 def encode(account: Account) -> str:

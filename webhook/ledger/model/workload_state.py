@@ -6,7 +6,7 @@ from typing import Final
 
 from webhook.kube.backoff import Backoff
 from webhook.ledger.model import limits, outcomes
-from webhook.ledger.model.account import Account, readable
+from webhook.ledger.model.account import Account, shared
 from webhook.ledger.model.outcomes import Cost
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.tracker import Tracker
@@ -52,7 +52,10 @@ class WorkloadState:
     @property
     def account(self) -> Account:
         """The account that a watch delivered last; an empty one if there is none, or none that can be read."""
-        return readable(self.text)
+        try:
+            return shared(self.text)
+        except ValueError:
+            return Account()
 
     def is_idle(self, now: float) -> bool:
         """Return True if the workload has no account, and nothing is remembered that a later event needs."""
