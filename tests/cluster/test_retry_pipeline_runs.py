@@ -14,6 +14,7 @@ from tests.cluster.test_ledger import explained
 from tests.cluster.test_retry import CrashingApi, retry_despite_crashes, run_retry
 from webhook.kinds.tekton import PIPELINE_RUN
 from webhook.kube import names
+from webhook.kube.client import Api
 from webhook.retry import executor, record
 from webhook.retry.errors import RefusedError
 from webhook.retry.kinds.pipeline_run import ADAPTER, TASK, run_of, succeeded_of
@@ -192,6 +193,42 @@ def test_after_a_crash_between_any_two_steps_a_pipeline_run_is_retried_exactly_o
         f"{one}-b" for one in builds
     }
     assert [len(record.read(one)) for one in after] == [1] * CRASHING_RUNS
+
+
+class ApiOfStaleTekton(Api):
+    """Stores in place of the first reset what Tekton makes of it while its cache still has the deleted TaskRuns."""
+
+    ended: Object | None = None
+    references: tuple[Object, ...] = ()
+
+    async def replace(self, path: str, root: Object) -> Object:
+        if self.ended is None:
+            self.ended = {**root["status"], "childReferences": self.references}
+            self.ended["conditions"] = [{"type": "Succeeded", "status": "False", "reason": "Failed"}]
+            self.ended["completionTime"] = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+            root = {**root, "status": self.ended}
+        return await super().replace(path, root)
+
+
+def test_a_pipeline_run_that_tekton_ends_again_from_an_old_cache_is_retried(namespace: NewNamespace) -> None:
+    team = namespace()
+    team.create(pipeline_run(task("a"), task("b", "a")))
+    end_tasks(team, 0, "a")
+    end_tasks(team, 1, "b")
+    before = team.wait_for("pipelineruns", "build", succeeded_is("False"))
+    old_uids = task_runs(team)
+
+    async def retry() -> None:
+        async with await ApiOfStaleTekton.connect(str(team.kubeconfig)) as api:
+            api.references = before["status"]["childReferences"]
+            await executor.rerun(api, ADAPTER, before, "somebody", datetime.now(UTC).isoformat(timespec="seconds"))
+            assert api.ended is not None
+
+    asyncio.run(retry())
+    end_tasks(team, 0, "b")
+    after = team.wait_for("pipelineruns", "build", succeeded_is("True"))
+    assert {name for name, uid in task_runs(team).items() if old_uids[name] != uid} == {"build-b"}
+    assert [(one.by, one.of) for one in record.read(after)] == [("somebody", run_of(before))]
 
 
 def are_running(number: int) -> Callable[[list[Object]], bool]:

@@ -509,9 +509,13 @@ def task_run(task: str, status: str, uid: str | None = None) -> Json:
 ENDED_BADLY: Json = {"conditions": [{"type": "Succeeded", "status": "False"}], "completionTime": ENDED}
 
 
+def reference_to(task: str) -> Json:
+    return {"kind": "TaskRun", "name": f"train-{task}", "pipelineTaskName": task}
+
+
 def pipeline_run(**spec: Any) -> Json:
     tasks = ("fetch", "build")
-    references = [{"kind": "TaskRun", "name": f"train-{task}", "pipelineTaskName": task} for task in tasks]
+    references = [*map(reference_to, tasks)]
     status = {"pipelineSpec": {"tasks": [{"name": task} for task in tasks]}, "childReferences": references}
     return {"metadata": metadata(), "spec": spec, "status": {**ENDED_BADLY, **status}}
 
@@ -530,8 +534,10 @@ class Tekton(World):
         if verb != "PUT":
             return
         self.restarts += 1
-        if self.restarts < self.after:  # in its cache the run has ended
-            self.items[RUN]["status"].update(ENDED_BADLY)
+        if self.restarts < self.after:  # in its cache the TaskRun still exists, and has failed
+            status = self.items[RUN]["status"]
+            status |= {**ENDED_BADLY, "completionTime": f"2026-11-22T08:30:{self.restarts:02}Z"}
+            status["childReferences"] = [*map(reference_to, ("fetch", "build"))]
         elif self.restarts == self.after:
             self.items[f"{TASK_RUNS}/train-build"] = task_run("build", "Unknown", "uid-new")
 
@@ -571,7 +577,7 @@ def test_a_run_that_its_controller_ends_because_of_an_old_cache_is_reset_again()
     server = Tekton(after=3)
     virtual_time.run(rerun_pipeline(server))
     assert server.restarts == 3
-    assert len(recorded_requests(server.items[RUN])) == 1
+    assert recorded_requests(server.items[RUN]) == [("alice", ENDED)]
     server = Tekton(after=executor.TRIES + 1)
     assert stuck(rerun_pipeline(server)).startswith("PipelineRun ml/train was changed or ended by others")
 

@@ -105,7 +105,7 @@ def obstacle(run: Json, children: list[Json], planned: Plan) -> str | None:
         task = reference.get("pipelineTaskName")
         if task in planned.again and reference.get("kind") == tekton.PIPELINE_RUN.kind:
             return f"its task {task} is a PipelineRun, which cannot be retried inside another"
-        if reference.get("name") not in found and not is_recorded(run):
+        if reference.get("name") not in found and not (is_recorded(run) or is_unfinished(run, children)):
             what = f"{reference.get('kind')} {reference.get('name')} of its task {task} no longer exists"
             return f"{what}: whether it succeeded is unknown"
     some_stay = len(planned.gone) < len(children)
@@ -124,7 +124,7 @@ def missing_consent(run: Json, planned: Plan, name: str) -> Problem | None:
         of_task = at(specs.get(task), ("taskSpec", "metadata", "annotations"))
         if not consent.may_run_twice([outer, child["metadata"].get("annotations"), of_task]):
             without_consent.add(task)
-    if not planned.gone and not consent.may_run_twice([outer]):
+    if not planned.again and not consent.may_run_twice([outer]):
         without_consent.add("itself")
     if not without_consent:
         return None
@@ -207,7 +207,10 @@ def record_patch(run: Json, planned: Plan, by: str, when: str, *, keep_finally: 
 
 
 def is_unfinished(run: Json, children: list[Json]) -> bool:
-    """Return True if a retry was recorded, but the run is failed and has no newer child: the retry was undone."""
+    """Return True if a retry was recorded, but the run is failed and has no newer child: the retry was undone.
+
+    Its controller does that from an old cache: it adds the deleted TaskRuns to the status, and ends the run again.
+    """
     found = record.read(run)
     if not found or succeeded_of(run) != "False":
         return False
