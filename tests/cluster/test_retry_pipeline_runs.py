@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from tests.cluster.conftest import with_operators
@@ -200,12 +200,13 @@ class ApiOfStaleTekton(Api):
 
     ended: Object | None = None
     references: tuple[Object, ...] = ()
+    later = ""
 
     async def replace(self, path: str, root: Object) -> Object:
         if self.ended is None:
             self.ended = {**root["status"], "childReferences": self.references}
             self.ended["conditions"] = [{"type": "Succeeded", "status": "False", "reason": "Failed"}]
-            self.ended["completionTime"] = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+            self.ended["completionTime"] = self.later
             root = {**root, "status": self.ended}
         return await super().replace(path, root)
 
@@ -221,6 +222,8 @@ def test_a_pipeline_run_that_tekton_ends_again_from_an_old_cache_is_retried(name
     async def retry() -> None:
         async with await ApiOfStaleTekton.connect(str(team.kubeconfig)) as api:
             api.references = before["status"]["childReferences"]
+            later = datetime.fromisoformat(run_of(before)) + timedelta(seconds=1)
+            api.later = later.strftime("%Y-%m-%dT%H:%M:%SZ")
             await executor.rerun(api, ADAPTER, before, "somebody", datetime.now(UTC).isoformat(timespec="seconds"))
             assert api.ended is not None
 

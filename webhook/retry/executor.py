@@ -267,10 +267,13 @@ class InPlaceRerun:
             if first is not None and self.in_place.has_begun(now, first):
                 await forget(self.api, self.adapter.row, now.root)  # another user has requested the same retry
                 return
+            if first is not None:
+                is_recorded = record.is_last(now.root, self.adapter.run_id(first))
+                now = dataclasses.replace(now, is_recorded=is_recorded)
             if is_resumed and self.in_place.is_stopped(now):
                 raise RefusedError(f"{self.name} was cancelled after the request", "request the retry again")
             first = first or now
-            stored = await self.write(now, first, is_ended=now is first or not self.in_place.is_reset(now))
+            stored = await self.write(now, is_ended=now is first or not self.in_place.is_reset(now))
             if stored is None:
                 continue
             is_resumed = True
@@ -294,13 +297,13 @@ class InPlaceRerun:
             raise RefusedError.of(refusals.is_gone(self.name))
         return dataclasses.replace(self.before, root=found, run=found, children=children)
 
-    async def write(self, now: Workload, first: Workload, *, is_ended: bool) -> Json | None:
+    async def write(self, now: Workload, *, is_ended: bool) -> Json | None:
         """Reset the object if it has ended (`is_ended`), and resume it; return it as stored, or None on a conflict.
 
         Raise RefusedError, StuckError, and as `Api` does.
         """
         try:
-            stored = await self.reset(now, first) if is_ended else now.root
+            stored = await self.reset(now) if is_ended else now.root
             if operations := self.in_place.resume(stored):
                 await self.api.patch(self.path, operations)
         except ApiError as error:
@@ -314,16 +317,14 @@ class InPlaceRerun:
         if problem := self.adapter.refusal(now):
             raise RefusedError.of(problem)
 
-    async def reset(self, now: Workload, first: Workload) -> Json:
+    async def reset(self, now: Workload) -> Json:
         """Remove the end from the object's status, record the retry, delete children; return the object as stored.
 
-        `first`: the object before the first reset. The retry of its run is recorded once, also if the object has been
-        ended again since.
         Raise RefusedError, StuckError, and as `Api` does.
         """
         self.check(now)
         steps, stored = self.in_place.steps(now, self.by), now.root
-        if steps.record and not record.is_last(now.root, self.adapter.run_id(first)):
+        if steps.record:
             stored = await self.api.patch(self.path, steps.record)
         await delete_all(self.api, self.adapter, steps.deleted)
         return await self.api.replace(f"{self.path}{self.in_place.status}", steps.again(stored))

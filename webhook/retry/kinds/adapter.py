@@ -30,7 +30,8 @@ class Workload:
     `run`: the object that would run again: the object itself, or the last Job of a CronJob, None if it has no Job.
     `when`: the time at which the retry is judged, RFC 3339. `controller`: the CronJob of a Job. `children`: the
     TaskRuns and CustomRuns of a PipelineRun. `placeholder`: that of a CronJob's Job whose retry is in progress.
-    `keep_finally`: whether tasks of `finally` that have succeeded do not run again.
+    `keep_finally`: whether tasks of `finally` that have succeeded do not run again. `is_recorded`: whether this retry
+    has recorded itself already, also if the object has been ended again since.
     """
 
     root: Json
@@ -40,6 +41,7 @@ class Workload:
     children: tuple[Json, ...] = ()
     placeholder: Json | None = None
     keep_finally: bool = False
+    is_recorded: bool = False
 
 
 @dataclass(frozen=True, slots=True)

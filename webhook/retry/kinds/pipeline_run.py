@@ -54,8 +54,9 @@ class Plan:
     gone: list[Json] = field(default_factory=list)
 
 
-def refusal(run: Json, children: list[Json], when: str, *, keep_finally: bool) -> Problem | None:
-    """Return why a PipelineRun cannot run again at the time `when`, RFC 3339; None if it can."""
+def refusal(found: Workload) -> Problem | None:
+    """Return why a PipelineRun cannot run again; None if it can."""
+    run, children = found.root, list(found.children)
     metadata, controller = run["metadata"], controller_of(run)
     name = refusals.kind_and_name("PipelineRun", run)
     succeeded = succeeded_of(run)
@@ -69,11 +70,11 @@ def refusal(run: Json, children: list[Json], when: str, *, keep_finally: bool) -
         return refusals.has_succeeded(name)
     if succeeded != "False" or not run_of(run):
         return refusals.has_not_ended(name, "it has failed, or been cancelled")
-    planned = plan(run, children, keep_finally=keep_finally)
-    why = obstacle(run, children, planned) or too_late(run, children, planned, when)
+    planned = plan(run, children, keep_finally=keeps_finally(found))
+    why = obstacle(found, planned) or too_late(run, children, planned, found.when)
     if why:
         return Problem((), f"{name}: {why}", "create another PipelineRun")
-    return None if is_recorded(run) else missing_consent(run, planned, name)
+    return None if is_recorded(found) else missing_consent(run, planned, name)
 
 
 def too_late(run: Json, children: list[Json], planned: Plan, when: str) -> str | None:
@@ -98,14 +99,16 @@ def limit_of(timeouts: Json) -> int | None:
     return whole if whole is None or for_finally is None else whole - for_finally
 
 
-def obstacle(run: Json, children: list[Json], planned: Plan) -> str | None:
+def obstacle(found: Workload, planned: Plan) -> str | None:
     """Return which part of the run its controller could not run again; None if there is none."""
-    found = {child["metadata"]["name"] for child in children}
+    run, children = found.root, found.children
+    names = {child["metadata"]["name"] for child in children}
+    retry_has_deleted = is_recorded(found) or is_unfinished(run, list(children))
     for reference in at(run, ("status", "childReferences")) or ():
         task = reference.get("pipelineTaskName")
         if task in planned.again and reference.get("kind") == tekton.PIPELINE_RUN.kind:
             return f"its task {task} is a PipelineRun, which cannot be retried inside another"
-        if reference.get("name") not in found and not (is_recorded(run) or is_unfinished(run, children)):
+        if reference.get("name") not in names and not retry_has_deleted:
             what = f"{reference.get('kind')} {reference.get('name')} of its task {task} no longer exists"
             return f"{what}: whether it succeeded is unknown"
     some_stay = len(planned.gone) < len(children)
@@ -190,9 +193,9 @@ def run_of(run: Json) -> str:
     return at(run, ("status", "completionTime")) or ""
 
 
-def is_recorded(run: Json) -> bool:
+def is_recorded(found: Workload) -> bool:
     """Return True if the retry of this run is recorded already."""
-    return record.is_last(run, run_of(run))
+    return found.is_recorded or record.is_last(found.root, run_of(found.root))
 
 
 def record_patch(run: Json, planned: Plan, by: str, when: str, *, keep_finally: bool) -> list[Json]:
@@ -248,7 +251,7 @@ def run_again(run: Json, planned: Plan, when: str) -> Json:
 
 def keeps_finally(found: Workload) -> bool:
     """Return True if tasks of `finally` that succeeded stay; a retry that was recorded decides, else the request."""
-    return record.read(found.root)[-1].keep_finally if is_recorded(found.root) else found.keep_finally
+    return record.read(found.root)[-1].keep_finally if is_recorded(found) else found.keep_finally
 
 
 def uids_of(found: Workload) -> set[str]:
@@ -260,7 +263,7 @@ def steps(found: Workload, by: str) -> Steps:
     """Return the writes that make a PipelineRun run again."""
     run, keep_finally = found.root, keeps_finally(found)
     planned = plan(run, list(found.children), keep_finally=keep_finally)
-    written = [] if is_recorded(run) else record_patch(run, planned, by, found.when, keep_finally=keep_finally)
+    written = [] if is_recorded(found) else record_patch(run, planned, by, found.when, keep_finally=keep_finally)
     return Steps(
         record=written, deleted=tuple(planned.gone), again=lambda stored: run_again(stored, planned, found.when)
     )
@@ -290,7 +293,7 @@ ADAPTER: Final = Adapter(
     row=tekton.PIPELINE_RUN,
     rights=lambda _: [*IN_PLACE],
     run_id=lambda found: run_of(found.root),
-    refusal=lambda found: refusal(found.root, list(found.children), found.when, keep_finally=keeps_finally(found)),
+    refusal=refusal,
     promise=promise,
     cannot_be_suspended=cannot_be_suspended,
     children=CHILDREN,

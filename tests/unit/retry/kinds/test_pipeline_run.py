@@ -11,6 +11,7 @@ from webhook.ledger.model.scopes import Scopes
 from webhook.objects.problem import Json
 from webhook.retry import record
 from webhook.retry.kinds import pipeline_run as of_pipeline_run
+from webhook.retry.kinds.adapter import Workload
 
 YES = {names.RETRYABLE: "true"}
 ENDED = "2026-11-21T12:00:00Z"
@@ -76,7 +77,11 @@ def again(children: list[Json], run: Json | None = None, *, keep_finally: bool =
 
 
 def refusal(children: list[Json], run: Json | None = None, **how: Any) -> str:
-    return str(of_pipeline_run.refusal(run or run_of(children, **how), children, WHEN, keep_finally=False) or "")
+    return str(of_pipeline_run.refusal(workload(run or run_of(children, **how), children)) or "")
+
+
+def workload(run: Json, children: list[Json]) -> Workload:
+    return Workload(root=run, run=run, when=WHEN, children=tuple(children))
 
 
 def test_only_tasks_that_have_not_succeeded_run_again() -> None:
@@ -199,10 +204,10 @@ def test_a_retry_is_recorded_once() -> None:
     failed = child("b", "bad")
     failed["status"]["conditions"] = [{**succeeded("False", "Failed"), "message": "exited with code 1"}]
     run = run_of([failed])
-    assert not of_pipeline_run.is_recorded(run)
+    assert not of_pipeline_run.is_recorded(workload(run, [failed]))
     planned = of_pipeline_run.plan(run, [failed], keep_finally=False)
     run = jsonpatch.apply_patch(run, of_pipeline_run.record_patch(run, planned, "alice", WHEN, keep_finally=False))
-    assert of_pipeline_run.is_recorded(run)
+    assert of_pipeline_run.is_recorded(workload(run, [failed]))
     (noted,) = record.read(run)
     assert (noted.at, noted.by, noted.of, noted.ended) == (WHEN, "alice", ENDED, ("b: Failed: exited with code 1",))
 
