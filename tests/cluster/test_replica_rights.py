@@ -17,9 +17,11 @@ from tests.awaiting import until
 from tests.cluster.conftest import new_namespace, with_operators
 from tests.cluster.installation import INSTALLED, SYSTEM, as_service_account, built
 from tests.cluster.manifests import exits, job, job_set, pod, replicated_job
+from tests.cluster.objects import is_running
 from tests.cluster.test_retry import WHEN, has_failed, retryable
 from tests.cluster.test_retry_pipeline_runs import end_tasks, pipeline_run, succeeded_is, task
-from webhook.kinds import argo, batch, core, tekton
+from tests.volcano import volcano_job
+from webhook.kinds import argo, batch, core, tekton, volcano
 from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names
 from webhook.kube.client import Api as ApiOfServer
@@ -34,6 +36,7 @@ from webhook.retry import requests
 from webhook.retry.kinds import job as of_job
 from webhook.retry.kinds import job_set as of_job_set
 from webhook.retry.kinds import pipeline_run as of_pipeline_run
+from webhook.retry.kinds import volcano_job as of_volcano_job
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -550,7 +553,7 @@ MUST_NOT: Mapping[str, tuple[Callable[[Replica], Write], str]] = {
     # The permission is for pods of a Workflow that has failed.
     "delete a pod": (
         lambda one: Write("DELETE", one.of(core.POD, "worker"), {}),
-        "may delete no pod but one of a Workflow that has ended",
+        "may delete no pod but one of a Workflow or Volcano Job that has ended",
     ),
     "create a Secret with another name": (lambda _: new_secret("other"), "may write no Secret but"),
     "create a Secret for the token of a ServiceAccount": (
@@ -733,7 +736,24 @@ def operated(replica: Replica) -> Replica:
     team.wait_for("pipelineruns", "build", succeeded_is("False"))
     team.wait_for("pipelineruns", "cancelled", succeeded_is("False"))
     team.wait_for("taskruns", "active-b", succeeded_is("Unknown"))
+    for name, phase in (("gang", "Failed"), ("busy", "Running")):
+        add_volcano_job(team, name, phase)
     return replica
+
+
+def add_volcano_job(team: Namespace, name: str, phase: str) -> None:
+    """Create a Volcano Job in a phase with a pod that has ended, and one that runs."""
+    root = team.create({**with_metadata(volcano_job()), "metadata": {"name": name}})
+    state = {"state": {"phase": phase, "lastTransitionTime": WHEN}, "retryCount": 3}
+    team.api.send("PATCH", f"{volcano.JOB.path(team.name, name)[1:]}/status", {"status": state})
+    owner = {"apiVersion": volcano.JOB.api_version, "kind": "Job", "name": name, "uid": root["metadata"]["uid"]}
+    for part in ("ended", "running"):
+        made = pod(f"{name}-{part}")
+        made["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
+        team.create(made)
+        team.wait_for("pods", f"{name}-{part}", is_running)
+    team.ends(team.get("pod", f"{name}-ended"), 1)
+    team.wait_for("pods", f"{name}-ended", lambda found: found["status"]["phase"] == "Failed")
 
 
 def of_a_job_set(operations: list[Object]) -> Callable[[Replica], Write]:
@@ -772,6 +792,13 @@ def run_again(replica: Replica, name: str = "build", **status: Any) -> Write:
 
 def of_a_workflow(operations: list[Object], *, opted_in: bool = True) -> Callable[[Replica], Write]:
     return lambda replica: Write("PATCH", replica.of(argo.WORKFLOW, "steps", opted_in=opted_in), operations)
+
+
+def gang_again(replica: Replica, name: str = "gang", **status: Any) -> Write:
+    """Return the write that restarts a Volcano Job; `status` replaces fields of its status."""
+    root = of_volcano_job.run_again(replica.found("jobs.batch.volcano.sh", name), WHEN)
+    root["status"] |= status
+    return Write("PUT", replica.of(volcano.JOB, name, sub="/status"), root)
 
 
 def of_a_task_run(operations: list[Object]) -> Callable[[Replica], Write]:
@@ -920,6 +947,19 @@ OPERATED_MUST_NOT: Mapping[str, tuple[Callable[[Replica], Write], str]] = {
         of_a_workload([*DEACTIVATION, *put({"x": "x"}, "metadata", "labels")]),
         "may not change the metadata of a Workload",
     ),
+    "restart a Volcano Job that has not ended": (
+        lambda one: gang_again(one, "busy"),
+        "may only let Volcano begin a Job again that has failed or was aborted",
+    ),
+    "mark a Volcano Job as completed": (
+        lambda one: gang_again(one, state={"phase": "Completed"}),
+        "may only let Volcano begin a Job again that has failed or was aborted",
+    ),
+    "change the counted pods of a Volcano Job": (
+        lambda one: gang_again(one, succeeded=9),
+        "nothing else in the status of a Volcano Job",
+    ),
+    "delete a running pod of a Volcano Job": (deleted(core.POD, "gang-running"), "may delete no pod but one of"),
     "delete a running TaskRun": (deleted(tekton.TASK_RUN, "active-b"), "may delete no TaskRun"),
 }
 OPERATED_DOES: Mapping[str, Callable[[Replica], Write]] = {
@@ -950,6 +990,8 @@ OPERATED_DOES: Mapping[str, Callable[[Replica], Write]] = {
         [*put("TaskRunCancelled", "spec", "status"), *put("why", "spec", "statusMessage")]
     ),
     "delete a TaskRun that has ended": deleted(tekton.TASK_RUN, "build-a"),
+    "restart a failed Volcano Job": gang_again,
+    "delete a pod of a Volcano Job that has ended": deleted(core.POD, "gang-ended"),
 }
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
 import yaml
 
+from tests.awaiting import until
 from tests.cluster import rights
 from tests.cluster.conftest import opted_in, with_operators
 from tests.cluster.installation import BASE, SERVICE_ACCOUNT, SYSTEM, built
@@ -41,11 +43,13 @@ from tests.cluster.test_retry_pipeline_runs import (
     task,
     task_runs,
 )
+from tests.volcano import volcano_job
 from webhook.kinds import batch
 from webhook.kinds.argo import WORKFLOW
 from webhook.kinds.job_set import JOB_SET
 from webhook.kinds.ray import RAY_JOB
 from webhook.kinds.tekton import PIPELINE_RUN
+from webhook.kinds.volcano import JOB as VOLCANO_JOB
 from webhook.kube import names
 from webhook.kube.client import Api as ApiOfServer
 from webhook.kube.events import Events
@@ -571,6 +575,30 @@ def failed_ray_job(team: Namespace) -> None:
     assert team.run("patch", "rayjob/tune", "--subresource=status", "--type=merge", f"--patch={patch}").returncode == 0
 
 
+def failed_volcano_job(team: Namespace, name: str) -> None:
+    """Create a Volcano Job that has failed, as far as its status says, with a pod; no controller runs it."""
+    manifest = volcano_job(name=name)
+    manifest["metadata"]["annotations"] = {names.RETRYABLE: "true"}
+    root = team.create(manifest)
+    status = {"state": {"phase": "Failed", "lastTransitionTime": LONG_AGO}}
+    patch = json.dumps({"status": status})
+    target = f"jobs.batch.volcano.sh/{name}"
+    assert team.run("patch", target, "--subresource=status", "--type=merge", f"--patch={patch}").returncode == 0
+    owner = {"apiVersion": VOLCANO_JOB.api_version, "kind": "Job", "name": name, "uid": root["metadata"]["uid"]}
+    made = pod(f"{name}-main-0")
+    made["metadata"] |= {
+        "labels": {"volcano.sh/job-name": name, "volcano.sh/task-spec": "main"},
+        "ownerReferences": [{**owner, "controller": True}],
+    }
+    team.create(made)
+    team.ends(team.wait_for("pods", f"{name}-main-0", is_running), 1)
+    team.wait_for("pods", f"{name}-main-0", lambda found: found["status"]["phase"] == "Failed")
+
+
+def is_done(team: Namespace, key: controller.Key) -> bool:
+    return no_retry_in_progress(team.get(f"{key.row.resource}.{key.row.group}", key.name))
+
+
 @with_operators
 def test_requested_retries_use_exactly_the_permissions_of_the_components_role(
     kubectl: Kubectl, namespace: NewNamespace, tmp_path: Path
@@ -592,6 +620,7 @@ def test_requested_retries_use_exactly_the_permissions_of_the_components_role(
     build = team.wait_for("pipelineruns", "build", succeeded_is("False"))
     failed_workflow(team)
     failed_ray_job(team)
+    failed_volcano_job(team, "gang")
     asked_for = {
         controller.Key(batch.CRON_JOB, team.name, "nightly"): nightly["metadata"]["uid"],
         controller.Key(batch.JOB, team.name, "half"): half["metadata"]["uid"],
@@ -599,6 +628,7 @@ def test_requested_retries_use_exactly_the_permissions_of_the_components_role(
         controller.Key(PIPELINE_RUN, team.name, "build"): run_of(build),
         controller.Key(WORKFLOW, team.name, "fit"): LONG_AGO,
         controller.Key(RAY_JOB, team.name, "tune"): "tune-1",
+        controller.Key(VOLCANO_JOB, team.name, "gang"): LONG_AGO,
     }
     for key, of in asked_for.items():
         mark_as_accepted(team, f"{key.row.resource}.{key.row.group}/{key.name}", of)
@@ -616,7 +646,7 @@ def test_requested_retries_use_exactly_the_permissions_of_the_components_role(
     elsewhere = {"leases", "workloads", "cronjobs/finalizers"}
     assert {right for right in component - used if right[2] not in elsewhere} == set()
     for key in asked_for:
-        team.wait_for(key.row.resource, key.name, no_retry_in_progress)
+        until(partial(is_done, team, key))
 
 
 def documents(file: Path) -> list[Object]:

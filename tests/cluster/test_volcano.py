@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,8 +14,12 @@ from tests.cluster.manifests import pod
 from tests.cluster.namespace import SERVER_SIDE
 from tests.cluster.objects import account, is_running, last, noted
 from tests.cluster.test_ledger import explained
+from tests.cluster.test_retry import run_retry
+from tests.cluster.test_retry_requests import request_retry
 from tests.unit.rules.systems.test_volcano import CASES
 from tests.volcano import on, refusals, task, volcano_job
+from webhook.kube import names
+from webhook.retry import record
 
 if TYPE_CHECKING:
     from tests.cluster.conftest import NewNamespace
@@ -35,12 +40,12 @@ def commands(team: Namespace) -> list[Object]:
     return list(team.api.list(COMMANDS.format(team.name))["items"])
 
 
-def start(team: Namespace, number: int = 0, retries: int = 0, of: str = "main") -> Object:
+def start(team: Namespace, number: int = 0, retries: int = 0, of: str = "main", index: int = 0) -> Object:
     """Create a pod as Volcano's controller does; return it when it runs."""
     root = job_in(team)
     metadata = root["metadata"]
     owner = {"apiVersion": root["apiVersion"], "kind": "Job", "name": metadata["name"], "uid": metadata["uid"]}
-    keys = {"job-name": metadata["name"], "task-spec": of, "task-index": "0"}
+    keys = {"job-name": metadata["name"], "task-spec": of, "task-index": str(index)}
     manifest = pod(f"train-{of}-0-{number}", {"volcano.sh/job-retry-count": str(retries)})
     manifest["metadata"] |= {
         "ownerReferences": [{**owner, "controller": True, "blockOwnerDeletion": True}],
@@ -142,3 +147,77 @@ def test_explain_shows_the_account_by_task_and_index(namespace: NewNamespace) ->
         ("worker/0", "retry"),
         ("driver/0", "retry"),
     }
+
+
+def failed(team: Namespace, **spec: Any) -> Object:
+    """Create a Job of two pods, of which the second failed, and let it fail as Volcano does; return it."""
+    created(team, tasks=[task(name="main", replicas=2)], **spec)
+    for index, code in enumerate((0, 1)):
+        team.ends(start(team, index, index=index), code)
+    counted(team, 1)
+    end_job(team, "Failed")
+    return job_in(team)
+
+
+def end_job(team: Namespace, phase: str) -> None:
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    status = {"state": {"phase": phase, "lastTransitionTime": now}, "retryCount": 2}
+    answer = team.api.send("PATCH", f"{JOBS.format(team.name, 'train')}/status", {"status": status})
+    assert answer["kind"] == "Job", answer
+
+
+def pods_of(team: Namespace) -> dict[str, str]:
+    """Return the uid of each pod, by its name."""
+    return {one["metadata"]["name"]: one["metadata"]["uid"] for one in team.get("pods")["items"]}
+
+
+def begin_as_volcano(team: Namespace) -> None:
+    """Create the pods that do not exist of a Job that is Pending, as Volcano's controller does."""
+    until(lambda: job_in(team)["status"]["state"]["phase"] == "Pending")
+    for index in range(2):
+        if f"train-main-0-{index}" not in pods_of(team):
+            start(team, index, index=index)
+
+
+def allow_retries(team: Namespace) -> None:
+    assert team.run("annotate", "jobs.batch.volcano.sh/train", f"{names.RETRYABLE}=true").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("spec", "again"),
+    [({}, {"train-main-0-1"}), ({"plugins": {"svc": []}}, {"train-main-0-0", "train-main-0-1"})],
+    ids=["pods that work alone", "pods that know each other"],
+)
+def test_an_annotation_requests_the_retry_of_a_job(namespace: NewNamespace, spec: Object, again: set[str]) -> None:
+    team = opted_in(namespace)
+    before = failed(team, **spec)
+    allow_retries(team)
+    old = pods_of(team)
+    requested = request_retry(team, "jobs.batch.volcano.sh/train")
+    assert (requested.returncode, requested.stderr) == (0, "")
+    begin_as_volcano(team)
+    until(lambda: names.RETRY_IN_PROGRESS not in job_in(team)["metadata"].get("labels", {}))
+    now = job_in(team)
+    assert "retryCount" not in now["status"]
+    assert {name for name, uid in pods_of(team).items() if old[name] != uid} == again
+    (entry,) = record.read(now)
+    assert (entry.by, entry.of) == ("admin", before["status"]["state"]["lastTransitionTime"])
+    assert account(now)["before"] == account(before)["cost"]
+    team.wait_for_all("events", lambda events: any(one["reason"] == "RetryStarted" for one in events))
+
+
+def test_the_command_reruns_an_aborted_job_with_the_rights_of_its_user(namespace: NewNamespace) -> None:
+    team = opted_in(namespace)
+    before = failed(team)
+    end_job(team, "Aborted")
+    target = "job.batch.volcano.sh/train"
+    code, _, complaints = run_retry(team, target, "--yes")
+    assert code == 1
+    assert "does not say of main that it may run twice" in complaints
+    allow_retries(team)
+    code, printed, complaints = run_retry(team, target, "--yes")
+    assert (code, printed, complaints) == (0, f"Job {team.name}/train: 1 of 2 pods will run again", "")
+    assert job_in(team)["status"]["state"]["phase"] == "Pending"
+    assert list(pods_of(team)) == ["train-main-0-0"]
+    assert account(job_in(team))["before"] == account(before)["cost"]
+    assert "has not ended" in run_retry(team, target, "--yes")[2]

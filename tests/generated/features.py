@@ -77,7 +77,6 @@ REASONS: Final[dict[KindSpec, dict[str, str]]] = {
     **{KINDS[group, "SparkApplication"]: SPARK for group in ("sparkoperator.k8s.io", "spark.apache.org")},
     VOLCANO_JOB: {
         "Disruption free": "each restart counts for `maxRetry`",
-        "Requested retry": "Volcano resumes aborted Jobs alone; Failed and Terminated are final",
     },
     flyte.FLYTE_WORKFLOW: FLYTE,
     flyte.TASK_ACTION: {

@@ -18,6 +18,7 @@ from webhook.cli.console import (
     workload_argument,
 )
 from webhook.cli.terminal.examples import WithExamples
+from webhook.kinds import WORDS
 from webhook.kube import terminal
 from webhook.kube.client import UNREACHABLE, Api, ApiError
 from webhook.kube.kubeconfig import Kubeconfig
@@ -31,8 +32,13 @@ from webhook.retry.kinds import refusals
 from webhook.retry.kinds.adapter import Adapter
 from webhook.retry.kinds.registry import ADAPTERS
 
-BY_NAME: Final = {name: one for row, one in ADAPTERS.items() for name in (row.kind.lower(), row.resource)}
-KINDS: Final = ", ".join(row.kind.lower() for row in ADAPTERS)
+# By the words for each kind; of two kinds with one word, as Job, the first.
+BY_NAME: Final = {
+    word: one
+    for row, one in reversed(ADAPTERS.items())
+    for word in (WORDS[row], row.resource, f"{row.resource}.{row.group}")
+}
+KINDS: Final = ", ".join(WORDS[row] for row in ADAPTERS)
 
 
 @click.command(
@@ -58,10 +64,11 @@ KINDS: Final = ", ".join(row.kind.lower() for row in ADAPTERS)
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @kubeconfig_option
 def retry(target: str, selector: str | None, failed_since: str | None, kubeconfig: Kubeconfig, **flags: bool) -> None:
-    """Rerun what failed of a Job, CronJob, JobSet, PipelineRun, Workflow or RayJob; what succeeded does not run again.
+    """Rerun what failed of a Job, CronJob, JobSet, PipelineRun, Workflow, RayJob or Volcano Job.
 
-    Reruns only objects with the annotation retry-policy.dev/retryable: "true". The kind can be left out if one object
-    has the name. Exit 0 if everything will run again, 1 if something was refused, 2 if the cluster cannot be asked.
+    What succeeded does not run again. Reruns only objects with the annotation retry-policy.dev/retryable: "true". The
+    kind can be left out if one object has the name. Exit 0 if everything will run again, 1 if something was refused, 2
+    if the cluster cannot be asked.
     """
     wanted = target_of(target, selector, failed_since, keep_finally=flags["keep_finally"])
 

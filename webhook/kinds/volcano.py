@@ -33,6 +33,8 @@ ANY: Final = "*"
 RESTARTS: Final = frozenset({"RestartPod", "RestartPartition", "RestartTask", "RestartJob"})
 ENDS: Final = "TerminateJob"
 SUSPENDS: Final = "AbortJob"
+# Phases in which a Job has ended without success, or is suspended.
+UNSUCCESSFUL: Final = frozenset({"Failed", "Terminated", "Aborted"})
 SCHEDULED: Final[Path] = ("spec", "jobTemplate", "spec")
 
 
@@ -60,6 +62,7 @@ JOB: Final = KindSpec(
     owns_pods=True,
     pod_templates=pod_templates(SPEC),
     retry_fields=retry_fields(SPEC),
+    runs_again=True,
 )
 
 CRON_JOB: Final = KindSpec(
@@ -92,6 +95,11 @@ ROWS: Final = (JOB, CRON_JOB, JOB_TEMPLATE)
 def events_of(policy: Json) -> list[str]:
     """Return the events that a policy names."""
     return [*(policy.get("events") or ()), *([policy["event"]] if policy.get("event") else ())]
+
+
+def phase_of(root: Json) -> str:
+    """Return the phase of a Job; empty if its controller has not seen it."""
+    return at(root, ("status", "state", "phase")) or ""
 
 
 def tolerates_failures(root: Json) -> bool:

@@ -3,6 +3,7 @@
 Reads:
     status.{conditions,completionTime,phase,finishedAt}
     status.{jobDeploymentStatus,reason,message,endTime}
+    status.state.{phase,lastTransitionTime}
 """
 
 from typing import Final, NamedTuple
@@ -36,6 +37,12 @@ PHASES: Final = (
     Phase(("status", "phase"), {"Succeeded": True, "Failed": False, "Error": False}, ("status", "finishedAt")),
     # Of a RayJob. (ValidationFailed is none: such a RayJob has not run.)
     Phase(("status", "jobDeploymentStatus"), {"Complete": True, "Failed": False}, ("status", "endTime")),
+    # Of a Volcano Job. (Aborted is none: such a Job is suspended.)
+    Phase(
+        ("status", "state", "phase"),
+        {"Completed": True, "Failed": False, "Terminated": False},
+        ("status", "state", "lastTransitionTime"),
+    ),
 )
 # Conditions of a Job by which its controller says that its end is decided: before it has ended, or as it does.
 DECISIONS: Final = frozenset({"Complete", "Failed", "FailureTarget", "SuccessCriteriaMet"})

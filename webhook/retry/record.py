@@ -18,7 +18,8 @@ class Requested(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One requested retry.
 
     `at`: the time, RFC 3339. `by`: the username in the API server. `of`: the run that is to run again: the uid of a
-    Job, the restart of a JobSet, the time at which a PipelineRun or Workflow ended, the RayCluster of a RayJob.
+    Job, the restart of a JobSet, the time at which a PipelineRun, Workflow or Volcano Job ended, the RayCluster of a
+    RayJob.
     `ended`: the outcomes of those tasks of a PipelineRun that did not succeed: their TaskRuns are deleted.
     `keep_finally`: whether tasks of `finally` that have succeeded do not run again.
     """

@@ -13,7 +13,7 @@ status: manifests/base/protected-keys.yaml denies those that change these keys.
 
 from typing import Final
 
-from webhook.kinds import KindSpec, argo, batch, ray, tekton
+from webhook.kinds import KindSpec, argo, batch, ray, tekton, volcano
 from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names, terminal
 from webhook.ledger.model import account
@@ -47,12 +47,15 @@ def put_back_key(editor: Editor, path: Path, old: Json) -> None:
 def continues_account(row: KindSpec, root: Json, old: Json) -> bool:
     """Return True if an update may write the account: that of a requested retry, by the user who runs the command.
 
-    A Job that is created again gets the account of its predecessor; a JobSet, PipelineRun, Workflow or RayJob that
-    has failed gets new budgets.
+    A Job that is created again gets the account of its predecessor; a JobSet, PipelineRun, Workflow, RayJob
+    or Volcano Job that has failed gets new budgets.
     """
     before = at(old, LEDGER)
     if row in {argo.WORKFLOW, tekton.PIPELINE_RUN, ray.RAY_JOB}:
         return terminal.has_failed(old) and at(root, LEDGER) == account.continued(before)
+    if row is volcano.JOB:
+        failed = volcano.phase_of(old) in volcano.UNSUCCESSFUL
+        return failed and at(root, LEDGER) == account.continued(before)
     if row is JOB_SET:
         return terminal.is_decided(old.get("status") or {}) and at(root, LEDGER) == account.continued(before)
     return row is batch.JOB and before is None and at(old, RETRY_OF) is not None

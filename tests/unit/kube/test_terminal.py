@@ -40,6 +40,11 @@ def phase(name: str) -> Json:
         (root(phase="Error", finishedAt=THEN), False),
         (root(phase="Running"), None),
         (root(phase=["Failed"]), None),
+        (root(state={"phase": "Completed", "lastTransitionTime": THEN}), True),
+        (root(state={"phase": "Failed", "lastTransitionTime": THEN}), False),
+        (root(state={"phase": "Terminated", "lastTransitionTime": THEN}), False),
+        (root(state={"phase": "Aborted", "lastTransitionTime": THEN}), None),  # a Volcano Job that is suspended
+        (root(state="Failed"), None),
     ],
 )
 def test_an_object_has_succeeded_or_failed_or_not_ended(found: Json, well: bool | None) -> None:  # noqa: FBT001

@@ -10,7 +10,7 @@ import pytest
 from tests import virtual_time
 from tests.objects import job_spec
 from tests.unit.retry.server import Server, api_of
-from webhook.kinds import batch, tekton
+from webhook.kinds import batch, core, tekton, volcano
 from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names
 from webhook.kube.client import ApiError
@@ -20,6 +20,7 @@ from webhook.retry.errors import RefusedError, StuckError
 from webhook.retry.kinds import job as of_job
 from webhook.retry.kinds import job_set as of_job_set
 from webhook.retry.kinds import pipeline_run as of_pipeline_run
+from webhook.retry.kinds import volcano_job as of_volcano_job
 
 WHEN = "2026-11-22T08:30:00+00:00"
 ENDED = "2026-11-22T08:00:00Z"
@@ -575,6 +576,8 @@ def test_a_pipeline_run_whose_retry_was_interrupted_runs_once_and_names_the_firs
 
 def test_a_run_that_its_controller_ends_because_of_an_old_cache_is_reset_again() -> None:
     server = Tekton(after=3)
+    # A TaskRun that stays may be as young as the request.
+    server.items[f"{TASK_RUNS}/train-fetch"]["metadata"]["creationTimestamp"] = WHEN
     virtual_time.run(rerun_pipeline(server))
     assert server.restarts == 3
     assert recorded_requests(server.items[RUN]) == [("alice", ENDED)]
@@ -625,6 +628,72 @@ def test_the_deletion_of_a_task_run_with_a_finalizer_is_awaited_for_a_minute_and
 
     assert virtual_time.run(work()) == pytest.approx(executor.DELETED_WITHIN, abs=1)
     assert server.restarts == 0
+
+
+VOLCANO = "/apis/batch.volcano.sh/v1alpha1/namespaces/ml/jobs/train"
+PODS = "/api/v1/namespaces/ml/pods"
+
+
+def pod_of(number: int, phase: str, uid: str) -> Json:
+    labels = {"volcano.sh/job-name": "train", "volcano.sh/task-spec": "main"}
+    owners = [{"kind": "Job", "name": "train", "uid": "uid-1", "controller": True}]
+    own = metadata(name=f"train-main-{number}", uid=uid, labels=labels, ownerReferences=owners)
+    return {"metadata": {**own, "creationTimestamp": "2026-11-22T07:50:00Z"}, "status": {"phase": phase}}
+
+
+class Volcano(World):
+    """Ends a Job again while its cache has the pod that failed, and creates the pod after `after` restarts."""
+
+    def __init__(self, *, after: int = 1, stopped: bool = False) -> None:
+        state = {"phase": "Failed", "lastTransitionTime": ENDED}
+        root = {
+            "metadata": metadata(),
+            "spec": {"tasks": [{"name": "main", "replicas": 2}]},
+            "status": {"state": state, "retryCount": 3, "version": 4},
+        }
+        pods = [(core.POD, pod_of(0, "Succeeded", "uid-0")), (core.POD, pod_of(1, "Failed", "uid-10"))]
+        super().__init__((volcano.JOB, root), *pods)
+        self.restarts = 0
+        self.phases: list[str] = []
+
+        def act(verb: str, _path: str) -> None:
+            if verb != "PUT":
+                return
+            self.restarts += 1
+            status = self.items[VOLCANO]["status"]
+            self.phases.append(status["state"]["phase"])
+            if self.restarts < after:
+                phase = "Aborted" if stopped else "Failed"
+                status["state"] = {"phase": phase, "lastTransitionTime": f"2026-11-22T08:30:{self.restarts:02}Z"}
+            else:
+                self.items[f"{PODS}/train-main-1"] = pod_of(1, "Pending", "uid-11")
+
+        self.then = act
+
+
+def rerun_volcano(server: Server) -> Coroutine[Any, Any, None]:
+    return rerun(server, of_volcano_job.ADAPTER, VOLCANO)
+
+
+@pytest.mark.parametrize("after", [1, 3])
+def test_only_failed_pods_of_a_volcano_job_are_deleted_and_its_account_names_the_user_once(after: int) -> None:
+    server = Volcano(after=after)
+    virtual_time.run(rerun_volcano(server))
+    assert server.phases == ["Pending"] * after
+    assert [path for verb, path in server.writes if verb == "DELETE"] == [f"{PODS}/train-main-1"]
+    assert server.items[f"{PODS}/train-main-0"]["metadata"]["uid"] == "uid-0"
+    root = server.items[VOLCANO]
+    assert "retryCount" not in root["status"]
+    assert root["status"]["version"] == 4
+    assert recorded_requests(root) == [("alice", ENDED)]
+    assert names.RETRY_IN_PROGRESS not in root["metadata"]["labels"]
+
+
+def test_a_volcano_job_that_is_suspended_during_the_retry_stays_so() -> None:
+    why = "Job ml/train was cancelled after the request; request the retry again"
+    server = Volcano(after=2, stopped=True)
+    assert refused(rerun_volcano(server)) == why
+    assert server.restarts == 1
 
 
 def test_removing_an_absent_label_is_not_an_error_but_a_failed_removal_is() -> None:

@@ -8,6 +8,7 @@ import pytest
 from tests.admission import Answer, mutate
 from tests.objects import job, job_spec, pod
 from tests.unit.rules.job_sets.test_job_set import job_set
+from tests.volcano import volcano_job
 from webhook.kinds import argo, batch, tekton
 from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names
@@ -92,6 +93,18 @@ def test_a_ray_job_begins_a_new_budget_only_after_it_failed_and_only_as_a_reques
     anew = changed(old, "annotations", names.LEDGER, account.continued(SPENT))
     assert ours(mutate(anew, old=old))[names.LEDGER] == SPENT
     old["status"] = {"jobDeploymentStatus": "Failed"}
+    assert ours(mutate({**anew, "status": old["status"]}, old=old)) == ours(anew)
+    forged = changed(old, "annotations", names.LEDGER, "{}")
+    assert ours(mutate(forged, old=old))[names.LEDGER] == SPENT
+
+
+@pytest.mark.parametrize("phase", ["Failed", "Terminated", "Aborted"])
+def test_so_does_a_volcano_job(phase: str) -> None:
+    root = {**volcano_job(), "metadata": {"name": "train", "annotations": {"a": "b"}}}
+    old = stored(root)
+    anew = changed(old, "annotations", names.LEDGER, account.continued(SPENT))
+    assert ours(mutate(anew, old=old))[names.LEDGER] == SPENT
+    old["status"] = {"state": {"phase": phase}}
     assert ours(mutate({**anew, "status": old["status"]}, old=old)) == ours(anew)
     forged = changed(old, "annotations", names.LEDGER, "{}")
     assert ours(mutate(forged, old=old))[names.LEDGER] == SPENT

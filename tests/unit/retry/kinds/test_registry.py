@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from webhook.kinds import KINDS, argo, batch, ray, tekton
+from webhook.kinds import KINDS, argo, batch, ray, tekton, volcano
 from webhook.kinds.job_set import JOB_SET
 from webhook.objects.problem import Json
 from webhook.retry.kinds.adapter import Adapter, Workload
@@ -20,10 +20,11 @@ OWNER = {"apiVersion": "x.test/v1", "kind": "Wonder", "name": "w", "uid": "u", "
 def failed(**metadata: Any) -> Json:
     """Return an object that is valid as a failed one of each kind, without consent to run twice."""
     of_others = {"phase": "Failed", "finishedAt": ENDED, "rayClusterName": "train-abcde"}
+    of_volcano = {"state": {"phase": "Failed", "lastTransitionTime": ENDED}}
     return {
         "metadata": {"name": "train", "namespace": "ml", "uid": "uid-1", **metadata},
         "spec": {"template": {}, "replicatedJobs": [{"name": "a", "template": {}}]},
-        "status": {"conditions": FAILED, "completionTime": ENDED, **of_others},
+        "status": {"conditions": FAILED, "completionTime": ENDED, **of_others, **of_volcano},
     }
 
 
@@ -32,7 +33,7 @@ def workload(root: Json) -> Workload:
 
 
 def test_only_these_kinds_can_run_again() -> None:
-    rows = {batch.JOB, batch.CRON_JOB, JOB_SET, tekton.PIPELINE_RUN, argo.WORKFLOW, ray.RAY_JOB}
+    rows = {batch.JOB, batch.CRON_JOB, JOB_SET, tekton.PIPELINE_RUN, argo.WORKFLOW, ray.RAY_JOB, volcano.JOB}
     assert set(ADAPTERS) == rows
     assert all(row is adapter.row for row, adapter in ADAPTERS.items())
 
