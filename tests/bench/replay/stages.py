@@ -1,0 +1,209 @@
+"""Where a replay happens: replicas beside the stand-in, or those of tests.faults on a real API server."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol
+
+from tests.awaiting import until
+from tests.bench.replay.player import Writes, stamp
+from tests.bench.replay.plan import NODES, Plan, uid_of
+from tests.bench.replay.stand_in import Local, ServedStore, StandIn
+from tests.cluster.credentials import Credentials
+from tests.cluster.installation import SYSTEM
+from tests.cluster.nodes import own_node
+from tests.cluster.processes import Processes
+from tests.faults.stage import Replica, Stage
+from tests.served import COMMAND
+from webhook.kinds import batch
+from webhook.kube import names
+from webhook.kube.client import Api, ApiError
+from webhook.kube.lease import API_VERSION
+from webhook.kube.paths import path_of
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from webhook.objects.problem import Json
+
+AT_ONCE: Final = 32  # creations at a time
+JOBS: Final = batch.JOB.path()
+LEASES: Final = path_of(API_VERSION, "leases", SYSTEM)
+
+
+class Replicas(Protocol):
+    """Starts and ends replicas; `Stage` does."""
+
+    replicas: list[Replica]
+
+    def start(self) -> Replica: ...
+
+    def terminate(self, replica: Replica) -> None: ...
+
+    def kill(self, replica: Replica) -> None: ...
+
+
+class LocalReplicas:
+    """Replicas of `retry-policy serve` on the stand-in."""
+
+    def __init__(self, folder: Path, processes: Processes, kubeconfig: Path, certificate: tuple[Path, Path]) -> None:
+        self.folder = folder
+        self.processes = processes
+        self.kubeconfig = kubeconfig
+        self.certificate = certificate
+        self.replicas: list[Replica] = []
+        self.started = 0
+
+    def start(self) -> Replica:
+        """Start a replica, and wait until it listens."""
+        self.started += 1
+        name = f"replica-{self.started}"
+        cert, key = self.certificate
+        answer = self.folder / f"{name}.json"
+        history = self.folder / "history"
+        options = [f"--tls-cert={cert}", f"--tls-key={key}", f"--kubeconfig={self.kubeconfig}", f"--history={history}"]
+        command = [COMMAND, "serve", "--port=0", "--health-port=0", *options]
+        self.processes.start(name, command, env={**os.environ, "POD_NAMESPACE": SYSTEM}, stdout=answer)
+        self.processes.wait_until(lambda: answer.read_text().endswith("\n"), f"{name} to listen", log=name)
+        found = Replica(name, name, self.processes.running[name], json.loads(answer.read_text()))
+        self.replicas.append(found)
+        return found
+
+    def terminate(self, replica: Replica) -> None:
+        """Terminate a replica, as when its pod is deleted."""
+        del self.processes.running[replica.name]  # it may end at any time from now on
+        replica.process.send_signal(signal.SIGTERM)
+
+    def kill(self, replica: Replica) -> None:
+        """Kill a replica."""
+        replica.process.kill()
+        replica.process.wait()
+        del self.processes.running[replica.name]
+
+
+class World(Protocol):
+    """An API with the objects of a plan: `api` for the player, `pods` the uids by number of workload and pod."""
+
+    replicas: Replicas
+    api: Writes
+    pods: dict[tuple[int, int], str]
+    stand_in: StandIn | None
+
+    async def accounts(self) -> dict[tuple[str, str], str | None]:
+        """Return the text of each account, by namespace and name of the Job."""
+        ...
+
+
+class LocalWorld:
+    """The stand-in with the objects of a plan."""
+
+    def __init__(self, store: ServedStore, stand_in: StandIn, replicas: LocalReplicas) -> None:
+        self.store = store
+        self.stand_in: StandIn | None = stand_in
+        self.replicas: Replicas = replicas
+        self.api: Writes = Local(store)
+        self.pods: dict[tuple[int, int], str] = {}
+
+    async def fill(self, plan: Plan) -> None:
+        for number in range(NODES):
+            name = f"node-{number}"
+            await self.store.put(f"/api/v1/nodes/{name}", own_node(name, spot=True))
+        for name in plan.namespaces:
+            metadata = {"name": name, "labels": {names.PROFILE: "default"}}
+            await self.store.put(f"/api/v1/namespaces/{name}", {"metadata": metadata})
+        numbers = iter(range(10**9))
+        for one in plan.workloads:
+            one.uid = uid_of(next(numbers))
+            metadata = {"uid": one.uid, "creationTimestamp": stamp(), "managedFields": managed(9)}
+            await self.store.put(one.path, with_metadata(one.job(), metadata))
+            for pod in range(one.pods):
+                uid = self.pods[one.number, pod] = uid_of(next(numbers))
+                metadata = {"uid": uid, "creationTimestamp": stamp(), "managedFields": managed(14)}
+                root = with_metadata(one.pod(pod), metadata)
+                await self.store.put(one.pod_path(pod), {**root, "status": {"phase": "Running"}})
+
+    async def accounts(self) -> dict[tuple[str, str], str | None]:
+        jobs = [self.store.objects[path] for path in self.store.lists[JOBS]]
+        return {name_of(job): account_in(job) for job in jobs}
+
+
+class RealWorld:
+    """A real API server with the objects of a plan."""
+
+    def __init__(self, stage: Stage, api: Api) -> None:
+        self.replicas: Replicas = stage
+        self.api: Writes = api
+        self.client = api
+        self.pods: dict[tuple[int, int], str] = {}
+        self.stand_in: StandIn | None = None
+
+    async def fill(self, plan: Plan) -> None:
+        for number in range(NODES):
+            await self.client.create("/api/v1/nodes", own_node(f"node-{number}", spot=True))
+        for name in plan.namespaces:
+            metadata = {"name": name, "labels": {names.PROFILE: "default"}}
+            await self.client.create("/api/v1/namespaces", {"metadata": metadata})
+            accounts = f"/api/v1/namespaces/{name}/serviceaccounts"
+            await self.client.create(accounts, {"metadata": {"name": "default"}})
+        todo = iter(plan.workloads)
+
+        async def create() -> None:
+            for one in todo:
+                created = await self.client.create(batch.JOB.path(one.namespace), one.job())
+                one.uid = created["metadata"]["uid"]
+                for pod in range(one.pods):
+                    path = f"/api/v1/namespaces/{one.namespace}/pods"
+                    self.pods[one.number, pod] = (await self.client.create(path, one.pod(pod)))["metadata"]["uid"]
+
+        await asyncio.gather(*(create() for _ in range(AT_ONCE)))
+
+    async def accounts(self) -> dict[tuple[str, str], str | None]:
+        return {name_of(job): account_in(job) async for job in self.client.objects(JOBS, {})}
+
+
+@contextlib.asynccontextmanager
+async def local_world(plan: Plan) -> AsyncIterator[LocalWorld]:
+    """Start the stand-in with the objects of a plan."""
+    with tempfile.TemporaryDirectory(prefix="retry-policy-replay-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        processes = Processes(folder / "logs")
+        processes.logs.mkdir()
+        credentials = Credentials.create(folder / "credentials")
+        certificate = credentials.server("stand-in", ["127.0.0.1", "localhost"])
+        store = ServedStore()
+        stand_in = StandIn(store)
+        port = await stand_in.start(*certificate)
+        kubeconfig = credentials.kubeconfig("replica", f"https://127.0.0.1:{port}")
+        world = LocalWorld(store, stand_in, LocalReplicas(folder, processes, kubeconfig, certificate))
+        try:
+            await world.fill(plan)
+            yield world
+        finally:
+            processes.stop()
+            await stand_in.stop()
+
+
+def with_metadata(root: Json, metadata: Json) -> Json:
+    return {**root, "metadata": {**root["metadata"], **metadata}}
+
+
+def managed(fields: int) -> list[Json]:
+    """Return managedFields about as long as those of a real object, which every reader of a watch has to skip."""
+    found = {f"f:field-of-the-spec-{number}": {".": {}, "f:name": {}, "f:value": {}} for number in range(fields)}
+    entry = {"manager": "kube-controller-manager", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1"}
+    return [{**entry, "time": stamp(), "fieldsV1": {"f:metadata": found, "f:spec": found}}]
+
+
+def name_of(job: Json) -> tuple[str, str]:
+    return job["metadata"]["namespace"], job["metadata"]["name"]
+
+
+def account_in(job: Json) -> str | None:
+    text: str | None = (job["metadata"].get("annotations") or {}).get(names.LEDGER)
+    return text
