@@ -11,9 +11,8 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
-from tests.awaiting import until
-from tests.bench.replay.player import Writes, stamp
 from tests.bench.replay.plan import NODES, Plan, uid_of
+from tests.bench.replay.player import Writes, stamp
 from tests.bench.replay.stand_in import Local, ServedStore, StandIn
 from tests.cluster.credentials import Credentials
 from tests.cluster.installation import SYSTEM
@@ -23,7 +22,7 @@ from tests.faults.stage import Replica, Stage
 from tests.served import COMMAND
 from webhook.kinds import batch
 from webhook.kube import names
-from webhook.kube.client import Api, ApiError
+from webhook.kube.client import Api
 from webhook.kube.lease import API_VERSION
 from webhook.kube.paths import path_of
 
@@ -120,13 +119,11 @@ class LocalWorld:
         numbers = iter(range(10**9))
         for one in plan.workloads:
             one.uid = uid_of(next(numbers))
-            metadata = {"uid": one.uid, "creationTimestamp": stamp(), "managedFields": managed(9)}
-            await self.store.put(one.path, with_metadata(one.job(), metadata))
+            await self.store.put(one.path, stored(one.job(), one.uid, 9))
             for pod in range(one.pods):
                 uid = self.pods[one.number, pod] = uid_of(next(numbers))
-                metadata = {"uid": uid, "creationTimestamp": stamp(), "managedFields": managed(14)}
-                root = with_metadata(one.pod(pod), metadata)
-                await self.store.put(one.pod_path(pod), {**root, "status": {"phase": "Running"}})
+                root = {**stored(one.pod(pod), uid, 14), "status": {"phase": "Running"}}
+                await self.store.put(one.pod_path(pod), root)
 
     async def accounts(self) -> dict[tuple[str, str], str | None]:
         jobs = [self.store.objects[path] for path in self.store.lists[JOBS]]
@@ -189,15 +186,13 @@ async def local_world(plan: Plan) -> AsyncIterator[LocalWorld]:
             await stand_in.stop()
 
 
-def with_metadata(root: Json, metadata: Json) -> Json:
-    return {**root, "metadata": {**root["metadata"], **metadata}}
-
-
-def managed(fields: int) -> list[Json]:
-    """Return managedFields about as long as those of a real object, which every reader of a watch has to skip."""
-    found = {f"f:field-of-the-spec-{number}": {".": {}, "f:name": {}, "f:value": {}} for number in range(fields)}
+def stored(root: Json, uid: str, fields: int) -> Json:
+    """Return an object as the API server stores it: with managedFields about as long, which every reader skips."""
+    found: Json = {f"f:field-of-the-spec-{number}": {".": {}, "f:name": {}, "f:value": {}} for number in range(fields)}
     entry = {"manager": "kube-controller-manager", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1"}
-    return [{**entry, "time": stamp(), "fieldsV1": {"f:metadata": found, "f:spec": found}}]
+    managed = [{**entry, "time": stamp(), "fieldsV1": {"f:metadata": found, "f:spec": found}}]
+    metadata = {"uid": uid, "creationTimestamp": stamp(), "managedFields": managed}
+    return {**root, "metadata": {**root["metadata"], **metadata}}
 
 
 def name_of(job: Json) -> tuple[str, str]:

@@ -103,6 +103,11 @@ class StandIn:
         self.received: Counter[str] = Counter()
         self.pages: dict[str, tuple[int, list[bytes]]] = {}  # the rest of lists, by their token
 
+    def forget(self) -> None:
+        """Begin to count anew."""
+        for counts in (self.requests, self.sent, self.received):
+            counts.clear()
+
     async def start(self, certificate: Path, key: Path) -> int:
         """Listen on a free port of loopback, and return it."""
         app = web.Application(client_max_size=2**23)
