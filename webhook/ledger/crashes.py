@@ -43,7 +43,7 @@ class Crash:
 
 
 class Crashes:
-    """The pods that may have failed by a bug: `pending`, by workload and uid; `wake`: as in `Ledger`."""
+    """The pods that may have failed by a bug: `pending`, by workload and by uid; `wake`: as in `Ledger`."""
 
     def __init__(
         self, api: Api, trackers: Trackers, other_kinds: OtherKinds, authority: Authority, wake: Callable[[Key], None]
@@ -54,19 +54,30 @@ class Crashes:
         self.other_kinds = other_kinds
         self.authority = authority
         self.wake = wake
-        self.pending: dict[tuple[Key, str], Crash] = {}
+        self.pending: dict[Key, dict[str, Crash]] = {}
 
     def see(self, key: Key, pod: Pod, job: CachedJob) -> None:
         """Record that a pod has failed that was disrupted, or that nobody had deleted."""
         settings = self.authority.settings_of(job)
         if key.system is not None:
             if settling.bug_elsewhere(pod, key.system, settings) is not None:
-                self.pending[key, pod.uid] = Crash(pod, self.clock())
+                self.add(key, pod)
             return
         if settling.is_suspect(job, settings, pod, self.trackers.job_set_of(key)):
-            self.pending[key, pod.uid] = Crash(pod, self.clock())
+            self.add(key, pod)
         elif settling.is_crash(pod) and settling.may_settle(job, settings):
             self.trackers.state_of(key).tracker.disturb(self.clock())  # its end may make other pods crash
+
+    def add(self, key: Key, pod: Pod) -> None:
+        """Record that a pod may have failed by a bug, just now."""
+        self.pending.setdefault(key, {})[pod.uid] = Crash(pod, self.clock())
+
+    def forget(self, key: Key, uid: str) -> None:
+        """Forget a pod."""
+        of_workload = self.pending.get(key, {})
+        of_workload.pop(uid, None)
+        if not of_workload:
+            self.pending.pop(key, None)
 
     def see_unwatched(self, key: Key, state: WorkloadState, counted: list[Pod]) -> None:
         """Record those of the pods just counted that had failed before the watch began, by the rules of onFailure.
@@ -78,23 +89,24 @@ class Crashes:
             return
         for pod in counted:
             job = state.tracker.job_of(pod)
-            if job is None or (key, pod.uid) in self.pending:
+            if job is None or pod.uid in self.pending.get(key, {}):
                 continue
             if not settling.may_settle(job, self.authority.settings_of(job)):
                 self.see(key, pod, job)
 
     def is_pending(self, key: Key) -> bool:
         """Return True if it is not decided of a pod of a workload whether its crash was a bug."""
-        return any(of_pod == key for of_pod, _ in self.pending)
+        return key in self.pending
 
     async def look(self, *, is_leading: Callable[[], bool]) -> None:
         """Decide about each crash whose time has passed whether it was a bug, while this replica leads."""
         now = self.clock()
-        async for (key, uid), crash in in_slices(list(self.pending.items())):
+        pending = [(key, uid, crash) for key, crashes in self.pending.items() for uid, crash in crashes.items()]
+        async for key, uid, crash in in_slices(pending):
             if now - crash.seen > REMEMBERED or (
                 is_leading() and now >= crash.next and await self.tried(key, uid, crash)
             ):
-                self.pending.pop((key, uid), None)
+                self.forget(key, uid)
 
     async def tried(self, key: Key, uid: str, crash: Crash) -> bool:
         """Call `decide` for a crash, and log errors; return True if the crash needs no further look."""
@@ -212,7 +224,7 @@ class Crashes:
             return ""
         if last.cost not in MENDED or last.restart or not self.authority.may_act(key):
             return ""
-        crashed = (crash.pod for (of, _), crash in self.pending.items() if of == key)
+        crashed = (crash.pod for crash in self.pending.get(key, {}).values())
         pod = next((one for one in crashed if one.name == last.pod), None)
         job = None if pod is None else self.trackers.state_of(key).tracker.job_of(pod)
         if pod is None or job is None or failure_policy.tolerates_failures(job["spec"]):

@@ -84,7 +84,7 @@ def with_uncounted_pod(ledger: Ledger) -> None:
 
 
 def with_crash(ledger: Ledger) -> None:
-    ledger.crashes.pending[KEY, "uid"] = Crash(failed(1), ledger.clock())
+    ledger.crashes.pending[KEY] = {"uid": Crash(failed(1), ledger.clock())}
 
 
 def with_action(ledger: Ledger) -> None:
