@@ -50,7 +50,7 @@ from webhook.objects.problem import Json
 GATHERING: Final = 0.2  # from the end of a pod to the write, so that pods which end together are in one write
 UNTIL_STEADY: Final = 5.0  # from a read of a workload that bears no write now to the next one
 FORGOTTEN: Final = 60.0  # after which vanished pods are forgotten, because another leader has counted them
-WRITERS: Final = 8
+WRITERS: Final = 32  # requests at once: the API server may take 50 ms for each
 
 log = structlog.get_logger()
 
