@@ -248,6 +248,11 @@ LEDGER_BEHIND: Final = Counter(
     "Pods placed before the watch had delivered the end of the pod that they replace.",
     registry=REGISTRY,
 )
+EVENTS_DROPPED: Final = Counter(
+    "retry_policy_events_dropped",
+    "Events that were left out because too many waited to be written.",
+    registry=REGISTRY,
+)
 LEADER_ACTIONS: Final = Counter(
     "retry_policy_leader_actions",
     "What the leader wanted to do to an object, by action and result: taken; stopped by emergency.actions; reported, "

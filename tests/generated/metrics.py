@@ -70,6 +70,9 @@ REMEDIES: Final[dict[str, str]] = {
     "history_failures": "rises: the log line `history not written` has the error",
     "history_records_waiting": "rises: as above",
     "ledger_behind": "rises: the API server sends watch events late",
+    "events_dropped": (
+        "rises: more pods end than Events are written (50 a second); the accounts, and so `explain`, have all of them"
+    ),
     "leader_actions": (
         "`delayed` rises: more is done than `rateLimit` allows; find out why before you raise it. `stopped`: see "
         "`retry_policy_emergency`"

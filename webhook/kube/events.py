@@ -1,4 +1,8 @@
-"""Write Kubernetes Events about objects, for example about a ConfigMap whose new policy has problems."""
+"""Write Kubernetes Events about objects, for example about a ConfigMap whose new policy has problems.
+
+Each Event is a write to etcd, which keeps it for an hour: so a replica writes only as many as a kubelet does. In a
+storm of disruptions most Events of type Normal are left out; the accounts have what they would have said.
+"""
 
 import asyncio
 import hashlib
@@ -10,12 +14,17 @@ from typing import Final
 
 import structlog
 
+from webhook import metrics
 from webhook.kube.client import UNREACHABLE, Api, ApiError
 from webhook.kube.paths import path_of
 from webhook.objects.problem import Json
 
 COMPONENT: Final = "retry-policy-webhook"
 LONGEST: Final = 1024  # characters of an Event's message, which the API server bounds
+MOST: Final = 1000  # Events that wait
+MOST_NORMAL: Final = 100  # Events that may wait when one of type Normal is added: two seconds of them
+RATE: Final = 50.0  # Events a second, and BURST of them at once: as a kubelet's eventRecordQPS and eventBurst
+BURST: Final = 100
 
 log = structlog.get_logger()
 
@@ -39,26 +48,37 @@ class Events:
 
     def __init__(self, api: Api) -> None:
         self.api = api
-        self.waiting: asyncio.Queue[Notice] = asyncio.Queue(maxsize=1000)
+        self.waiting: asyncio.Queue[Notice] = asyncio.Queue(maxsize=MOST)
 
     def tell(self, notice: Notice) -> None:
-        """Queue an Event; drop it if the queue is full."""
-        if not self.waiting.full():
+        """Queue an Event; drop it if too many wait, one of type Normal before others."""
+        if self.waiting.qsize() >= (MOST_NORMAL if notice.type == "Normal" else MOST):
+            metrics.EVENTS_DROPPED.inc()
+        else:
             self.waiting.put_nowait(notice)
 
     async def run(self) -> None:
-        """Write the queued Events until cancelled."""
+        """Write the queued Events until cancelled, at most RATE a second after the first BURST."""
+        clock = asyncio.get_running_loop().time
+        full_at = clock()  # when BURST more may be written at once
         while True:
             notice = await self.waiting.get()
-            try:
-                await self.api.create(path_of("v1", "events", notice.namespace), event(notice))
-            except ApiError as error:
-                if error.status != HTTPStatus.CONFLICT:  # another replica has written the same Event
-                    log.warning("event not written", error=str(error))
-            except UNREACHABLE as error:
-                log.warning("event not written", error=repr(error))
-            except Exception:  # an unexpected answer of the API must not end the server
-                log.exception("event not written")
+            full_at = max(full_at, clock()) + 1 / RATE
+            if (ahead := full_at - clock() - BURST / RATE) > 0:
+                await asyncio.sleep(ahead)
+            await self.write(notice)
+
+    async def write(self, notice: Notice) -> None:
+        """Write one Event; log an error."""
+        try:
+            await self.api.create(path_of("v1", "events", notice.namespace), event(notice))
+        except ApiError as error:
+            if error.status != HTTPStatus.CONFLICT:  # another replica has written the same Event
+                log.warning("event not written", error=str(error))
+        except UNREACHABLE as error:
+            log.warning("event not written", error=repr(error))
+        except Exception:  # an unexpected answer of the API must not end the server
+            log.exception("event not written")
 
 
 def event(notice: Notice) -> Json:

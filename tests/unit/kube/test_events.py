@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from tests.virtual_time import run
+from webhook import metrics
 from webhook.kube.client import ApiError
-from webhook.kube.events import COMPONENT, LONGEST, Events, Notice, event
+from webhook.kube.events import BURST, COMPONENT, LONGEST, MOST, MOST_NORMAL, RATE, Events, Notice, event
 from webhook.objects.problem import Json
 
 NOTICE = Notice("Job", "ml", "train", "RetryStarted", "runs again", type="Normal", api_version="batch/v1", uid="u")
@@ -107,9 +109,42 @@ def test_an_event_that_another_replica_has_written_is_not_an_error(logged: list[
     assert (server.messages, logged) == (["b"], [])
 
 
+def dropped() -> float:
+    return metrics.REGISTRY.get_sample_value("retry_policy_events_dropped_total") or 0.0
+
+
 def test_the_number_of_waiting_events_is_limited() -> None:
     no_api: Any = None
-    events = Events(no_api)
-    for number in range(events.waiting.maxsize + 10):
+    events, before = Events(no_api), dropped()
+    for number in range(MOST + 10):
         events.tell(notice_of(str(number)))
-    assert events.waiting.qsize() == events.waiting.maxsize
+    assert events.waiting.qsize() == MOST
+    assert dropped() - before == 10
+
+
+def test_while_many_events_wait_a_normal_one_is_dropped_and_a_warning_is_not() -> None:
+    no_api: Any = None
+    events = Events(no_api)
+    for _ in range(MOST_NORMAL + 5):
+        events.tell(NOTICE)
+    events.tell(notice_of("a warning"))
+    assert events.waiting.qsize() == MOST_NORMAL + 1
+
+
+def test_events_are_written_at_once_up_to_a_burst_and_then_at_a_bounded_rate() -> None:
+    server = Api()
+
+    async def work() -> list[int]:
+        api: Any = server
+        events = Events(api)
+        for number in range(MOST):
+            events.tell(notice_of(str(number)))
+        running = asyncio.create_task(events.run())
+        found = []
+        for seconds in (0.001, 1.0, 1.0):
+            await asyncio.sleep(seconds)
+            found.append(len(server.messages))
+        running.cancel()
+        return found
+
+    assert run(work()) == [BURST, BURST + RATE, BURST + 2 * RATE]
