@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 TICK: Final = 0.01  # seconds
 SECONDS: Final = 60  # that each pod has run
+AT_ONCE: Final = 64  # writes; more wait here, where no time-out ends them, and `late` says for how long
 
 
 class Writes(Protocol):
@@ -36,6 +37,7 @@ class Player:
         self.late = 0.0
         self.calls: Counter[str] = Counter()
         self.tasks: set[asyncio.Task[None]] = set()
+        self.room = asyncio.Semaphore(AT_ONCE)
 
     async def play(self, rate: float) -> None:
         """End all pods at so many a second; return when the Job controller has counted all of them."""
@@ -63,13 +65,13 @@ class Player:
         """End a pod as scheduler and kubelet do, and let the Job controller count it."""
         one, way, path = end.workload, end.way, end.workload.pod_path(end.pod)
         one.ends[end.pod] = way
-        self.calls["pods/status"] += 1
-        await self.api.patch(f"{path}/status", [{"op": "replace", "path": "/status", "value": status_of(end)}])
+        await self.patch("pods/status", f"{path}/status", [replacement(status_of(end))])
         self.done += 1
         self.late = max(self.late, time.monotonic() - due)
         if way.deletes:
-            self.calls["delete"] += 1
-            await self.api.write("DELETE", path, {"gracePeriodSeconds": 0})
+            async with self.room:
+                self.calls["delete"] += 1
+                await self.api.write("DELETE", path, {"gracePeriodSeconds": 0})
         one.waiting.append(end.pod)
         if not one.syncing:
             one.syncing = True
@@ -90,8 +92,7 @@ class Player:
             if counted:
                 await self.write_status(one)
             for pod in pods:
-                self.calls["pods"] += 1
-                await self.api.patch(one.pod_path(pod), [{"op": "remove", "path": "/metadata/finalizers"}])
+                await self.patch("pods", one.pod_path(pod), [{"op": "remove", "path": "/metadata/finalizers"}])
             if counted:
                 del one.status["uncountedTerminatedPods"]
                 one.status["failed"] = one.status.get("failed", 0) + len(counted)
@@ -105,8 +106,16 @@ class Player:
         one.syncing = False
 
     async def write_status(self, one: Workload) -> None:
-        self.calls["jobs/status"] += 1
-        await self.api.patch(f"{one.path}/status", [{"op": "replace", "path": "/status", "value": {**one.status}}])
+        await self.patch("jobs/status", f"{one.path}/status", [replacement({**one.status})])
+
+    async def patch(self, what: str, path: str, operations: list[Json]) -> None:
+        async with self.room:
+            self.calls[what] += 1
+            await self.api.patch(path, operations)
+
+
+def replacement(status: Json) -> Json:
+    return {"op": "replace", "path": "/status", "value": status}
 
 
 def status_of(end: End) -> Json:
