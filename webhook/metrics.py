@@ -112,6 +112,14 @@ CACHE_AGE: Final = Gauge(
     ("list",),
     registry=REGISTRY,
 )
+API_BUSY: Final = Counter(
+    "retry_policy_api_busy",
+    "Requests that the API server has refused because it is busy (429, or another error with Retry-After).",
+    ("method",),
+    registry=REGISTRY,
+)
+for method in ("GET", "POST", "PUT", "PATCH", "DELETE"):
+    API_BUSY.labels(method)
 PROVIDER_RECOGNISED: Final = Gauge(
     "retry_policy_capacity_provider_recognised",
     "1 if the cluster's capacity provider is known; at 0 profiles with provider auto place no pod.",

@@ -39,6 +39,10 @@ REMEDIES: Final[dict[str, str]] = {
     "policy_last_reload_good": "0: correct the policy; the Event `PolicyRefused` says what is wrong",
     "policy_profiles": "none; compare `auto` with `retry_policy_capacity_provider_recognised`",
     "cache_age_seconds": "above 60: the log line `watch broken` says why",
+    "api_busy": (
+        "rises: see [when the API server is busy](../explanation/availability.md#when-the-api-server-is-busy); "
+        "check that the FlowSchemas of the manifests are applied"
+    ),
     "capacity_provider_recognised": "0, and a profile has provider `auto`: name the provider in the policy",
     "certificate_not_after_timestamp_seconds": "less than 5 days ahead: the Event `CertificateNotRenewed` says why",
     "certificate_trusted": "0: find what else writes `caBundle`",
@@ -158,6 +162,7 @@ LABELS: Final[dict[tuple[str, str], str]] = {
         f"`placement.provider` of the profile: {quoted(get_args(Placement.__annotations__['provider']))}"
     ),
     ("cache_age_seconds", "list"): f"what is watched: {quoted(CACHES)}",
+    ("api_busy", "method"): "of the HTTP request",
     ("certificate_not_after_timestamp_seconds", "certificate"): defined(
         leaf="the one that is served", authority="the one that signs"
     ),

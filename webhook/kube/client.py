@@ -6,6 +6,7 @@ Objects are plain decoded JSON: the client's models cost time and memory, and dr
 import asyncio
 import contextlib
 import math
+import random
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -42,6 +43,10 @@ LARGEST_PAGE: Final = 8 * 1024 * 1024  # bytes of a page, which is read into mem
 # Seconds without a line after which a watch is taken to be dead: the API server sends a bookmark about once a minute.
 SILENCE: Final = 150.0
 LONGEST_MESSAGE: Final = 4096  # characters of an error, which may quote a user's whole object
+# A busy API server says after how many seconds to try again: 1 to 32 (apiserver/pkg/util/flowcontrol of Kubernetes).
+SHORTEST_WAIT: Final = 1.0
+LONGEST_WAIT: Final = 32.0
+MOST_REPEATS: Final = 10  # of a request that a busy API server has refused; as client-go
 CLOSING_TIME: Final = 1.0  # seconds to wait until connections are closed
 
 
@@ -54,11 +59,15 @@ UNREACHABLE: Final = (NoCredentialsError, aiohttp.ClientError, TimeoutError, OSE
 
 
 class ApiError(Exception):
-    """The API server answered with an error; `status` is the HTTP status."""
+    """The API server answered with an error; `status` is the HTTP status.
 
-    def __init__(self, status: int, message: str) -> None:
+    `retry_after`: the seconds after which a busy API server wants the request again; None if it does not say that.
+    """
+
+    def __init__(self, status: int, message: str, retry_after: float | None = None) -> None:
         super().__init__(f"{status} {message}")
         self.status = status
+        self.retry_after = retry_after
 
 
 class TooLargeError(Exception):
@@ -79,7 +88,7 @@ class Page(msgspec.Struct, frozen=True):
     items: list[msgspec.Raw] | None = None
 
 
-def ignore(_header: str) -> None:
+def ignore(*_: object) -> None:
     """Do nothing."""
 
 
@@ -90,14 +99,28 @@ def names_proxy_of(url: str) -> bool:
 
 
 class Api:
-    """A connection to one API server; use as an async context manager."""
+    """A connection to one API server; use as an async context manager.
 
-    def __init__(self, configuration: "Configuration", on_warning: Callable[[str], None] = ignore) -> None:
+    A busy API server refuses a request with 429, or with another error, and a Retry-After. `on_busy` is then called
+    with the request's method and the seconds. With `repeats`, the request is sent again after these seconds, so many
+    times at most; after that, and without `repeats`, ApiError says how long to wait.
+    """
+
+    def __init__(
+        self,
+        configuration: "Configuration",
+        on_warning: Callable[[str], None] = ignore,
+        *,
+        on_busy: Callable[[str, float], None] = ignore,
+        repeats: int = MOST_REPEATS,
+    ) -> None:
         from kubernetes.aio.client import ApiClient  # noqa: PLC0415 - half a second that a server without an API saves
 
         self.client = ApiClient(configuration)
         self.sockets: WeakSet[socket.socket] = WeakSet()
         self.on_warning = on_warning
+        self.on_busy = on_busy
+        self.repeats = repeats
         rest = self.client.rest_client
         # The official client accepts a connector in this attribute (rest.py, _create_pool_manager).
         self.connector = aiohttp.TCPConnector(limit=rest.maxsize, ssl=rest.ssl_context, socket_factory=self.socket)
@@ -113,11 +136,18 @@ class Api:
         return opened
 
     @classmethod
-    async def connect(cls, kubeconfig: Kubeconfig | str | None, on_warning: Callable[[str], None] = ignore) -> Self:
+    async def connect(
+        cls,
+        kubeconfig: Kubeconfig | str | None,
+        on_warning: Callable[[str], None] = ignore,
+        *,
+        on_busy: Callable[[str, float], None] = ignore,
+        repeats: int = MOST_REPEATS,
+    ) -> Self:
         """Return a connection with a kubeconfig, or with the pod's service account if `kubeconfig` is None.
 
-        `on_warning` is called with each Warning header of the answer to a write. Raise NoCredentialsError if the
-        credentials cannot be used.
+        `on_warning` is called with each Warning header of the answer to a write; `on_busy` and `repeats`: see the
+        class. Raise NoCredentialsError if the credentials cannot be used.
         """
         from kubernetes.aio import config  # noqa: PLC0415 - likewise
         from kubernetes.aio.client import Configuration  # noqa: PLC0415 - likewise
@@ -129,7 +159,7 @@ class Api:
             else:
                 files, context = (kubeconfig, None) if isinstance(kubeconfig, str) else kubeconfig
                 await config.load_kube_config(files, context, configuration)
-            return cls(configuration, on_warning)
+            return cls(configuration, on_warning, on_busy=on_busy, repeats=repeats)
         except Exception as error:  # noqa: BLE001 - the client checks little, and fails in as many ways as files can be wrong
             raise NoCredentialsError(f"{type(error).__name__}: {error}") from None
 
@@ -167,19 +197,25 @@ class Api:
         async with await self.request(path, {}, "application/json", timeout) as response:
             body = await response.read()
             if not response.ok:
-                raise ApiError(response.status, message_of(body))
+                raise error_of(response, body)
             return msgspec.json.decode(body), date_in(response.headers.get("Date", ""))
 
-    async def body(self, path: str, query: dict[str, str], accept: str, most: float = math.inf) -> bytearray:
-        """Return the bytes of an answer; raise as `get` does, and TooLargeError at more than `most` bytes."""
-        async with await self.request(path, query, accept, aiohttp.ClientTimeout(total=30)) as response:
+    async def body(
+        self, path: str, query: dict[str, str], accept: str, most: float = math.inf, *, repeats: int | None = None
+    ) -> bytearray:
+        """Return the bytes of an answer; raise as `get` does, and TooLargeError at more than `most` bytes.
+
+        `repeats`: as of the class, but of this request alone.
+        """
+        timeout = aiohttp.ClientTimeout(total=30)
+        async with await self.request(path, query, accept, timeout, repeats=repeats) as response:
             body = bytearray()
             async for piece in response.content.iter_any():
                 body += piece
                 if len(body) > most:
                     raise TooLargeError
             if not response.ok:
-                raise ApiError(response.status, message_of(body))
+                raise error_of(response, body)
             return body
 
     async def find(self, path: str) -> Json | None:
@@ -195,13 +231,15 @@ class Api:
     async def pages(self, path: str, query: dict[str, str], accept: str) -> AsyncIterator[Page]:
         """Yield a list page by page; raise as `get` does.
 
-        A page has at most PAGE objects and LARGEST_PAGE bytes: a larger one is requested again with fewer objects.
+        A page has at most PAGE objects and LARGEST_PAGE bytes: a larger one is requested again with fewer objects. A
+        page that a busy API server refuses is requested again too, so that the pages before it are not lost.
         """
         following, size = dict(query), PAGE
         while True:
             following["limit"] = str(size)
             try:
-                body = await self.body(path, following, accept, LARGEST_PAGE if size > 1 else math.inf)
+                most = LARGEST_PAGE if size > 1 else math.inf
+                body = await self.body(path, following, accept, most, repeats=MOST_REPEATS)
             except TooLargeError:
                 size = max(1, size // 4)
                 continue
@@ -256,7 +294,7 @@ class Api:
             for header in response.headers.getall("Warning", ()):
                 self.on_warning(header)
             if not response.ok:
-                raise ApiError(response.status, message_of(answer))
+                raise error_of(response, answer)
             found: Json = msgspec.json.decode(answer)
             return found
 
@@ -266,7 +304,7 @@ class Api:
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=SILENCE)
         async with await self.request(path, query, accept, timeout) as response:
             if not response.ok:
-                raise ApiError(response.status, message_of(await response.read()))
+                raise error_of(response, await response.read())
             yield lines_of(response)
 
     async def request(  # noqa: PLR0913, PLR0917 - the parts of an HTTP request
@@ -277,8 +315,33 @@ class Api:
         timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 - aiohttp's own, which bounds more than the total time
         method: str = "GET",
         body: Json | list[Json] | None = None,
+        *,
+        repeats: int | None = None,
     ) -> aiohttp.ClientResponse:
-        """Send a request with the client's credentials; raise one of UNREACHABLE if there is no answer."""
+        """Send a request, and again if the API server is busy; raise one of UNREACHABLE if there is no answer."""
+        left = self.repeats if repeats is None else repeats
+        while True:
+            response = await self.send(path, query, accept, timeout, method, body)
+            seconds = retry_after(response)
+            if seconds is None:
+                return response
+            self.on_busy(method, seconds)
+            if not left:
+                return response
+            left -= 1
+            response.release()
+            await asyncio.sleep(spread(seconds))
+
+    async def send(  # noqa: PLR0913, PLR0917 - likewise
+        self,
+        path: str,
+        query: dict[str, str],
+        accept: str,
+        timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 - likewise
+        method: str,
+        body: Json | list[Json] | None,
+    ) -> aiohttp.ClientResponse:
+        """Send a request once, with the client's credentials; raise one of UNREACHABLE if there is no answer."""
         try:
             _, url, headers, _, _ = await self.client.param_serialize(
                 method,
@@ -298,6 +361,29 @@ class Api:
         )
         response: aiohttp.ClientResponse = answer.response
         return response
+
+
+def retry_after(response: aiohttp.ClientResponse) -> float | None:
+    """Return the seconds after which a busy API server wants the request again; None if it is not busy."""
+    header = response.headers.get("Retry-After", "")
+    is_error = response.status == HTTPStatus.TOO_MANY_REQUESTS or response.status >= HTTPStatus.INTERNAL_SERVER_ERROR
+    return min(max(float(header), SHORTEST_WAIT), LONGEST_WAIT) if is_error and header.isdecimal() else None
+
+
+def spread(seconds: float) -> float:
+    """Return these seconds or up to half as many more, so that clients that were refused together come back apart."""
+    return seconds * random.uniform(1.0, 1.5)  # noqa: S311 - jitter, no secret
+
+
+def wait_after(error: Exception) -> float | None:
+    """Return for how many seconds nothing more is to be sent after an error; None if the API server is not busy."""
+    seconds = error.retry_after if isinstance(error, ApiError) else None
+    return None if seconds is None else spread(seconds)
+
+
+def error_of(response: aiohttp.ClientResponse, body: bytes | bytearray) -> ApiError:
+    """Return the error in an answer."""
+    return ApiError(response.status, message_of(body), retry_after(response))
 
 
 def date_in(header: str) -> datetime:

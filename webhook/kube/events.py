@@ -15,7 +15,7 @@ from typing import Final
 import structlog
 
 from webhook import metrics
-from webhook.kube.client import UNREACHABLE, Api, ApiError
+from webhook.kube.client import MOST_REPEATS, UNREACHABLE, Api, ApiError, wait_after
 from webhook.kube.paths import path_of
 from webhook.objects.problem import Json
 
@@ -44,7 +44,10 @@ class Notice:
 
 
 class Events:
-    """Writes Events in the background; an error of the API is logged, and the Event is dropped."""
+    """Writes Events in the background; an error of the API is logged, and the Event is dropped.
+
+    If the API server is busy, an Event is written later, and those after it wait.
+    """
 
     def __init__(self, api: Api) -> None:
         self.api = api
@@ -66,19 +69,28 @@ class Events:
             full_at = max(full_at, clock()) + 1 / RATE
             if (ahead := full_at - clock() - BURST / RATE) > 0:
                 await asyncio.sleep(ahead)
-            await self.write(notice)
+            try:
+                await self.write(path_of("v1", "events", notice.namespace), event(notice))
+            except ApiError as error:
+                if error.status != HTTPStatus.CONFLICT:  # another replica has written the same Event
+                    log.warning("event not written", error=str(error))
+            except UNREACHABLE as error:
+                log.warning("event not written", error=repr(error))
+            except Exception:  # an unexpected answer of the API must not end the server
+                log.exception("event not written")
 
-    async def write(self, notice: Notice) -> None:
-        """Write one Event; log an error."""
-        try:
-            await self.api.create(path_of("v1", "events", notice.namespace), event(notice))
-        except ApiError as error:
-            if error.status != HTTPStatus.CONFLICT:  # another replica has written the same Event
-                log.warning("event not written", error=str(error))
-        except UNREACHABLE as error:
-            log.warning("event not written", error=repr(error))
-        except Exception:  # an unexpected answer of the API must not end the server
-            log.exception("event not written")
+    async def write(self, path: str, root: Json) -> None:
+        """Write an Event, up to MOST_REPEATS times again if the API server is busy; raise what `Api` raises."""
+        for _ in range(MOST_REPEATS):
+            try:
+                await self.api.create(path, root)
+            except ApiError as error:
+                if (seconds := wait_after(error)) is None:
+                    raise
+                await asyncio.sleep(seconds)
+            else:
+                return
+        await self.api.create(path, root)
 
 
 def event(notice: Notice) -> Json:

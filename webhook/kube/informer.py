@@ -18,7 +18,7 @@ import structlog
 
 from webhook import metrics
 from webhook.kube.backoff import Backoff
-from webhook.kube.client import METADATA_ONLY, METADATA_ONLY_LIST, UNREACHABLE, Api, ApiError
+from webhook.kube.client import METADATA_ONLY, METADATA_ONLY_LIST, UNREACHABLE, Api, ApiError, wait_after
 from webhook.kube.slices import in_slices
 from webhook.objects.problem import Json
 from webhook.objects.shape import Shape, type_of
@@ -141,11 +141,13 @@ class Informer(Generic[Item]):
         """List and watch until cancelled.
 
         A watch that the server ends normally is resumed at the last version. After a broken watch the list is read
-        again: a resumed watch would count as live while it still delivers the events that were missed.
+        again: a resumed watch would count as live while it still delivers the events that were missed. But if a busy
+        API server refuses a watch, it is opened again at the same version: a list would cost that server far more.
         """
         version = ""
         backoff = Backoff(SHORTEST_PAUSE, LONGEST_PAUSE)
         while True:
+            wait = None
             try:
                 if not version:
                     version = await self.list()
@@ -160,12 +162,14 @@ class Informer(Generic[Item]):
                         self.last_event = self.clock()
                         backoff.reset()
             except (ApiError, *UNREACHABLE) as error:
-                version = ""
+                wait = wait_after(error)
+                version = version if wait is not None else ""
                 status = error.status if isinstance(error, ApiError) else None
                 if status == HTTPStatus.NOT_FOUND and not self.missing:
                     log.info("kind not installed", path=self.path)
                 elif status not in {HTTPStatus.GONE, HTTPStatus.NOT_FOUND}:
-                    log.warning("watch broken", path=self.path, error=repr(error), retry_in=round(backoff.pause, 1))
+                    pause = round(max(backoff.pause, wait or 0.0), 1)
+                    log.warning("watch broken", path=self.path, error=repr(error), retry_in=pause)
                 self.missing = status == HTTPStatus.NOT_FOUND
             except Exception:  # an unexpected answer must not end the server: without a watch, look-ups ask the API
                 version = ""
@@ -174,7 +178,8 @@ class Informer(Generic[Item]):
                 if self.live:
                     self.last_live = self.clock()
                 self.live = False
-            await asyncio.sleep(backoff.take() * random.uniform(0.5, 1.5))  # noqa: S311 - jitter, no secret
+            pause = backoff.take() * random.uniform(0.5, 1.5)  # noqa: S311 - jitter, no secret
+            await asyncio.sleep(max(pause, wait or 0.0))
 
     def get(self, namespace: str, name: str) -> Item | None:
         """Return what is kept of an object; None if it is not cached. `namespace` is empty for one without."""

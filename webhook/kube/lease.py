@@ -18,7 +18,7 @@ import structlog
 
 from webhook import metrics
 from webhook.kube.backoff import Backoff
-from webhook.kube.client import UNREACHABLE, Api, ApiError
+from webhook.kube.client import UNREACHABLE, Api, ApiError, wait_after
 from webhook.kube.paths import path_of
 from webhook.objects.problem import Json
 
@@ -61,6 +61,7 @@ class Lease:
         self.holder = holder
         self.clock = clock
         self.seen: tuple[Json, float] | None = None  # the lease's spec, and the time since which it is unchanged
+        self.wait = PAUSE  # seconds until the next attempt: more if a busy API server asks for that
         self.since = since
         self.on_forbidden = on_forbidden
         self.on_permitted = on_permitted
@@ -76,7 +77,7 @@ class Lease:
         while True:
             requested_at = self.clock()
             while not await self.try_to_hold():
-                await asyncio.sleep(PAUSE)
+                await asyncio.sleep(self.wait)
                 requested_at = self.clock()
             log.info("leading", lease=self.name, holder=self.holder)
             started_at = self.clock()
@@ -100,10 +101,12 @@ class Lease:
         """Renew the lease until `working` ends, or no attempt has succeeded for DEADLINE seconds.
 
         `renewed_at`: the time at which the last successful write was sent. Its answer may come much later, and other
-        replicas count the lease's duration from the moment at which they see the write.
+        replicas count the lease's duration from the moment at which they see the write. If the API server is busy, wait
+        as long as it asks, but at most half of the time that is left.
         """
         while not working.done() and self.clock() - renewed_at < DEADLINE:
-            await asyncio.wait({working}, timeout=PAUSE)
+            left = DEADLINE - (self.clock() - renewed_at)
+            await asyncio.wait({working}, timeout=max(PAUSE, min(self.wait, left / 2)))
             left = DEADLINE - (self.clock() - renewed_at)
             requested_at = self.clock()
             with contextlib.suppress(TimeoutError):
@@ -112,12 +115,14 @@ class Lease:
 
     async def try_to_hold(self) -> bool:
         """Acquire or renew the lease; return True if this replica holds it now. Log what the API raises."""
+        self.wait = PAUSE
         try:
             held = await self.hold()
         except ApiError as error:
             if error.status == HTTPStatus.FORBIDDEN:
                 self.on_forbidden()
             elif error.status != HTTPStatus.CONFLICT:
+                self.wait = max(PAUSE, wait_after(error) or 0.0)
                 log.warning("lease not held", lease=self.name, error=str(error))
             return False
         except UNREACHABLE as error:

@@ -17,7 +17,7 @@ import structlog
 from webhook import metrics
 from webhook.kinds import batch
 from webhook.kinds.job_set import JOB_SET
-from webhook.kube.client import CHANGED, UNREACHABLE, ApiError
+from webhook.kube.client import CHANGED, UNREACHABLE, ApiError, wait_after
 from webhook.kube.events import Events, Notice
 from webhook.kube.lease import Lease
 from webhook.kube.slices import in_slices
@@ -231,14 +231,22 @@ class Ledger:
                 self.queue.done(key, pause)
 
     async def try_to_write(self, key: Key) -> float | None:
-        """Write an account; return None, or after a failure the seconds until the next try."""
+        """Write an account; return None, or after a failure the seconds until the next try.
+
+        If the API server is busy, wait here as long as it asks, so that this writer sends it nothing else meanwhile.
+        The next try counts again from what the watches have delivered by then.
+        """
         if key not in self.trackers.states and (key.system is not None or self.trackers.root_of(key) is None):
             return None
         state = self.trackers.state_of(key)
         try:
             await self.write(key, state)
         except Exception as error:  # noqa: BLE001 - an error with one workload must not stop all others
-            pause = pause_after(error, key, state)
+            wait = wait_after(error)
+            pause = pause_after(error, key, state, wait)
+            if wait is not None:
+                await asyncio.sleep(wait)
+                pause = 0.0
             return pause if self.trackers.states.get(key) is state else None  # it may have been deleted meanwhile
         state.see_success()
         self.trackers.tidy(key)
@@ -404,10 +412,16 @@ class Ledger:
             self.events.tell(Notice(**about, type="Warning", reason=LIMIT_EXCEEDED, message=message))
 
 
-def pause_after(error: Exception, key: Key, state: WorkloadState) -> float:
-    """Return the seconds to wait after a write that failed; count the error, and log it unless it is a conflict."""
+def pause_after(error: Exception, key: Key, state: WorkloadState, wait: float | None) -> float:
+    """Return the seconds to wait after a write that failed; count the error, and log it unless it is a conflict.
+
+    `wait`: the seconds for which the API server wants to get nothing; None if it is not busy.
+    """
     pause, outcome = state.back_off(), "bad"
-    if isinstance(error, ApiError) and error.status in {HTTPStatus.NOT_FOUND, *CHANGED}:
+    if wait is not None:
+        pause = wait
+        log.warning("account not written", **where(key), error=str(error), retry_in=round(pause, 1))
+    elif isinstance(error, ApiError) and error.status in {HTTPStatus.NOT_FOUND, *CHANGED}:
         outcome = "conflict"
     elif isinstance(error, ApiError):
         pause = LONGEST_PAUSE

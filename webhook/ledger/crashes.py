@@ -12,7 +12,7 @@ import structlog
 
 from webhook.kinds import batch
 from webhook.kube import terminal
-from webhook.kube.client import CHANGED, UNREACHABLE, Api, ApiError
+from webhook.kube.client import CHANGED, UNREACHABLE, Api, ApiError, wait_after
 from webhook.kube.slices import in_slices
 from webhook.ledger import job_failer, patches, settling
 from webhook.ledger.brake import Authority
@@ -43,7 +43,10 @@ class Crash:
 
 
 class Crashes:
-    """The pods that may have failed by a bug: `pending`, by workload and by uid; `wake`: as in `Ledger`."""
+    """The pods that may have failed by a bug: `pending`, by workload and by uid; `wake`: as in `Ledger`.
+
+    `quiet_until`: the time until which a busy API server wants to get nothing.
+    """
 
     def __init__(
         self, api: Api, trackers: Trackers, other_kinds: OtherKinds, authority: Authority, wake: Callable[[Key], None]
@@ -55,6 +58,7 @@ class Crashes:
         self.authority = authority
         self.wake = wake
         self.pending: dict[Key, dict[str, Crash]] = {}
+        self.quiet_until = 0.0
 
     def see(self, key: Key, pod: Pod, job: CachedJob) -> None:
         """Record that a pod has failed that was disrupted, or that nobody had deleted."""
@@ -104,7 +108,7 @@ class Crashes:
         pending = [(key, uid, crash) for key, crashes in self.pending.items() for uid, crash in crashes.items()]
         async for key, uid, crash in in_slices(pending):
             if now - crash.seen > REMEMBERED or (
-                is_leading() and now >= crash.next and await self.tried(key, uid, crash)
+                is_leading() and now >= max(crash.next, self.quiet_until) and await self.tried(key, uid, crash)
             ):
                 self.forget(key, uid)
 
@@ -114,9 +118,11 @@ class Crashes:
             return await self.decide(key, uid, crash)
         except (ApiError, *UNREACHABLE) as error:
             conflict = isinstance(error, ApiError) and error.status == HTTPStatus.CONFLICT
-            pause = INTERVAL if conflict else LONGEST_PAUSE
+            pause, wait = INTERVAL if conflict else LONGEST_PAUSE, wait_after(error)
+            if wait is not None:
+                pause, self.quiet_until = wait, self.clock() + wait
             crash.next = self.clock() + pause
-            log.warning("crash not settled", **where(key), error=repr(error), retry_in=pause)
+            log.warning("crash not settled", **where(key), error=repr(error), retry_in=round(pause, 1))
         except Exception:  # an error with one workload must not stop all others
             log.exception("crash not settled", **where(key))
             return True

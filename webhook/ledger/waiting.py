@@ -24,7 +24,7 @@ import structlog
 from webhook import metrics
 from webhook.kinds import batch, core
 from webhook.kube import names, terminal
-from webhook.kube.client import CHANGED, UNREACHABLE, ApiError
+from webhook.kube.client import CHANGED, UNREACHABLE, ApiError, wait_after
 from webhook.kube.slices import in_slices
 from webhook.ledger import job_failer
 from webhook.ledger.brake import HELD_FOR, STOPPED, Action, Brake, Subject, subject_of
@@ -66,7 +66,7 @@ class WaitingPods:
     """The pods that have not started, and what the leader does to them; for other kinds than Job it only ends a delay.
 
     `settings_of`: returns the settings of a Job. `may_act`: whether the leader may change the objects of a workload.
-    `clock`: seconds since 1970.
+    `clock`: seconds since 1970. `quiet_until`: the time until which a busy API server wants to get nothing.
     """
 
     def __init__(
@@ -87,6 +87,7 @@ class WaitingPods:
         self.clock = clock
         self.entries: dict[str, Entry] = {}
         self.unlisted: set[str] = set()  # uids of those that a list which is being read has not had yet
+        self.quiet_until = 0.0
         self.reasons: Counter[str] = Counter()
         trackers.pods.observers.append(self)
         for reason in ("Delay", "Unschedulable", "NotStarted"):
@@ -153,6 +154,8 @@ class WaitingPods:
             if entry.next <= now and (due := self.due(entry, now)) is not None
         ]
         for start in range(0, len(found), AT_ONCE):
+            if self.clock() < self.quiet_until:
+                return
             async with asyncio.TaskGroup() as group:
                 for entry, due in found[start : start + AT_ONCE]:
                     group.create_task(self.try_to_take(entry, due))
@@ -187,7 +190,11 @@ class WaitingPods:
             else:
                 entry.next = self.clock() + await self.end(entry, due)
         except ApiError as error:
-            if error.status not in {HTTPStatus.NOT_FOUND, *CHANGED}:  # else the watch delivers the change
+            wait = wait_after(error)
+            if wait is not None:
+                entry.next = self.quiet_until = self.clock() + wait
+                log.warning("waiting pod not changed", **where, error=str(error), retry_in=round(wait, 1))
+            elif error.status not in {HTTPStatus.NOT_FOUND, *CHANGED}:  # else the watch delivers the change
                 entry.next = self.clock() + LONGEST_PAUSE
                 log.warning("waiting pod not changed", **where, error=str(error), retry_in=LONGEST_PAUSE)
         except UNREACHABLE as error:

@@ -15,7 +15,7 @@ from webhook.capacity.provider import Labels, Provider, capacity_of
 from webhook.capacity.table import ANY
 from webhook.history.prices import label_keys
 from webhook.history.record import Capacity
-from webhook.kube.client import METADATA_ONLY_LIST, UNREACHABLE, Api, ApiError
+from webhook.kube.client import METADATA_ONLY_LIST, UNREACHABLE, Api, ApiError, wait_after
 from webhook.kube.paths import path_of
 from webhook.ledger.model.pods import ZONE
 from webhook.objects.problem import Json
@@ -124,6 +124,9 @@ class KnownNodes:
                     self.put(name, await self.ask(name))
                 except (ApiError, *UNREACHABLE) as error:
                     log.warning("node not read", node=name, error=repr(error))
+                    if (seconds := wait_after(error)) is not None:
+                        await asyncio.sleep(seconds)  # then it is asked for again
+                        continue
                 self.unknown.pop(name)
 
     async def ask(self, name: str) -> Place:

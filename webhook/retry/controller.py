@@ -24,7 +24,7 @@ from webhook.admission import modes
 from webhook.kinds import KindSpec
 from webhook.kube import names
 from webhook.kube.backoff import Backoff
-from webhook.kube.client import UNREACHABLE, ApiError
+from webhook.kube.client import UNREACHABLE, ApiError, wait_after
 from webhook.kube.clock import utc_now
 from webhook.kube.events import Events, Notice
 from webhook.kube.informer import Informer
@@ -196,7 +196,11 @@ class RetryController:
                 await self.reconcile(key, due, self.brake.policy.profile(profile))
         except (ApiError, UnavailableError, *UNREACHABLE) as error:
             what = f"{key.row.kind} {key.namespace}/{key.name}"
-            log.warning("not run again yet", what=what, error=str(error) or repr(error), retry_in=due.backoff.pause)
+            wait = wait_after(error)
+            pause = round(max(wait or 0.0, due.backoff.pause), 1)
+            log.warning("not run again yet", what=what, error=str(error) or repr(error), retry_in=pause)
+            if wait is not None:
+                await asyncio.sleep(wait)  # it keeps its place of AT_ONCE, so that no other one is sent meanwhile
         except Exception:  # an unexpected answer of the API must not end the server
             log.exception(
                 "not run again yet", what=f"{key.row.kind} {key.namespace}/{key.name}", retry_in=due.backoff.pause

@@ -24,6 +24,7 @@ from webhook.history.collector import CollectorSink
 from webhook.history.files import FileSink
 from webhook.history.log import LogSink
 from webhook.history.writer import Sink, Writer
+from webhook.kube.busy import Busy
 from webhook.kube.client import Api, NoCredentialsError
 from webhook.kube.clock import utc_now
 from webhook.kube.events import COMPONENT, Events, Notice
@@ -198,9 +199,13 @@ def identity() -> str:
 
 
 async def connect(kubeconfig: str | None) -> Api:
-    """Return a connection to the API; raise CannotStartError if the credentials cannot be used."""
+    """Return a connection to the API; raise CannotStartError if the credentials cannot be used.
+
+    If the API server is busy, each caller decides itself when it tries again: an admission cannot wait, and the leader
+    counts anew before it writes.
+    """
     try:
-        return await Api.connect(kubeconfig)
+        return await Api.connect(kubeconfig, on_busy=Busy(), repeats=0)
     except NoCredentialsError as error:
         what = "the pod's service account" if kubeconfig is None else f"the kubeconfig {kubeconfig}"
         raise CannotStartError(f"{what} cannot be used: {error}; name another with --kubeconfig") from None

@@ -20,7 +20,7 @@ from certs.rotate import Rotation
 from certs.store import Shared, UnusableError
 from webhook import metrics
 from webhook.kube.backoff import Backoff
-from webhook.kube.client import UNREACHABLE, ApiError
+from webhook.kube.client import UNREACHABLE, ApiError, wait_after
 from webhook.kube.events import COMPONENT, Events, Notice
 from webhook.kube.informer import Informer
 from webhook.kube.paths import path_of
@@ -85,7 +85,7 @@ class OwnCertificate:
                 pause = await self.take_step()
                 backoff.reset()
             except (ApiError, UnusableError, *UNREACHABLE) as error:
-                pause = backoff.take()
+                pause = max(backoff.take(), wait_after(error) or 0.0)
                 is_explained = isinstance(error, (ApiError, UnusableError))
                 what = f"the API server does not answer: {error!r}; the server tries again"
                 self.failed(str(error) if is_explained else what)

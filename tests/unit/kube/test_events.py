@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from tests.virtual_time import run
+from tests import virtual_time
+from tests.unit.ledger.leader import beside
+from tests.virtual_time import now, run
 from webhook import metrics
-from webhook.kube.client import ApiError
+from webhook.kube.client import MOST_REPEATS, ApiError
 from webhook.kube.events import BURST, COMPONENT, LONGEST, MOST, MOST_NORMAL, RATE, Events, Notice, event
 from webhook.objects.problem import Json
 
@@ -99,6 +101,39 @@ def test_an_event_that_cannot_be_written_is_logged_and_the_next_one_is_written(
 ) -> None:
     server = Api(fault)
     written(server, notice_of("a"), notice_of("b"))
+    assert server.messages == ["b"]
+    assert [line["event"] for line in logged] == ["event not written"]
+
+
+def test_while_the_api_server_is_busy_events_wait_and_none_is_lost(logged: list[Any]) -> None:
+    server = Api(*[ApiError(429, "too many requests", 4.0)] * 3)
+
+    async def work() -> float:
+        api: Any = server
+        events = Events(api)
+        events.tell(notice_of("a"))
+        events.tell(notice_of("b"))
+        async with beside(events.run()):
+            while len(server.messages) < 2:  # noqa: ASYNC110 - another task writes them
+                await asyncio.sleep(0.1)
+        return now()
+
+    assert 3 * 4.0 <= virtual_time.run(work()) <= 3 * 6.0 + 1
+    assert (server.messages, logged) == (["a", "b"], [])
+
+
+def test_an_event_that_a_busy_api_server_refuses_again_and_again_is_dropped(logged: list[Any]) -> None:
+    server = Api(*[ApiError(429, "too many requests", 1.0)] * (1 + MOST_REPEATS))
+
+    async def work() -> None:
+        api: Any = server
+        events = Events(api)
+        events.tell(notice_of("a"))
+        events.tell(notice_of("b"))
+        async with beside(events.run()):
+            await asyncio.sleep(60)
+
+    virtual_time.run(work())
     assert server.messages == ["b"]
     assert [line["event"] for line in logged] == ["event not written"]
 

@@ -183,7 +183,7 @@ class Listing(Api):
         self.most = 0.0  # bytes of the largest page that was read
         self.requests = 0
 
-    async def body(self, path: str, query: dict[str, str], accept: str, most: float = 0) -> bytearray:
+    async def body(self, path: str, query: dict[str, str], accept: str, most: float = 0, **_: object) -> bytearray:
         del path, accept
         self.requests += 1
         start, limit = int(query.get("continue", 0)), int(query["limit"])

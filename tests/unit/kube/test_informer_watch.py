@@ -152,6 +152,28 @@ def test_after_a_watch_that_breaks_the_list_is_read_again(broken: Any) -> None:
     watched([[["a"]], [["c"]]], [[event("ADDED", "b", "7"), broken]], look)
 
 
+@pytest.mark.parametrize("seconds", [1.0, 20.0])
+def test_a_watch_that_a_busy_api_server_refuses_is_opened_again_without_a_list(seconds: float) -> None:
+    async def look(api: ScriptedApi, found: Informer[Json]) -> None:
+        await asyncio.sleep(5 * seconds)
+        assert api.order == ["list", "list-1", "list-1", "list-1"]
+        assert all(seconds <= after - before for (before, _), (after, _) in pairwise(api.asked[1:]))
+        assert found.live
+        assert names_of(found) == ["a", "b"]
+
+    refused = ApiError(429, "too many requests", seconds)
+    watched([[["a"]]], [refused, refused, [event("ADDED", "b", "7"), HANG]], look)
+
+
+def test_after_a_list_that_a_busy_api_server_refuses_the_pause_is_as_long_as_it_asks() -> None:
+    async def look(api: ScriptedApi, _: Informer[Json]) -> None:
+        await asyncio.sleep(50)
+        assert api.order == ["list", "list", "list-2"]
+        assert api.asked[1][0] - api.asked[0][0] >= 30
+
+    watched([ApiError(429, "too many requests", 30.0), [["a"]]], [[HANG]], look)
+
+
 def test_while_the_list_is_not_watched_its_last_objects_stay_and_its_age_grows() -> None:
     async def look(_: ScriptedApi, found: Informer[Json]) -> None:
         await asyncio.sleep(59)

@@ -283,6 +283,36 @@ def test_one_renewal_that_fails_has_no_effect(fault: Exception) -> None:
     assert (terms, others) == ([[0]], [])
 
 
+@pytest.mark.parametrize("seconds", [1.0, 3.0, 8.0, 32.0])
+def test_while_the_api_server_is_busy_a_leader_asks_seldom_and_stays_leader_if_that_ends_in_time(
+    seconds: float,
+) -> None:
+    calls: list[float] = []
+
+    def disturb(api: LeaseApi) -> None:
+        async def called() -> None:
+            calls.append(now())
+            if now() < 10 + DEADLINE / 2:
+                raise ApiError(429, "too many requests", seconds)
+
+        api.called = called  # type: ignore[method-assign]
+
+    _, terms, others = after_ten_seconds(disturb)
+    assert (terms, others) == ([[0]], [])
+    of_each_replica = DEADLINE / 2 / max(PAUSE, min(seconds, DEADLINE / 4)) + 1
+    assert len([when for when in calls if when < 10 + DEADLINE / 2]) <= 2 * of_each_replica
+
+
+def test_a_leader_steps_down_in_time_if_the_api_server_stays_busy_and_then_asks_as_seldom_as_it_wants() -> None:
+    def disturb(api: LeaseApi) -> None:
+        api.fault = ApiError(429, "too many requests", 20.0)
+
+    api, (term,), others = after_ten_seconds(disturb)
+    renewed = max(when for when, _ in api.writes)
+    assert renewed + DEADLINE <= term[1] < renewed + DURATION
+    assert not others
+
+
 def test_a_replica_whose_lease_ended_before_the_answer_came_does_not_lead() -> None:
     async def run() -> None:
         api = LeaseApi()

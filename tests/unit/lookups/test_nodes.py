@@ -73,6 +73,23 @@ def test_a_node_is_asked_for_again_after_a_fault() -> None:
     assert looked_up(server, *[zone_of("n-1")] * 4) == ["", "", "", "a"]
 
 
+def test_while_the_api_server_is_busy_no_other_node_is_asked_for_and_none_is_forgotten() -> None:
+    async def work() -> list[float]:
+        api: Any = server
+        zones = KnownNodes(api)
+        for name in server.nodes:
+            zones.ask_later(name)
+        async with beside(zones.run()):
+            await asyncio.sleep(4)
+            assert len(server.asked) == 1
+            await asyncio.sleep(20)
+        return [zones.zone_of(name, "") == "a" for name in server.nodes]
+
+    server = NodesApi(dict.fromkeys(("n-1", "n-2", "n-3"), "a"), *[ApiError(429, "too many requests", 5.0)] * 2)
+    assert all(run(work()))
+    assert len(server.asked) == 5
+
+
 def test_the_label_of_a_pod_says_its_zone_before_its_node_is_known() -> None:
     server = NodesApi({"n-1": "a"})
     assert looked_up(server, zone_of("n-1", "a"), zone_of("n-2", "b"), zone_of("n-2", "b")) == ["a", "b", "b"]

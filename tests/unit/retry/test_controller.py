@@ -9,10 +9,12 @@ import pytest
 from msgspec.structs import replace
 from structlog.testing import capture_logs
 
+from tests import virtual_time
 from tests.admission import policy
 from tests.costs import assert_grows_with_its_input
 from tests.objects import job_spec
 from tests.unit.retry.server import Server, queued_events, served
+from tests.virtual_time import now
 from webhook.kinds import KindSpec, batch
 from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names
@@ -262,6 +264,21 @@ def test_while_the_api_does_not_answer_the_pauses_grow(verb: str, fault: Excepti
         assert len(record.read(server.items[SETS])) == 1
 
     run(work)
+
+
+def test_a_retry_that_a_busy_api_server_refuses_waits_as_long_as_it_asks_and_is_recorded_once() -> None:
+    async def work() -> None:
+        server = Server(job_set())
+        server.faults["PUT"] = [ApiError(429, "too many requests", 7.0)]
+        leader = Leader(server, SET_KEY)
+        await leader.act()
+        assert 7.0 <= now() <= 10.5
+        leader.clock.now += SHORTEST_PAUSE
+        await leader.act()
+        assert server.items[SETS]["status"]["restarts"] == 1
+        assert len(record.read(server.items[SETS])) == 1
+
+    virtual_time.run(work())
 
 
 def test_a_workload_that_cannot_run_again_gets_an_event_and_its_mark_is_removed() -> None:
