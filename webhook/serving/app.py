@@ -38,7 +38,7 @@ from webhook.serving import readiness
 from webhook.serving.certificates import CABundles, MountedCertificate, Served
 from webhook.serving.endpoints import Endpoints
 from webhook.serving.listen import CannotListenError, listen
-from webhook.serving.memory import measure, trim_after_bursts
+from webhook.serving.memory import exempt, measure, trim_after_bursts
 from webhook.serving.own_certificate import OwnCertificate
 
 # Seconds for which a replica serves after SIGTERM: API servers keep their connections to a pod that is terminating.
@@ -106,7 +106,7 @@ async def serve(options: Options, lifetimes: Lifetimes, now: Callable[[], dateti
         if options.kubeconfig is not None or options.in_cluster:
             api = await stack.enter_async_context(await connect(options.kubeconfig))
             cluster, events = Cluster(api), Events(api)
-            background += [cluster.run(), events.run()]
+            background += [cluster.run(), events.run(), exempt(cluster.jobs.synced)]
         policy, follow = start_policy(options, events)
         background += follow
         ledger = None
@@ -114,7 +114,7 @@ async def serve(options: Options, lifetimes: Lifetimes, now: Callable[[], dateti
             history = Writer(history_sink(stack, options))
             background.append(history.run())
             ledger = Ledger(cluster, policy, events, record=history.put)
-            background.append(ledger.run(ledger_lease(ledger, options.namespace)))
+            background += [ledger.run(ledger_lease(ledger, options.namespace)), exempt(ledger.trackers.pods.synced)]
         retry_requests = None
         if options.requested_retries:
             if cluster is None or events is None or options.namespace is None or ledger is None:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
 from http import HTTPStatus
-from time import perf_counter, time
+from time import monotonic, perf_counter, time
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import structlog
@@ -44,6 +44,7 @@ LARGE: Final = 256 * 1024
 # Bytes of large bodies that may wait, for their turn or for the API: half of the bytes that may be held, so that small
 # bodies have room. `places` bounds the number of decoded ones that wait for the API.
 QUEUED: Final = LIMITS.held_bytes // 2
+PODS_AWAITED: Final = 10.0  # seconds in which a replica is not ready because the pods are not listed yet
 RETRY_AFTER: Final = {"Retry-After": "1"}  # the API server sends the request again, within the timeout of the call
 
 Rules = Callable[[Subject, Policy, Facts], Response]
@@ -90,6 +91,7 @@ class Endpoints:
         self.turns = asyncio.Lock()
         self.certificate_troubles = certificate_troubles
         self.keeps_ledger = keeps_ledger or (lambda: trackers is not None)
+        self.filled: float | None = None  # when the caches of `cluster` were seen to be filled
 
     def admission(self) -> Routes:
         """Return the routes over HTTPS: /mutate, /validate and, if requested retries are enabled, /retry."""
@@ -332,7 +334,19 @@ class Endpoints:
             reasons.append(f"no policy in force: {self.policy.trouble}; correct the policy")
         if self.cluster is not None and not self.cluster.synced:
             reasons.append("caches not filled yet: the API has not answered; check the connection to the API server")
+        elif self.awaits_pods():
+            reasons.append(f"pods not listed yet; wait, after {PODS_AWAITED:g} s it is ready without them")
         return [*reasons, *self.certificate_troubles()]
+
+    def awaits_pods(self) -> bool:
+        """Whether the first list of pods is awaited: for PODS_AWAITED seconds after that of Jobs, if there is a ledger.
+
+        Without it an admission does not know what the pods before have cost, and would wait for it, too.
+        """
+        if self.trackers is None or self.trackers.pods.synced.is_set() or not self.keeps_ledger():
+            return False
+        self.filled = self.filled or monotonic()
+        return monotonic() < self.filled + PODS_AWAITED
 
     async def metrics(self, _: bytes) -> HttpResponse:
         """Return the metrics in Prometheus' text format."""

@@ -2,8 +2,10 @@
 
 import asyncio
 import ctypes
+import gc
 from collections.abc import Iterator
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -55,6 +57,27 @@ def test_a_burst_is_followed_by_a_trim(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_heap_that_grows_little_is_not_trimmed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert trims(monkeypatch, 0, BURST, 1, BURST) == 0
+
+
+def test_what_fills_a_cache_is_not_examined_by_the_garbage_collector_from_then_on() -> None:
+    async def run() -> None:
+        first, second = asyncio.Event(), asyncio.Event()
+        work = asyncio.create_task(memory.exempt(first, second))
+        for event in (first, second):
+            cached = [{"number": number} for number in range(1000)]
+            kept.append(cached)
+            await asyncio.sleep(1)
+            assert any(one is cached for one in gc.get_objects())
+            event.set()
+            await asyncio.sleep(1)
+            assert not any(one is cached for one in gc.get_objects())
+        assert work.done()
+
+    kept: list[Any] = []
+    try:
+        virtual_time.run(run())
+    finally:
+        gc.unfreeze()
 
 
 def test_with_another_c_library_nothing_is_trimmed(monkeypatch: pytest.MonkeyPatch) -> None:

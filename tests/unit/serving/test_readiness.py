@@ -1,8 +1,17 @@
-"""When an Event says why a pod is not ready, and how often."""
+"""What a replica waits for before it is ready; when an Event says why its pod is not, and how often."""
 
 import asyncio
+from typing import Any
+
+import pytest
 
 from tests import virtual_time
+from webhook.ledger.trackers import Trackers
+from webhook.lookups.cluster import Cluster
+from webhook.lookups.policy_source import PolicySource
+from webhook.policy.parse import load_default
+from webhook.serving import endpoints
+from webhook.serving.endpoints import PODS_AWAITED, Endpoints
 from webhook.serving.readiness import PERIOD, REPEATED, THRESHOLD, report
 
 
@@ -21,6 +30,54 @@ def reported_after(*stretches: tuple[list[str], float]) -> list[str]:
 
     virtual_time.run(work())
     return reported
+
+
+class Replica:
+    """A replica that has just started; `now`: its clock, in seconds."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, keeps_ledger: bool = True) -> None:
+        no_api: Any = None
+        self.now = 1000.0
+        monkeypatch.setattr(endpoints, "monotonic", lambda: self.now)
+        self.cluster = Cluster(no_api)
+        self.trackers = Trackers(self.cluster)
+        policy = PolicySource(load_default())
+        self.endpoints = Endpoints(policy, self.cluster, self.trackers, keeps_ledger=lambda: keeps_ledger)
+
+    def fill(self) -> None:
+        """Fill every cache but that of pods."""
+        cluster = self.cluster
+        for cache in (cluster.namespaces, cluster.jobs, cluster.job_set_crds, cluster.train_job_crds):
+            cache.synced.set()
+
+    def waits_for(self) -> list[str]:
+        return [reason.partition(" ")[0] for reason in self.endpoints.reasons()]
+
+
+def test_a_replica_is_ready_once_namespaces_jobs_and_pods_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    replica = Replica(monkeypatch)
+    assert replica.waits_for() == ["caches"]
+    replica.now += 10 * PODS_AWAITED
+    replica.fill()
+    assert replica.waits_for() == ["pods"]
+    replica.trackers.pods.synced.set()
+    assert replica.waits_for() == []
+
+
+def test_pods_that_cannot_be_listed_delay_readiness_only_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    replica = Replica(monkeypatch)
+    replica.fill()
+    assert replica.waits_for() == ["pods"]
+    replica.now += PODS_AWAITED - 0.1
+    assert replica.waits_for() == ["pods"]
+    replica.now += 0.2
+    assert replica.waits_for() == []
+
+
+def test_without_the_role_of_the_ledger_nothing_waits_for_pods(monkeypatch: pytest.MonkeyPatch) -> None:
+    replica = Replica(monkeypatch, keeps_ledger=False)
+    replica.fill()
+    assert replica.waits_for() == []
 
 
 def test_trouble_is_reported_when_the_kubelet_has_noticed_it() -> None:
