@@ -34,6 +34,7 @@ NEEDED = (
 KINDS = (
     "mutatingwebhookconfigurations,validatingwebhookconfigurations,clusterroles,clusterrolebindings,"
     "validatingadmissionpolicies,validatingadmissionpolicybindings,"
+    "flowschemas,prioritylevelconfigurations,"
     "deployments,services,serviceaccounts,roles,rolebindings,networkpolicies,poddisruptionbudgets,resourcequotas"
 )
 

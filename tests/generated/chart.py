@@ -220,6 +220,7 @@ def allowed_by(one: dict[str, Any]) -> str:
 TEMPLATES: Final = {
     "admission-policies": admission_policies,
     "cert-manager": lambda: overlay("cert-manager"),
+    "flow-control": lambda: template("base/flow-control.yaml"),
     "ledger-rbac": lambda: template("base/ledger-rbac.yaml"),
     "poddisruptionbudget": lambda: template("base/poddisruptionbudget.yaml"),
     "prometheus": lambda: overlay("prometheus", OF_PROMETHEUS),
