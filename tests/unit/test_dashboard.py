@@ -25,6 +25,7 @@ LARGEST: Final = 150_000  # bytes of a picture
 # that are off by default.
 IN_NO_PANEL: Final = {
     *("leader_failures", "ledger_behind", "ledger_forbidden", "ledger_workloads", "policy_generation"),
+    "api_busy",  # the API server has metrics of its own
     "ledger_evictions",  # Kueue has metrics of its own
     "spot_zone_lost_ratio",
     *("history_failures", "history_records", "history_records_waiting"),  # an alert tells
