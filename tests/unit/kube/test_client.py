@@ -26,6 +26,7 @@ class Mute:
         now, hour = datetime.now(UTC), timedelta(hours=1)
         authority = new_authority("mute", now=now, lifetime=hour)
         chain = issue(authority, "mute", now=now, lifetime=hour, hosts=["127.0.0.1"])
+        self.authority = authority.certificate
         file = folder / "mute.pem"
         file.write_bytes(chain.certificate + chain.key)
         self.context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
