@@ -38,7 +38,7 @@ JSON_PATCH: Final = "application/json-patch+json"
 # Status of a write that the API server rejects because the object has changed: a conflict of resourceVersion, or a JSON
 # Patch whose test operation failed.
 CHANGED: Final = {HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY}
-PAGE: Final = 100  # the most objects in a page of a list
+PAGE: Final = 500  # the most objects in a page of a list; as client-go
 LARGEST_PAGE: Final = 8 * 1024 * 1024  # bytes of a page, which is read into memory; a single object may be larger
 # Seconds without a line after which a watch is taken to be dead: the API server sends a bookmark about once a minute.
 SILENCE: Final = 150.0
