@@ -1,5 +1,6 @@
 """The servers with which ours is compared, and the program that puts load on them, on free ports of this machine."""
 
+import base64
 import subprocess
 import sys
 from collections.abc import Callable
@@ -8,11 +9,13 @@ from pathlib import Path
 from typing import Final, Self
 
 import msgspec
+import yaml
 
 from tests.cluster import binaries, toolchain
 from tests.cluster.binaries import Binary
 from tests.cluster.control_plane import HOST, free_ports
 from tests.cluster.credentials import Credentials
+from tests.cluster.kubectl import Kubectl
 from tests.cluster.processes import Processes
 from webhook.objects.problem import Json
 
@@ -62,7 +65,7 @@ class Latency(msgspec.Struct):
 
 
 class Seen(msgspec.Struct):
-    """The results of one run of the load; `seconds` is its duration.
+    """The results of one run of the load; `seconds` is its duration, `cpu` the CPU seconds that it used itself.
 
     `slow`: for each request that took longer than `-slow`, the time at which it was due, in seconds since the epoch,
     and the seconds that it took.
@@ -71,6 +74,7 @@ class Seen(msgspec.Struct):
     answers: int
     bad: int
     seconds: float
+    cpu: float
     latency: Latency
     slow: list[tuple[float, float]]
 
@@ -106,9 +110,29 @@ class Peers:
         return Peer(f"{HOST}:{port}", self.credentials.authority_file)
 
 
+def as_admin(kubectl: Kubectl, folder: Path) -> tuple[Peer, tuple[str, ...]]:
+    """Return the API server, and the load's options that show it the cluster admin's certificate.
+
+    The certificate is written into `folder`.
+    """
+    config = yaml.safe_load(kubectl.kubeconfig.read_text())
+    cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
+    contents = {
+        "ca": cluster["certificate-authority-data"],
+        "certificate": user["client-certificate-data"],
+        "key": user["client-key-data"],
+    }
+    files = {name: folder / f"admin.{name}" for name in contents}
+    for name, content in contents.items():
+        files[name].write_bytes(base64.b64decode(content))
+    shown = ("-certificate", str(files["certificate"]), "-key", str(files["key"]))
+    return Peer(cluster["server"].removeprefix("https://"), files["ca"]), shown
+
+
 def ask(peer: Peer, path: str, body: Path, *options: str, before: Callable[[], None] | None = None) -> Seen:
     """Put load on a peer, with the options of peer/load; raise RuntimeError if an answer was wrong.
 
+    `body`: a file, or a folder whose files are sent in turn.
     `before` is called in the process of the load before it begins.
     """
     where = ("-address", peer.address, "-ca", peer.ca, "-path", path, "-body", body)

@@ -27,7 +27,7 @@ from tests.awaiting import until
 from tests.bench import reviews, stalls
 from tests.bench.asking import resident
 from tests.bench.beside import OURS, OUTSIDE, Asked, Stage, is_open
-from tests.bench.peers import Peer, Seen, ask
+from tests.bench.peers import Peer, Seen, as_admin, ask
 from tests.cluster import control_plane, installation
 from tests.cluster.control_plane import HOST
 from tests.cluster.processes import Processes
@@ -174,28 +174,13 @@ class Bench(Stage):
             bodies[namespace].write_bytes(msgspec.json.encode(reviews.pod_of(owner, 1)))
             patched = namespace in {"bench-patch", "bench-cel", OURS}
             until(lambda: self.is_placed(namespace, owner) is patched)  # noqa: B023 - called at once
-        api, options = self.as_admin()
+        api, options = as_admin(self.kubectl, self.folder)
         path = "/api/v1/namespaces/{}/pods?dryRun=All"
         return {name: Asked(api, path.format(name), body, options) for name, body in bodies.items()}
 
     def is_placed(self, namespace: str, owner: Json) -> bool:
         root = self.kubectl.create(reviews.pod_of(owner, 1), "--dry-run=server", f"--namespace={namespace}")
         return names.PLACEMENT in root["metadata"].get("annotations", {})
-
-    def as_admin(self) -> tuple[Peer, tuple[str, ...]]:
-        """Return the API server, and the load's options that show it the cluster admin's certificate."""
-        config = yaml.safe_load(self.kubectl.kubeconfig.read_text())
-        cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
-        contents = {
-            "ca": cluster["certificate-authority-data"],
-            "certificate": user["client-certificate-data"],
-            "key": user["client-key-data"],
-        }
-        files = {name: self.folder / f"admin.{name}" for name in contents}
-        for name, content in contents.items():
-            files[name].write_bytes(base64.b64decode(content))
-        shown = ("-certificate", str(files["certificate"]), "-key", str(files["key"]))
-        return Peer(cluster["server"].removeprefix("https://"), files["ca"]), shown
 
     def memory(self) -> list[Row]:
         """Ask a server of its own each time, and look at what it has then."""

@@ -1,8 +1,8 @@
 """Many Jobs at the same time on 200 nodes: with our webhook, with one that does nothing, and without a webhook.
 
 Each run starts its own control plane, with all controllers and very high client rate limits: `python -m
-tests.bench.scale [JOBS …]`, by default 100 1000 10000, which takes twenty minutes. Writes docs/reference/scale.json
-and draws docs/reference/scale.svg.
+tests.bench.at_once [JOBS …]`, by default 100 1000 10000, which takes twenty minutes. Writes docs/reference/at-once.json
+and draws docs/reference/at-once.svg.
 """
 
 import asyncio
@@ -192,7 +192,7 @@ def draw(runs: list[Run]) -> None:
         axes.set(xscale="log", xlabel="Jobs at once", title=title, ylim=(0, None))
         axes.grid(alpha=0.3)
     rates.legend()
-    figure.savefig(DOCS / "scale.svg", metadata={"Date": None})
+    figure.savefig(DOCS / "at-once.svg", metadata={"Date": None})
 
 
 def main(sizes: list[int]) -> None:
@@ -202,7 +202,7 @@ def main(sizes: list[int]) -> None:
             with cluster(webhook) as (processes, kubectl):
                 runs.append(asyncio.run(measure(webhook, jobs, processes, kubectl)))
             print(json.dumps(asdict(runs[-1])), flush=True)
-    (DOCS / "scale.json").write_text(json.dumps([asdict(run) for run in runs], indent=1) + "\n")
+    (DOCS / "at-once.json").write_text(json.dumps([asdict(run) for run in runs], indent=1) + "\n")
     draw(runs)
 
 

@@ -1,0 +1,51 @@
+"""Draws docs/reference/scale.svg: memory, start, look-ups and the leader's CPU over the number of Jobs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import matplotlib as mpl
+from matplotlib import pyplot as plt
+
+from tests.bench.curve.figures import DOCS, Run, curve
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from matplotlib.axes import Axes
+
+mpl.use("svg")
+PICTURE = DOCS / "scale.svg"
+
+
+def draw(found: Sequence[Run], output: Path = PICTURE) -> None:
+    of = curve(found)
+    plt.rcParams.update({"svg.hashsalt": "scale", "font.size": 9})
+    figure, (memory, start, looking, leading) = plt.subplots(1, 4, figsize=(13, 3.2), layout="constrained")
+    lines(memory, of, "memory of a replica, MiB", {"at rest": lambda run: run.replicas[0].memory, "highest": highest})
+    times: dict[str, Callable[[Run], float]] = {
+        "ready": lambda run: run.replicas[0].ready,
+        "all pods listed": lambda run: run.replicas[0].listed,
+    }
+    lines(start, of, "start, seconds", times)
+    lines(looking, of, "/mutate of a pod, ms", {"median": lambda run: run.p50, "p99": lambda run: run.p99})
+    costs: dict[str, Callable[[Run], float]] = {
+        "leader": lambda run: run.disruption.leader / 1000 if run.disruption else 0,
+        "other replica": lambda run: run.disruption.follower / 1000 if run.disruption else 0,
+    }
+    lines(leading, of, "CPU for a disruption, ms", costs)
+    figure.savefig(output, metadata={"Date": None})
+    plt.close(figure)
+
+
+def highest(run: Run) -> float:
+    return run.replicas[0].peak
+
+
+def lines(axes: Axes, found: Sequence[Run], title: str, values: dict[str, Callable[[Run], float]]) -> None:
+    for label, value in values.items():
+        axes.plot([run.jobs for run in found], [*map(value, found)], marker="o", label=label)
+    axes.set(xscale="log", xlabel="Jobs, with 1.5 pods each", title=title, ylim=(0, None))
+    axes.grid(alpha=0.3)
+    axes.legend()
