@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tests.cluster.processes import Processes
 
 HOST = "127.0.0.1"
+READY = 60.0  # seconds until an API server with few objects is ready, on a busy machine
 # The default rate limits of controllers would make every test slower.
 UNLIMITED = ("--kube-api-qps=1000", "--kube-api-burst=2000")
 # For MutatingAdmissionPolicy, which is on from 1.36 on.
@@ -51,17 +52,19 @@ def start(binaries: Mapping[str, Path], processes: Processes, folder: Path) -> P
     return kubectl.kubeconfig
 
 
-def start_api(binaries: Mapping[str, Path], processes: Processes, folder: Path, *flags: str) -> Path:
+def start_api(
+    binaries: Mapping[str, Path], processes: Processes, folder: Path, *flags: str, seconds: float = READY
+) -> Path:
     """Start etcd and API server alone, which is all that admission needs; return the cluster admin's kubeconfig.
 
-    `flags`: additional ones of the API server.
+    `flags`: additional ones of the API server. `seconds`: until it is ready; it first reads all objects of its etcd.
     """
-    _, kubectl = _start_api(binaries, processes, folder, *flags)
+    _, kubectl = _start_api(binaries, processes, folder, *flags, seconds=seconds)
     return kubectl.kubeconfig
 
 
 def _start_api(
-    binaries: Mapping[str, Path], processes: Processes, folder: Path, *flags: str
+    binaries: Mapping[str, Path], processes: Processes, folder: Path, *flags: str, seconds: float = READY
 ) -> tuple[_ControlPlane, Kubectl]:
     etcd_port, peer_port, port = free_ports(3)
     credentials = Credentials.create(folder / "credentials")
@@ -69,7 +72,7 @@ def _start_api(
     kubectl = Kubectl(binaries["kubectl"], credentials.kubeconfig("admin", plane.server, groups=["system:masters"]))
     plane.start_etcd(folder / "etcd", peer_port)
     plane.start_api_server(port, *flags)
-    processes.wait_until(plane.is_ready, "the API server's /readyz", log="kube-apiserver")
+    processes.wait_until(plane.is_ready, "the API server's /readyz", log="kube-apiserver", seconds=seconds)
     return plane, kubectl
 
 

@@ -77,7 +77,7 @@ def test_runs_of_a_start_alone_are_no_points_of_the_curve() -> None:
     assert figures.curve([*OTHERS, *reversed(CURVE)]) == CURVE
 
 
-COSTS = Costs(Growth(BASE, JOB, POD, NODE), 50, 20, 2000, 400, 250, 6000, 4000, 2, 5000, 1000)
+COSTS = Costs(Growth(BASE, JOB, POD, NODE), 50, 20, 2000, 400, 250, 6000, 4000, 2, 9000, 5000, 1000)
 
 
 def test_costs_are_those_of_the_largest_cluster_and_of_the_highest_rate_that_was_reached() -> None:
@@ -99,7 +99,7 @@ def test_each_replica_pays_for_all_events_and_for_its_share_of_the_reviews() -> 
     assert found.leader == pytest.approx(found.watching + found.reviewing / 2 + 10 * 2000e-6)
     assert found.follower == pytest.approx(found.watching + found.reviewing / 2 + 10 * 400e-6)
     assert found.memory == pytest.approx(CURVE[1].replicas[0].memory)
-    assert (found.calls, found.api, found.webhook) == pytest.approx((20, 1.5, 0.3))
+    assert (found.calls, found.api, found.webhook, found.ending) == pytest.approx((20, 1.5, 0.3, 0.09))
     more = needs(load, COSTS, replicas=4)
     assert (more.watching, more.reviewing) == (found.watching, found.reviewing)
     assert more.follower < found.follower

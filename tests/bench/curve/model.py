@@ -58,7 +58,8 @@ class Costs(NamedTuple):
     pod_bytes: float
     job_bytes: float
     calls: float  # of the leader, for a disruption
-    created: float  # of API server and etcd, for a pod that is created without a webhook
+    ended: float  # of API server and etcd, for a disruption and what is written about it
+    created: float  # of them, for a pod that is created without a webhook
     called: float  # more of them with ours
 
 
@@ -75,6 +76,7 @@ class Needs(NamedTuple):
     calls: float
     api: float  # cores of API servers and etcd for creating the pods alone
     webhook: float  # further ones, because they call the webhook
+    ending: float  # further ones, for the disruptions and what is written about them
 
 
 def costs() -> Costs:
@@ -101,6 +103,7 @@ def measured(found: list[Run], reached: Rates) -> Costs:
         job_event.follower_bytes,
         # The write that ends the pod is the bench's own.
         sum(count for name, count in largest.calls.items() if name != "PATCH pods/status"),
+        disruption.api,
         cpu["none"],
         cpu["this one"] - cpu["none"],
     )
@@ -132,6 +135,7 @@ def needs(load: Load, of: Costs, replicas: int = 2) -> Needs:
         load.disrupted * of.calls,
         load.created * of.created / 1e6,
         load.created * of.called / 1e6,
+        load.disrupted * of.ended / 1e6,
     )
 
 
@@ -174,6 +178,7 @@ def table() -> str:
         row("requests of the leader to the API server a second", "{:,.1f}", [one.calls for one in found]),
         row("API servers and etcd, for creating the pods alone: cores", "{:.1f}", [one.api for one in found]),
         row("more of them, because they call the webhook: cores", "{:.1f}", [one.webhook for one in found]),
+        row("more of them, for the disruptions and the accounts: cores", "{:.1f}", [one.ending for one in found]),
         ("first limit", *(f"{first_limit(one)}: {max(shares(one).values()):.1f} of it" for one in found)),
     ]
     return markdown(("1,000 pods a second on 15,000 nodes", *(load.name for load in LOADS)), rows)

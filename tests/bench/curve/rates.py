@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from tests.awaiting import until
-from tests.bench import reviews
+from tests.bench import reviews, stalls
 from tests.bench.asking import cpu_seconds
 from tests.bench.beside import is_open
 from tests.bench.curve.figures import RATES, Direct, Rates, Through
@@ -29,6 +29,7 @@ PODS_CREATED: Final = {"apiGroups": [""], "apiVersions": ["v1"], "operations": [
 VARIABLES: Final = 19
 TURNS: Final = 5
 CLIENTS: Final = 64
+MANY: Final = 100_000  # pods of a Job at a time, so that no created pod replaces one that has ended
 TURN: Final = ("-duration", "3s", "-status", "201", "-connections", str(CLIENTS))
 # As many idle connections as an API server keeps to a webhook.
 CONNECTIONS: Final = 25
@@ -50,7 +51,9 @@ def through_the_api_server(cluster: Stage, peers: Peers) -> list[Through]:
     for manifest in built(cluster.kubectl, BASE):
         if "webhooks" in manifest:
             cluster.kubectl.apply(pointed_at(f"https://{replica.peer.address}", manifest))
-    pod = reviews.pod_of({"metadata": {"name": ours.name, "uid": ours.uid}}, VARIABLES)
+    owner = reviews.job("many-pods", VARIABLES)
+    owner["spec"] |= {"completions": MANY, "parallelism": MANY}
+    pod = reviews.pod_of(cluster.kubectl.create(owner, f"--namespace={ours.namespace}"), VARIABLES)
     until(lambda: is_placed(cluster, pod, ours.namespace))
     body = cluster.folder / "pod.json"
     body.write_bytes(msgspec.json.encode(pod))
@@ -88,12 +91,18 @@ def through(name: str, turns: list[tuple[Seen, dict[str, float]]]) -> Through:
 
 
 def direct(cluster: Stage, folder: Path, rate: int) -> Direct:
-    """Send reviews to two replicas at a constant rate, half of it to each."""
+    """Send reviews to two replicas at a constant rate, half of it to each.
+
+    All of them run at real-time priority, so that what else the machine does makes no review wait.
+    """
     both = cluster.replicas
     options = ("-connections", str(CONNECTIONS), "-duration", LOAD, "-rate", str(rate / len(both)))
     before = sum(replica.cpu for replica in both)
-    with ThreadPoolExecutor(len(both)) as pool:
-        runs = [*pool.map(lambda replica: ask(replica.peer, "/mutate", folder, *options), both)]
+    with ThreadPoolExecutor(len(both)) as pool, stalls.in_real_time([replica.pid for replica in both]):
+        loads = [
+            pool.submit(ask, replica.peer, "/mutate", folder, *options, before=stalls.at_real_time) for replica in both
+        ]
+        runs = [load.result() for load in loads]
     answers, used = sum(run.answers for run in runs), sum(replica.cpu for replica in both) - before
     found = Direct(
         rate,

@@ -25,7 +25,7 @@ from tests.served import Served
 from webhook.objects.problem import Json
 
 PROGRAM: Final = Path(sys.executable).with_name("retry-policy")
-LONGEST_START: Final = 300.0  # seconds until a replica has listed everything
+LONGEST_START: Final = 300.0  # seconds until an API server, or a replica, has listed everything
 QUIET: Final = 0.02  # cores that a replica uses when nothing is left to do
 VARIABLES: Final = 19  # of the container of a replayed pod, whose review then has 6 KB
 REPLAYED: Final = 200  # reviews, each of a pod of another Job
@@ -97,7 +97,8 @@ class Stage:
         self.folder = folder
         self.processes = processes
         programs = binaries.build([*binaries.own_cluster(), LOAD])
-        self.kubectl = Kubectl(programs["kubectl"], control_plane.start_api(programs, processes, folder, *FLAGS))
+        admin = control_plane.start_api(programs, processes, folder, *FLAGS, seconds=LONGEST_START)
+        self.kubectl = Kubectl(programs["kubectl"], admin)
         others = [one for one in built(self.kubectl, BASE) if "webhooks" not in one]
         self.kubectl.apply({"apiVersion": "v1", "kind": "List", "items": others})
         self.kubeconfig = folder / "replica.kubeconfig"
