@@ -10,6 +10,8 @@ from pathlib import Path
 from textwrap import indent
 from typing import Final
 
+from tests.bench.curve import figures as curve
+from tests.bench.curve import model
 from tests.bench.hour import figures as hour
 from tests.bench.market import figures as market
 from tests.bench.week import compare
@@ -48,6 +50,7 @@ PART: Final = re.compile(
 PARTS: Final[dict[str, dict[str, Callable[[], str]]]] = {
     "docs/explanation/hour.md": {"hour": hour.table},
     "docs/explanation/market.md": {"market": market.table},
+    "docs/explanation/scale.md": {"looks": curve.looks_table},
     "docs/explanation/week.md": {
         "headline": partial(week.headline, "this week"),
         "week": week.table,
@@ -69,6 +72,14 @@ PARTS: Final[dict[str, dict[str, Callable[[], str]]]] = {
     "docs/reference/on-failure.md": {"pairs": on_failure.table},
     "docs/reference/performance.md": {"figures": figures.table},
     "docs/reference/policy.md": {"profile": docs.profile_table, "policy": docs.policy_table},
+    "docs/reference/scale.md": {
+        "growth": curve.summary,
+        "curve": curve.table,
+        "through": curve.through_table,
+        "direct": curve.direct_table,
+        "model": model.table,
+        "verdict": model.verdict,
+    },
     "docs/reference/workloads.md": {
         "kinds": kinds.table,
         "features": features.table,

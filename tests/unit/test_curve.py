@@ -73,6 +73,11 @@ def test_lines_that_grow_faster_than_the_number_of_jobs_are_named() -> None:
     assert figures.faster_than_linear(steep) == ["leader's CPU for a disruption"]
 
 
+def test_two_sizes_do_not_say_whether_a_line_is_straight() -> None:
+    assert figures.verdict(CURVE) == "No line grows faster than linear."
+    assert figures.verdict([*CURVE[:2], *OTHERS]).endswith("takes 3 sizes of the curve; 2 are measured.")
+
+
 def test_runs_of_a_start_alone_are_no_points_of_the_curve() -> None:
     assert figures.curve([*OTHERS, *reversed(CURVE)]) == CURVE
 
