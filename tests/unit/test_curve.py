@@ -4,13 +4,15 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from prometheus_client import generate_latest
 
 from tests.bench.curve import figures, model
 from tests.bench.curve.figures import Cost, Direct, Growth, Rates, Run, Started, Through
 from tests.bench.curve.fill import Size, copies, later, originals, replaced, stored_job, stored_pod, varint
 from tests.bench.curve.model import Costs, Load, first_limit, measured, needs
 from tests.bench.curve.picture import draw
-from tests.bench.curve.stage import of_another_job
+from tests.bench.curve.stage import DISRUPTED, LEADING, PODS_AGE, of_another_job
+from webhook import metrics
 from webhook.kube import names
 
 MEBIBYTE = 2**20
@@ -180,6 +182,14 @@ def test_a_replayed_review_is_about_another_job() -> None:
     body = f'{{"namespace":"{first.namespace}","name":"{first.name}","uid":"{first.uid}"}}'.encode()
     expected = f'{{"namespace":"{other.namespace}","name":"{other.name}","uid":"{other.uid}"}}'
     assert of_another_job(body, first, other).decode() == expected
+
+
+def test_the_metrics_that_the_bench_waits_for_exist() -> None:
+    metrics.CACHE_AGE.labels("pods").set(0)
+    metrics.LEDGER_DISRUPTIONS.labels("TerminationByKubelet")
+    lines = generate_latest(metrics.REGISTRY).decode().splitlines()
+    for name in (PODS_AGE, LEADING, DISRUPTED):
+        assert any(line.startswith(name) for line in lines), name
 
 
 def test_the_tables_have_as_many_cells_in_each_line() -> None:

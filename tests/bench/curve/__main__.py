@@ -20,7 +20,7 @@ from tests.bench.curve import figures
 from tests.bench.curve.figures import Cost, Look, Run, Started
 from tests.bench.curve.fill import STARTED, Size, StoredPod, stored_job, stored_pod
 from tests.bench.curve.picture import draw
-from tests.bench.curve.stage import Replica, Stage, stage
+from tests.bench.curve.stage import DISRUPTED, Replica, Stage, stage
 from tests.bench.peers import ask
 from tests.cluster.credentials import Credentials
 from webhook.kube.client import Api
@@ -37,7 +37,6 @@ RESTING: Final = 20.0  # seconds for the CPU at rest
 DISRUPTIONS: Final = 400
 EVENTS: Final = 500  # as many as fit into the buffers of a connection
 LOOKS: Final = 200
-DISRUPTED: Final = "retry_policy_ledger_disruptions_total"
 AT_ONCE: Final = 8  # writes of this program
 CONDITION: Final = {
     "type": "DisruptionTarget",
@@ -170,7 +169,9 @@ class Pair(NamedTuple):
         for replica in both:
             replica.served.process.send_signal(signal.SIGCONT)
         if counted:
-            await asyncio.to_thread(cluster.wait, lambda: self.leader.metric(counted) >= number, counted, "replica-0")
+            await asyncio.to_thread(
+                cluster.wait, lambda: (self.leader.metric(counted) or 0) >= number, counted, "replica-0"
+            )
         await asyncio.sleep(2)  # for what follows from the last change
         took = time.monotonic() - begin
         cpu, received = [], []

@@ -22,12 +22,12 @@ POINTS: Final = 3
 class Started(msgspec.Struct):
     """A replica after its start: times in seconds from the start of its process, memory in MiB.
 
-    `received`: bytes that it read until then.
+    `listed`: None if it was not measured. `received`: bytes that it read until then.
     """
 
     listening: float
     ready: float
-    listed: float
+    listed: float | None
     memory: float
     peak: float
     cpu: float
@@ -208,7 +208,7 @@ LINES: Final[dict[str, Callable[[Run], float]]] = {
     "memory at rest": lambda run: run.replicas[0].memory,
     "highest memory": lambda run: run.replicas[0].peak,
     "time until ready": lambda run: run.replicas[0].ready,
-    "time until all pods are listed": lambda run: run.replicas[0].listed,
+    "time until all pods are listed": lambda run: run.replicas[0].listed or 0,
     "`/mutate`, median": lambda run: run.p50,
     "leader's CPU at rest": lambda run: run.rest[0],
     "leader's CPU for a disruption": lambda run: run.disruption.leader if run.disruption else 0,
@@ -235,7 +235,7 @@ def table() -> str:
         rows.append(
             (
                 *(f"{run.jobs:,}", f"{run.pods:,}", f"{first.memory:.0f} MiB", f"{first.peak:.0f} MiB"),
-                *(f"{first.ready:.1f} s", f"{first.listed:.1f} s"),
+                *(f"{first.ready:.1f} s", "not measured" if first.listed is None else f"{first.listed:.1f} s"),
                 *(f"{run.p50:.2f} ms", f"{run.p99:.2f} ms", f"{run.ratio:.2f}", f"{run.review:.0f} µs"),
                 *(f"{run.rest[0]:.3f} cores", f"{cost.leader:,.0f} µs", f"{cost.follower:,.0f} µs"),
             )

@@ -23,10 +23,14 @@ def draw(found: Sequence[Run], output: Path = PICTURE) -> None:
     of = curve(found)
     plt.rcParams.update({"svg.hashsalt": "scale", "font.size": 9})
     figure, (memory, start, looking, leading) = plt.subplots(1, 4, figsize=(13, 3.2), layout="constrained")
-    lines(memory, of, "memory of a replica, MiB", {"at rest": lambda run: run.replicas[0].memory, "highest": highest})
+    sizes: dict[str, Callable[[Run], float]] = {
+        "at rest": lambda run: run.replicas[0].memory,
+        "highest": lambda run: run.replicas[0].peak,
+    }
+    lines(memory, of, "memory of a replica, MiB", sizes)
     times: dict[str, Callable[[Run], float]] = {
         "ready": lambda run: run.replicas[0].ready,
-        "all pods listed": lambda run: run.replicas[0].listed,
+        "all pods listed": lambda run: run.replicas[0].listed or float("nan"),
     }
     lines(start, of, "start, seconds", times)
     lines(looking, of, "/mutate of a pod, ms", {"median": lambda run: run.p50, "p99": lambda run: run.p99})
@@ -35,17 +39,17 @@ def draw(found: Sequence[Run], output: Path = PICTURE) -> None:
         "other replica": lambda run: run.disruption.follower / 1000 if run.disruption else 0,
     }
     lines(leading, of, "CPU for a disruption, ms", costs)
+    for axes in (memory, start):
+        axes.set(yscale="log")  # where a line that is no steeper than the diagonal is linear
+    for axes in (looking, leading):
+        axes.set(ylim=(0, None))
     figure.savefig(output, metadata={"Date": None})
     plt.close(figure)
-
-
-def highest(run: Run) -> float:
-    return run.replicas[0].peak
 
 
 def lines(axes: Axes, found: Sequence[Run], title: str, values: dict[str, Callable[[Run], float]]) -> None:
     for label, value in values.items():
         axes.plot([run.jobs for run in found], [*map(value, found)], marker="o", label=label)
-    axes.set(xscale="log", xlabel="Jobs, with 1.5 pods each", title=title, ylim=(0, None))
+    axes.set(xscale="log", xlabel="Jobs, with 1.5 pods each", title=title)
     axes.grid(alpha=0.3)
     axes.legend()

@@ -24,6 +24,10 @@ from tests.cluster.processes import Processes
 from tests.served import Served
 from webhook.objects.problem import Json
 
+# Metrics that are waited for.
+PODS_AGE: Final = 'retry_policy_cache_age_seconds{list="pods"}'
+LEADING: Final = "retry_policy_ledger_leading "
+DISRUPTED: Final = "retry_policy_ledger_disruptions_total"
 PROGRAM: Final = Path(sys.executable).with_name("retry-policy")
 LONGEST_START: Final = 300.0  # seconds until an API server, or a replica, has listed everything
 QUIET: Final = 0.02  # cores that a replica uses when nothing is left to do
@@ -69,14 +73,15 @@ class Replica:
         with open(f"/proc/{self.pid}/io", encoding="ascii") as io:  # noqa: PTH123 - a file of the kernel
             return int(next(io).split()[1])
 
-    def metric(self, name: str) -> float:
-        """Return the sum of a metric over its labels, or over those that `name` begins with."""
+    def metric(self, name: str) -> float | None:
+        """Return the sum of a metric over the labels that `name` leaves open; None if it has no value yet."""
         text = self.served.get("/metrics").body.decode()
-        return sum(float(line.rpartition(" ")[2]) for line in text.splitlines() if line.startswith(name))
+        values = [float(line.rpartition(" ")[2]) for line in text.splitlines() if line.startswith(name)]
+        return sum(values) if values else None
 
     @property
     def leads(self) -> bool:
-        return self.metric("retry_policy_ledger_leading ") == 1
+        return self.metric(LEADING) == 1
 
     @property
     def memory(self) -> float:
@@ -125,7 +130,7 @@ class Stage:
         self.wait(lambda: served.get("/readyz").status == 200, f"{name} to be ready", name)
         ready = time.monotonic() - begin
         replica = Replica(served, Start(0, 0, 0))
-        self.wait(lambda: replica.metric('retry_policy_cache_age_seconds{resource="pods"}') == 0, "pods", name)
+        self.wait(lambda: replica.metric(PODS_AGE) == 0, "pods", name)
         start = Start(round(listening, 2), round(ready, 2), round(time.monotonic() - begin, 2))
         replica = Replica(served, start)
         self.replicas.append(replica)
