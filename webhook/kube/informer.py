@@ -125,6 +125,7 @@ class Informer(Generic[Item]):
         self.missing = False  # whether the API server does not know the kind, because its CRD is not installed
         metrics.CACHE_AGE.labels(f"{metric_prefix}{path.rpartition('/')[2]}").set_function(self.age)
         self.synced = asyncio.Event()  # set after the first list, and never cleared
+        self.answered = False  # whether a page of a list has come: the API server allows the list
         self.callbacks: list[Callable[[], None]] = []
         self.observers: list[Observer[Item]] = []
 
@@ -198,6 +199,7 @@ class Informer(Generic[Item]):
         for observer in self.observers:
             self.notify_observer(observer.begin_list)
         async for page in self.api.pages(self.path, self.query, self.list_accept):
+            self.answered = True
             async for raw in in_slices(page.items or ()):
                 if read := self.read(raw):
                     unlisted.discard(read[0])

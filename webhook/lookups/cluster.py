@@ -122,9 +122,12 @@ class Cluster:
 
     @property
     def synced(self) -> bool:
-        """Whether every cache has been filled once, except that of JobSets, which stays empty without their CRD."""
-        caches = (self.namespaces, self.jobs, self.job_set_crds, self.train_job_crds)
-        return all(cache.synced.is_set() for cache in caches)
+        """Whether every cache has been filled once, except those of Jobs and JobSets: the API has what they lack.
+
+        False also if no Job could be listed yet: then the API server may refuse the list.
+        """
+        caches = (self.namespaces, self.job_set_crds, self.train_job_crds)
+        return all(cache.synced.is_set() for cache in caches) and (self.jobs.answered or self.jobs.synced.is_set())
 
     @property
     def message_patterns(self) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from http import HTTPStatus
 from time import monotonic, perf_counter, time
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import structlog
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
@@ -17,6 +17,7 @@ from webhook.admission.review import BadReviewError, Request, Response
 from webhook.admission.subject import Subject, read, subject_of
 from webhook.kinds import batch, core
 from webhook.kinds.places import place_of
+from webhook.kube.informer import Informer
 from webhook.ledger.trackers import UNKNOWN, Trackers
 from webhook.lookups.cluster import Cluster, UnavailableError, opt_in_of
 from webhook.lookups.policy_source import PolicySource
@@ -44,7 +45,7 @@ LARGE: Final = 256 * 1024
 # Bytes of large bodies that may wait, for their turn or for the API: half of the bytes that may be held, so that small
 # bodies have room. `places` bounds the number of decoded ones that wait for the API.
 QUEUED: Final = LIMITS.held_bytes // 2
-PODS_AWAITED: Final = 10.0  # seconds in which a replica is not ready because the pods are not listed yet
+LISTS_AWAITED: Final = 7.0  # seconds in which a replica is not ready because Jobs or pods are not listed yet
 RETRY_AFTER: Final = {"Retry-After": "1"}  # the API server sends the request again, within the timeout of the call
 
 Rules = Callable[[Subject, Policy, Facts], Response]
@@ -91,7 +92,7 @@ class Endpoints:
         self.turns = asyncio.Lock()
         self.certificate_troubles = certificate_troubles
         self.keeps_ledger = keeps_ledger or (lambda: trackers is not None)
-        self.filled: float | None = None  # when the caches of `cluster` were seen to be filled
+        self.filled: float | None = None  # when all but the awaited lists were seen to be there
 
     def admission(self) -> Routes:
         """Return the routes over HTTPS: /mutate, /validate and, if requested retries are enabled, /retry."""
@@ -334,19 +335,25 @@ class Endpoints:
             reasons.append(f"no policy in force: {self.policy.trouble}; correct the policy")
         if self.cluster is not None and not self.cluster.synced:
             reasons.append("caches not filled yet: the API has not answered; check the connection to the API server")
-        elif self.awaits_pods():
-            reasons.append(f"pods not listed yet; wait, after {PODS_AWAITED:g} s it is ready without them")
+        elif missing := self.awaited_lists():
+            what = " and ".join(missing)
+            reasons.append(f"{what} not listed yet; wait, after {LISTS_AWAITED:g} s it is ready without them")
         return [*reasons, *self.certificate_troubles()]
 
-    def awaits_pods(self) -> bool:
-        """Whether the first list of pods is awaited: for PODS_AWAITED seconds after that of Jobs, if there is a ledger.
+    def awaited_lists(self) -> list[str]:
+        """Return which first lists are awaited, at most LISTS_AWAITED seconds: of Jobs, and for a ledger of pods.
 
-        Without it an admission does not know what the pods before have cost, and would wait for it, too.
+        Without that of Jobs each admission of a pod asks the API; without that of pods it does not know what the pods
+        before have cost, and waits for it too. With 100,000 Jobs both take longer than a cluster may be without us.
         """
-        if self.trackers is None or self.trackers.pods.synced.is_set() or not self.keeps_ledger():
-            return False
+        lists: dict[str, Informer[Any]] = {"Jobs": self.cluster.jobs} if self.cluster is not None else {}
+        if self.trackers is not None and self.keeps_ledger():
+            lists["pods"] = self.trackers.pods
+        missing = [name for name, informer in lists.items() if not informer.synced.is_set()]
+        if not missing:
+            return []
         self.filled = self.filled or monotonic()
-        return monotonic() < self.filled + PODS_AWAITED
+        return missing if monotonic() < self.filled + LISTS_AWAITED else []
 
     async def metrics(self, _: bytes) -> HttpResponse:
         """Return the metrics in Prometheus' text format."""

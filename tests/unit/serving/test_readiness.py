@@ -11,7 +11,7 @@ from webhook.lookups.cluster import Cluster
 from webhook.lookups.policy_source import PolicySource
 from webhook.policy.parse import load_default
 from webhook.serving import endpoints
-from webhook.serving.endpoints import PODS_AWAITED, Endpoints
+from webhook.serving.endpoints import LISTS_AWAITED, Endpoints
 from webhook.serving.readiness import PERIOD, REPEATED, THRESHOLD, report
 
 
@@ -57,7 +57,7 @@ class Replica:
 def test_a_replica_is_ready_once_namespaces_jobs_and_pods_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     replica = Replica(monkeypatch)
     assert replica.waits_for() == ["caches"]
-    replica.now += 10 * PODS_AWAITED
+    replica.now += 10 * LISTS_AWAITED
     replica.fill()
     assert replica.waits_for() == ["pods"]
     replica.trackers.pods.synced.set()
@@ -68,10 +68,29 @@ def test_pods_that_cannot_be_listed_delay_readiness_only_for_a_while(monkeypatch
     replica = Replica(monkeypatch)
     replica.fill()
     assert replica.waits_for() == ["pods"]
-    replica.now += PODS_AWAITED - 0.1
+    replica.now += LISTS_AWAITED - 0.1
     assert replica.waits_for() == ["pods"]
     replica.now += 0.2
     assert replica.waits_for() == []
+
+
+def test_a_long_list_of_jobs_delays_readiness_only_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    replica = Replica(monkeypatch)
+    replica.fill()
+    replica.cluster.jobs.synced.clear()
+    assert replica.waits_for() == ["caches"]
+    replica.cluster.jobs.answered = True
+    assert replica.endpoints.reasons()[0].startswith("Jobs and pods not listed yet")
+    replica.now += LISTS_AWAITED + 0.1
+    assert replica.waits_for() == []
+
+
+def test_a_replica_that_may_not_list_jobs_is_not_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    replica = Replica(monkeypatch)
+    replica.fill()
+    replica.cluster.jobs.synced.clear()
+    replica.now += 10 * LISTS_AWAITED
+    assert replica.waits_for() == ["caches"]
 
 
 def test_without_the_role_of_the_ledger_nothing_waits_for_pods(monkeypatch: pytest.MonkeyPatch) -> None:
