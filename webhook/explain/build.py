@@ -301,7 +301,7 @@ def counts_of(standing: Standing, found: list[Pod]) -> object:
     alone = 0 if standing.job_set is None else restarts_alone(standing.job_set, job)
     ended = at(job, ("status", "failedIndexes")), at(job, ("status", "succeeded"))
     of_job = standing.replicated_job, alone, batch.failed_in_status(job), *ended
-    return of_job, tuple(sorted((pod.index, *counts_of_pod(standing.account, pod)) for pod in found))
+    return of_job, tuple(sorted((pod.index, *counts_of_pod(standing, pod)) for pod in found))
 
 
 def names_of(jobs: list[Standing], of: list[Standing]) -> str:

@@ -11,7 +11,6 @@ from webhook.kinds import batch
 from webhook.ledger import forecast, settling
 from webhook.ledger.forecast import Forecast, Standing
 from webhook.ledger.model import counting, limits, matching, on_failure, outcomes, words
-from webhook.ledger.model.account import Account
 from webhook.ledger.model.pods import DISRUPTED, Condition, Exit, Pod
 from webhook.ledger.model.scopes import ranges
 from webhook.objects.patch import at
@@ -71,14 +70,15 @@ def alike(standing: Standing, pods: Iterable[Pod]) -> Iterable[list[Pod]]:
     """Return groups of pods; the same failure has the same result for all pods of a group."""
     found: dict[object, list[Pod]] = {}
     for pod in pods:
-        found.setdefault(counts_of_pod(standing.account, pod), []).append(pod)
+        found.setdefault(counts_of_pod(standing, pod), []).append(pod)
     return islice(found.values(), MOST_SCOPES)
 
 
-def counts_of_pod(account: Account, pod: Pod) -> tuple[int, ...]:
+def counts_of_pod(standing: Standing, pod: Pod) -> tuple[int, ...]:
     """Return the counts of a pod's index on which the result of its failure depends."""
-    scope = limits.scope_of(pod)
-    counts = account.scopes.of(scope), account.scopes.at_least(scope), account.free.of(scope)
+    account, scope = standing.account, limits.scope_of(pod)
+    disruptions = limits.disruptions_at(account, pod, standing.job["spec"], standing.job_set)
+    counts = disruptions, account.scopes.at_least(scope), account.free.of(scope)
     return (*counts, *(-1 if one is None else one for one in (pod.index_failures, pod.index_ignored)))
 
 

@@ -475,7 +475,9 @@ class Trackers:
         if state is None or (state.text is None and state.tracker.failed is None):
             return NONE_IN_SET if job_set else NONE
         scope = limits.scope_named(job_set, metadata["name"], index)
-        disruptions = limits.share_of(state.disruptions_of(scope, job, self.job_set_of(key)), job["spec"])
+        is_first = limits.is_first(*pods.failures_of_index(pod["metadata"].get("annotations") or {}))
+        disruptions = state.disruptions_of(scope, job, self.job_set_of(key), is_first=is_first)
+        disruptions = limits.share_of(disruptions, job["spec"])
         ended = state.tracker.ends_of(scope)
         return Counts(
             disruptions=disruptions,

@@ -276,7 +276,9 @@ class WaitingPods:
         key = key_of(pod)
         job_set = self.trackers.job_set_of(key)
         budgets = limits.budgets_of(job, job_set, settings)
-        return self.trackers.state_of(key).disruptions_of(limits.scope_of(pod), job, job_set) < budgets.disruptions
+        scope, is_first = limits.scope_of(pod), limits.is_first(pod.index_failures, pod.index_ignored)
+        spent = self.trackers.state_of(key).disruptions_of(scope, job, job_set, is_first=is_first)
+        return spent < budgets.disruptions
 
     def is_allowed(self, action: Action, settings: Settings, job: Json, step: str) -> bool:
         """Return True if the leader may act on the pods of a Job now."""

@@ -86,7 +86,8 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
     - `ended`: the number of pods that ended. `cost`: how many of them by cost. `spot`: how many of them were placed on
       spot. `in_place`: by cost, the attempts that ended in a pod that ran on. `causes`: both, by cause and reason.
     - `restarted`: by the id of a pod, how many of its restarts in place are counted, the newest last.
-    - `scopes`, stored as `units`: disruptions by scope since the limits were last reset. `free`: free restarts alike.
+    - `scopes`, stored as `units`: disruptions by scope since the limits were last reset. `in_pods`: whether their
+      numbers are exact although some were dropped, because the pods of those say theirs. `free`: free restarts alike.
       `retries`: retries alike; None in Jobs and JobSets.
     - `before`: `cost` as it was at the last requested retry.
     - `grants`: how often the Job was resumed after the ledger had suspended it. `suspended`: whether it is so now.
@@ -106,6 +107,7 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
     causes: dict[str, dict[str, Count]] = msgspec.field(default_factory=dict)
     spot: Count = 0
     scopes: Scopes = msgspec.field(default_factory=Scopes, name="units")
+    in_pods: bool = msgspec.field(default=False, name="inPods")
     free: Scopes = msgspec.field(default_factory=Scopes)
     retries: Scopes | None = None
     before: dict[Cost, Count] = msgspec.field(default_factory=dict)
@@ -120,6 +122,10 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
     currency: Annotated[str, msgspec.Meta(max_length=3)] = ""
     lost: Rows = msgspec.field(default_factory=dict)
     saved: Rows = msgspec.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Pass on what was read about the scopes."""
+        self.scopes.exact = self.scopes.exact or self.in_pods
 
     def has(self, pod: Pod) -> bool:
         """Return True if a pod is counted."""
@@ -175,12 +181,20 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
         if self.evictions is not None:
             self.evictions.begin_anew()
 
-    def count(
-        self, outcome: Outcome, scope: str, attempt: int, *, message: str = "", used: Used | None = None
+    def count(  # noqa: PLR0913 - what is known of an ended pod
+        self,
+        outcome: Outcome,
+        scope: str,
+        attempt: int,
+        *,
+        message: str = "",
+        used: Used | None = None,
+        disruptions: int | None = None,
     ) -> Attempt:
         """Count an ended pod that is not counted yet; return its Attempt.
 
-        `message`: its last words. `used`: what it used; None if that is not known.
+        `message`: its last words. `used`: what it used; None if that is not known. `disruptions`: those of its scope
+        before it, as it says itself; None if that is not known.
         """
         pod = outcome.pod
         self.recent.append(id_of(pod))
@@ -203,6 +217,7 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
                 message=message,
             ),
             used,
+            disruptions,
         )
 
     def count_unseen(self, failures: int) -> None:
@@ -224,12 +239,12 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
         known = reason if reason in reasons or len(reasons) < MOST_REASONS else OTHER
         reasons[known] = min(reasons.get(known, 0) + number, LARGEST_COUNT)
 
-    def add(self, detail: Attempt, used: Used | None = None) -> Attempt:
-        """Add an attempt to the counts, to the details, and to what was lost."""
+    def add(self, detail: Attempt, used: Used | None = None, disruptions: int | None = None) -> Attempt:
+        """Add an attempt to the counts, to the details, and to what was lost; `disruptions`: as in `count`."""
         self.add_to_counts(detail.cause, detail.reason, detail.cost, 1)
         self.add_lost(detail.cause, used)
         if detail.cost == "disruption":
-            self.scopes.add(detail.scope)
+            self.scopes.add(detail.scope, disruptions)
         elif detail.cost == "free":
             self.free.add(detail.scope)
         self.last = [*self.last, detail][-DETAILS:]
@@ -338,11 +353,21 @@ def shared(text: str | None) -> Account:
 
 def encode(account: Account) -> str:
     """Return the text of the annotation, which has at most LARGEST bytes: parts give way in the order of GIVE_WAY."""
-    encoded = encoder.encode(account)
+    encoded = encoded_once(account)
     for give_way in GIVE_WAY:
         while len(encoded) > LARGEST and give_way(account):
-            encoded = encoder.encode(account)
+            encoded = encoded_once(account)
     return encoded.decode()
+
+
+def encoded_once(account: Account) -> bytes:
+    """Return an account as JSON, however long; `in_pods` says what holds after the drop of scopes in it."""
+    encoded = encoder.encode(account)
+    in_pods = account.scopes.exact and account.scopes.others > 0
+    if in_pods != account.in_pods:
+        account.in_pods = in_pods
+        encoded = encoder.encode(account)
+    return encoded
 
 
 def drop_detail(account: Account) -> bool:

@@ -52,9 +52,10 @@ def count(  # noqa: PLR0913, PLR0917 - where all of it meets
     outcome = replace(outcome, on_failure=on_failure.decided(pod, outcome, rules))
     message = words.last_words(outcome) if keeps_messages else ""
     outcome = outcomes.as_evicted(outcome, evicted)
-    detail = account.count(outcome, limits.scope_of(pod), attempt, message=message, used=used)
+    before = limits.disruptions_before(pod) if limits.are_in_pods(account, job["spec"], job_set) else None
+    detail = account.count(outcome, limits.scope_of(pod), attempt, message=message, used=used, disruptions=before)
     account.forget_messages(MOST_MESSAGES)
-    return account.note_left(limits.left_of(account, budgets, pod, detail, job_set))
+    return account.note_left(limits.left_of(account, budgets, pod, detail, job, job_set))
 
 
 def count_elsewhere(  # noqa: PLR0913 - where all of it meets

@@ -6,6 +6,7 @@ from typing import Final
 
 from webhook.kinds import batch
 from webhook.kinds.job_set import costly_restarts, job_restarts
+from webhook.ledger.model import matching
 from webhook.ledger.model.account import Account, Attempt, Left
 from webhook.ledger.model.outcomes import Cost, Outcome
 from webhook.ledger.model.pods import Pod
@@ -62,6 +63,37 @@ def budgets_of(job: Json, job_set: Json | None, settings: Settings) -> Budgets:
 def shares_of(spec: Json) -> int:
     """Return how many pods share one disruption budget: 1 if each index has its own, else the pods that run at once."""
     return 1 if batch.is_indexed(spec) else batch.running_at_once(spec)
+
+
+def are_in_pods(account: Account, spec: Json, job_set: Json | None) -> bool:
+    """Return True if the pods of a Job say how many disruptions their index had before them, and nothing else.
+
+    With backoffLimitPerIndex the Job controller keeps a failed pod until admission has seen the next one of its index.
+    The number that admission writes would be too high if failures other than disruptions were ignored, or after a
+    resume of the Job, because the Job controller counts those as well.
+    """
+    if job_set is not None or account.grants or not batch.is_indexed(spec):
+        return False
+    return spec.get("backoffLimitPerIndex") is not None and matching.ignores_disruptions_alone(spec)
+
+
+def disruptions_before(pod: Pod) -> int | None:
+    """Return the disruptions of a pod's index before it, as the pod says itself; None if it does not."""
+    return 0 if is_first(pod.index_failures, pod.index_ignored) else pod.disruptions
+
+
+def is_first(failures: int | None, ignored: int | None) -> bool:
+    """Return True if a pod is the first one of its index, by the counts that the Job controller writes on it."""
+    return failures == 0 and ignored is None
+
+
+def disruptions_at(account: Account, pod: Pod, spec: Json, job_set: Json | None) -> int:
+    """Return the disruptions of a pod's scope that are counted: at least as many as there were."""
+    scope = scope_of(pod)
+    if account.scopes.is_dropped(scope) and are_in_pods(account, spec, job_set):
+        known = disruptions_before(pod)
+        return account.scopes.others if known is None else min(known, account.scopes.others)
+    return account.scopes.of(scope)
 
 
 def share_of(disruptions: int, spec: Json) -> int:
@@ -127,7 +159,9 @@ def attempt_of(account: Account, budgets: Budgets, pod: Pod) -> int:
     return (pod.index_failures or 0) if budgets.per_index else account.spent_now("retry")
 
 
-def left_of(account: Account, budgets: Budgets, pod: Pod, detail: Attempt, job_set: Json | None) -> Left:
+def left_of(  # noqa: PLR0913, PLR0917 - where all of it meets
+    account: Account, budgets: Budgets, pod: Pod, detail: Attempt, job: Json, job_set: Json | None
+) -> Left:
     """Return what the scope of a counted pod has left; `detail` is the pod's Attempt."""
     if job_set is not None:
         spent = restarts_of(job_set, pod, detail)
@@ -137,7 +171,7 @@ def left_of(account: Account, budgets: Budgets, pod: Pod, detail: Attempt, job_s
         spent = account.spent_now("retry")
     return Left(
         retries=max(0, budgets.retries - spent),
-        disruptions=max(0, budgets.disruptions - account.scopes.of(detail.scope)),
+        disruptions=max(0, budgets.disruptions - disruptions_at(account, pod, job["spec"], job_set)),
     )
 
 

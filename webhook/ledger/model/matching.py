@@ -102,6 +102,12 @@ def is_of_disruptions(rule: Json) -> bool:
     return [one.get("type") for one in rule.get("onPodConditions") or ()] == [DISRUPTED]
 
 
+def ignores_disruptions_alone(spec: Json) -> bool:
+    """Return True if the rules of a Job's failure policy ignore no failures other than disruptions."""
+    rules = (spec.get("podFailurePolicy") or {}).get("rules") or ()
+    return all(is_of_disruptions(rule) for rule in rules if rule.get("action") == "Ignore")
+
+
 def action_of_set(job_set: Json, replicated_job: str, message: str) -> str:
     """Return the action of a JobSet after one of its Jobs failed by its podFailurePolicy with a message."""
     return rule_of_set(job_set, replicated_job, JobEnd(POD_FAILURE_POLICY, message))[1]

@@ -31,7 +31,7 @@ SKIPPED_STEP: Final = '"key":"Reason","value":"Skipped"'
 
 ANNOTATIONS: Final = (
     *(INDEX, batch.INDEX_FAILURES, batch.INDEX_IGNORED_FAILURES),
-    *(names.ATTEMPT, names.MAX_RETRIES, names.PLACEMENT, names.COUNTED, names.AFTER_FAILURE),
+    *(names.ATTEMPT, names.MAX_RETRIES, names.DISRUPTIONS, names.PLACEMENT, names.COUNTED, names.AFTER_FAILURE),
 )
 ZONE: Final = "topology.kubernetes.io/zone"  # label of nodes; since 1.35 the API server copies it to their pods
 
@@ -120,6 +120,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True):
     - `attempt`: its annotation of that name, which admission writes; None if it has none.
     - `index_failures`: the failures of its index before it; `index_ignored`: those that cost no retry. The Job
       controller writes them with backoffLimitPerIndex; else they are None.
+    - `disruptions`: its annotation of that name, which admission writes: those of its index before it; else None.
     - `after`: its annotation after-failure, which admission writes; empty if it has none.
     - `zone`: that of its node; empty if its labels do not say it.
     - `restart`: how often its JobSet, and its Job alone, had been restarted before; None if it has no JobSet.
@@ -152,6 +153,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True):
     attempt: int | None = None
     index_failures: int | None = None
     index_ignored: int | None = None
+    disruptions: int | None = None
     restart: int | None = None
     node: str = ""
     zone: str = ""
@@ -258,6 +260,7 @@ def read(pod: Json) -> Pod:
         attempt=count(annotations.get(names.ATTEMPT)),
         index_failures=count(annotations.get(batch.INDEX_FAILURES)),
         index_ignored=count(annotations.get(batch.INDEX_IGNORED_FAILURES)),
+        disruptions=None if place else count(annotations.get(names.DISRUPTIONS)),
         restart=restart_of(labels),
         node=spec.get("nodeName") or "",
         zone=cut(labels.get(ZONE), LONGEST),
@@ -321,6 +324,11 @@ def index_of(annotations: Json) -> str:
     """Return a pod's completion index; empty if its annotation is absent or no number."""
     index = count(annotations.get(INDEX))
     return "" if index is None else str(index)
+
+
+def failures_of_index(annotations: Json) -> tuple[int | None, int | None]:
+    """Return the failures of a pod's index before it, and those that cost no retry; None where it does not say so."""
+    return count(annotations.get(batch.INDEX_FAILURES)), count(annotations.get(batch.INDEX_IGNORED_FAILURES))
 
 
 def conditions_of(conditions: Iterable[Json], *, all_of_them: bool) -> tuple[Condition, ...]:

@@ -8,6 +8,10 @@ The account stores the scopes by their number of disruptions, consecutive indexe
 "workers-0/5"}. If this grows too long, the scopes with the fewest disruptions are dropped. From then on, each dropped
 scope counts with the highest number that was dropped: perhaps too many, never too few (the Space-Saving algorithm of
 Metwally et al.).
+
+30,000 random ones of 100,000 completion indexes have an entropy of 11 KiB: no text of an account can hold them. But the
+pods of these indexes can: each says how many disruptions its scope had before it. As long as every dropped scope is
+counted on with that number, all numbers that are stored are exact.
 """
 
 from bisect import bisect_right
@@ -38,13 +42,15 @@ class Scopes:
     """How many disruptions each scope has had.
 
     `runs`: sorted, without a scope in common. `others`: the number with which every scope counts that is in no run.
-    `longest`: how many characters may be written.
+    `longest`: how many characters may be written. `exact`: whether the numbers in `runs` are; else each may be too high
+    by `others`.
     """
 
     def __init__(self, counts: dict[str, int] | None = None, others: int = 0) -> None:
         self.runs: list[Run] = []
         self.others = others
         self.longest = LONGEST
+        self.exact = not others
         for scope, number in (counts or {}).items():
             self.put(scope, number)
 
@@ -60,10 +66,23 @@ class Scopes:
 
     def at_least(self, scope: str) -> int:
         """Return the disruptions of a scope: at most as many as there were."""
+        place = self.place(scope)
+        if place is not None and self.exact:
+            return self.runs[place].disruptions
         return max(0, self.of(scope) - self.others)
 
-    def add(self, scope: str) -> None:
-        """Count one more disruption of a scope."""
+    def is_dropped(self, scope: str) -> bool:
+        """Return True if only the pods of a scope may know how many disruptions it has had."""
+        return bool(self.others) and self.place(scope) is None
+
+    def add(self, scope: str, before: int | None = None) -> None:
+        """Count one more disruption of a scope; `before`: how many it had, by its pod; None if that is not known."""
+        if self.is_dropped(scope):
+            if before is None:
+                self.exact = False
+            else:
+                self.put(scope, min(before, self.others) + 1)
+                return
         self.put(scope, self.of(scope) + 1)
 
     def take_back(self, scope: str) -> None:
@@ -128,7 +147,7 @@ def read(written: Any) -> Scopes:
         if disruptions is None:
             raise ValueError("disruptions must be a whole number")
         if number == OTHERS:
-            scopes.others = disruptions
+            scopes.others, scopes.exact = disruptions, False
         else:
             scopes.runs += (Run(*run_of(part), disruptions) for part in text.split(","))
     scopes.runs.sort()

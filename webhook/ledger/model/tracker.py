@@ -98,7 +98,8 @@ class Tracker:
     - `recent`: the ids in the last account. `counted_restarts`: the restarts in place that it says, None without any.
     - `disturbed`: when something last happened that makes other pods crash; as `gap` of a monotonic clock, in seconds.
     - `last_ends`: the last pods that have failed, packed, by their scope, the newest last, also when they are counted
-      and deleted. `spot_unavailable`: whether the leader has ended any pod because no spot node took it.
+      and deleted; until a pod of that index of a Job succeeds.
+    - `spot_unavailable`: whether the leader has ended any pod because no spot node took it.
     """
 
     find: Find = none_found
@@ -228,6 +229,8 @@ class Tracker:
             return False
         self.running.pop(pod.uid)
         if not pod.has_failed:
+            if pod.index and not pod.job_set:
+                self.last_ends.pop(scope_of(pod), None)  # no pod of this index will follow
             return False
         known_as = None if self.failed is None else self.failed.get(pod.uid)
         if known_as is None and not news and pod.disruption is not None:
@@ -344,8 +347,15 @@ class Tracker:
 
         At most TOGETHER; the others follow once these are counted.
         """
-        found = (pod for pod in self.open_of_jobs() if not account.has(pod))
-        return sorted(islice(found, TOGETHER), key=lambda pod: pod.ended)
+        if self.failed is None:
+            return []
+        return sorted(islice(self.of_jobs(self.failed.uncounted(account)), TOGETHER), key=lambda pod: pod.ended)
+
+    def uncounted_in(self, scope: str, account: Account) -> Iterator[Pod]:
+        """Yield the failed pods of a scope as `uncounted`, in any order: their number is all that a look-up costs."""
+        if self.failed is None:
+            return iter(())
+        return islice(self.of_jobs(self.failed.uncounted_in(scope, account)), TOGETHER)
 
     def uncounted_restarts(self, account: Account) -> list[Pod]:
         """Return pods with restarts in place that an account lacks: as many as it has room for."""
@@ -357,7 +367,11 @@ class Tracker:
 
     def open_of_jobs(self) -> Iterator[Pod]:
         """Yield the failed pods of known Jobs that are in no account that was seen."""
-        return (pod for pod in self.open_pods() if self.job_of(pod) is not None)
+        return self.of_jobs(self.open_pods())
+
+    def of_jobs(self, found: Iterable[Pod]) -> Iterator[Pod]:
+        """Yield those of the pods whose Jobs are known."""
+        return (pod for pod in found if self.job_of(pod) is not None)
 
     def open_pods(self) -> Iterator[Pod]:
         """Yield the failed pods that are in no account that was seen."""

@@ -90,15 +90,29 @@ class WorkloadState:
             failed.costs[pod.uid] = cost
         return cost
 
-    def disruptions_of(self, scope: str, job: Json, job_set: Json | None) -> int:
-        """Return the disruptions of a scope, including those that are not counted yet."""
+    def disruptions_of(self, scope: str, job: Json, job_set: Json | None, *, is_first: bool = False) -> int:
+        """Return the disruptions of a scope, including those that are not counted yet.
+
+        `is_first`: whether the Job controller's counts on the pod to be placed say that it is the first of its index.
+        """
         account = self.account
         resumed = account.suspended and not job["spec"].get("suspend")  # which resets the limit
         count = 0 if resumed else account.scopes.of(scope)
-        for failed in self.tracker.uncounted(account):
-            if failed.disruption is not None and limits.scope_of(failed) == scope:
+        for failed in self.tracker.uncounted_in(scope, account):
+            if failed.disruption is not None:
                 count += self.cost_of(failed, job_set) == "disruption"
+        if account.scopes.is_dropped(scope) and not resumed and limits.are_in_pods(account, job["spec"], job_set):
+            known = 0 if is_first else self.disruptions_by_pods(scope)
+            return count if known is None else min(known, count)
         return count
+
+    def disruptions_by_pods(self, scope: str) -> int | None:
+        """Return the disruptions of an index of a Job, as its last pods say; None if the last one does not."""
+        found: int | None = None
+        for pod in self.tracker.ends_of(scope):
+            before = limits.disruptions_before(pod)
+            found = None if before is None else max(found or 0, before + (self.cost_of(pod, None) == "disruption"))
+        return found
 
     def failures_of(self, job: Json) -> int | None:
         """Return how many failures of a Job without a JobSet cost a retry; None if its own status has them in time."""

@@ -29,7 +29,7 @@ from webhook.kinds import EmbeddedJob, batch
 from webhook.ledger.model import matching
 from webhook.objects import bounds
 from webhook.objects.patch import Editor, Pattern
-from webhook.objects.problem import Json, Path
+from webhook.objects.problem import Path
 from webhook.policy.settings import Settings, count
 
 # The API's bounds on Jobs with backoffLimitPerIndex (pkg/apis/batch/validation/validation.go of Kubernetes 1.36.3).
@@ -89,10 +89,5 @@ def costs_no_wait(evidence: Evidence) -> bool:
     settings, disruptions = evidence.settings, evidence.disruptions or 0
     if settings.profile.back_off.disruptions != "Constant" or evidence.owner is None:
         return False
-    return disruptions <= settings.disruption_budget and ignores_disruptions_alone(evidence.owner.get("spec") or {})
-
-
-def ignores_disruptions_alone(spec: Json) -> bool:
-    """Return True if the rules of a Job's failure policy ignore no failures other than disruptions."""
-    own = (spec.get("podFailurePolicy") or {}).get("rules") or ()
-    return all(matching.is_of_disruptions(rule) for rule in own if rule.get("action") == "Ignore")
+    spec = evidence.owner.get("spec") or {}
+    return disruptions <= settings.disruption_budget and matching.ignores_disruptions_alone(spec)

@@ -127,4 +127,4 @@ def test_a_failure_that_a_rule_makes_final_is_fatal_if_its_job_set_has_no_restar
 def test_a_retry_of_a_job_in_a_job_set_costs_no_restart_of_the_job_set() -> None:
     pod = failed(1, job_set="set", job="set-workers-0", restart=0)
     detail = Attempt(attempt=0, pod="p", cause="ExitCode", cost="retry")
-    assert left_of(Account(), budgets_of(job(), job_set(), settings()), pod, detail, job_set()).retries == 3
+    assert left_of(Account(), budgets_of(job(), job_set(), settings()), pod, detail, job(), job_set()).retries == 3

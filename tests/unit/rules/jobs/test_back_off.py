@@ -8,6 +8,7 @@ from tests.admission import mutate, policy
 from tests.objects import DISRUPTION, cron_job, exit_codes, job, job_spec, pod, stored_job
 from webhook.kinds import EmbeddedJob, batch
 from webhook.kinds.job_set import JOB_SET
+from webhook.ledger.model.matching import ignores_disruptions_alone
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.policy.model import BackOff, Disruptions, FailurePolicy, Profile, Retries
@@ -269,6 +270,6 @@ def test_pods_have_indexes_if_the_mode_is_indexed_and_their_number_is_known(
 
 def test_rules_that_ignore_other_failures_too_are_recognised() -> None:
     other = exit_codes("Ignore", "In", 75)
-    assert back_off.ignores_disruptions_alone(job_spec())
-    assert back_off.ignores_disruptions_alone(job_spec(rules=[DISRUPTION, exit_codes("FailJob", "In", 3)]))
-    assert not back_off.ignores_disruptions_alone(job_spec(rules=[DISRUPTION, other]))
+    assert ignores_disruptions_alone(job_spec())
+    assert ignores_disruptions_alone(job_spec(rules=[DISRUPTION, exit_codes("FailJob", "In", 3)]))
+    assert not ignores_disruptions_alone(job_spec(rules=[DISRUPTION, other]))

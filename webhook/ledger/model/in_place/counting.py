@@ -65,7 +65,7 @@ def count(  # noqa: PLR0913, PLR0917 - where all of it meets
         cost="fatal" if cost == "retry" and spent >= limit else cost,
         message=words.in_one_line(last.message) if keeps_messages else "",
     )
-    left = left_of(account, budgets, pod, detail, job_set)
+    left = left_of(account, budgets, pod, detail, job, job_set)
     retries = min(left.retries, max(0, limit - spent)) if cost == "retry" else left.retries
     detail = msgspec.structs.replace(detail, left=msgspec.structs.replace(left, retries=retries))
     found = account.add_restart(detail, used)
@@ -74,10 +74,12 @@ def count(  # noqa: PLR0913, PLR0917 - where all of it meets
     return found
 
 
-def left_of(account: Account, budgets: limits.Budgets, pod: Pod, detail: Attempt, job_set: Json | None) -> Left:
+def left_of(  # noqa: PLR0913, PLR0917 - as in `limits`
+    account: Account, budgets: limits.Budgets, pod: Pod, detail: Attempt, job: Json, job_set: Json | None
+) -> Left:
     """Return what the scope of a pod has left, apart from its restarts."""
     if pod.row is batch.JOB:
-        return limits.left_of(account, budgets, pod, detail, job_set)
+        return limits.left_of(account, budgets, pod, detail, job, job_set)
     return Left(
         retries=max(0, budgets.retries - account.retries_of(detail.scope)),
         disruptions=max(0, budgets.disruptions - account.scopes.of(detail.scope)),

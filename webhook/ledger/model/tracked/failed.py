@@ -4,8 +4,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from webhook.ledger.model.account import id_of
+from webhook.ledger.model.account import Account, id_of
 from webhook.ledger.model.cached import CachedJob
+from webhook.ledger.model.limits import scope_of
 from webhook.ledger.model.outcomes import Cost
 from webhook.ledger.model.pods import Pod, pack, unpack
 from webhook.ledger.model.tracked.running import add
@@ -31,7 +32,7 @@ class FailedPod:
 class FailedPods:
     """The failed pods of a workload by uid.
 
-    - `open`: uids of those that are in no account that was seen; in that order.
+    - `open`: the scopes of those that are in no account that was seen, in that order. `open_in`: their uids by scope.
     - `by_id`: the uid of each by its id in an account.
     - `numbers`: how many are open, by the uid of their Job; without zeros.
     - `jobs`: the Jobs of those that are open, by uid, as they were seen last: a Job may be deleted before they are
@@ -40,7 +41,8 @@ class FailedPods:
     """
 
     pods: dict[str, FailedPod] = field(default_factory=dict)
-    open: dict[str, None] = field(default_factory=dict)
+    open: dict[str, str] = field(default_factory=dict)
+    open_in: dict[str, set[str]] = field(default_factory=dict)
     by_id: dict[str, str] = field(default_factory=dict)
     numbers: dict[str, int] = field(default_factory=dict)
     jobs: dict[str, CachedJob] = field(default_factory=dict)
@@ -64,7 +66,8 @@ class FailedPods:
         else:
             known.packed = packed
         if is_open and pod.uid not in self.open:
-            self.open[pod.uid] = None
+            scope = self.open[pod.uid] = scope_of(pod)
+            self.open_in.setdefault(scope, set()).add(pod.uid)
             add(self.numbers, pod.job_uid, 1)
             if job is not None:
                 self.jobs[pod.job_uid] = job
@@ -74,15 +77,18 @@ class FailedPods:
 
     def close(self, pod: Pod) -> None:
         """Record that a pod is in an account, or cannot be counted; forget its Job if that has no open pod left."""
-        if pod.uid not in self.open:
+        scope = self.open.pop(pod.uid, None)
+        if scope is None:
             return
-        del self.open[pod.uid]
+        self.open_in[scope].discard(pod.uid)
+        if not self.open_in[scope]:
+            del self.open_in[scope]
         self.costs.pop(pod.uid, None)
         add(self.numbers, pod.job_uid, -1)
         if pod.job_uid not in self.numbers:
             self.jobs.pop(pod.job_uid, None)
         if not self.open:  # an emptied dict keeps the memory that it had
-            self.open, self.numbers, self.jobs, self.costs = {}, {}, {}, {}
+            self.open, self.open_in, self.numbers, self.jobs, self.costs = {}, {}, {}, {}, {}
 
     def see_job(self, job: CachedJob) -> None:
         """Record the current state of a Job, if it has open pods."""
@@ -126,6 +132,19 @@ class FailedPods:
     def open_pods(self) -> Iterator[Pod]:
         """Yield the pods that are in no account that was seen."""
         return (self.pods[uid].pod for uid in self.open)
+
+    def uncounted(self, account: Account) -> Iterator[Pod]:
+        """Yield the open pods that an account does not have."""
+        return self.without(account, self.open)
+
+    def uncounted_in(self, scope: str, account: Account) -> Iterator[Pod]:
+        """Yield the open pods of a scope that an account does not have."""
+        return self.without(account, self.open_in.get(scope, ()))
+
+    def without(self, account: Account, uids: Iterable[str]) -> Iterator[Pod]:
+        """Yield those of the pods that an account does not have."""
+        recent = {self.by_id[one] for one in account.recent if one in self.by_id}
+        return (self.pods[uid].pod for uid in uids if uid not in recent)
 
     def staying(self, ids: Iterable[str]) -> Iterator[Pod]:
         """Yield the pods that an account has counted, that still exist, and that lack the annotation `counted`."""
