@@ -299,13 +299,14 @@ class Ledger:
         if counting.system is not None and counting.whole is None:
             doubtful |= {pod.uid for pod in tracker.open_pods() if outcomes.was_killed(pod)}
         new = [pod for pod in tracker.uncounted(account) if pod.uid not in doubtful]
-        complete = counting.count_restarts() and len(new) <= account.room and not doubtful
-        counting.count(new[: account.room])
+        room = account.room
+        complete = counting.count_restarts() and len(new) <= room and not doubtful
+        counting.count(new[:room])
         if state.resets_limits or (account.suspended and not counting.root["spec"].get("suspend")):
             counting.reset_limits()
         for name in bugs:
             counting.settle(name)
-        self.crashes.see_unwatched(counting.key, state, new[: account.room])
+        self.crashes.see_unwatched(counting.key, state, new[:room])
         if complete:
             self.count_unseen(counting, state, self.clock())
         return complete

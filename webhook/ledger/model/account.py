@@ -28,7 +28,10 @@ LONGEST_REASON: Final = 64  # characters: enough for a container's name and an e
 KEPT: Final = 30  # ids of pods that are kept longer than needed: another replica may not have seen them counted yet
 MOST_RESTARTED: Final = 48  # ids of pods whose restarts in place are counted and that may have no mark
 KEPT_RESTARTED: Final = 16  # of those, the ones that are kept longer than needed, as KEPT
-MOST_RECENT: Final = 60  # ids of counted pods that may still exist without a mark
+MOST_RECENT: Final = 60  # ids of counted pods that may still exist without a mark, beside every other part at its bound
+MOST_AT_ONCE: Final = 160  # the same where other parts leave room for them
+ROOM_OF_ID: Final = 11  # bytes of an id in the text
+SPARED: Final = 1200  # bytes for the last attempts, and for what the other parts grow by while the pods are counted
 ID: Final = 8  # characters of a pod's id: 48 of the 122 random bits of its uid
 OTHER: Final = "Other"
 MENDED: Final = ("retry", "disruption")  # what an end cost that the ledger finds fatal afterwards
@@ -134,7 +137,8 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
     @property
     def room(self) -> int:
         """How many more pods can be counted before counted ones must be marked."""
-        return MOST_RECENT - len(self.recent)
+        spare = LARGEST - SPARED - len(encoder.encode(msgspec.structs.replace(self, last=[])))
+        return max(MOST_RECENT - len(self.recent), min(MOST_AT_ONCE - len(self.recent), spare // ROOM_OF_ID))
 
     def spent(self, cost: Cost) -> int:
         """Return how many ended pods had this cost."""

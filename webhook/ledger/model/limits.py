@@ -102,11 +102,19 @@ def share_of(disruptions: int, spec: Json) -> int:
 
 
 def failures_of(account: Account, spec: Json, uncounted: int = 0) -> int | None:
-    """Return how many failures of a Job without a JobSet cost a retry; None if its own status has them in time.
+    """Return how many failures of a Job without a JobSet cost a retry; None if nothing depends on that.
 
     `uncounted`: those of them that the account does not have yet.
     """
-    return None if spec.get("backoffLimitPerIndex") is None else account.spent_now("retry") + uncounted
+    return account.spent_now("retry") + uncounted if needs_failures(spec) else None
+
+
+def needs_failures(spec: Json) -> bool:
+    """Return True if the failures of all indexes together count, and the Job's status does not have them in time.
+
+    With backoffLimitPerIndex it has a failure once the pod is replaced.
+    """
+    return spec.get("backoffLimitPerIndex") is not None and not batch.has_index_budgets(spec)
 
 
 def has_ended(account: Account, job_set: Json | None) -> bool:

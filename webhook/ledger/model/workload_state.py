@@ -80,13 +80,18 @@ class WorkloadState:
             self.awaited = None
 
     def cost_of(self, pod: Pod, job_set: Json | None) -> Cost:
-        """Return what a failed pod cost; remembered for a JobSet, because its patterns may take milliseconds."""
+        """Return what a failed pod cost; remembered for a JobSet, because its patterns may take milliseconds.
+
+        Remembered also for a disrupted pod that the Job controller counts: nothing that follows changes its cost, and
+        thousands may be disrupted at once.
+        """
         failed = self.tracker.failed
         known = None if failed is None else failed.costs.get(pod.uid)
         if known is not None:
             return known
         cost = outcomes.outcome_of(pod, self.tracker.job_of(pod), job_set).cost
-        if job_set is not None and failed is not None and pod.uid in failed.open:
+        is_final = job_set is not None or (pod.tracked and pod.disruption is not None and cost == "disruption")
+        if is_final and failed is not None and pod.uid in failed.open:
             failed.costs[pod.uid] = cost
         return cost
 
@@ -115,8 +120,8 @@ class WorkloadState:
         return found
 
     def failures_of(self, job: Json) -> int | None:
-        """Return how many failures of a Job without a JobSet cost a retry; None if its own status has them in time."""
-        if job["spec"].get("backoffLimitPerIndex") is None:
+        """Return how many failures of a Job without a JobSet cost a retry; None if nothing depends on that."""
+        if not limits.needs_failures(job["spec"]):
             return None  # without a look at the uncounted pods, which takes time
         uncounted = (self.cost_of(failed, None) for failed in self.tracker.uncounted(self.account))
         return limits.failures_of(self.account, job["spec"], sum(cost == "retry" for cost in uncounted))

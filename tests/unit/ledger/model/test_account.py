@@ -18,6 +18,7 @@ from webhook.ledger.model.account import (
     KEPT,
     LARGEST,
     LONGEST_REASON,
+    MOST_AT_ONCE,
     MOST_MESSAGES,
     MOST_RECENT,
     MOST_RESTARTED,
@@ -100,7 +101,7 @@ def test_a_malformed_account_is_refused(malformed: str) -> None:
 
 
 def test_an_account_forgets_the_oldest_pods_but_none_that_still_exists() -> None:
-    pods = [failed(number) for number in range(MOST_RECENT)]
+    pods = [failed(number) for number in range(MOST_AT_ONCE)]
     account = counted(*pods)
     assert account.room == 0
     staying = {id_of(pods[0]), id_of(pods[1])}

@@ -37,7 +37,7 @@ class FailedPods:
     - `numbers`: how many are open, by the uid of their Job; without zeros.
     - `jobs`: the Jobs of those that are open, by uid, as they were seen last: a Job may be deleted before they are
       counted.
-    - `costs`: by uid, what those of a JobSet cost that are open.
+    - `costs`: by uid, what those cost that are open, where that is remembered.
     """
 
     pods: dict[str, FailedPod] = field(default_factory=dict)
