@@ -1,5 +1,6 @@
 """Explains what each attempt of a Job or JobSet cost and why, by its account and its pods. Pure."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -35,6 +36,7 @@ NOBODYS: Final = NamedProfile(
 )
 UNKNOWN: Final = NOBODYS.settings({})
 EVENT: Final = "Event"
+MOST_PODS: Final = 40  # without a failure, which are shown
 PLACEMENTS: Final = {"Spot": "spot", "OnDemand": "on-demand"}
 
 
@@ -118,7 +120,9 @@ def explain(root: Json, jobs: list[Json], parts: Iterable[Json]) -> Explanation:
     standings = [standing_of(job, job_set, account, found) for job in jobs] if goes_on else []
     refused = refusal_of(standings, found, [part for part in parts if part.get("kind") == EVENT])
     foretold = [*next_of(standings, found)]
-    rows = [*map(ended_row, account.last), *running_rows(found, account, root, in_set=in_set)]
+    alive = [pod for pod in found if not pod.has_failed]
+    shown = newest(alive)
+    rows = [*map(ended_row, account.last), *running_rows(shown, account, root, in_set=in_set)]
     return Explanation(
         kind=JOB_SET.kind if in_set else batch.JOB.kind,
         namespace=metadata.get("namespace") or "",
@@ -130,6 +134,7 @@ def explain(root: Json, jobs: list[Json], parts: Iterable[Json]) -> Explanation:
             *([] if account.evictions is None else [words.evictions(account.evictions)]),
         ],
         earlier=account.ended + sum(account.in_place.values()) - len(account.last),
+        others=others_of(root, alive, shown),
         requested=record.read(root),
         rows=rows,
         waits_until="" if refused else waiting(root, standings, found, all_pods),
@@ -197,10 +202,25 @@ def by_ledger(detail: Attempt) -> str:
 
 
 def running_rows(found: list[Pod], account: Account, root: Json, *, in_set: bool) -> Iterator[Row]:
-    """Yield a row for each pod that has not failed."""
+    """Yield a row for each of these pods, which have not failed."""
     budgets = limits.budgets_of(root, root if in_set else None, UNKNOWN)
-    for pod in sorted((pod for pod in found if not pod.has_failed), key=lambda pod: pod.started):
+    for pod in sorted(found, key=lambda pod: pod.started):
         yield running_row(pod, limits.attempt_of(account, budgets, pod), limits.scope_of(pod))
+
+
+def newest(alive: list[Pod]) -> list[Pod]:
+    """Return the pods that are shown, the oldest first: those that have not ended before those that succeeded."""
+    by_age = sorted(alive, key=lambda pod: (not pod.has_ended, pod.created, pod.name))
+    return sorted(by_age[-MOST_PODS:], key=lambda pod: (pod.started or pod.created, pod.name))
+
+
+def others_of(root: Json, alive: list[Pod], shown: list[Pod]) -> dict[str, int]:
+    """Return how many pods have not failed and are not shown, by state; also those that were not read."""
+    states = Counter(map(state_of_pod, shown))
+    found = Counter(map(state_of_pod, alive)) - states
+    if pending.omits_succeeded(root):
+        found["succeeded"] = root["status"]["succeeded"] - states["succeeded"]
+    return dict(found)
 
 
 def running_row(pod: Pod, attempt: int, unit: str) -> Row:
@@ -338,7 +358,7 @@ def next_pods(job: Json, found: list[Pod]) -> list[Pod]:
         index="0" if batch.is_indexed(job.get("spec") or {}) else "",
         restart=pods.restart_of(labels),
     )
-    return [replaced(pod, job) for pod in pending.missing_indexes(found) if pod.index] or [new]
+    return [replaced(pod, job) for pod in pending.missing_indexes(found, job) if pod.index] or [new]
 
 
 def replaced(pod: Pod, job: Json) -> Pod:

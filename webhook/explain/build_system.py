@@ -28,7 +28,6 @@ from webhook.rules import annotations, undo
 
 MOST_SCOPES: Final = 20  # of which the budgets are shown
 MOST_OF_RANGE: Final = 1000  # scopes of a range in the account, which any user may write
-MOST_PODS: Final = 40  # without a failure, which are shown
 SUCCEEDED: Final = "Succeeded"  # the condition with which Tekton and Knative say how a run ends
 ENDS: Final = {"True": "Succeeded", "False": "Failed"}
 # Where kinds say how far a workload is, and why: the first that has a text says it.
@@ -58,7 +57,7 @@ def explain(system: System, root: Json, parts: Iterable[Json]) -> Explanation:
     account = account_with(system, root, found)
     metadata = root["metadata"]
     alive = [pod for pod in found if not pod.has_failed]
-    shown = newest(alive)
+    shown = build.newest(alive)
     following = foretold(system, root, account, found)
     return Explanation(
         kind=system.row.kind,
@@ -172,12 +171,6 @@ def budgets_in(account: Account, found: Iterable[Pod]) -> dict[str, int]:
         if pod.max_retries is not None:
             known[pod.scope] = pod.max_retries
     return known
-
-
-def newest(alive: list[Pod]) -> list[Pod]:
-    """Return the pods that are shown, the oldest first: those that have not ended before those that succeeded."""
-    by_age = sorted(alive, key=lambda pod: (not pod.has_ended, pod.created, pod.name))
-    return sorted(by_age[-MOST_PODS:], key=lambda pod: (pod.started or pod.created, pod.name))
 
 
 def ended_row(detail: Attempt) -> Row:

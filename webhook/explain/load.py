@@ -10,7 +10,7 @@ from typing import Final
 from webhook.explain.build import EVENT
 from webhook.explain.build_cron_job import MOST_JOBS, is_controlled_by
 from webhook.explain.build_system import is_counted_for
-from webhook.explain.pending import FAILED_CREATE
+from webhook.explain.pending import FAILED_CREATE, omits_succeeded
 from webhook.explain.roots import OF_SYSTEMS
 from webhook.kinds import KindSpec, argo, batch, core, tekton
 from webhook.kinds.job_set import JOB_SET, SET_NAME
@@ -25,6 +25,8 @@ from webhook.retry.kinds import pipeline_run
 from webhook.retry.reading import children_of
 
 POD: Final = type_of(POD_READ)
+EVERY: Final[dict[str, str]] = {}
+NOT_SUCCEEDED: Final = {"fieldSelector": "status.phase!=Succeeded"}
 # Kinds whose objects may be parts of a workload of another kind.
 ABOVE: Final[dict[KindSpec, KindSpec]] = {batch.JOB: JOB_SET, tekton.TASK_RUN: tekton.PIPELINE_RUN}
 # The label by which a system names the workload on its pods, if a namespace may have thousands of other pods.
@@ -53,7 +55,8 @@ async def load(api: Api, row: KindSpec, root: Json) -> tuple[KindSpec, Json, lis
     if row in OF_SYSTEMS:
         return row, root, [], await pods_of(api, row, root)
     if row is batch.JOB:
-        return row, root, [root], await parts(api, namespace, f"{batch.JOB_NAME}={name}")
+        unread = NOT_SUCCEEDED if omits_succeeded(root) else {}
+        return row, root, [root], await parts(api, namespace, f"{batch.JOB_NAME}={name}", unread)
     selector = f"{SET_NAME}={name}"
     jobs = [
         {**one, "apiVersion": "batch/v1", "kind": batch.JOB.kind}
@@ -82,9 +85,10 @@ async def above_of(api: Api, row: KindSpec, root: Json) -> tuple[KindSpec, Json]
     return None if found is None else (above, found)
 
 
-async def pods(api: Api, namespace: str, selector: str) -> list[Json]:
-    """Return the pods that a selector selects."""
-    return [pod async for pod in api.objects(core.POD.path(namespace), {"labelSelector": selector}, kind=POD)]
+async def pods(api: Api, namespace: str, selector: str, fields: dict[str, str] = EVERY) -> list[Json]:
+    """Return the pods that selectors select: of their labels, and of fields, as a part of the query."""
+    query = {"labelSelector": selector, **fields}
+    return [pod async for pod in api.objects(core.POD.path(namespace), query, kind=POD)]
 
 
 async def pods_of(api: Api, row: KindSpec, root: Json) -> list[Json]:
@@ -99,9 +103,9 @@ async def pods_of(api: Api, row: KindSpec, root: Json) -> list[Json]:
     return [pod async for pod in found if is_counted_for(pod, row, root)]
 
 
-async def parts(api: Api, namespace: str, selector: str) -> list[Json]:
-    """Return the pods that a selector selects, and the Events about pods of Jobs that were refused."""
-    return [*await pods(api, namespace, selector), *await refusals(api, namespace)]
+async def parts(api: Api, namespace: str, selector: str, fields: dict[str, str] = EVERY) -> list[Json]:
+    """Return the pods as `pods`, and the Events about pods of Jobs that were refused."""
+    return [*await pods(api, namespace, selector, fields), *await refusals(api, namespace)]
 
 
 async def refusals(api: Api, namespace: str) -> list[Json]:

@@ -3,9 +3,11 @@
 Times are RFC 3339; `render` turns them into seconds from now.
 """
 
-from collections.abc import Iterable, Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from operator import itemgetter
 from typing import Final
 
 from webhook.kinds import batch
@@ -16,12 +18,13 @@ from webhook.ledger.model.account import Attempt
 from webhook.ledger.model.pods import Exit, Pod, seconds
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
-from webhook.policy.settings import Settings
+from webhook.policy.settings import Settings, count
 
 FAILED_CREATE: Final = "FailedCreate"  # the reason of the Job controller's Events about refused pods
 # The Job controller's back-off (pkg/controller/job/{job_controller,backoff_utils}.go of Kubernetes 1.36.3), in seconds.
 FIRST_WAIT: Final = 10
 LONGEST_WAIT: Final = 600
+MOST_SUCCEEDED: Final = 200  # pods of an Indexed Job that are read, unless more have succeeded
 MOST_DOUBLED: Final = 6  # times, until the wait is the longest one
 
 
@@ -128,7 +131,8 @@ def crash_of(detail: Attempt, job: Json) -> Pod | None:
 def waits_until(standing: Standing, pods: list[Pod], all_pods: Iterable[Json]) -> str:
     """Return when the Job controller, after its back-off, creates the next pod of a Job; empty if it does not wait."""
     if standing.job["spec"].get("backoffLimitPerIndex") is not None:
-        return min(filter(None, map(waits_for, (pod for pod in missing_indexes(pods) if pod.tracked))), default="")
+        missing = missing_indexes(pods, standing.job)
+        return min(filter(None, map(waits_for, (pod for pod in missing if pod.tracked))), default="")
     of_pods = (detail for detail in standing.account.last if not detail.restart)
     ends = [detail.end for detail in of_pods if detail.end and detail.cost != "none"]
     succeeded = max(map(finished, all_pods), default="")
@@ -136,13 +140,36 @@ def waits_until(standing: Standing, pods: list[Pod], all_pods: Iterable[Json]) -
     return after(max(ends), len(ends)) if ends else ""
 
 
-def missing_indexes(pods: Iterable[Pod]) -> list[Pod]:
+def omits_succeeded(root: Json) -> bool:
+    """Return True if a workload is a Job with indexes of which so many succeeded that their pods are not read."""
+    succeeded = at(root, ("status", "succeeded")) or 0
+    return succeeded > MOST_SUCCEEDED and batch.is_indexed(root.get("spec") or {})
+
+
+def completed(job: Json) -> Callable[[str], bool]:
+    """Return the function that says if a completion index has succeeded, by the status of its Job."""
+    text = at(job, ("status", "completedIndexes")) or ""
+    pairs = (
+        (count(first), count(last or first)) for first, _, last in (part.partition("-") for part in text.split(","))
+    )
+    known = [(first, last) for first, last in pairs if first is not None and last is not None]
+
+    def is_completed(index: str) -> bool:
+        number = count(index)
+        place = bisect_right(known, number, key=itemgetter(0)) - 1 if number is not None else -1
+        return place >= 0 and number is not None and number <= known[place][1]
+
+    return is_completed
+
+
+def missing_indexes(pods: Iterable[Pod], job: Json) -> list[Pod]:
     """Return the last failed pod of each completion index without a pod that runs or has succeeded."""
     there = {pod.index for pod in pods if not pod.has_failed}
     last: dict[str, Pod] = {}
     for pod in sorted((pod for pod in pods if pod.has_failed), key=lambda pod: pod.ended):
         last[pod.index] = pod
-    return [pod for index, pod in last.items() if index not in there]
+    is_completed = completed(job) if last else bool
+    return [pod for index, pod in last.items() if index not in there and not (index and is_completed(index))]
 
 
 def waits_for(pod: Pod) -> str:

@@ -8,7 +8,8 @@ from click.testing import CliRunner, Result
 
 from tests.unit.explain.workflows import exit_with, pod, workflow
 from webhook.cli.main import main
-from webhook.explain.build_system import MOST_PODS, MOST_SCOPES, explain, is_counted_for, state
+from webhook.explain.build import MOST_PODS
+from webhook.explain.build_system import MOST_SCOPES, explain, is_counted_for, state
 from webhook.explain.render import as_table
 from webhook.kinds import argo, tekton
 from webhook.ledger.model.account import Account, Attempt, Left, id_of
