@@ -27,6 +27,7 @@ from webhook.objects.problem import Json, Path, Problem
 from webhook.retry import consent, record
 from webhook.retry.kinds import refusals
 from webhook.retry.kinds.adapter import Adapter, Right
+from webhook.retry.kinds.done import Done, packed, unpacked
 from webhook.rules import undo
 
 LONGEST_NAME: Final = 63  # characters of a Job's name, which is a label value of its pods
@@ -61,13 +62,6 @@ WRITES_STATUS: Final = Right("patch", batch.JOB.group, batch.JOB.resource, "stat
 Stage = Literal["Stored", "Deleting", "Created"]
 
 
-class Done(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The part of a Job that has succeeded, as in its status: the number of pods, and the indexes of an Indexed Job."""
-
-    succeeded: int = 0
-    completed_indexes: str = ""
-
-
 class Metadata(TypedDict, total=False):
     """The metadata that a successor gets from the failed Job."""
 
@@ -81,9 +75,10 @@ class RetryState(msgspec.Struct, kw_only=True, omit_defaults=True):
     """The state of a retry, in an annotation of the placeholder; the placeholder's spec is that of the successor.
 
     `name`, `uid`: those of the failed Job. `by`, `at`: user and time of the request. `metadata`: the annotations,
-    labels, finalizers and owners of the successor. `suspend`: whether the successor stays suspended. `done`: the part
-    that does not run again. `ledger`, `history`: annotations that the successor gets when it is released. `stage`:
-    `Stored`, the placeholder exists; `Deleting`, the failed Job is being deleted; `Created`, the successor exists.
+    labels, finalizers and owners of the successor. `suspend`: whether the successor stays suspended. `stored_done`:
+    the part that does not run again. `ledger`, `history`: annotations that the successor gets when it is released.
+    `stage`: `Stored`, the placeholder exists; `Deleting`, the failed Job is being deleted; `Created`, the successor
+    exists.
     """
 
     name: str
@@ -92,7 +87,7 @@ class RetryState(msgspec.Struct, kw_only=True, omit_defaults=True):
     at: str
     metadata: Metadata
     suspend: bool = False
-    done: Done = Done()
+    stored_done: Done | str = msgspec.field(default=Done(), name="done")
     ledger: str | None = None
     history: str = ""
     stage: Stage = "Stored"
@@ -101,6 +96,12 @@ class RetryState(msgspec.Struct, kw_only=True, omit_defaults=True):
         """Raise ValueError if name or uid is not valid: both become part of a path."""
         if not is_name(self.name) or len(self.name) > LONGEST_NAME or not UID.fullmatch(self.uid):
             raise ValueError("name and uid must be a Job's")
+        unpacked(self.stored_done)
+
+    @property
+    def done(self) -> Done:
+        """The part that does not run again."""
+        return unpacked(self.stored_done)
 
 
 def refusal(job: Json, outer: Json | None = None) -> Problem | None:
@@ -145,7 +146,7 @@ def placeholder_for(job: Json, by: str, when: str) -> Json:
         suspend=bool(job["spec"].get("suspend")) or batch.is_queued(metadata),
         ledger=account.continued(at(job, ("metadata", "annotations", names.LEDGER))),
         history=history_of(job, by, when),
-        done=done_of(job),
+        stored_done=packed(done_of(job)),
     )
     return {
         "apiVersion": "batch/v1",
