@@ -37,6 +37,7 @@ from webhook.retry.kinds import job as of_job
 from webhook.retry.kinds import job_set as of_job_set
 from webhook.retry.kinds import pipeline_run as of_pipeline_run
 from webhook.retry.kinds import volcano_job as of_volcano_job
+from webhook.retry.kinds.done import Done
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -679,7 +680,7 @@ DOES: Mapping[str, Callable[[Replica], Write]] = {
     "delete a placeholder": lambda one: Write("DELETE", one.of(batch.JOB, placeholder(one)["metadata"]["name"]), {}),
     "fail a suspended Job that was evicted too often": ends_held,
     "write the completed indexes of a successor": of_a_job(
-        of_job.done_patch(of_job.Done(succeeded=2, completed_indexes="0,1")), "again", "/status"
+        of_job.done_patch(Done(succeeded=2, completed_indexes="0,1")), "again", "/status"
     ),
     "release a successor": of_a_job(release(), "again"),
     "release a successor after opt-out": of_a_job(

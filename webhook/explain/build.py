@@ -311,6 +311,8 @@ def alike_jobs(standings: list[Standing], found: list[Pod]) -> Iterable[list[tup
     groups: dict[object, list[tuple[Standing, list[Pod]]]] = {}
     for standing in standings:
         pods_of_job = next_pods(standing.job, of_job(standing.job, found))
+        if len(standings) == 1:
+            return [[(standing, pods_of_job)]]
         groups.setdefault(counts_of(standing, pods_of_job), []).append((standing, pods_of_job))
     return groups.values()
 

@@ -6,6 +6,7 @@ This module decides nothing itself: it calls the functions with which the leader
 from collections.abc import Iterable
 from copy import deepcopy
 from dataclasses import dataclass
+from itertools import islice
 from typing import Literal, cast
 
 from webhook import attempts
@@ -135,7 +136,8 @@ def counted(standing: Standing, pod: Pod) -> CountingPass:
         key = Key(namespace, JOB_SET, job_set["metadata"]["name"])
     job = {**standing.job, "status": standing.job.get("status") or {}}
     running = RunningPods()
-    for one in others(standing.live, pod):
+    of_job = (one for one in others(standing.live, pod) if one.job_uid == metadata.get("uid"))
+    for one in islice(of_job, 1):  # all that matters is whether any other pod of the Job runs
         running.put(one, None)
 
     def find(_row: KindSpec, _namespace: str, name: str) -> CachedJob | None:

@@ -6,7 +6,7 @@ Counts are kept as long as the workload exists; of single attempts only the last
 from base64 import b64encode
 from collections.abc import Container
 from functools import lru_cache
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Self
 from uuid import UUID
 
 import msgspec
@@ -81,6 +81,10 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     settled: bool = False
     left: Left | None = None
     message: str = ""
+
+    def __deepcopy__(self, _: object) -> Self:
+        """Return the attempt itself, which cannot change: a forecast copies an account for each way to fail."""
+        return self
 
 
 class Account(msgspec.Struct, kw_only=True, omit_defaults=True):

@@ -17,7 +17,7 @@ counted on with that number, all numbers that are stored are exact.
 from bisect import bisect_right
 from collections.abc import Iterable
 from itertools import pairwise
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 
 from webhook.policy.settings import count
 
@@ -58,6 +58,12 @@ class Scopes:
         return isinstance(other, Scopes) and (merged(self.runs), self.others) == (merged(other.runs), other.others)
 
     __hash__ = None  # type: ignore[assignment]
+
+    def __deepcopy__(self, _: object) -> Self:
+        """Return a copy with the same runs, which cannot change."""
+        found = type(self)(others=self.others)
+        found.runs, found.longest, found.exact = [*self.runs], self.longest, self.exact
+        return found
 
     def of(self, scope: str) -> int:
         """Return the disruptions of a scope: at least as many as there were."""
