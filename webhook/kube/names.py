@@ -22,7 +22,7 @@ ATTEMPT: Final = PREFIX + "attempt"
 MAX_RETRIES: Final = PREFIX + "max-retries"
 
 # Annotation on pods, written by the webhook: the disruptions that were counted when the pod was created, as placement
-# compares them with max-disruptions.
+# compares them with max-disruptions. Read by the ledger and by the next admission if an account lacks the pod's index.
 DISRUPTIONS: Final = PREFIX + "disruptions"
 
 # Annotation on a workload, written by its author: own disruption budget within the profile's limit.
