@@ -2,12 +2,14 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.admission import mutate, policy
 from tests.objects import DISRUPTION, cron_job, exit_codes, job, job_spec, pod, stored_job
 from webhook.kinds import EmbeddedJob, batch
 from webhook.kinds.job_set import JOB_SET
+from webhook.kube import names
 from webhook.ledger.model.matching import ignores_disruptions_alone
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
@@ -211,6 +213,19 @@ def test_the_count_stays_if_the_ledger_does_not_know_the_disruption() -> None:
     assert ignored("3", 2) == "3"
     assert ignored("1", 1, ledger=False) == "1"
     assert ignored(None, 2) is None
+
+
+def test_a_number_of_disruptions_that_lacks_those_that_were_subtracted_is_not_written() -> None:
+    facts = Facts(profile_name="default", owner=stored_job({**SUM, "podFailurePolicy": {"rules": [DISRUPTION]}}, {}))
+    for ledger, counts, number in (
+        (True, {FAILURES: "0", IGNORED: "1"}, None),
+        (True, {FAILURES: "0"}, "0"),
+        (False, {FAILURES: "0", IGNORED: "1"}, "1"),
+    ):
+        known = msgspec.structs.replace(facts, ledger=ledger)
+        for said in (counts, {**counts, names.DISRUPTIONS: "0"}):
+            stored = mutate(pod(annotations=said), known, policy(default=LIMITED)).object
+            assert stored["metadata"]["annotations"].get(names.DISRUPTIONS) == number
 
 
 def test_a_malformed_count_stays() -> None:
