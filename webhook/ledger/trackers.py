@@ -465,7 +465,7 @@ class Trackers:
         key = Key(namespace, JOB_SET, job_set) if job_set else Key(namespace, batch.JOB, metadata["name"])
         if not self.pods.synced.is_set() and not await self.is_listed():
             return None
-        known = self.job_with(namespace, metadata)
+        known = job if job is self.cluster.last_cached else self.job_with(namespace, metadata)
         if known is None:
             if not self.knows_set(key):
                 return None

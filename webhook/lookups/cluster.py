@@ -107,6 +107,7 @@ class Cluster:
         self.train_job_crds = Informer(api, CRDS, features.has_runtime_patches, query=only, metric_prefix="trainjob-")
         self.kueue = KueueWorkloads(api)
         self.caches: dict[KindSpec, Informer[Any]] = {batch.JOB: self.jobs, JOB_SET: self.job_sets}
+        self.last_cached: Json | None = None  # what `object` last read from a cache, which takes time
 
     async def run(self) -> None:
         """Keep the caches current until cancelled."""
@@ -196,6 +197,7 @@ class Cluster:
         if cache is not None and cache.live:
             cached: Json | None = cache.get(namespace, reference.name)
             if cached is not None and cached["metadata"]["uid"] == reference.uid:
+                self.last_cached = cached
                 return cached
         try:
             path = path_of(f"{row.group}/{reference.version}", row.resource, namespace, reference.name)

@@ -379,7 +379,8 @@ def edit_pod_annotations(context: PodContext) -> list[Problem]:
         notes[names.ATTEMPT] = str(retries.attempt)
     if names.MAX_RETRIES not in said:
         notes[names.MAX_RETRIES] = str(retries.budget)
-    if disruptions is not None and not is_short_of_disruptions(context):
+    is_known = context.evidence.disruptions is not None
+    if disruptions is not None and (is_known or not is_short_of_disruptions(context)):
         notes |= {names.DISRUPTIONS: str(disruptions.attempt), names.MAX_DISRUPTIONS: str(disruptions.budget)}
     if context.asked != on_failure.NONE:
         notes[names.AFTER_FAILURE] = on_failure.written(context.asked)
@@ -394,14 +395,11 @@ def edit_pod_annotations(context: PodContext) -> list[Problem]:
 
 
 def is_short_of_disruptions(context: PodContext) -> bool:
-    """Return True if the Job controller's count of an index lacks the disruptions that the ledger has counted.
+    """Return True if the Job controller's count of an index, without the ledger's, lacks what the ledger has counted.
 
     Admission subtracts them. The ledger reads the annotation, so that none is better than one that is too low.
     """
-    evidence = context.evidence
-    return (
-        context.facts.ledger and evidence.disruptions is None and batch.INDEX_IGNORED_FAILURES in evidence.annotations
-    )
+    return context.facts.ledger and batch.INDEX_IGNORED_FAILURES in context.evidence.annotations
 
 
 def edit_environment(context: PodContext) -> list[Problem]:
