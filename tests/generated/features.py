@@ -37,12 +37,13 @@ NO_RERUN: Final = "its operator never starts a finished one again"
 TRAINING: Final = {
     "Requested retry": NO_RERUN,
 }
+# Kinds of which a disruption costs a retry of another object.
+COSTS_ANOTHER: Final = frozenset({kubeflow.MPI_JOB})
 CANNOT_FAIL: Final = "its rules count, but nothing outside can make it fail"
 MPI: Final = {
     "Fail fast": "its launcher ends with 1 when a worker is lost, so its exit codes say nothing",
-    "Disruption free": "its launcher is a Job; a lost worker costs that a retry",
-    "Ledger": "its launcher is a Job with an account",
-    "`onFailure`": "for its launcher's Job",
+    "Disruption free": "a lost worker is created again, but costs its launcher, a Job, a retry",
+    "`onFailure`": "its rules count; only its launcher, a Job, can be made to fail",
     "Requested retry": NO_RERUN,
 }
 SPARK: Final = {
@@ -69,7 +70,7 @@ REASONS: Final[dict[KindSpec, dict[str, str]]] = {
         "Requested retry": "a TaskRun without a PipelineRun is created again in seconds; `retry` the PipelineRun",
     },
     **dict.fromkeys(kubeflow.ROWS, TRAINING),
-    KINDS["kubeflow.org", "MPIJob"]: MPI,
+    kubeflow.MPI_JOB: MPI,
     RAY_JOB: {
         "`onFailure`": CANNOT_FAIL,
         "Fail fast": "the exit code of its job is on no pod, and nothing outside can make it fail",
@@ -110,7 +111,7 @@ def fails_fast(row: KindSpec) -> bool:
 def is_free_of_disruptions(row: KindSpec) -> bool:
     """Return True if no disruption of any part of the sample of a kind, as it is admitted, costs a retry."""
     system = system_of(row)
-    if system is None:
+    if system is None or row in COSTS_ANOTHER:
         return row in TRACKED
     root = admitted(row)
     costs = (cost_of(system, root, reason, scope) for reason in DISRUPTIONS for scope in SCOPES)

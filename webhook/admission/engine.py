@@ -137,7 +137,9 @@ def lint_warnings(subject: Subject, profile: NamedProfile, facts: Facts) -> list
         found += annotations.unread_in_pods(root, job)
         found += in_place.warnings((*job.path, "template", "spec"), job, settings)
     found += node_pools.warnings(jobs, facts.recognised, facts.pools)
-    if system_of(subject.row) is None or not facts.bounds_retries(profile.settings(annotations.of(root))):
+    system = system_of(subject.row)
+    by_leader = system is not None and not system.bounded
+    if not by_leader or not facts.bounds_retries(profile.settings(annotations.of(root))):
         found += subject.row.unbounded(root)
     return found
 

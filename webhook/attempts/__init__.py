@@ -49,6 +49,7 @@ SOURCES: Final[dict[tuple[str, str], tuple[tuple[Source, ...], ...]]] = {
     ("flyte.org", "taskaction"): ((flyte,),),
     ("batch.volcano.sh", "job"): ((volcano,), (ledger,)),
     **{("kubeflow.org", kind.lower()): ((kubeflow,), (ledger,)) for kind in TRAINING},
+    ("kubeflow.org", "mpijob"): ((ledger,),),
     ("ray.io", "raycluster"): ((ray,), (ledger,)),
     ("sparkoperator.k8s.io", "sparkapplication"): ((spark,), (ledger,)),
     ("spark.apache.org", "sparkapplication"): ((apache_spark,), (ledger,)),

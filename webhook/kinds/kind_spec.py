@@ -247,6 +247,7 @@ class KindSpec:
 
     group: str
     versions: tuple[str, ...]  # that the webhook receives; the API server converts others to these
+    read_in: str = ""  # the version in which it is read, and in which it has an account; empty: the first of `versions`
     kind: str
     resource: str
     shape: Shape  # the types of all fields that rules read
@@ -282,7 +283,8 @@ class KindSpec:
 
     def path(self, namespace: str | None = None, name: str | None = None) -> str:
         """Return the path of an object, or of a list if `name` is None; raise ValueError if a name is not valid."""
-        return path_of(self.api_version, self.resource, namespace, name)
+        version = f"{self.group}/{self.read_in}" if self.read_in else self.api_version
+        return path_of(version, self.resource, namespace, name)
 
     def jobs(self, root: Json) -> Iterator[EmbeddedJob]:
         """Yield the JobSpecs in an object of this kind."""

@@ -24,6 +24,7 @@ GROUP: Final = "kubeflow.org"
 EXIT_CODE: Final = "ExitCode"
 REPLICA_TYPE: Final = "training.kubeflow.org/replica-type"  # labels of pods
 REPLICA_INDEX: Final = "training.kubeflow.org/replica-index"
+WORKER: Final = "worker"
 MOST_REPLICA_TYPES: Final = 20  # the operator knows at most five in a kind
 RESTARTED: Final = 128  # with ExitCode the operator restarts a pod after this exit code and higher ones
 # The default of restartPolicy, which the operator applies itself: no object shows it. Never in the other kinds.
@@ -82,7 +83,10 @@ REPLICA_SPECS: Final = {
 TRAINING: Final = {  # the kinds of the training operator in whose replicas ExitCode is the same
     kind: row(kind, name, *((MAX_RESTARTS,) if kind in BY_DEFAULT else ())) for kind, name in REPLICA_SPECS.items()
 }
-MPI_JOB: Final = row("MPIJob", "mpiReplicaSpecs", versions=("v1", "v2beta1"), backoff_limit=OF_LAUNCHER)
+MPI_JOB: Final = replace(
+    row("MPIJob", "mpiReplicaSpecs", versions=("v1", "v2beta1"), backoff_limit=OF_LAUNCHER),
+    read_in="v2beta1",  # the MPI operator's: that of the training operator has no account
+)
 
 
 def restart_policy_of(root: Json, replica_type: str) -> str:

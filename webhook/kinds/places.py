@@ -142,6 +142,17 @@ def in_training_job(row: KindSpec, metadata: Json, controller: OwnerReference) -
     return Place(row, controller.name, controller.uid, joined(metadata, kubeflow.REPLICA_TYPE, kubeflow.REPLICA_INDEX))
 
 
+def in_mpi_job(metadata: Json, controller: OwnerReference) -> Place | None:
+    """Return the place of a worker of an MPIJob of the MPI operator: the scope is its replica, such as `worker/0`.
+
+    The MPIJob of the training operator has another version, and no account.
+    """
+    if controller.version != kubeflow.MPI_JOB.read_in:
+        return None
+    index = (metadata.get("labels") or {}).get(kubeflow.REPLICA_INDEX) or ""
+    return Place(kubeflow.MPI_JOB, controller.name, controller.uid, f"{kubeflow.WORKER}/{index}")
+
+
 def in_volcano_job(metadata: Json, controller: OwnerReference) -> Place:
     """Return the place of a pod of a Volcano Job: the scope is its task and index."""
     return Place(volcano.JOB, controller.name, controller.uid, joined(metadata, volcano.TASK, volcano.TASK_INDEX))
@@ -196,6 +207,7 @@ SYSTEMS: Final[dict[tuple[str, str], Callable[[Json, OwnerReference], Place | No
     (argo.GROUP, "workflow"): in_workflow,
     (tekton.GROUP, "taskrun"): in_task_run,
     **{(kubeflow.GROUP, kind.lower()): partial(in_training_job, row) for kind, row in kubeflow.TRAINING.items()},
+    (kubeflow.GROUP, "mpijob"): in_mpi_job,
     (volcano.GROUP, "job"): in_volcano_job,
     (ray.GROUP, "raycluster"): in_ray_cluster,
     (spark.GROUP, "sparkapplication"): in_spark_application,

@@ -13,7 +13,7 @@ SYSTEMS: Final[dict[KindSpec, System]] = {
     one.row: one
     for one in (
         *(argo.WORKFLOW, tekton.PIPELINE_RUN, tekton.TASK_RUN),
-        *(*kubeflow.TRAINING, volcano.JOB),
+        *(*kubeflow.TRAINING, kubeflow.MPI_JOB, volcano.JOB),
         *(ray.RAY_JOB, spark.SPARK_APPLICATION, spark.OF_APACHE),
     )
 }

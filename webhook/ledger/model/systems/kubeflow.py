@@ -6,6 +6,11 @@ Admission knows the restartPolicy, and says what a pod may retry.
 
 A job is ended by what the operator itself writes when it has failed, the condition Failed: the operator then cleans up
 its pods, as cleanPodPolicy says, and its users see that end.
+
+An MPIJob of the MPI operator has the account of its workers; its launcher is a Job with an account of its own. Source:
+pkg/controller/mpi_job_controller.go of mpi-operator 0.8.2. The operator writes the status of an MPIJob alone, and tries
+again after a conflict. It creates a worker again only if that was deleted; one that has failed stays, and if a kubelet
+has evicted it, the MPIJob is Failed.
 """
 
 from functools import partial
@@ -20,6 +25,7 @@ from webhook.objects.problem import Json
 from webhook.policy.settings import Settings
 
 FAILED: Final = "Failed"
+EVICTED: Final = "Evicted"  # the reason of a pod that its kubelet has evicted
 ENDED: Final = frozenset({FAILED, "Succeeded", "Suspended"})
 SUSPEND: Final = ("spec", "runPolicy", "suspend")
 
@@ -35,6 +41,18 @@ def cost_of(pod: Pod, root: Json, spent: Spent, _settings: Settings) -> Cost:
     if was_killed(pod):
         return "free"  # by a person: the operator creates it again
     return "retry" if pod.disruption is None else "disruption"
+
+
+def cost_of_worker(pod: Pod, _root: Json, _spent: Spent, _settings: Settings) -> Cost:
+    """Return what the end of a worker of an MPIJob cost the MPIJob; what its launcher does then costs that."""
+    if was_killed(pod):
+        return "free"
+    return "fatal" if pod.disruption is None or pod.reason == EVICTED else "disruption"
+
+
+def cannot_fail(_root: Json, _pod: Pod, _reason: str, _message: str) -> None:
+    """Return None: only the launcher of an MPIJob can be failed, by its Job's own account."""
+    return
 
 
 def has_ended(root: Json) -> bool:
@@ -91,3 +109,12 @@ def system(row: KindSpec) -> System:
 
 
 TRAINING: Final = tuple(map(system, kubeflow.TRAINING.values()))
+MPI_JOB: Final = System(
+    row=kubeflow.MPI_JOB,
+    cost_of=cost_of_worker,
+    has_ended=has_ended,
+    ends_bugs=False,
+    fail=cannot_fail,
+    suspend=partial(suspend, kubeflow.MPI_JOB),
+    writes={SUSPEND[1:]: (True,)},
+)

@@ -7,7 +7,7 @@ import jsonpatch
 import pytest
 
 from tests.unit.ledger.leader import stored_pod
-from webhook.kinds.kubeflow import TRAINING
+from webhook.kinds.kubeflow import MPI_JOB, TRAINING
 from webhook.ledger.model import pods
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.systems import SYSTEMS, kubeflow
@@ -157,3 +157,43 @@ def test_a_job_that_has_changed_since_it_was_read_is_left_alone() -> None:
     for write in (PYTORCH.fail(job(), pod(139), "Bug", "a bug"), PYTORCH.suspend(job())):
         assert isinstance(write, Write)
         assert write.operations[0] == {"op": "replace", "path": "/metadata/resourceVersion", "value": "7"}
+
+
+def worker(code: int = 0, version: str = "v2beta1", *, status: Json | None = None, **metadata: Any) -> Pod:
+    """Return a worker of an MPIJob as mpi-operator 0.8 writes it; it runs unless it has an exit code."""
+    owner = {"apiVersion": f"kubeflow.org/{version}", "kind": "MPIJob", "name": "train", "uid": "u", "controller": True}
+    labels = {"job-name": "train", "job-role": "worker", "replica-index": "3"}
+    labels = {f"training.kubeflow.org/{key}": value for key, value in labels.items()}
+    phase = "Failed" if code or (status or {}).get("reason") else "Running"
+    root = stored_pod(1, phase, code, finalizers=[], labels=labels, ownerReferences=[owner], **metadata)
+    root["status"] |= status or {}
+    return pods.read(root)
+
+
+def test_a_worker_of_an_mpi_job_is_counted_by_its_replica_and_one_of_the_training_operator_is_not() -> None:
+    assert (worker(1).row, worker(1).job, worker(1).scope) == (MPI_JOB, "train", "worker/3")
+    assert worker(1, "v1").job == ""
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (worker(143, status={"conditions": [EVICTED]}, deletionTimestamp="2026-01-01T00:00:01Z"), "disruption"),
+        (worker(deletionTimestamp="2026-01-01T00:00:01Z"), "free"),
+        (worker(status={"reason": "Evicted", "conditions": [EVICTED]}), "fatal"),
+        (worker(1), "fatal"),
+    ],
+    ids=["preempted", "deleted by a person", "evicted by its kubelet", "ended by itself"],
+)
+def test_a_worker_of_an_mpi_job_is_created_again_only_if_it_was_deleted(found: Pod, expected: str) -> None:
+    settings = NamedProfile("default", Profile()).settings({})
+    assert kubeflow.MPI_JOB.cost_of(found, {}, SPENT, settings) == expected
+
+
+def test_an_mpi_job_is_suspended_like_a_training_job_and_only_its_launcher_can_be_failed() -> None:
+    root = {**job(), "apiVersion": "kubeflow.org/v2beta1", "kind": "MPIJob"}
+    write = kubeflow.MPI_JOB.suspend(root)
+    assert isinstance(write, Write)
+    assert write.path == "/apis/kubeflow.org/v2beta1/namespaces/ml/mpijobs/train"
+    assert at(jsonpatch.apply_patch(root, write.operations), ("spec", "runPolicy", "suspend")) is True
+    assert kubeflow.MPI_JOB.fail(root, worker(1), "Reason", "message") is None
