@@ -22,6 +22,8 @@ from tests.cluster.test_retry import WHEN, has_failed, retryable
 from tests.cluster.test_retry_pipeline_runs import end_tasks, pipeline_run, succeeded_is, task
 from tests.volcano import volcano_job
 from webhook.kinds import argo, batch, core, tekton, volcano
+from webhook.kinds.beside import account
+from webhook.kinds.beside.airflow import DAG_RUN
 from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names
 from webhook.kube.client import Api as ApiOfServer
@@ -57,6 +59,7 @@ BY_POLICY = "ValidatingAdmissionPolicy 'retry-policy-webhook-"
 BY_RBAC = f'User "system:serviceaccount:{SYSTEM}:retry-policy-webhook" cannot '
 LARGE = 10_000  # entries of `env`: with managedFields the Job has 1.2 MB, near the limit of what can be stored
 OTHERS = "example.test/note"
+RUN = "dagrun"  # an Account
 CONDITION = {"status": "True", "reason": "Said", "message": "by a replica", "lastTransitionTime": WHEN}
 
 
@@ -128,6 +131,10 @@ def fill(namespace: Namespace) -> None:
     """Create the objects for the writes, before the namespace is opted in."""
     asked_for = {"labels": {names.RETRY_IN_PROGRESS: "true"}, "annotations": {names.RETRY_ACCEPTED: "{}"}}
     namespace.create(with_metadata(pod("worker")))
+    run = account.new(DAG_RUN, account.run_of(namespace.name, "etl.one", "etl"), "{}")
+    namespace.create({**run, "metadata": {**run["metadata"], "name": RUN}})
+    of_flyte = {**run["spec"], "kind": "FlyteWorkflow"}
+    namespace.create({**run, "metadata": {**run["metadata"], "name": "flyteworkflow"}, "spec": of_flyte})
     namespace.create(with_metadata(job("running")))
     namespace.create(with_metadata(job("held", suspend=True)))
     waits = job("waits")
@@ -329,9 +336,52 @@ def ends_held(replica: Replica, reason: str = counting.EVICTED_TOO_OFTEN, *, opt
     return Write("PATCH", replica.of(batch.JOB, "held", sub="/status", opted_in=opted_in), said)
 
 
+def new_account(*, opted_in: bool = True, **metadata: Any) -> Callable[[Replica], Write]:
+    """Return the creation of an Account of a run of Airflow, with other fields in its metadata."""
+
+    def creates(replica: Replica) -> Write:
+        namespace = (replica.team if opted_in else replica.strangers).name
+        root = account.new(DAG_RUN, account.run_of(namespace, "etl.new", "etl"), ACCOUNT)
+        root["metadata"] |= metadata
+        return Write("POST", account.ACCOUNT.path(namespace), root)
+
+    return creates
+
+
+def of_an_account(
+    operations: list[Object], *, opted_in: bool = True, method: str = "PATCH"
+) -> Callable[[Replica], Write]:
+    body = operations if method == "PATCH" else None
+    return lambda replica: Write(method, replica.of(account.ACCOUNT, RUN, opted_in=opted_in), body)
+
+
 OF_ANOTHER = [{"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "x"}]
 ANY_RULE = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*/*"], "scope": "*"}
 MUST_NOT: Mapping[str, tuple[Callable[[Replica], Write], str]] = {
+    "create an Account where nobody has opted in": (
+        new_account(opted_in=False),
+        "may create Accounts only in a namespace with the label",
+    ),
+    "create an Account that keeps another object": (
+        new_account(ownerReferences=OF_ANOTHER),
+        "may create Accounts only with its own annotation",
+    ),
+    "create an Account that cannot be deleted": (
+        new_account(finalizers=["example.test/keep"]),
+        "may create Accounts only with its own annotation",
+    ),
+    "change an Account where nobody has opted in": (
+        of_an_account(annotated(ACCOUNT, names.LEDGER), opted_in=False),
+        "no annotations of a workload but its own",
+    ),
+    "delete the Account of a FlyteWorkflow": (
+        lambda one: Write("DELETE", one.of(account.ACCOUNT, "flyteworkflow")),
+        "may delete only Accounts of runs of Airflow",
+    ),
+    "write of which workload an Account is": (
+        of_an_account(put("etl.other", "spec", "name")),
+        "nothing in the spec of a",
+    ),
     "change a pod's image": (
         of_pod(put("example.invalid/other", "spec", "containers", 0, "image")),
         "may not change the spec of a pod",
@@ -568,6 +618,10 @@ MUST_NOT: Mapping[str, tuple[Callable[[Replica], Write], str]] = {
     "create a Lease with another name": (lambda _: new_lease("other"), "may write no Lease but"),
 }
 CANNOT: Mapping[str, tuple[Callable[[Replica], Write], str]] = {
+    "read a ConfigMap of a user": (
+        lambda replica: Write("GET", f"/api/v1/namespaces/{replica.team.name}/configmaps"),
+        "list resource",
+    ),
     "read another Secret": (lambda _: Write("GET", f"{SECRETS}/other"), "get resource"),
     "list Secrets of other namespaces": (
         lambda one: Write("GET", f"/api/v1/namespaces/{one.team.name}/secrets"),
@@ -640,6 +694,9 @@ def ca_bundles(replica: Replica) -> Write:
 
 
 DOES: Mapping[str, Callable[[Replica], Write]] = {
+    "create an Account": new_account(),
+    "change an Account": of_an_account(annotated(ACCOUNT, names.LEDGER)),
+    "delete an Account": of_an_account([], method="DELETE"),
     "mark a pod as counted": counted,
     "remove its own scheduling gate from a pod": without_gate(0),
     "remove its own scheduling gate from a pod after opt-out": without_gate(0, opted_in=False),

@@ -152,6 +152,14 @@ def rbac() -> str:
     )
 
 
+def accounts() -> str:
+    """Return the template of the Accounts: a role in it has a label of its own."""
+    own = 'rbac.authorization.k8s.io/aggregate-to-view: "true"\n'
+    text = template("base/accounts.yaml", edits=(Edit(f"  labels:\n    {own}", ""),))
+    before, labels, after = text.rpartition("nindent 4 }}\n")
+    return f"{before}{labels}    {own}{after}"
+
+
 def service() -> str:
     """Return the template of the Service, whose label is that of all objects."""
     label = "app.kubernetes.io/name: retry-policy-webhook # the ServiceMonitor in overlays/prometheus selects it\n"
@@ -228,6 +236,7 @@ TEMPLATES: Final = {
     "rbac": rbac,
     "requested-retries": lambda: overlay("requested-retries"),
     "service": service,
+    "accounts": accounts,
     "serviceaccount": lambda: template("base/serviceaccount.yaml"),
     "webhooks": webhooks,
 }

@@ -6,6 +6,7 @@ from typing import Final
 
 from tests.generated import manifests
 from webhook.kinds import places
+from webhook.kinds.beside.account import ACCOUNT
 from webhook.kube import names
 from webhook.ledger.model.systems import SYSTEMS, System
 from webhook.objects.problem import Path
@@ -16,7 +17,7 @@ WIDTH: Final = 108  # of a line
 def by_group() -> dict[str, list[str]]:
     """Return the resources of the systems by their group."""
     found: dict[str, list[str]] = {}
-    for row in SYSTEMS:
+    for row in dict.fromkeys(ACCOUNT if system.beside else row for row, system in SYSTEMS.items()):
         found.setdefault(row.group, []).append(row.resource)
     return found
 

@@ -45,7 +45,7 @@ SOURCES: Final[dict[tuple[str, str], tuple[tuple[Source, ...], ...]]] = {
     ("batch", "job"): ((job_index, job_status), (ignored_failures,), (job_set,), (ray,), (ledger,)),
     ("tekton.dev", "taskrun"): ((tekton,), (ledger,)),
     ("argoproj.io", "workflow"): ((argo,), (ledger,)),
-    ("flyte.lyft.com", "flyteworkflow"): ((flyte,),),
+    ("flyte.lyft.com", "flyteworkflow"): ((flyte,), (ledger,)),
     ("flyte.org", "taskaction"): ((flyte,),),
     ("batch.volcano.sh", "job"): ((volcano,), (ledger,)),
     **{("kubeflow.org", kind.lower()): ((kubeflow,), (ledger,)) for kind in TRAINING},
@@ -54,6 +54,7 @@ SOURCES: Final[dict[tuple[str, str], tuple[tuple[Source, ...], ...]]] = {
     ("sparkoperator.k8s.io", "sparkapplication"): ((spark,), (ledger,)),
     ("spark.apache.org", "sparkapplication"): ((apache_spark,), (ledger,)),
 }
+WITHOUT_CONTROLLER: Final[tuple[tuple[Source, ...], ...]] = ((ledger,),)
 # The sources of every pod, whatever its controller.
 OF_ANY: Final[tuple[tuple[Source, ...], ...]] = ((airflow,), (app_wrapper,))
 
@@ -70,7 +71,7 @@ def levels(evidence: Evidence) -> list[Level]:
 def levels_of_systems(evidence: Evidence) -> list[Level]:
     """Return the levels from the signals of the systems that created the pod, without the annotation `attempt`."""
     controller = evidence.controller
-    system = () if controller is None else SOURCES.get((controller.group, controller.kind.lower()), ())
+    system = WITHOUT_CONTROLLER if controller is None else SOURCES.get((controller.group, controller.kind.lower()), ())
     found: list[Level] = []
     for sources in (*system, *OF_ANY):
         for source in sources:

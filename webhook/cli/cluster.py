@@ -3,7 +3,7 @@
 import asyncio
 import os
 import sys
-from collections.abc import Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeVar
@@ -12,6 +12,7 @@ import click
 
 from webhook.cli.console import UNUSABLE, ObjectArgument, kinds_of, one_of, printable
 from webhook.kinds import KindSpec
+from webhook.kinds.beside.airflow import DAG_RUN
 from webhook.kube.client import UNREACHABLE, Api, ApiError
 from webhook.kube.kubeconfig import Contexts, Kubeconfig, contexts
 from webhook.objects.problem import Json, Problem
@@ -21,6 +22,7 @@ OTHER_KUBECONFIG: Final = "name another with --kubeconfig"
 MOST_CONTEXTS: Final = 20  # in a message
 
 Found = TypeVar("Found")
+Getter = Callable[[Api, KindSpec, str, str], Awaitable[Json | None]]
 
 
 def kubeconfig_or_default(kubeconfig: Kubeconfig) -> Kubeconfig:
@@ -85,19 +87,29 @@ class NotOneError(Exception):
         super().__init__(str(self.problem))
 
 
-async def find(api: Api, target: ObjectArgument, rows: Sequence[KindSpec]) -> tuple[KindSpec, Json]:
+async def by_path(api: Api, row: KindSpec, namespace: str, name: str) -> Json | None:
+    """Return an object of the API; None if there is none."""
+    return await api.find(row.path(namespace, name))
+
+
+async def find(
+    api: Api, target: ObjectArgument, rows: Sequence[KindSpec], get: Getter = by_path
+) -> tuple[KindSpec, Json]:
     """Return the kind and the object that a user names; raise NotOneError, and what `Api` raises.
 
     `rows`: the kinds of the command, of which one must have an object of that name if the user left the kind out. A
-    kind that the user may not read has none.
+    kind that the user may not read has none. `get`: reads an object.
     """
     if target.row is not None:
-        one = await api.find(target.row.path(target.namespace, target.name))
+        one = await get(api, target.row, target.namespace, target.name)
+        if one is None and target.row is DAG_RUN:
+            remedy = f"it gets one when a pod of it fails; list them: kubectl get -n {target.namespace} accounts"
+            raise NotOneError(f"{DAG_RUN.kind} {target.namespace}/{target.name} has no account", remedy)
         if one is None:
             absent = await reading.absent(api, target.row, target.namespace, target.name)
             raise NotOneError(absent.what, absent.remedy)
         return target.row, one
-    objects = await asyncio.gather(*(readable(api, row, target) for row in rows))
+    objects = await asyncio.gather(*(readable(get(api, row, target.namespace, target.name)) for row in rows))
     found = [(row, one) for row, one in zip(rows, objects, strict=True) if one is not None]
     if len(found) == 1:
         return found[0]
@@ -108,10 +120,10 @@ async def find(api: Api, target: ObjectArgument, rows: Sequence[KindSpec]) -> tu
     raise NotOneError(f"there is no {kinds_of(rows)} {target} that you may read", remedy)
 
 
-async def readable(api: Api, row: KindSpec, target: ObjectArgument) -> Json | None:
-    """Return the object of a kind that a user names; None if there is none that the user may read."""
+async def readable(reading: Awaitable[Json | None]) -> Json | None:
+    """Return an object that is read; None if there is none that the user may read."""
     try:
-        return await api.find(row.path(target.namespace, target.name))
+        return await reading
     except ApiError as error:
         if error.status != HTTPStatus.FORBIDDEN:
             raise

@@ -11,6 +11,7 @@ from click.shell_completion import CompletionItem
 
 from webhook.cli.main import COMMANDS, OFFLINE
 from webhook.kinds import WORDS, KindSpec
+from webhook.kinds.beside.airflow import DAG_RUN
 from webhook.kube import kubeconfig as kubeconfigs
 from webhook.kube.kubeconfig import Kubeconfig
 from webhook.kube.paths import is_name
@@ -21,6 +22,7 @@ UNUSABLE: Final = 2
 LONGEST_LINE: Final = 4096  # characters of a message
 MOST_KINDS: Final = 4  # in a message
 PLUGIN: Final = "kubectl retry-policy"
+LABEL: Final = re.compile(r"[A-Za-z0-9][-A-Za-z0-9_.]{0,126}")  # two values of labels and a dot: the name of a run
 COMMAND: Final = re.compile(r"(kubectl\s+)?\bretry-policy ([a-z-]+)")  # maybe a command, in help texts and remedies
 
 Command = Callable[..., Any]
@@ -188,9 +190,9 @@ class ObjectArgument(NamedTuple):
 def object_argument(text: str, rows: Iterable[KindSpec]) -> ObjectArgument:
     """Read NAMESPACE/KIND/NAME or NAMESPACE/NAME, the kind one of `rows`; raise click.UsageError."""
     by_word: dict[str, KindSpec] = {}
-    for row in rows:
-        for word in (WORDS[row], row.resource, f"{row.resource}.{row.group}"):
-            by_word.setdefault(word, row)
+    for one in rows:
+        for word in (WORDS[one], one.resource, f"{one.resource}.{one.group}"):
+            by_word.setdefault(word, one)
     kinds = listed([WORDS[row] for row in dict.fromkeys(by_word.values())])
     namespace, _, rest = text.partition("/")
     if not rest:
@@ -200,9 +202,11 @@ def object_argument(text: str, rows: Iterable[KindSpec]) -> ObjectArgument:
     if slash and kind.lower() not in by_word:
         remedy = f"write NAMESPACE/KIND/NAME, KIND one of {kinds}; if {kind!r} is a namespace: -n {kind} {name}"
         raise click.UsageError(f"{kind!r} is no kind of this command; {remedy}")
-    if not is_name(namespace) or not is_name(name):
+    row = by_word.get(kind.lower())
+    named = LABEL.fullmatch(name) is not None if row is DAG_RUN else is_name(name)
+    if not is_name(namespace) or not named:
         raise click.UsageError(f"{text!r} names no object; write NAMESPACE/KIND/NAME, such as ml/job/train")
-    return ObjectArgument(namespace, by_word.get(kind.lower()), name)
+    return ObjectArgument(namespace, row, name)
 
 
 def one_of(words: list[str]) -> str:

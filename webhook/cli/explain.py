@@ -112,6 +112,7 @@ def refuse(target: ObjectArgument | None) -> None:
 def of_cluster(kubeconfig: Kubeconfig, target: ObjectArgument) -> Explained:
     """Explain a workload of the cluster; raise UnexplainableError; exit 2 if the cluster cannot be asked."""
     from webhook.cli.cluster import NotOneError, ask, find, kubeconfig_or_default  # noqa: PLC0415 - see below
+    from webhook.explain.beside import workload  # noqa: PLC0415 - likewise
     from webhook.explain.load import load  # noqa: PLC0415 - half a second that files save
     from webhook.kube.client import Api  # noqa: PLC0415 - likewise
 
@@ -119,7 +120,7 @@ def of_cluster(kubeconfig: Kubeconfig, target: ObjectArgument) -> Explained:
 
     async def loaded() -> tuple[KindSpec, Json, list[Json], list[Json]]:
         async with await Api.connect(file) as api:
-            return await load(api, *await find(api, target, ROOTS))
+            return await load(api, *await find(api, target, ROOTS, workload))
 
     try:
         return explained(*ask(file, loaded()))

@@ -10,6 +10,7 @@ from webhook.explain.build import Explanation, Row, running_row, state_of_pod
 from webhook.explain.next_failure import NextFailure
 from webhook.explain.next_in_system import UNITS, Standing, next_failures
 from webhook.kinds import KindSpec
+from webhook.kinds.flyte import FLYTE_WORKFLOW
 from webhook.kinds.kind_spec import controller_of
 from webhook.kinds.places import place_of
 from webhook.kube import names
@@ -38,6 +39,8 @@ STATES: Final[tuple[tuple[Path, Path], ...]] = (
     (("status", "currentState", "currentStateSummary"), ("status", "currentState", "message")),
     (("status", "state", "phase"), ("status", "state", "message")),
 )
+# By status.phase, which is a number (flytepropeller/pkg/apis/flyteworkflow/v1alpha1/iface.go).
+FLYTE_PHASES: Final = {2: "Succeeding", 3: "Succeeded", 4: "Failing", 5: "Failed", 6: "Aborted"}
 
 
 class Spent(NamedTuple):
@@ -102,6 +105,8 @@ def state(root: Json) -> str:
         phase, message = at(root, phase_path), at(root, message_path)
         if isinstance(phase, str) and phase:
             return f"{phase}: {message}" if isinstance(message, str) and message else phase
+    if at(root, ("kind",)) == FLYTE_WORKFLOW.kind:
+        return FLYTE_PHASES.get(at(root, ("status", "phase")) or 0, "running")
     conditions = [one for one in at(root, ("status", "conditions")) or () if one.get("type") and one.get("status")]
     told = max((one for one in conditions if one["status"] != "False"), key=time_of, default=None)
     told = next((one for one in conditions if one["type"] == SUCCEEDED), told)

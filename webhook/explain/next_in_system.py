@@ -11,7 +11,8 @@ from typing import Final, NamedTuple, cast
 from msgspec.structs import replace
 
 from webhook.explain.next_failure import ANY, NextFailure, ended_as, what_is_matched
-from webhook.kinds import KindSpec, apache_spark, argo, kubeflow, ray, spark, tekton, volcano
+from webhook.kinds import KindSpec, apache_spark, argo, flyte, kubeflow, ray, spark, tekton, volcano
+from webhook.kinds.beside.airflow import DAG_RUN
 from webhook.ledger import settling
 from webhook.ledger.forecast import Forecast
 from webhook.ledger.model import counting, limits, on_failure, outcomes, words
@@ -39,6 +40,8 @@ UNITS: Final[dict[KindSpec, str]] = {
     spark.SPARK_APPLICATION: "role",
     apache_spark.SPARK_APPLICATION: "role",
     volcano.JOB: "task",
+    flyte.FLYTE_WORKFLOW: "node",
+    DAG_RUN: "task",
 }
 ENDS_ALONE: Final = frozenset({argo.WORKFLOW, tekton.PIPELINE_RUN})  # where a scope may fail and others go on
 
@@ -158,9 +161,10 @@ def tell(standing: Standing, way: Way) -> Told:
     account = deepcopy(standing.account)
     budgets = counting.budgets_elsewhere(pod, settings)
     detail = counting.count_elsewhere(account, pod, standing.root, system, settings)
-    by_leader = settling.bug_elsewhere(pod, system, settings) is not None
+    ends_by_leader = settling.bug_elsewhere(pod, system, settings) is not None
+    by_leader = ends_by_leader and not system.beside  # such a workload cannot be ended
     exceeds = is_exceeded(system, account, budgets, settings, pod) and detail.cost == "disruption"
-    fails = exceeds and settings.profile.disruptions.on_exceed == "Fail"
+    fails = exceeds and settings.profile.disruptions.on_exceed == "Fail" and not system.beside
     suspends = exceeds and settings.profile.disruptions.on_exceed == "Suspend"
     suspends = suspends and system.suspend(standing.root) is not None
     ends = detail.cost == "fatal" or by_leader or fails

@@ -9,7 +9,8 @@ from functools import partial
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
-from webhook.kinds import apache_spark, argo, kubeflow, ray, spark, tekton, volcano
+from webhook.kinds import apache_spark, argo, flyte, kubeflow, ray, spark, tekton, volcano
+from webhook.kinds.beside.airflow import DAG_RUN
 from webhook.kinds.kind_spec import KindSpec, OwnerReference
 from webhook.objects.problem import Json
 from webhook.objects.shape import Shape
@@ -23,6 +24,8 @@ PIPELINE_TASK: Final = "tekton.dev/pipelineTask"
 FLYTE_NODE: Final = "node-id"
 AIRFLOW: Final = ("dag_id", "run_id", "task_id")  # apache-airflow-providers-cncf-kubernetes 10.25
 AIRFLOW_INDEX: Final = "map_index"
+AIRFLOW_EXECUTOR: Final = "kubernetes_executor"
+NOT_MAPPED: Final = frozenset({"", "-1"})  # indexes of a task that is not mapped
 RAY_GROUP: Final = "ray.io/group"
 # What KubeRay adds to the name of a RayJob for that of a RayCluster, from 1.4 on.
 OF_RAY_JOB: Final = re.compile(r"-[a-z0-9]{5}\Z")
@@ -43,13 +46,12 @@ READ: Final[dict[str, dict[str, Shape]]] = {
             *(volcano.TASK, volcano.TASK_INDEX),
             *(ray.NODE_TYPE, RAY_GROUP),
             *(spark.ROLE, spark.APPLICATION, spark.LAUNCHED, apache_spark.APPLICATION),
+            *(FLYTE_NODE, *AIRFLOW, AIRFLOW_INDEX, AIRFLOW_EXECUTOR),
         ),
         str,
     ),
     "annotations": {argo.NODE_NAME: str},
 }
-# Labels that `elsewhere` reads.
-READ_ELSEWHERE: Final[dict[str, Shape]] = dict.fromkeys((FLYTE_NODE, *AIRFLOW, AIRFLOW_INDEX), str)
 
 
 class Elsewhere(NamedTuple):
@@ -70,18 +72,22 @@ class Place(NamedTuple):
 
     `row`: the kind of the object that has the account. `uid`: that of the object; empty if the pod does not say it.
     `scope`: such as a node of a Workflow, a task of a PipelineRun, or `worker/0`; empty if the workload has one scope.
+    `owner`: the name of the DAG that the workload is a run of; empty if it is none.
     """
 
     row: KindSpec
     name: str
     uid: str
     scope: str
+    owner: str = ""
 
 
 def place_of(metadata: Json, controller: OwnerReference | None) -> Place | None:
     """Return the place of a pod; None if its attempts are counted nowhere, or as those of a Job."""
     if controller is None or (controller.group, controller.kind) == POD:
         place = of_spark(metadata, controller)
+        if place is None and controller is None:
+            place = of_airflow(metadata)
     else:
         found = SYSTEMS.get((controller.group, controller.kind.lower()))
         place = None if found is None else found(metadata, controller)
@@ -89,13 +95,10 @@ def place_of(metadata: Json, controller: OwnerReference | None) -> Place | None:
 
 
 def elsewhere(metadata: Json, controller: OwnerReference | None) -> Elsewhere:
-    """Return what a pod that is counted for no workload belongs to: its controller, an Airflow run, or itself."""
-    labels = metadata.get("labels") or {}
+    """Return what a pod that is counted for no workload belongs to: its controller, or itself."""
     if controller is not None:
+        labels = metadata.get("labels") or {}
         return Elsewhere(controller.kind, controller.name, controller.uid, labels.get(FLYTE_NODE) or "")
-    dag, run, task, index = (labels.get(key) or "" for key in (*AIRFLOW, AIRFLOW_INDEX))
-    if dag and run and task:  # no object stands for its run
-        return Elsewhere("DAGRun", f"{dag}.{run}", "", f"{task}/{index}" if index else task, f"DAG/{dag}")
     return Elsewhere("Pod", metadata.get("name") or "", metadata.get("uid") or "", "")
 
 
@@ -164,6 +167,34 @@ def joined(metadata: Json, *keys: str) -> str:
     return "/".join(labels.get(key) or "" for key in keys)
 
 
+def in_flyte_workflow(metadata: Json, controller: OwnerReference) -> Place:
+    """Return the place of a pod of a FlyteWorkflow: the scope is what Flyte calls the pod, without the attempt.
+
+    The label of the node alone does not tell apart the nodes of sub-workflows and the elements of map tasks. A name
+    that would be too long is a digest: then the scope is the label, with `/*`.
+    """
+    name = metadata.get("name") or ""
+    prefix = f"{controller.name}-"
+    node, _, attempt = name.removeprefix(prefix).rpartition("-")
+    if not (name.startswith(prefix) and node and attempt.isdecimal()):
+        node = f"{(metadata.get('labels') or {}).get(FLYTE_NODE) or ''}/*"
+    return Place(flyte.FLYTE_WORKFLOW, controller.name, controller.uid, node)
+
+
+def of_airflow(metadata: Json) -> Place | None:
+    """Return the place of a pod of Airflow: its run, named DAG.RUN, with the task, and the index of a mapped one.
+
+    A pod that a task of the KubernetesExecutor runs, and the pod that this task may create, are told apart.
+    """
+    labels = metadata.get("labels") or {}
+    dag, run, task, index = (labels.get(key) or "" for key in (*AIRFLOW, AIRFLOW_INDEX))
+    if not (dag and run and task):
+        return None
+    scope = task if AIRFLOW_EXECUTOR in labels else f"{task} (pod)"
+    name = f"{dag}.{run}"
+    return Place(DAG_RUN, name, name, scope if index in NOT_MAPPED else f"{scope}/{index}", dag)
+
+
 def in_ray_cluster(metadata: Json, controller: OwnerReference) -> Place | None:
     """Return the place of a pod of a RayCluster that a RayJob created: the scopes are `head` and `worker/GROUP`.
 
@@ -209,6 +240,7 @@ SYSTEMS: Final[dict[tuple[str, str], Callable[[Json, OwnerReference], Place | No
     **{(kubeflow.GROUP, kind.lower()): partial(in_training_job, row) for kind, row in kubeflow.TRAINING.items()},
     (kubeflow.GROUP, "mpijob"): in_mpi_job,
     (volcano.GROUP, "job"): in_volcano_job,
+    (flyte.FLYTE_WORKFLOW.group, "flyteworkflow"): in_flyte_workflow,
     (ray.GROUP, "raycluster"): in_ray_cluster,
     (spark.GROUP, "sparkapplication"): in_spark_application,
 }

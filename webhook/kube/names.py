@@ -65,7 +65,7 @@ ATTEMPT_SOURCE: Final = PREFIX + "attempt-source"
 # removed again.
 POLICY: Final = PREFIX + "policy"
 
-# Annotation on Jobs and JobSets, written by the ledger: JSON, every ended pod by cause and cost (see
+# Annotation on workloads and Accounts, written by the ledger: JSON, every ended pod by cause and cost (see
 # webhook/ledger/model/account.py).
 LEDGER: Final = PREFIX + "ledger"
 

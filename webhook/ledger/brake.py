@@ -16,6 +16,8 @@ import structlog
 from webhook import metrics
 from webhook.admission import modes
 from webhook.kinds import KindSpec
+from webhook.kinds.beside import account
+from webhook.kinds.beside.airflow import DAG_RUN
 from webhook.kube.events import Events, Notice
 from webhook.ledger.model.tracker import Key
 from webhook.lookups.cluster import Cluster
@@ -53,8 +55,11 @@ class Subject(NamedTuple):
 
 
 def subject_of(row: KindSpec, root: Json) -> Subject:
-    """Return an object of a kind as the brake names it."""
+    """Return an object of a kind as the brake names it; its Account if it is no object."""
     metadata = root["metadata"]
+    if row is DAG_RUN:  # no object stands for it
+        name = account.name_of(row, metadata["name"])
+        return Subject(account.ACCOUNT.kind, metadata["namespace"], name, "", account.ACCOUNT.api_version)
     return Subject(row.kind, metadata["namespace"], metadata["name"], metadata["uid"], row.api_version)
 
 

@@ -22,6 +22,7 @@ from webhook.kube.events import Events, Notice
 from webhook.kube.lease import Lease
 from webhook.kube.slices import in_slices
 from webhook.ledger import job_failer, measures, patches
+from webhook.ledger.beside.store import AccountStore
 from webhook.ledger.brake import HELD_FOR, Authority, Brake, subject_of
 from webhook.ledger.crashes import Crashes
 from webhook.ledger.eviction_limit import EvictionLimit
@@ -63,6 +64,7 @@ class Ledger:
     - `queue`: the workloads to process; open while this replica leads.
     - `waiting`: the pods that have not started.
     - `restarted`: the workloads with restarts in place that are not counted yet, and when they are due.
+    - `accounts`: the accounts beside workloads.
     - `crashes`: the pods that may have failed by a bug. `other_kinds`: what reads and ends workloads of other kinds.
     - `finished`: the Jobs that have ended, until they leave the cache.
     - `forbidden`: whether the API server denies this replica the Lease.
@@ -107,6 +109,7 @@ class Ledger:
             may_act=self.authority.may_act,
         )
         self.other_kinds = OtherKinds(cluster.api, self.trackers, events, self.authority.allows, self.wake)
+        self.accounts = AccountStore(cluster.api, self.trackers)
         self.crashes = Crashes(cluster.api, self.trackers, self.other_kinds, self.authority, self.wake)
         self.finished = FinishedJobs(cluster.jobs, is_needed=self.needs, left=self.see_left, clock=clock)
         self.restarted: dict[Key, float] = {}
@@ -127,6 +130,7 @@ class Ledger:
         async with asyncio.TaskGroup() as group:
             group.create_task(self.trackers.run())
             group.create_task(self.settle())
+            group.create_task(self.accounts.run(lambda: self.leading))
             group.create_task(self.waiting.run(lambda: self.leading))
             group.create_task(lease.lead(self.work))
 
@@ -351,8 +355,12 @@ class Ledger:
         if suspends:
             counting.suspend()
         text = encode(counting.account)
-        found = patches.operations(counting.root, state.text, text, suspends=suspends)
-        await self.api.patch(counting.key.path, [*tests, *found])
+        if counting.system is not None and counting.system.beside:
+            if not await self.accounts.write(counting.key, counting.root, state.text, text):
+                return
+        else:
+            found = patches.operations(counting.root, state.text, text, suspends=suspends)
+            await self.api.patch(counting.key.path, [*tests, *found])
         state.see_written(text, self.clock(), counting.vanished)
         metrics.LEDGER_WRITES.labels("good").inc()
         self.tell(counting, suspended=suspends)

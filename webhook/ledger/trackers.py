@@ -18,6 +18,8 @@ from msgspec.structs import replace
 
 from webhook import metrics
 from webhook.kinds import KindSpec, batch, core
+from webhook.kinds.beside.account import ACCOUNT
+from webhook.kinds.beside.airflow import DAG_RUN
 from webhook.kinds.job_set import JOB_SET, SET_NAME
 from webhook.kinds.kind_spec import controller_of
 from webhook.kinds.places import Place
@@ -27,6 +29,8 @@ from webhook.kube.packed import Packed
 from webhook.kube.slices import in_slices
 from webhook.kube.tasks import in_task
 from webhook.ledger import settling
+from webhook.ledger.beside.cached import BESIDE, key_of_account, whole
+from webhook.ledger.beside.roots import Beside, informer_of_accounts
 from webhook.ledger.model import limits, pods
 from webhook.ledger.model.account import Account, decode, shared
 from webhook.ledger.model.cached import ROOT_READ, CachedJob, CachedJobSet, CachedRoot, pieces, trimmed_root
@@ -44,6 +48,8 @@ from webhook.policy.model import Profile
 from webhook.policy.settings import NamedProfile, Settings
 
 CATCHING_UP: Final = 0.5  # seconds that the admission of a pod waits until the watch delivers the end of the one before
+LOOK_EVERY: Final = 60.0  # seconds between two looks for runs without pods
+UNCOUNTED_FOR: Final = 600.0  # seconds for which a run's failed pods are remembered that nobody counts
 UNSEEN_AFTER: Final = 10.0  # seconds after which a failure in a Job's status counts, although no pod of it was seen
 
 Cached = TypeVar("Cached", CachedJob, CachedJobSet, CachedRoot)
@@ -124,7 +130,12 @@ class Trackers:
         self.pods.observers.append(PodObserver(self))
         cluster.jobs.observers.append(WorkloadObserver(self, batch.JOB, self.see_job, self.see_job_gone))
         cluster.job_sets.observers.append(WorkloadObserver(self, JOB_SET, self.see_job_set, self.see_job_set_gone))
-        self.roots = {row: self.informer_of(row) for row in SYSTEMS}
+        self.account_items = Packed[CachedRoot](whole)
+        self.accounts = informer_of_accounts(cluster.api, self.account_items, clock)
+        self.accounts.observers.append(WorkloadObserver(self, ACCOUNT, self.see_beside, self.see_beside_gone))
+        self.roots = {row: self.informer_of(row) for row in SYSTEMS if row is not DAG_RUN}
+        self.beside = {row: Beside(row, self.accounts, self.roots.get(row)) for row in BESIDE.values()}
+        self.dag_runs = self.beside[DAG_RUN]
         self.running = RunningPods()
         self.find: Find = self.job_at
         self.states: dict[Key, WorkloadState] = {}
@@ -136,6 +147,10 @@ class Trackers:
         self.is_unlisted = False  # whether an admission has waited in vain for the first list of pods
         metrics.LEDGER_WORKLOADS.set_function(self.number_of_workloads)
         metrics.LEDGER_AT_LAST_ATTEMPT.set_function(lambda: len(self.at_last))
+
+    def roots_of(self, row: KindSpec) -> Informer[CachedRoot] | Beside | None:
+        """Return the workloads of another kind; None if it is Job or JobSet."""
+        return self.beside.get(row) or self.roots.get(row)
 
     def informer_of(self, row: KindSpec) -> Informer[CachedRoot]:
         """Return the informer of the workloads of another kind: of their metadata, in all namespaces."""
@@ -159,6 +174,8 @@ class Trackers:
         """Watch the pods, and the workloads of other kinds than Job and JobSet, until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self.pods.run())
+            group.create_task(self.accounts.run())
+            group.create_task(self.forget_idle_runs())
             for roots in self.roots.values():
                 group.create_task(roots.run())
 
@@ -173,7 +190,7 @@ class Trackers:
 
     def job_at(self, row: KindSpec, namespace: str, name: str) -> CachedJob | None:
         """Return a Job, or a workload of another kind, that exists; None if there is none."""
-        roots = self.roots.get(row)
+        roots = self.roots_of(row)
         if roots is None:
             return self.cluster.jobs.get(namespace, name)
         root = roots.get(namespace, name)
@@ -193,7 +210,7 @@ class Trackers:
             root = self.root_of(key)
             if root is not None and key.job_set:
                 state.set_uid = root["metadata"]["uid"]
-            elif root is not None and key.row in self.roots:
+            elif root is not None and key.system is not None:
                 self.take_root(key, state, CachedRoot(root), news=False)
         return state
 
@@ -203,7 +220,33 @@ class Trackers:
         key = Key(metadata["namespace"], row, metadata["name"])
         state = self.states.get(key)
         if state is not None:
+            if row in self.beside:
+                root = self.beside[row].get(key.namespace, key.name) or root
             self.take_root(key, state, root, news=news or metadata["uid"] == state.tracker.root_uid)
+
+    def see_beside(self, account: CachedRoot, *, news: bool = True) -> None:
+        """Record the current state of the Account of a workload, if it has pods; `news`: as in `see_pod`."""
+        key = key_of_account(account)
+        state = None if key is None else self.states.get(key)
+        root = None if key is None else self.beside[key.row].get(key.namespace, key.name)
+        if key is not None and state is not None and root is not None:
+            self.take_root(key, state, root, news=news or root["metadata"]["uid"] == state.tracker.root_uid)
+
+    def see_beside_gone(self, account: CachedRoot) -> None:
+        """Record that the Account of a workload was deleted: its account begins anew."""
+        self.see_beside(account)
+        key = key_of_account(account)
+        if key is not None:
+            self.tidy(key)
+
+    async def forget_idle_runs(self) -> None:
+        """Forget, again and again, the runs without pods, and the failed pods of runs that nobody counts."""
+        while True:
+            await asyncio.sleep(LOOK_EVERY)
+            async for key, state in in_slices(list(self.states.items())):
+                if key.row is DAG_RUN:
+                    state.tracker.forget_uncounted(self.clock() - UNCOUNTED_FOR)
+                    self.tidy(key)
 
     def take_root(self, key: Key, state: WorkloadState, root: CachedRoot, *, news: bool) -> None:
         """Record the current state of a workload of another kind, and its account; `news`: as in `see_pod`."""
@@ -288,6 +331,8 @@ class Trackers:
 
     def identified(self, pod: Pod) -> Pod:
         """Return a pod with the uid of its workload, which not every pod says itself."""
+        if pod.row is DAG_RUN:
+            self.dag_runs.see(pod)
         if pod.job_uid or pod.row not in self.roots:
             return pod
         root = self.roots[pod.row].get(pod.namespace, pod.job)
@@ -390,6 +435,8 @@ class Trackers:
     def tidy(self, key: Key) -> None:
         """Forget a workload once nothing of it is left to count or to remember; a deleted one once it is counted."""
         state = self.states.get(key)
+        if key.row is DAG_RUN and not self.has_pods(key):
+            self.dag_runs.forget(key.namespace, key.name)
         if state is None:
             return
         if self.root_of(key) is not None:
@@ -401,20 +448,27 @@ class Trackers:
             self.at_last.discard(key)
             self.forgotten(key)
 
+    def has_pods(self, key: Key) -> bool:
+        """Return True if a workload has pods: those that have failed until they are counted and deleted."""
+        state = self.states.get(key)
+        return self.running.has_workload(key.workload) or (state is not None and state.tracker.failed is not None)
+
     def is_over(self, key: Key, tracker: Tracker) -> bool:
         """Return True if nothing is left to count of a workload that is not cached."""
+        if key.row is DAG_RUN:  # it is known as long as it has pods
+            return True
         if not self.knows_all(key.row):
             return tracker.is_empty and not tracker.last_ends and not self.running.has_workload(key.workload)
         return tracker.is_empty or not key.job_set
 
     def is_current(self, row: KindSpec) -> bool:
         """Return True if the watch of Jobs, or of the workloads of another kind, has no gap."""
-        roots = self.roots.get(row)
+        roots = self.roots_of(row)
         return self.cluster.jobs.live if roots is None else roots.live
 
     def knows_all(self, row: KindSpec) -> bool:
         """Return True if all Jobs, or all workloads of another kind, have been listed."""
-        roots = self.cluster.job_sets if row is JOB_SET else self.roots.get(row)
+        roots = self.cluster.job_sets if row is JOB_SET else self.roots_of(row)
         return self.cluster.jobs.synced.is_set() if roots is None else roots.synced.is_set() or roots.missing
 
     def see_end(self, key: Key, root: CachedJob | CachedJobSet, *, news: bool) -> None:
@@ -494,6 +548,8 @@ class Trackers:
         if not self.pods.synced.is_set() and not await self.is_listed():
             return None
         root = self.root_of(key)
+        if root is None and key.row is DAG_RUN and self.knows_all(key.row):
+            return NONE  # its first pod
         if root is None or place.uid not in {"", root["metadata"]["uid"]}:
             return None
         state, uid, scope = self.state_of(key), root["metadata"]["uid"], place.scope
@@ -562,7 +618,7 @@ class Trackers:
 
     def root_of(self, key: Key) -> Root | None:
         """Return the object that has the account of a workload; None if it does not exist."""
-        roots = self.roots.get(key.row)
+        roots = self.roots_of(key.row)
         if roots is not None:
             return roots.get(key.namespace, key.name)
         return self.job_set_of(key) if key.job_set else self.cluster.jobs.get(key.namespace, key.name)

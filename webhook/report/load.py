@@ -5,10 +5,12 @@ from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 
 from webhook.kinds import KindSpec, batch, core
+from webhook.kinds.beside.account import ACCOUNT
 from webhook.kinds.job_set import JOB_SET, SET_NAME
 from webhook.kube import names
 from webhook.kube.client import METADATA_ONLY_LIST, Api, ApiError
 from webhook.kube.paths import path_of
+from webhook.ledger.beside.cached import ACCOUNT_READ
 from webhook.ledger.model import cached, pods
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.systems import SYSTEMS
@@ -36,7 +38,9 @@ SET: Final[Any] = type_of(
 POD: Final[Any] = type_of(pods.READ)
 NODE: Final[Any] = type_of({"metadata": {"name": str, "labels": {ANY_KEY: str}}, "spec": {"providerID": str}})
 NODES: Final = path_of("v1", "nodes")
-OTHER: Final[Any] = type_of({"metadata": {**METADATA, "annotations": dict.fromkeys((names.LEDGER, names.POLICY), str)}})
+OF_OTHER: Final[Any] = {"metadata": {**METADATA, "annotations": dict.fromkeys((names.LEDGER, names.POLICY), str)}}
+OTHER: Final[Any] = type_of(OF_OTHER)
+OF_ACCOUNT: Final[Any] = type_of({"spec": at(ACCOUNT_READ, ("spec",)), **OF_OTHER})
 MOST_PODS: Final = 1_000_000
 
 
@@ -100,7 +104,9 @@ class Loader:
             of_sets = await self.workloads(batch.JOB, JOB, scope.query(SET_NAME))
             jobs += [job for job in of_sets if job["metadata"]["uid"] not in known]
         pods = await self.pods()
-        others = {row: found for row in SYSTEMS if (found := await self.others(row, pods))}
+        rows = [row for row, system in SYSTEMS.items() if not system.beside]
+        others = {row: found for row in rows if (found := await self.others(row, pods))}
+        others |= await self.beside(pods)
         return Loaded(jobs, job_sets, pods, await self.nodes(), self.notes, others)
 
     async def others(self, row: KindSpec, pods: list[Pod]) -> list[Json]:
@@ -113,6 +119,26 @@ class Loader:
         query = Query(row.path(self.scope.namespace), {"labelSelector": self.scope.selector or ""}, METADATA_ONLY_LIST)
         found = self.listed(row.resource, query, OTHER, missing)
         return [one async for one in found if self.is_wanted(one["metadata"], wanted)]
+
+    async def beside(self, pods: list[Pod]) -> dict[KindSpec, list[Json]]:
+        """Return the metadata of the workloads that have an Account beside them, or pods under the profile."""
+        rows = {row.kind: row for row, system in SYSTEMS.items() if system.beside}
+        wanted = {(pod.row, pod.namespace, pod.job): pod.job_uid for pod in pods if pod.row in rows.values()}
+        roots = {key: {"namespace": key[1], "name": key[2], "uid": uid} for key, uid in wanted.items()}
+        query = Query(ACCOUNT.path(self.scope.namespace), {})
+        async for one in self.listed(
+            ACCOUNT.resource, query, OF_ACCOUNT, "what they count is missing" if wanted else ""
+        ):
+            metadata, spec = one["metadata"], one["spec"]
+            row = rows.get(spec.get("kind") or "")
+            key = (row, metadata["namespace"], spec.get("name") or "")
+            root = {**metadata, "name": key[2], "uid": spec.get("uid") or ""}
+            if row is not None and self.is_wanted(root, {key[1:] for key in wanted if key[0] is row}):
+                roots[row, key[1], key[2]] = root
+        found: dict[KindSpec, list[Json]] = {}
+        for (row, _, _), metadata in roots.items():
+            found.setdefault(row, []).append({"metadata": metadata})
+        return found
 
     def is_wanted(self, metadata: Json, wanted: set[tuple[str, str]]) -> bool:
         """Return True if a workload of another kind has pods, or without a profile in the scope an account."""

@@ -267,12 +267,11 @@ class Endpoints:
         counts = UNKNOWN
         if subject.owner is not None:
             owner, above = await cluster.owners(namespace, subject.owner)
-            if self.trackers is not None and owner is not None and subject.owner_row is batch.JOB:
+        if self.trackers is not None:
+            if owner is not None and subject.owner_row is batch.JOB:
                 counts = await self.trackers.counts(namespace, owner, subject.root) or UNKNOWN
-            elif self.trackers is not None:
-                place = place_of(subject.root["metadata"], subject.owner)
-                if place is not None:
-                    counts = await self.trackers.counts_at(namespace, place) or UNKNOWN
+            elif (place := place_of(subject.root["metadata"], subject.owner)) is not None:
+                counts = await self.trackers.counts_at(namespace, place) or UNKNOWN
         ended, restrictions = counts.ended, NO_RESTRICTIONS
         if ended and self.trackers is not None and (rules := self.rules_of(profile_name)):
             ended = tuple(map(self.trackers.located, ended))

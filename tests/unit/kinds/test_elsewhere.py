@@ -6,20 +6,11 @@ from webhook.kinds.kind_spec import OwnerReference
 from webhook.kinds.places import Elsewhere
 from webhook.ledger.model import pods
 
-AIRFLOW = {"dag_id": "etl", "run_id": "manual__2026-01-01", "task_id": "load", "try_number": "2"}
 
-
-def test_a_pod_of_airflow_belongs_to_the_run_that_its_labels_name() -> None:
-    assert places.elsewhere({"labels": AIRFLOW}, None) == Elsewhere(
-        "DAGRun", "etl.manual__2026-01-01", "", "load", "DAG/etl"
-    )
-    assert places.elsewhere({"labels": {**AIRFLOW, "map_index": "3"}}, None).scope == "load/3"
-
-
-def test_a_pod_of_flyte_belongs_to_a_node_of_its_workflow() -> None:
-    owner = OwnerReference("flyte.lyft.com", "v1alpha1", "FlyteWorkflow", "f1a2", "u-1")
+def test_a_pod_of_flyte_2_belongs_to_its_task() -> None:
+    owner = OwnerReference("flyte.org", "v1", "TaskAction", "f1a2", "u-1")
     found = places.elsewhere({"labels": {"node-id": "n0"}}, owner)
-    assert found == Elsewhere("FlyteWorkflow", "f1a2", "u-1", "n0")
+    assert found == Elsewhere("TaskAction", "f1a2", "u-1", "n0")
 
 
 def test_a_pod_that_nothing_made_belongs_to_itself() -> None:

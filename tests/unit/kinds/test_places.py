@@ -7,6 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webhook.kinds import argo, tekton
+from webhook.kinds.beside.airflow import DAG_RUN
+from webhook.kinds.flyte import FLYTE_WORKFLOW
 from webhook.kinds.kind_spec import OwnerReference
 from webhook.kinds.places import LONGEST_SCOPE, SYSTEMS, Place, place_of
 from webhook.ledger.model import scopes
@@ -14,6 +16,7 @@ from webhook.ledger.model.scopes import Scopes
 
 WORKFLOW = OwnerReference(argo.GROUP, "v1alpha1", "Workflow", "train", "wf-uid")
 TASK_RUN = OwnerReference(tekton.GROUP, "v1", "TaskRun", "build-a", "task-run-uid")
+AIRFLOW = {"dag_id": "etl", "run_id": "manual__2026-01-01", "task_id": "load", "try_number": "2"}
 LABELS = {"tekton.dev/pipelineRun": "build", "tekton.dev/pipelineRunUID": "run-uid", "tekton.dev/pipelineTask": "a"}
 
 
@@ -32,6 +35,25 @@ def test_a_pod_of_a_workflow_is_counted_by_its_node_whatever_the_attempt() -> No
 def test_a_pod_of_a_task_is_counted_on_the_pipeline_run_or_else_on_the_task_run() -> None:
     assert place_of({"labels": LABELS}, TASK_RUN) == Place(tekton.PIPELINE_RUN, "build", "run-uid", "a")
     assert place_of({}, TASK_RUN) == Place(tekton.TASK_RUN, "build-a", "task-run-uid", "")
+
+
+def test_a_pod_of_airflow_is_counted_on_the_run_that_its_labels_name_by_its_task() -> None:
+    run = "etl.manual__2026-01-01"
+    assert place_of({"labels": AIRFLOW}, None) == Place(DAG_RUN, run, run, "load (pod)", "etl")
+    mapped = place_of({"labels": {**AIRFLOW, "map_index": "3", "kubernetes_executor": "True"}}, None)
+    assert mapped == Place(DAG_RUN, run, run, "load/3", "etl")
+    assert place_of({"labels": {**AIRFLOW, "map_index": "-1"}}, None) == place_of({"labels": AIRFLOW}, None)
+    assert place_of({"labels": {"dag_id": "etl", "task_id": "load"}}, None) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "scope"),
+    [("f1-n0-0", "n0"), ("f1-n0-2", "n0"), ("f1-n0-0-dn3-1", "n0-0-dn3"), ("a7fkzq2", "n0/*"), ("f1-n0", "n0/*")],
+)
+def test_a_pod_of_flyte_is_counted_by_its_name_without_the_attempt_or_else_by_its_node(name: str, scope: str) -> None:
+    owner = OwnerReference("flyte.lyft.com", "v1alpha1", "flyteworkflow", "f1", "u-1")
+    found = place_of({"name": name, "labels": {"node-id": "n0"}}, owner)
+    assert found == Place(FLYTE_WORKFLOW, "f1", "u-1", scope)
 
 
 def test_a_pod_of_a_job_and_one_without_a_controller_have_no_place() -> None:

@@ -82,6 +82,15 @@ class FakeApi:
         self.objects: dict[str, Json] = {}
         self.lists: dict[str, list[Json]] = {}
         self.watches: dict[str, asyncio.Queue[Json | Exception]] = {}
+        self.created: list[tuple[str, Json]] = []
+        self.deleted: list[tuple[str, str]] = []  # paths and uids
+
+    async def create(self, path: str, root: Json) -> Json:
+        self.created.append((path, root))
+        return root
+
+    async def delete(self, path: str, uid: str) -> None:
+        self.deleted.append((path, uid))
 
     async def patch(self, path: str, operations: list[Json]) -> Json:
         self.writes.append(Write(now(), path, operations))

@@ -76,16 +76,11 @@ def written(
 ) -> Iterator[tuple[str, Any]]:
     """Let the watch deliver pods; yield path and content of each write, for the account the costs in it."""
     api = FakeApi()
-    created: list[tuple[str, Json]] = []
+    created = api.created
     root = root or training_job()
-
-    async def create(where: str, made: Json) -> Json:
-        created.append((where, made))
-        return made
 
     async def work() -> None:
         api.objects[path] = root
-        api.create = create  # type: ignore[attr-defined]
         ledger = new_ledger(api, profile)
         ledger.trackers.watching_since = -1000.0
         async with leading(ledger), beside(ledger.settle()):

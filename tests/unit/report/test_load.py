@@ -8,6 +8,9 @@ import pytest
 from tests.unit.audit.test_load import Lists
 from tests.unit.report.test_live import child, job, job_set, pod
 from webhook.kinds import argo
+from webhook.kinds.beside import account
+from webhook.kinds.beside.account import ACCOUNT
+from webhook.kinds.beside.airflow import DAG_RUN
 from webhook.kube import names
 from webhook.kube.client import Api, ApiError
 from webhook.ledger.model.systems import SYSTEMS
@@ -15,11 +18,13 @@ from webhook.objects.problem import Json
 from webhook.report.load import Loaded, Loader, NothingReadError, Scope
 
 FORBIDDEN = ApiError(403, "jobs is forbidden")
+OTHERS = [*(row for row, system in SYSTEMS.items() if not system.beside), ACCOUNT]
 PATHS = {
     "jobs": "/apis/batch/v1{}/jobs",
     "sets": "/apis/jobset.x-k8s.io/v1alpha2{}/jobsets",
     "pods": "/api/v1{}/pods",
     "nodes": "/api/v1/nodes",
+    "accounts": "/apis/retry-policy.dev/v1alpha1{}/accounts",
 }
 
 
@@ -44,7 +49,7 @@ def test_jobs_job_sets_their_pods_and_the_nodes_are_read() -> None:
     assert (names_of(found.jobs), names_of(found.job_sets), names_of(found.nodes)) == (["train"], ["set"], ["n"])
     assert [one.name for one in found.pods] == ["a"]
     assert found.notes == []
-    others = {PATHS["nodes"], *(row.path() for row in SYSTEMS)}
+    others = {PATHS["nodes"], *(row.path() for row in OTHERS)}
     assert {selector for path, selector in asked if path not in others} == {"retry-policy.dev/profile"}
 
 
@@ -55,7 +60,7 @@ def test_the_scope_is_asked_for_and_not_filtered_afterwards() -> None:
         ("/apis/jobset.x-k8s.io/v1alpha2/namespaces/ml/jobsets", f"{profile},team=x"),
         ("/apis/batch/v1/namespaces/ml/jobs", f"{profile},team=x"),
         ("/api/v1/namespaces/ml/pods", profile),
-        *((row.path("ml"), "team=x") for row in SYSTEMS),
+        *((row.path("ml"), "" if row is ACCOUNT else "team=x") for row in OTHERS),
         ("/api/v1/nodes", ""),
     ]
 
@@ -122,3 +127,13 @@ def test_a_kind_without_pods_need_not_be_allowed_to_be_listed() -> None:
     found = asyncio.run(Loader(cast("Api", api), Scope(), lambda _: None).load())
     assert found.others == {}
     assert [note for note in found.notes if "workflows" in note] == []
+
+
+def test_workloads_with_an_account_beside_them_are_read_from_their_accounts() -> None:
+    run = account.new(DAG_RUN, account.run_of("ml", "etl.one", "etl"), '{"ended": 1}')
+    found, _ = loaded(
+        jobs=[job()], accounts=[run, {**run, "spec": {**run["spec"], "kind": "Other"}}], pods=[pod("a", "Running")]
+    )
+    ((row, roots),) = found.others.items()
+    assert (row, names_of(roots), roots[0]["metadata"]["uid"]) == (DAG_RUN, ["etl.one"], "etl.one")
+    assert roots[0]["metadata"]["annotations"] == {names.LEDGER: '{"ended": 1}'}

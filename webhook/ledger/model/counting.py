@@ -111,7 +111,8 @@ def outcome_of(  # noqa: PLR0913 - as `count_elsewhere`
     ended = any(one.cost == "fatal" and one.scope == pod.scope for one in account.last_now)
     spent = Spent(account.sure_retries_of(pod.scope), account.scopes.at_least(pod.scope), budget, ended)
     cost = system.cost_of(pod, root, spent, settings)
-    return replace(outcome, cost="fatal" if cost == "retry" and spent.retries >= budget else cost)
+    is_last = cost == "retry" and spent.retries >= budget and system.knows_retries
+    return replace(outcome, cost="fatal" if is_last else cost)
 
 
 def unknown(_: Pod) -> None:

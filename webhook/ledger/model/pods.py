@@ -10,6 +10,7 @@ import msgspec
 from webhook.history import amounts
 from webhook.history.amounts import Amounts
 from webhook.kinds import KINDS, KindSpec, batch, places, tekton
+from webhook.kinds.beside.airflow import DAG_RUN
 from webhook.kinds.job_set import JOB_RESTART, REPLICATED_JOB, RESTART, SET_NAME
 from webhook.kinds.kind_spec import controller_of
 from webhook.kinds.places import Elsewhere
@@ -22,6 +23,8 @@ from webhook.objects.problem import Json
 from webhook.objects.shape import Shape
 from webhook.policy.settings import LARGEST_COUNT, count
 
+# The kinds of other workloads than Jobs that have accounts.
+WORKLOADS: Final = {**KINDS, (DAG_RUN.group, DAG_RUN.kind): DAG_RUN}
 TRACKING: Final = "batch.kubernetes.io/job-tracking"
 INDEX: Final = "batch.kubernetes.io/job-completion-index"
 DISRUPTED: Final = "DisruptionTarget"
@@ -56,7 +59,6 @@ READ: Final[Shape] = {
         "labels": {
             **dict.fromkeys((SET_NAME, REPLICATED_JOB, RESTART, JOB_RESTART, ZONE), str),
             **places.READ["labels"],
-            **places.READ_ELSEWHERE,
         },
         "annotations": dict.fromkeys(ANNOTATIONS, str) | places.READ["annotations"],
         "finalizers": [str],
@@ -113,7 +115,8 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True):
     - `job`, `job_uid`: name and uid of the Job that controls it, or of the workload of another kind that it is counted
       for (webhook/kinds/places.py). The name is empty if it is counted for none; the uid may be.
       `group`, `kind`: those of the workload of another kind; empty for a Job.
-    - `scope`: its part of a workload of another kind; `controller`, `controller_uid`: what controls it there;
+    - `scope`: its part of a workload of another kind; `controller`, `controller_uid`: what controls it there, or the
+      name of its DAG;
       `max_retries`: its annotation of that name, which admission writes. Empty, and None, for a pod of a Job.
     - `elsewhere`: what it belongs to if it is counted for no workload.
     - `index`: its completion index; empty if the Job is not Indexed.
@@ -179,7 +182,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True):
     @property
     def row(self) -> KindSpec:
         """The kind of the workload that it is counted for."""
-        return KINDS[self.group, self.kind] if self.kind else batch.JOB
+        return WORKLOADS[self.group, self.kind] if self.kind else batch.JOB
 
     @property
     def has_ended(self) -> bool:
@@ -250,7 +253,7 @@ def read(pod: Json) -> Pod:
         group=place.row.group if place else "",
         kind=place.row.kind if place else "",
         scope=place.scope if place else "",
-        controller=cut(controller.name, LONGEST_NAME) if place and controller else "",
+        controller=cut(controller.name if controller else place.owner, LONGEST_NAME) if place else "",
         controller_uid=cut(controller.uid, LONGEST_NAME) if place and controller else "",
         max_retries=count(annotations.get(names.MAX_RETRIES)) if place else None,
         elsewhere=None if workload else shortened(places.elsewhere(metadata, controller)),

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 from webhook.kinds import KindSpec, batch
+from webhook.kinds.beside import account
 from webhook.kinds.job_set import JOB_SET
 from webhook.ledger.model.account import Account, id_of
 from webhook.ledger.model.cached import CachedJob
@@ -65,6 +66,9 @@ class Key(NamedTuple):
     @property
     def path(self) -> str:
         """The API path of the object that has the account."""
+        system = self.system
+        if system is not None and system.beside:
+            return account.path_of(self.row, self.namespace, self.name)
         return self.row.path(self.namespace, self.name)
 
 
@@ -333,6 +337,12 @@ class Tracker:
         """Forget a failed pod."""
         if self.failed is not None:
             self.failed.forget(pod)
+            self.tidy()
+
+    def forget_uncounted(self, before: float) -> None:
+        """Forget the failed pods that were deleted, and that nobody has counted although they failed before a time."""
+        if self.failed is not None:
+            self.failed.forget_uncounted(before)
             self.tidy()
 
     def tidy(self) -> None:

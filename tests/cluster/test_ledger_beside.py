@@ -1,0 +1,202 @@
+"""The accounts of FlyteWorkflows and of runs of Airflow, in Accounts beside them, and of the workers of an MPIJob.
+
+The tests create the pods as Flyte, Airflow and the MPI operator do.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.awaiting import until
+from tests.cluster.conftest import WITH_SYSTEMS, opted_in, with_operators
+from tests.cluster.disruptions import evict
+from tests.cluster.manifests import pod_template
+from tests.cluster.objects import account, disruptions, ended, last, noted
+from tests.cluster.operators import UNTYPED
+from tests.cluster.test_ledger import explained
+from webhook.kinds.beside import account as beside
+from webhook.kinds.beside.airflow import DAG_RUN
+from webhook.kinds.flyte import FLYTE_WORKFLOW
+from webhook.kube import names
+
+if TYPE_CHECKING:
+    from tests.cluster.conftest import NewNamespace
+    from tests.cluster.kubectl import Kubectl, Object
+    from tests.cluster.namespace import Namespace
+
+pytestmark = [with_operators, pytest.mark.skipif(WITH_SYSTEMS, reason="the tests play Flyte and Airflow")]
+
+ACCOUNTS = "accounts.retry-policy.dev"
+MPI_JOBS = "mpijobs.v2beta1.kubeflow.org"
+EVICTED = ("Disruption", "EvictionByEvictionAPI")
+RUN = "etl.manual__2026-11-23T12.00.00"
+
+
+def pod(team: Namespace, name: str, *, env: dict[str, str] | None = None, **metadata: Any) -> Object:
+    """Create a pod, and return it once it runs."""
+    template = pod_template()
+    template["spec"]["containers"][0]["env"] = [{"name": key, "value": value} for key, value in (env or {}).items()]
+    team.create(
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, **metadata},
+            "spec": {"restartPolicy": "Never", **template["spec"]},
+        }
+    )
+    return team.wait_for("pods", name, lambda found: found.get("status", {}).get("phase") == "Running")
+
+
+def owned(owner: Object, kind: str) -> dict[str, Any]:
+    reference = {"apiVersion": owner["apiVersion"], "kind": kind, "controller": True}
+    return {"ownerReferences": [{**reference, "name": owner["metadata"]["name"], "uid": owner["metadata"]["uid"]}]}
+
+
+def flyte_workflow(team: Namespace, name: str = "f1") -> Object:
+    """Create a FlyteWorkflow of one node, as flyteadmin does."""
+    node = {"id": "n0", "kind": "task", "task": "train", "retry": {"minAttempts": 4}}
+    return team.create(
+        {
+            "apiVersion": FLYTE_WORKFLOW.api_version,
+            "kind": FLYTE_WORKFLOW.kind,
+            "metadata": {"name": name},
+            "spec": {"id": "train", "nodes": {"n0": node}},
+            "status": {"phase": 1},
+        }
+    )
+
+
+def of_flyte(team: Namespace, owner: Object, number: int) -> Object:
+    """Create the pod of an attempt of the node, as propeller does."""
+    name = owner["metadata"]["name"]
+    labels = {"node-id": "n0", "execution-id": name}
+    env = {"FLYTE_ATTEMPT_NUMBER": str(number)}
+    return pod(team, f"{name}-n0-{number}", env=env, labels=labels, **owned(owner, "flyteworkflow"))
+
+
+def of_airflow(team: Namespace, try_number: int, task: str = "load") -> Object:
+    """Create the pod of a try, as KubernetesPodOperator does."""
+    run_of = dict(zip(("dag_id", "run_id"), RUN.split(".", 1), strict=True))
+    labels = {**run_of, "task_id": task, "try_number": str(try_number), "kubernetes_pod_operator": "True"}
+    return pod(team, f"{task}-{try_number}", labels=labels)
+
+
+def counted(team: Namespace, kind: Any, name: str, number: int) -> Object:
+    """Return the Account of a workload once it has counted so many pods."""
+    return team.wait_for(ACCOUNTS, beside.name_of(kind, name), lambda found: ended(found, number))
+
+
+def test_the_attempts_of_a_flyte_workflow_are_in_an_account_beside_it(namespace: NewNamespace) -> None:
+    team = opted_in(namespace, "limited")
+    owner = flyte_workflow(team)
+    first = of_flyte(team, owner, 0)
+    assert team.get(ACCOUNTS)["items"] == []
+    evict(team, first["metadata"]["name"])
+    found = counted(team, FLYTE_WORKFLOW, "f1", 1)
+    assert last(found) == [(*EVICTED, "disruption")]
+    second = of_flyte(team, owner, 1)
+    assert (disruptions(first), noted(first)["placement"]) == ("0", "Spot")
+    assert (disruptions(second), noted(second)["placement"]) == ("1", "OnDemand")
+    assert team.get("flyteworkflows", "f1")["metadata"]["resourceVersion"] == owner["metadata"]["resourceVersion"]
+    assert any("n0: pod f1-n0-0" in message for message in team.event_messages("f1"))
+
+
+def test_the_account_of_a_flyte_workflow_is_deleted_with_it(namespace: NewNamespace) -> None:
+    team = opted_in(namespace)
+    owner = flyte_workflow(team)
+    team.ends(of_flyte(team, owner, 0), 137)
+    counted(team, FLYTE_WORKFLOW, "f1", 1)
+    team.run("delete", "flyteworkflow", "f1")
+    until(lambda: team.get(ACCOUNTS)["items"] == [])
+
+
+def test_more_disruptions_than_allowed_do_nothing_to_a_flyte_workflow(namespace: NewNamespace) -> None:
+    team = opted_in(namespace, "fail")
+    owner = flyte_workflow(team)
+    for number in range(3):
+        evict(team, of_flyte(team, owner, number)["metadata"]["name"])
+        counted(team, FLYTE_WORKFLOW, "f1", number + 1)
+    found = team.get("flyteworkflows", "f1")["metadata"]
+    assert found["resourceVersion"] == owner["metadata"]["resourceVersion"]
+
+
+def test_the_tries_of_a_run_of_airflow_are_in_an_account_of_the_run(namespace: NewNamespace) -> None:
+    team = opted_in(namespace, "limited")
+    first = of_airflow(team, 1)
+    team.ends(first, 1)
+    counted(team, DAG_RUN, RUN, 1)
+    evict(team, of_airflow(team, 2)["metadata"]["name"])
+    found = counted(team, DAG_RUN, RUN, 2)
+    assert last(found) == [("ExitCode", "main 1", "retry"), (*EVICTED, "retry")]
+    assert account(found)["retries"] == {"2": "load (pod)"}
+    assert (found["spec"]["name"], found["spec"]["owner"]) == (RUN, "etl")
+    assert noted(of_airflow(team, 3))["attempt"] == "2"
+    assert noted(of_airflow(team, 1, "fit"))["attempt"] == "0"
+
+
+def test_explain_prints_the_attempts_of_both(namespace: NewNamespace) -> None:
+    team = opted_in(namespace)
+    owner = flyte_workflow(team)
+    evict(team, of_flyte(team, owner, 0)["metadata"]["name"])
+    team.ends(of_airflow(team, 1), 1)
+    counted(team, FLYTE_WORKFLOW, "f1", 1)
+    counted(team, DAG_RUN, RUN, 1)
+    of_flyte(team, owner, 1)
+    found = explained(team, "flyteworkflow/f1")
+    assert [(row["unit"], row["cost"]) for row in found["rows"]] == [("n0", "disruption"), ("n0", "")]
+    assert explained(team, "f1") == found
+    run = explained(team, f"dagrun/{RUN}")
+    assert [(row["unit"], row["ended"], row["cost"]) for row in run["rows"]] == [("load (pod)", "exit code 1", "retry")]
+    assert (run["kind"], run["name"]) == ("DAGRun", RUN)
+
+
+def test_an_account_is_not_changed_by_users_nor_the_labels_by_which_its_pods_are_counted(
+    namespace: NewNamespace,
+) -> None:
+    team = opted_in(namespace)
+    name = of_airflow(team, 1)["metadata"]["name"]
+    for key in ("dag_id", "run_id", "task_id", "map_index"):
+        patch = json.dumps({"metadata": {"labels": {key: "7"}}})
+        done = team.run("patch", "pod", name, "--type=merge", f"--patch={patch}")
+        assert f"metadata.labels[{key}]: " in done.stderr
+    team.ends(team.get("pods", name), 1)
+    own = counted(team, DAG_RUN, RUN, 1)["metadata"]["name"]
+    for value in ('"{}"', "null"):
+        patch = f'{{"metadata":{{"annotations":{{"{names.LEDGER}":{value}}}}}}}'
+        done = team.run("patch", ACCOUNTS, own, "--type=merge", f"--patch={patch}")
+        assert f"metadata.annotations[{names.LEDGER}]: " in done.stderr
+    done = team.run("patch", ACCOUNTS, own, "--type=merge", '--patch={"spec":{"name":"etl.other"}}')
+    assert "is never changed" in done.stderr
+
+
+@pytest.fixture
+def v2beta1(kubectl: Kubectl) -> None:
+    """Let the API server serve MPIJobs in the version of the MPI operator too, without types."""
+    crd = json.loads(kubectl.run("get", "crd", "mpijobs.kubeflow.org", "--output=json").stdout)
+    if "v2beta1" not in {one["name"] for one in crd["spec"]["versions"]}:
+        schema = {"openAPIV3Schema": UNTYPED}
+        served = {"name": "v2beta1", "served": True, "storage": False, "schema": schema, "subresources": {"status": {}}}
+        patch = json.dumps([{"op": "add", "path": "/spec/versions/-", "value": served}])
+        kubectl.run("patch", "crd", "mpijobs.kubeflow.org", "--type=json", f"--patch={patch}")
+    until(lambda: kubectl.run("get", MPI_JOBS, "--all-namespaces").returncode == 0)
+
+
+@pytest.mark.usefixtures("v2beta1")
+def test_the_workers_of_an_mpi_job_are_counted_on_it(namespace: NewNamespace) -> None:
+    team = opted_in(namespace, "limited")
+    root = {"apiVersion": "kubeflow.org/v2beta1", "kind": "MPIJob", "metadata": {"name": "train"}}
+    spec = {"runPolicy": {"backoffLimit": 3}, "mpiReplicaSpecs": {}}
+    owner = team.create({**root, "spec": spec})
+    labels = {f"training.kubeflow.org/{key}": one for key, one in (("job-role", "worker"), ("replica-index", "0"))}
+    worker = partial(pod, team, "train-worker-0", labels=labels, **owned(owner, "MPIJob"))
+    evict(team, worker()["metadata"]["name"])
+    found = team.wait_for(MPI_JOBS, "train", lambda found: ended(found, 1))
+    assert last(found) == [(*EVICTED, "disruption")]
+    assert account(found)["units"] == {"1": "worker/0"}
+    until(lambda: team.run("get", "pod", "train-worker-0").returncode)
+    again = worker()
+    assert (disruptions(again), noted(again)["placement"]) == ("1", "OnDemand")

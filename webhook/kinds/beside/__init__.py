@@ -1,0 +1,1 @@
+"""Accounts as objects of their own, and the workloads that have no object at all."""
