@@ -29,6 +29,8 @@ PATHS = {
     "jobs": "apis/batch/v1",
     "cronjobs": "apis/batch/v1",
     "customruns": "apis/tekton.dev/v1beta1",
+    "accounts": "apis/retry-policy.dev/v1alpha1",
+    "mpijobs": "apis/kubeflow.org/v2beta1",
     "pytorchjobs": "apis/kubeflow.org/v1",
     "jobsets": "apis/jobset.x-k8s.io/v1alpha2",
     "pipelineruns": "apis/tekton.dev/v1",

@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 
 pytestmark = [with_operators, pytest.mark.skipif(WITH_SYSTEMS, reason="the tests play Flyte and Airflow")]
 
-ACCOUNTS = "accounts.retry-policy.dev"
-MPI_JOBS = "mpijobs.v2beta1.kubeflow.org"
+ACCOUNTS = "accounts"
 EVICTED = ("Disruption", "EvictionByEvictionAPI")
 RUN = "etl.manual__2026-11-23T12.00.00"
 
@@ -182,7 +181,7 @@ def v2beta1(kubectl: Kubectl) -> None:
         served = {"name": "v2beta1", "served": True, "storage": False, "schema": schema, "subresources": {"status": {}}}
         patch = json.dumps([{"op": "add", "path": "/spec/versions/-", "value": served}])
         kubectl.run("patch", "crd", "mpijobs.kubeflow.org", "--type=json", f"--patch={patch}")
-    until(lambda: kubectl.run("get", MPI_JOBS, "--all-namespaces").returncode == 0)
+    until(lambda: kubectl.run("get", "mpijobs.v2beta1.kubeflow.org", "--all-namespaces").returncode == 0)
 
 
 @pytest.mark.usefixtures("v2beta1")
@@ -194,7 +193,7 @@ def test_the_workers_of_an_mpi_job_are_counted_on_it(namespace: NewNamespace) ->
     labels = {f"training.kubeflow.org/{key}": one for key, one in (("job-role", "worker"), ("replica-index", "0"))}
     worker = partial(pod, team, "train-worker-0", labels=labels, **owned(owner, "MPIJob"))
     evict(team, worker()["metadata"]["name"])
-    found = team.wait_for(MPI_JOBS, "train", lambda found: ended(found, 1))
+    found = team.wait_for("mpijobs", "train", lambda found: ended(found, 1))
     assert last(found) == [(*EVICTED, "disruption")]
     assert account(found)["units"] == {"1": "worker/0"}
     until(lambda: team.run("get", "pod", "train-worker-0").returncode)

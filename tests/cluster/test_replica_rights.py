@@ -378,10 +378,6 @@ MUST_NOT: Mapping[str, tuple[Callable[[Replica], Write], str]] = {
         lambda one: Write("DELETE", one.of(account.ACCOUNT, "flyteworkflow")),
         "may delete only Accounts of runs of Airflow",
     ),
-    "write of which workload an Account is": (
-        of_an_account(put("etl.other", "spec", "name")),
-        "nothing in the spec of a",
-    ),
     "change a pod's image": (
         of_pod(put("example.invalid/other", "spec", "containers", 0, "image")),
         "may not change the spec of a pod",
