@@ -52,11 +52,6 @@ class Beside:
         """As `Informer.synced`."""
         return self.watched.synced
 
-    async def run(self) -> None:
-        """List and watch the objects of the kind until cancelled."""
-        if self.workloads is not None:
-            await self.workloads.run()
-
     def get(self, namespace: str, name: str) -> CachedRoot | None:
         """Return a workload with its account; None if it is not known."""
         found = self.account_of(namespace, name)
