@@ -72,10 +72,12 @@ def right_of(method: str, url: str) -> tuple[Right, str]:
 
 
 def granted(base: list[Object]) -> set[Right]:
+    """Return the permissions of the server: not those of a role that other roles aggregate."""
     return {
         (role["metadata"].get("namespace", ""), group, resource, name, verb)
         for role in base
         if role["kind"] in {"Role", "ClusterRole"}
+        and "rbac.authorization.k8s.io/aggregate-to-view" not in role["metadata"].get("labels", {})
         for rule in role["rules"]
         for group in rule["apiGroups"]
         for resource in rule["resources"]
