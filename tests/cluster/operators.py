@@ -85,7 +85,8 @@ MODULES: Final = (
         "full/argoproj.io_workflows minimal/argoproj.io_workflowtemplates minimal/argoproj.io_clusterworkflowtemplates"
         " minimal/argoproj.io_cronworkflows",
     ),
-    # Its MPIJob is v1. mpi-operator has a CRD with the same name for v2beta1, and a cluster can have only one of them.
+    # Its MPIJob is v1. mpi-operator has a CRD with the same name for v2beta1, and a cluster can have only one of them:
+    # the version is added without types.
     Module(
         "github.com/kubeflow/training-operator",
         "v1.9.3",
@@ -290,6 +291,9 @@ def _save(documents: Iterable[Object], folder: Path) -> None:
             called = {"clientConfig": {"service": service}, "conversionReviewVersions": ["v1"]}
             spec["conversion"] = {"strategy": "Webhook", "webhook": called}
         spec["versions"] = [one for one in spec["versions"] if one["storage"] or one["name"] in asked_about]
+        if crd["metadata"]["name"] == "mpijobs.kubeflow.org":
+            added = {"name": "v2beta1", "storage": False, "schema": {"openAPIV3Schema": UNTYPED}}
+            spec["versions"].append({**spec["versions"][0], **added})
         if crd["metadata"]["name"] == "workflows.argoproj.io":
             for version in spec["versions"]:  # the status contains complete templates, and is larger than the spec
                 version["schema"]["openAPIV3Schema"]["properties"]["status"] = UNTYPED

@@ -16,7 +16,6 @@ from tests.cluster.conftest import WITH_SYSTEMS, opted_in, with_operators
 from tests.cluster.disruptions import evict
 from tests.cluster.manifests import pod_template
 from tests.cluster.objects import account, disruptions, ended, last, noted
-from tests.cluster.operators import UNTYPED
 from tests.cluster.test_ledger import explained
 from webhook.kinds.beside import account as beside
 from webhook.kinds.beside.airflow import DAG_RUN
@@ -25,7 +24,7 @@ from webhook.kube import names
 
 if TYPE_CHECKING:
     from tests.cluster.conftest import NewNamespace
-    from tests.cluster.kubectl import Kubectl, Object
+    from tests.cluster.kubectl import Object
     from tests.cluster.namespace import Namespace
 
 pytestmark = [with_operators, pytest.mark.skipif(WITH_SYSTEMS, reason="the tests play Flyte and Airflow")]
@@ -149,7 +148,9 @@ def test_explain_prints_the_attempts_of_both(namespace: NewNamespace) -> None:
     assert [(row["unit"], row["cost"]) for row in found["rows"]] == [("n0", "disruption"), ("n0", "")]
     assert explained(team, "f1") == found
     run = explained(team, f"dagrun/{RUN}")
-    assert [(row["unit"], row["ended"], row["cost"]) for row in run["rows"]] == [("load (pod)", "exit code 1", "retry")]
+    assert [(row["unit"], row["ended"], row["cost"]) for row in run["rows"]] == [
+        ("load (pod)", "container main exit code 1", "retry")
+    ]
     assert (run["kind"], run["name"]) == ("DAGRun", RUN)
 
 
@@ -172,19 +173,6 @@ def test_an_account_is_not_changed_by_users_nor_the_labels_by_which_its_pods_are
     assert "is never changed" in done.stderr
 
 
-@pytest.fixture
-def v2beta1(kubectl: Kubectl) -> None:
-    """Let the API server serve MPIJobs in the version of the MPI operator too, without types."""
-    crd = json.loads(kubectl.run("get", "crd", "mpijobs.kubeflow.org", "--output=json").stdout)
-    if "v2beta1" not in {one["name"] for one in crd["spec"]["versions"]}:
-        schema = {"openAPIV3Schema": UNTYPED}
-        served = {"name": "v2beta1", "served": True, "storage": False, "schema": schema, "subresources": {"status": {}}}
-        patch = json.dumps([{"op": "add", "path": "/spec/versions/-", "value": served}])
-        kubectl.run("patch", "crd", "mpijobs.kubeflow.org", "--type=json", f"--patch={patch}")
-    until(lambda: kubectl.run("get", "mpijobs.v2beta1.kubeflow.org", "--all-namespaces").returncode == 0)
-
-
-@pytest.mark.usefixtures("v2beta1")
 def test_the_workers_of_an_mpi_job_are_counted_on_it(namespace: NewNamespace) -> None:
     team = opted_in(namespace, "limited")
     root = {"apiVersion": "kubeflow.org/v2beta1", "kind": "MPIJob", "metadata": {"name": "train"}}
