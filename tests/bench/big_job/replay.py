@@ -182,9 +182,9 @@ class BigJob(FakeApi):
     async def begin(self) -> None:
         """Create the first pod of the next index."""
         index, self.next_index = self.next_index, self.next_index + 1
-        await self.create(index, {batch.INDEX_FAILURES: "0"})
+        await self.admit(index, {batch.INDEX_FAILURES: "0"})
 
-    async def create(self, index: int, said: dict[str, str]) -> None:
+    async def admit(self, index: int, said: dict[str, str]) -> None:
         """Create a pod through admission, and start it."""
         self.made += 1
         owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "job-uid", "controller": True}
@@ -280,7 +280,7 @@ class BigJob(FakeApi):
         if ignored + disrupted:
             following[batch.INDEX_IGNORED_FAILURES] = str(ignored + disrupted)
         if disrupted or failures < RETRIES:
-            await self.create(index, following)
+            await self.admit(index, following)
         elif self.next_index < self.figures.indexes:
             await self.begin()
         pod["metadata"]["finalizers"] = []
