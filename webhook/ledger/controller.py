@@ -253,7 +253,8 @@ class Ledger:
                 pause = 0.0
             return pause if self.trackers.states.get(key) is state else None  # it may have been deleted meanwhile
         state.see_success()
-        self.trackers.tidy(key)
+        if self.trackers.root_of(key) is not None:  # else its watch may be late, and pods are still to count
+            self.trackers.tidy(key)
         return None
 
     async def write(self, key: Key, state: WorkloadState) -> None:

@@ -47,6 +47,20 @@ def test_pods_that_end_together_are_written_together() -> None:
     assert (round(write.at, 3), write.account.ended) == (GATHERING, 2)
 
 
+def test_a_pod_that_fails_before_the_watch_delivers_its_job_is_counted_once_it_does() -> None:
+    async def work() -> None:
+        async with leading(new_ledger(api)) as ledger:
+            ledger.trackers.see_pod(disrupted(1))
+            await asyncio.sleep(INTERVAL)  # the watch of Jobs has a gap
+            see_job(ledger)
+            await asyncio.sleep(INTERVAL + WATCH_DELAY)
+
+    api = FakeApi()
+    run(work())
+    (write,) = api.account_writes()
+    assert write.account.cost == {"disruption": 1}
+
+
 def test_an_account_is_written_no_more_than_once_in_an_interval() -> None:
     async def work() -> None:
         async with leading(new_ledger(api)) as ledger:
