@@ -77,6 +77,8 @@ class FinishedJobs:
         async for name, ended in in_slices(list(self.ended.items())):
             if ended.next > now:
                 return
+            if self.ended.get(name) is not ended:
+                continue  # meanwhile it was deleted, and another Job may have its name
             job = self.jobs.get(*name)
             self.ended.pop(name, None)
             if job is not None and self.is_needed(job):

@@ -1,7 +1,7 @@
 """When a Job that has ended leaves the cache, and what is still done for it before. All times are virtual."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -28,6 +28,7 @@ from webhook.ledger.controller import GATHERING, Ledger
 from webhook.ledger.crashes import Crash
 from webhook.ledger.model.in_place.tracking import RestartedPods
 from webhook.ledger.model.workload_state import INTERVAL
+from webhook.lookups import finished_jobs
 from webhook.lookups.finished_jobs import STAYS
 from webhook.objects.problem import Json
 
@@ -176,6 +177,25 @@ def test_another_job_of_that_name_stays() -> None:
         found = ledger.cluster.jobs.get(*NAME)
         assert found is not None
         assert found["metadata"]["uid"] == "another"
+
+    run(work())
+
+
+def test_another_job_of_that_name_stays_that_is_created_during_the_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work() -> None:
+        ledger = new_ledger(FakeApi())
+        take(ledger, ENDED)
+        await wait(ledger, STAYS - 1)
+
+        async def interrupted(items: Iterable[object]) -> AsyncIterator[object]:
+            for item in items:
+                take(ledger, ENDED, kind="DELETED")
+                take(ledger, uid="another", kind="ADDED")
+                yield item
+
+        monkeypatch.setattr(finished_jobs, "in_slices", interrupted)
+        await wait(ledger, 2)
+        assert NAME in ledger.cluster.jobs.items
 
     run(work())
 
