@@ -488,7 +488,8 @@ class Trackers:
                 news = news or (state.knows_root and state.set_uid == uid)
                 state.see_set(uid)
             else:
-                news = news or state.tracker.root_uid == uid
+                was_over = uid in self.ended[batch.JOB]  # then it had left the cache, with an account that was known
+                news = state.tracker.root_uid == uid or (news and not was_over)
                 state.tracker.see_job(CachedJob(root), alone=True)
             state.see_root()
             self.take_account(key, state, root, news=news)

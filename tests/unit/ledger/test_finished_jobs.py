@@ -21,6 +21,7 @@ from tests.unit.ledger.leader import (
 )
 from tests.unit.ledger.pods import failed, job, running_pod
 from tests.virtual_time import run
+from webhook.history.record import AttemptRecord, WorkloadRecord, decode
 from webhook.kinds import batch, core
 from webhook.kube import names
 from webhook.kube.informer import Event
@@ -217,6 +218,27 @@ def test_a_job_that_changes_after_it_has_left_comes_and_leaves_again_without_a_s
 
     run(work())
     assert len(records) == 1
+
+
+def test_a_job_that_comes_back_is_no_reason_to_record_its_pods_again() -> None:
+    records: list[bytes] = []
+
+    async def work() -> None:
+        async with leading(new_ledger(api)) as ledger:
+            ledger.recorder.write = lambda _, line: records.append(line)
+            take(ledger)
+            ledger.trackers.see_pod(failed(1))
+            await asyncio.sleep(GATHERING + INTERVAL)
+            text = api.account_writes()[-1].text
+            take(ledger, ENDED, text=text)
+            await wait(ledger, 2 * STAYS)
+            assert NAME not in ledger.cluster.jobs.items
+            ledger.trackers.see_pod(failed(1), news=False)  # the watch of pods had a gap, and that of Jobs too
+            take(ledger, ENDED, text=text)
+
+    api = FakeApi()
+    run(work())
+    assert [type(decode(line)) for line in records] == [AttemptRecord, WorkloadRecord]
 
 
 def test_a_job_of_a_job_set_stays_because_its_job_set_judges_pods_by_it() -> None:
