@@ -207,7 +207,7 @@ class Informer(Generic[Item]):
                     for observer in self.observers:
                         self.notify_observer(observer.listed, read[1])
             version = page.metadata.version
-        for key in unlisted:
+        async for key in in_slices(unlisted):
             self.items.pop(key, None)
         for observer in self.observers:
             try:

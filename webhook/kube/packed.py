@@ -31,6 +31,12 @@ class Packed(MutableMapping[tuple[str, str], Item]):
         namespace, name = key
         return decode(b"".join(self.namespaces[namespace][name]))  # type: ignore[no-any-return]
 
+    def __contains__(self, key: object) -> bool:
+        if not isinstance(key, tuple):
+            return False
+        namespace, name = key
+        return name in self.namespaces.get(namespace, ())
+
     def __setitem__(self, key: tuple[str, str], item: Item) -> None:
         namespace, name = key
         self.namespaces.setdefault(intern(namespace), {})[name] = self.split(item)

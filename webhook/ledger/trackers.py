@@ -429,8 +429,9 @@ class Trackers:
                 if current is None or current["metadata"]["uid"] != uid:
                     state.tracker.see_job_gone(uid)
             self.tidy(key)
-        for key in [key for key in self.succeeded if self.root_of(key) is None]:
-            del self.succeeded[key]
+        async for key in in_slices(list(self.succeeded)):
+            if (key.namespace, key.name) not in self.cluster.jobs.items:
+                self.succeeded.pop(key, None)
 
     def tidy(self, key: Key) -> None:
         """Forget a workload once nothing of it is left to count or to remember; a deleted one once it is counted."""

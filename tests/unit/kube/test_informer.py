@@ -1,7 +1,7 @@
 """Watched lists: the cost of reading an object with any content, and the fields that are kept."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
 import msgspec
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.costs import assert_affordable, assert_grows_with_its_input, bytes_of
 from webhook.kinds import argo
 from webhook.kube import client, names, slices
-from webhook.kube.client import Api, ApiError, Page, TooLargeError
+from webhook.kube.client import Api, ApiError, ListMeta, Page, TooLargeError
 from webhook.kube.informer import Event, Informer
 from webhook.ledger.model.account import LARGEST
 from webhook.ledger.trackers import Trackers
@@ -249,7 +249,8 @@ def test_the_version_of_an_event_is_read_even_if_its_object_cannot_be() -> None:
         JOBS.take(Event("ERROR", msgspec.Raw(b'{"code": 410, "message": "too old"}')))
 
 
-def test_other_tasks_run_while_a_long_list_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def served_during(work: Coroutine[Any, Any, object], monkeypatch: pytest.MonkeyPatch) -> int:
+    """Return how often another task runs during this work, if each item of a loop in slices takes a millisecond."""
     now = iter(range(1_000_000))
     monkeypatch.setattr("webhook.kube.slices.time.monotonic", lambda: next(now) * 0.001)
     served = 0
@@ -260,11 +261,28 @@ def test_other_tasks_run_while_a_long_list_is_read(monkeypatch: pytest.MonkeyPat
             served += 1
             await asyncio.sleep(0)
 
-    async def run() -> int:
+    async def run() -> None:
         serving = asyncio.create_task(serve())
-        taken = [one async for one in slices.in_slices(range(1000))]
+        await work
         serving.cancel()
-        return len(taken)
 
-    assert asyncio.run(run()) == 1000
-    assert served >= 1000 * 0.001 / slices.SLICE - 3
+    asyncio.run(run())
+    return served
+
+
+def test_other_tasks_run_while_a_long_list_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work() -> None:
+        assert len([one async for one in slices.in_slices(range(1000))]) == 1000
+
+    assert served_during(work(), monkeypatch) >= 1000 * 0.001 / slices.SLICE - 3
+
+
+def test_other_tasks_run_while_many_deleted_objects_are_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def no_pages(*_: object) -> AsyncIterator[Page]:
+        yield Page(ListMeta("1"))
+
+    api: Any = type("Listing", (), {"pages": staticmethod(no_pages)})()
+    jobs = Informer[Any](api, "/jobs", dict, query={})
+    jobs.items.update({("ml", str(number)): {} for number in range(1000)})
+    assert served_during(jobs.list(), monkeypatch) >= 1000 * 0.001 / slices.SLICE - 3
+    assert not jobs.items

@@ -28,3 +28,12 @@ def test_a_removed_object_leaves_nothing_behind_and_its_namespace_neither() -> N
     assert found.namespaces == {}
     with pytest.raises(KeyError):
         del found["a", "x"]
+
+
+def test_whether_an_object_is_there_is_known_without_decoding_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = packed()
+    found["a", "x"] = {"number": 1}
+    monkeypatch.setattr("webhook.kube.packed.decode", None)
+    assert ("a", "x") in found
+    assert ("a", "y") not in found
+    assert ("b", "x") not in found
