@@ -214,6 +214,8 @@ class Ledger:
         finally:
             self.recorder.rest()
             self.queue.close()
+            for state in self.trackers.states.values():
+                state.forget_failures()
 
     def wake(self, key: Key, delay: float = 0.0) -> None:
         """Queue a workload, due after `delay` seconds or a little later, if this replica tracks it."""
@@ -252,7 +254,7 @@ class Ledger:
                 await asyncio.sleep(wait)
                 pause = 0.0
             return pause if self.trackers.states.get(key) is state else None  # it may have been deleted meanwhile
-        state.see_success()
+        state.forget_failures()
         if self.trackers.root_of(key) is not None:  # else its watch may be late, and pods are still to count
             self.trackers.tidy(key)
         return None

@@ -10,6 +10,7 @@ import pytest
 from tests.unit.ledger.leader import (
     JOB_PATH,
     KEY,
+    Answer,
     FakeApi,
     beside,
     leading,
@@ -24,9 +25,11 @@ from tests.virtual_time import run
 from webhook.history.record import AttemptRecord, WorkloadRecord, decode
 from webhook.kinds import batch, core
 from webhook.kube import names
+from webhook.kube.client import ApiError
 from webhook.kube.informer import Event
 from webhook.ledger.controller import GATHERING, Ledger
 from webhook.ledger.crashes import Crash
+from webhook.ledger.model.account import Account, encode, id_of
 from webhook.ledger.model.in_place.tracking import RestartedPods
 from webhook.ledger.model.workload_state import INTERVAL
 from webhook.lookups import finished_jobs
@@ -166,6 +169,20 @@ def test_a_job_with_an_uncounted_pod_leaves_once_the_watch_has_brought_its_accou
     api = FakeApi()
     run(work())
     assert {write.text for write in api.account_writes()} == {api.writes[0].text}
+
+
+def test_a_job_leaves_the_cache_of_a_replica_that_failed_to_write_while_it_led() -> None:
+    async def work() -> None:
+        ledger = new_ledger(FakeApi(Answer(error=ApiError(500, "no"))))
+        async with leading(ledger):
+            take(ledger)
+            ledger.trackers.see_pod(failed(1))
+            await asyncio.sleep(GATHERING + INTERVAL)
+        take(ledger, ENDED, text=encode(Account(ended=1, cost={"retry": 1}, recent=[id_of(failed(1))])))
+        await wait(ledger, 2 * STAYS)
+        assert NAME not in ledger.cluster.jobs.items
+
+    run(work())
 
 
 def test_another_job_of_that_name_stays() -> None:

@@ -182,6 +182,6 @@ class WorkloadState:
             self.backoff = Backoff(INTERVAL, LONGEST_PAUSE)
         return self.backoff.take()
 
-    def see_success(self) -> None:
-        """Record that a write has succeeded."""
+    def forget_failures(self) -> None:
+        """Record that a write has succeeded, or that another replica writes now."""
         self.backoff = None

@@ -40,5 +40,5 @@ def test_a_written_account_is_awaited_until_the_watch_brings_it_or_a_time_has_pa
 def test_pauses_after_failed_writes_double_up_to_a_maximum_until_a_write_succeeds() -> None:
     state = WorkloadState()
     assert [state.back_off() for _ in range(7)] == [INTERVAL, 2, 4, 8, 16, LONGEST_PAUSE, LONGEST_PAUSE]
-    state.see_success()
+    state.forget_failures()
     assert state.back_off() == INTERVAL
