@@ -1,7 +1,13 @@
 """The fields of a pod that the ledger keeps."""
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from tests.objects import pod
-from webhook.ledger.model.pods import LONGEST, MOST, Condition, Exit, read
+from webhook.kinds.places import Elsewhere
+from webhook.ledger.model.in_place.reading import LastExit, Restarts
+from webhook.ledger.model.pods import LONGEST, MOST, Condition, Exit, Pod, pack, read, unpack
+from webhook.ledger.model.waiting import Stalled, Waiting
 from webhook.objects.problem import Json
 
 
@@ -106,3 +112,25 @@ def test_a_disruption_is_kept_wherever_it_stands_among_thousands_of_conditions()
 
 def test_only_a_few_of_thousands_of_failed_containers_are_kept() -> None:
     assert len(read(status(phase="Failed", containerStatuses=[terminated("main", 1)] * 5000)).exits) == MOST
+
+
+text, number = st.text(), st.integers(-(2**63), 2**63 - 1)
+known = st.builds(
+    Pod,
+    max_retries=st.none() | number,
+    elsewhere=st.none() | st.builds(Elsewhere),
+    attempt=st.none() | number,
+    conditions=st.lists(st.builds(Condition, text, text, text, text), max_size=2).map(tuple),
+    exits=st.lists(st.builds(Exit, text, number, text, text, text), max_size=2).map(tuple),
+    resources=st.lists(st.tuples(text, st.floats(allow_nan=False)), max_size=2).map(tuple),
+    waiting=st.none() | st.builds(Waiting, stalled=st.none() | st.builds(Stalled)),
+    restarts=st.none()
+    | st.builds(
+        Restarts, number=number, by_api=number, counted=number, last=st.none() | st.builds(LastExit, code=number)
+    ),
+)
+
+
+@given(known)
+def test_a_packed_pod_is_unpacked_as_it_was(found: Pod) -> None:
+    assert unpack(pack(found)) == found
