@@ -77,7 +77,7 @@ def alike(standing: Standing, pods: Iterable[Pod]) -> Iterable[list[Pod]]:
 def counts_of_pod(standing: Standing, pod: Pod) -> tuple[int, ...]:
     """Return the counts of a pod's index on which the result of its failure depends."""
     account, scope = standing.account, limits.scope_of(pod)
-    disruptions = limits.disruptions_at(account, pod, standing.job["spec"], standing.job_set)
+    disruptions = limits.disruptions_at(scope, account, pod, standing.job["spec"], standing.job_set)
     counts = disruptions, account.scopes.at_least(scope), account.free.of(scope)
     return (*counts, *(-1 if one is None else one for one in (pod.index_failures, pod.index_ignored)))
 

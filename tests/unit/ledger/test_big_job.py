@@ -68,7 +68,7 @@ def test_every_number_that_an_account_stores_of_100000_indexes_is_exact(seed: in
         if not account.scopes.is_dropped(scope):
             assert account.scopes.of(scope) == account.scopes.at_least(scope) == truth[index]
         next_pod = running_pod(index=scope, index_failures=0, index_ignored=0, disruptions=truth[index])
-        assert limits.disruptions_at(account, next_pod, root["spec"], None) == truth[index]
+        assert limits.disruptions_at(limits.scope_of(next_pod), account, next_pod, root["spec"], None) == truth[index]
 
 
 @given(st.integers(), st.integers(1, 3000), st.floats(0, 1))
@@ -128,7 +128,7 @@ def test_the_limit_holds_for_an_index_that_the_account_has_dropped() -> None:
 )
 def test_where_pods_do_not_know_it_a_dropped_index_had_at_most_the_highest_number(account: Account, spec: Json) -> None:
     next_pod = running_pod(index="57321", index_failures=0, index_ignored=0, disruptions=0)
-    assert limits.disruptions_at(account, next_pod, job(spec)["spec"], None) == 2
+    assert limits.disruptions_at(limits.scope_of(next_pod), account, next_pod, job(spec)["spec"], None) == 2
     count(account, pod_of(57321, 2), job(spec), None, BUDGETS)
     assert not limits.is_exceeded(account, BUDGETS, "57321")
 

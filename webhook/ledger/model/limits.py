@@ -87,9 +87,8 @@ def is_first(failures: int | None, ignored: int | None) -> bool:
     return failures == 0 and ignored is None
 
 
-def disruptions_at(account: Account, pod: Pod, spec: Json, job_set: Json | None) -> int:
-    """Return the disruptions of a pod's scope that are counted: at least as many as there were."""
-    scope = scope_of(pod)
+def disruptions_at(scope: str, account: Account, pod: Pod, spec: Json, job_set: Json | None) -> int:
+    """Return the disruptions of the scope of a pod that are counted: at least as many as there were."""
     if account.scopes.is_dropped(scope) and are_in_pods(account, spec, job_set):
         known = disruptions_before(pod)
         return account.scopes.others if known is None else min(known, account.scopes.others)
@@ -179,7 +178,7 @@ def left_of(  # noqa: PLR0913, PLR0917 - where all of it meets
         spent = account.spent_now("retry")
     return Left(
         retries=max(0, budgets.retries - spent),
-        disruptions=max(0, budgets.disruptions - disruptions_at(account, pod, job["spec"], job_set)),
+        disruptions=max(0, budgets.disruptions - disruptions_at(detail.scope, account, pod, job["spec"], job_set)),
     )
 
 
