@@ -77,7 +77,7 @@ test-operators: install  ## what needs the controller of Kueue too, which takes 
 	$(BIN)/python -m tests.cluster --with-kueue -- $(BIN)/pytest -q $(AT_ONCE) -m kueue tests/cluster
 
 .PHONY: test-systems
-test-systems: install  ## what needs the controllers of Argo Workflows, Kubeflow, Ray and Spark, which take ten minutes to build
+test-systems: install  ## what needs the controllers of Argo Workflows, Kubeflow, MPI, Ray and Spark, which take ten minutes to build
 	$(BIN)/python -m tests.cluster --with-systems -- $(BIN)/pytest -q $(AT_ONCE) -m systems tests/cluster
 
 .PHONY: test-versions

@@ -37,6 +37,7 @@ PATHS = {
     "rayjobs": "apis/ray.io/v1",
     "sparkapplications": "apis/sparkoperator.k8s.io/v1beta2",
     "taskruns": "apis/tekton.dev/v1",
+    "trainjobs": "apis/trainer.kubeflow.org/v1alpha1",
     "workflows": "apis/argoproj.io/v1alpha1",
 }
 SECONDS = 60

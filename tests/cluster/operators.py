@@ -132,13 +132,21 @@ NEWER_TRAINER: Final = Module(
     "manifests/base/crds/trainer.kubeflow.org_{}.yaml",
     "trainjobs",
 )
+# The MPI operator replaces the training operator's CRD by this one, where it runs.
+MPI_OPERATOR: Final = Module(
+    "github.com/kubeflow/mpi-operator",
+    "v0.6.0",
+    "h1:RzzG03oyQIiHe/SH2k19N+Hp4QkxEsG2l9G1T7US+ys=",
+    "manifests/base/kubeflow.org_{}.yaml",
+    "mpijobs",
+)
 # The modules whose controllers run, and the files with their webhook configurations.
 WEBHOOKS: Final = {"sigs.k8s.io/jobset": "job-set-webhooks", "sigs.k8s.io/kueue": "kueue-webhooks"}
 TEKTON: Final = "github.com/tektoncd/pipeline"
 TEKTON_CONFIGURATION: Final = "tekton-configuration"
 KUEUE_SYSTEM: Final = "kueue-system"
 KUEUE_SERVICE: Final = "kueue-webhook-service"
-NEWER: Final = "newer-crds"
+OTHER: Final = "other-crds"
 CONTROLLER_GEN: Final = Binary("controller-gen", "volcano", "sigs.k8s.io/controller-tools/cmd/controller-gen")
 # Commands, on the bus, end and suspend Jobs.
 VOLCANO_TYPES: Final = ";".join(f"volcano.sh/apis/pkg/apis/{group}/v1alpha1" for group in ("batch", "bus", "flow"))
@@ -148,13 +156,16 @@ VOLCANO_CRDS: Final = "crd:crdVersions=v1,generateEmbeddedObjectMeta=true,maxDes
 
 @dataclass(frozen=True, slots=True)
 class Operators:
-    """The folders of fetched files: CRDs and webhook configurations, each a kustomization, ConfigMaps, newer CRDs."""
+    """The folders of fetched files: CRDs and webhook configurations, each a kustomization, and ConfigMaps.
+
+    `other_crds`: those that replace one of `crds`, for a time or where another operator runs.
+    """
 
     crds: Path
     job_set_webhooks: Path
     kueue_webhooks: Path
     tekton_configuration: Path
-    newer_crds: Path
+    other_crds: Path
 
 
 def fetch() -> Operators:
@@ -162,7 +173,7 @@ def fetch() -> Operators:
     pins = [(CONTROLLER_GEN.folder / name).read_text() for name in ("go.mod", "go.sum")]
     versions = [f"{name}: {row.versions}" for name, row in KINDS.items()]
     folder = toolchain.cache() / f"operators-{toolchain.digest(Path(__file__).read_text(), *pins, *versions)}"
-    found = Operators(*(folder / name for name in ("crds", *WEBHOOKS.values(), TEKTON_CONFIGURATION, NEWER)))
+    found = Operators(*(folder / name for name in ("crds", *WEBHOOKS.values(), TEKTON_CONFIGURATION, OTHER)))
     if not folder.exists():
         binaries.build([CONTROLLER_GEN])
         with toolchain.only_one():
@@ -214,11 +225,11 @@ def _are_served(kubectl: Kubectl, names: set[str]) -> bool:
 
 
 def _fill(folder: Path) -> None:
-    for name in ("crds", NEWER):
+    for name in ("crds", OTHER):
         (folder / name).mkdir(parents=True)
     go = toolchain.go(CONTROLLER_GEN.go_version)
     for module, source in _download(go).items():
-        kept = folder / (NEWER if module is NEWER_TRAINER else "crds")
+        kept = folder / (OTHER if module in {NEWER_TRAINER, MPI_OPERATOR} else "crds")
         for name in module.names.split():
             _save(yaml.load_all((source / module.files.format(name)).read_text(), Loader), kept)
         if module.path in WEBHOOKS:
@@ -240,7 +251,7 @@ def _copy(source: Path, target: Path, files: str = "**/*.yaml") -> None:
 
 def _download(go: Path) -> Mapping[Module, Path]:
     """Return each module's folder in Go's own cache; raise HarnessError if a checksum differs."""
-    modules = (*MODULES, NEWER_TRAINER)
+    modules = (*MODULES, NEWER_TRAINER, MPI_OPERATOR)
     printed = toolchain.run(
         "download operators",
         [go, "mod", "download", "-json", *(f"{module.path}@{module.version}" for module in modules)],

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol
 
-from tests.cluster import argo_controller, kuberay, spark_operator, training_operator
+from tests.cluster import argo_controller, kuberay, mpi_operator, spark_operator, trainer, training_operator
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,4 +29,11 @@ class Controller(Protocol):
         """Start the controller; `folder` is for its files."""
 
 
-CONTROLLERS: Final[tuple[Controller, ...]] = (argo_controller, training_operator, kuberay, spark_operator)
+CONTROLLERS: Final[tuple[Controller, ...]] = (
+    argo_controller,
+    mpi_operator,
+    training_operator,
+    trainer,
+    kuberay,
+    spark_operator,
+)

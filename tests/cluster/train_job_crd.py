@@ -30,7 +30,7 @@ def newer(kubectl: Kubectl) -> Iterator[None]:
     """Install the newer CRD while the block runs."""
     fetched = operators.fetch()
     with _lock(kubectl, fcntl.LOCK_EX):
-        _install(kubectl, fetched.newer_crds)
+        _install(kubectl, fetched.other_crds)
         try:
             yield
         finally:

@@ -33,7 +33,10 @@ func main() {
 		HealthProbeBindAddress: "0",
 	})
 	exitOn(err)
-	for _, setUp := range controllers.SupportedSchemeReconciler {
+	for kind, setUp := range controllers.SupportedSchemeReconciler {
+		if kind == kubeflowv1.MPIJobKind { // its CRD is that of the MPI operator
+			continue
+		}
 		exitOn(setUp(manager, common.GenNonGangSchedulerSetupFunc(), 2))
 	}
 	exitOn(manager.Start(ctrl.SetupSignalHandler()))
