@@ -132,3 +132,32 @@ def test_a_worker_that_its_kubelet_evicts_is_not_created_again_and_fails_the_mpi
     assert "completionTime" not in root["status"]  # it does not end anything
     assert is_running(here.team.get("pod", launcher["metadata"]["name"]))
     assert here.team.get("pod", name)["metadata"]["uid"] == first["metadata"]["uid"]
+
+
+def test_beyond_the_limit_of_disruptions_the_leader_does_not_suspend_what_the_operator_would_resume(
+    scene: NewScene,
+) -> None:
+    here = scene("suspend")
+    here.create(FILE)
+    before: Object | None = None
+    for _ in range(2):
+        before = launcher_of(here, but=before)
+        evict(here, before)
+    launcher_of(here, but=before)
+    job = here.team.wait_for("jobs", LAUNCHER, lambda found: ended(found, 2))
+    assert "suspended" not in account(job)
+    here.patch("job", LAUNCHER, '{"suspend":true}')
+    asked = job["metadata"]["generation"] + 1
+    resumed = here.team.wait_for("jobs", LAUNCHER, lambda found: found["metadata"]["generation"] > asked)
+    assert resumed["spec"]["suspend"] is False
+
+
+def test_a_bug_of_the_launcher_is_retried_because_the_loss_of_a_worker_ends_it_in_the_same_way(scene: NewScene) -> None:
+    here = scene()
+    here.create(FILE)
+    first = launcher_of(here)
+    here.team.ends(first, 1)
+    launcher_of(here, but=first)
+    job = here.team.wait_for("jobs", LAUNCHER, lambda found: ended(found, 1))
+    assert last(job) == [("ExitCode", "mpirun 1", "retry")]
+    assert [list(rule) for rule in job["spec"]["podFailurePolicy"]["rules"]] == [["action", "onPodConditions"]]

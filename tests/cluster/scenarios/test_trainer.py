@@ -8,7 +8,7 @@ import pytest
 
 from tests.cluster import disruptions
 from tests.cluster.command_line import run
-from tests.cluster.objects import condition, ended, is_running, last, noted
+from tests.cluster.objects import account, condition, ended, is_running, last, noted
 from tests.cluster.scenarios.conftest import program
 from tests.cluster.test_ledger import explained
 
@@ -121,3 +121,37 @@ def test_explain_sends_from_the_train_job_to_its_job_set(scene: NewScene) -> Non
     assert "explain a JobSet that is made from it" in said.stderr
     rows = explained(here.team, "jobset/train")["rows"]
     assert [row["cost"] for row in rows][:1] == ["disruption"]
+
+
+def test_beyond_the_limit_of_disruptions_the_leader_does_not_suspend_what_the_trainer_would_resume(
+    scene: NewScene,
+) -> None:
+    here = scene("suspend")
+    create(here)
+    before: Object | None = None
+    for _ in range(2):
+        before = running(here, but=before)
+        evict(here, before)
+    running(here, but=before)
+    job_set = here.team.wait_for("jobsets", "train", lambda found: ended(found, 2))
+    assert "suspended" not in account(job_set)
+    here.patch("jobset", "train", '{"suspend":true}')
+    asked = job_set["metadata"]["generation"] + 1
+    resumed = here.team.wait_for("jobsets", "train", lambda found: found["metadata"]["generation"] > asked)
+    assert resumed["spec"]["suspend"] is False
+
+
+def test_a_person_suspends_and_resumes_a_train_job_at_no_cost(scene: NewScene) -> None:
+    here = scene()
+    create(here, program(at_sigterm=143))
+    first = running(here)
+    before = here.team.get("jobset", "train")["spec"]
+    here.patch("trainjob", "train", '{"suspend":true}')
+    here.team.wait_for("jobsets", "train", lambda found: found["spec"]["suspend"])
+    here.team.wait_for("trainjobs", "train", lambda found: condition(found, "Suspended"))
+    here.team.wait_for_all("pods", lambda pods: not any(map(is_running, pods)))
+    here.patch("trainjob", "train", '{"suspend":false}')
+    assert noted(running(here, but=first))["attempt"] == "0"
+    job_set = here.team.wait_for("jobsets", "train", lambda found: ended(found, 1))
+    assert last(job_set) == [("Other", "Stopped", "none")]
+    assert job_set["spec"] == before  # the Trainer has written it again, and the webhook its rules
