@@ -302,7 +302,7 @@ def _save(documents: Iterable[Object], folder: Path) -> None:
             called = {"clientConfig": {"service": service}, "conversionReviewVersions": ["v1"]}
             spec["conversion"] = {"strategy": "Webhook", "webhook": called}
         spec["versions"] = [one for one in spec["versions"] if one["storage"] or one["name"] in asked_about]
-        if crd["metadata"]["name"] == "mpijobs.kubeflow.org":
+        if crd["metadata"]["name"] == "mpijobs.kubeflow.org" and all(one["name"] == "v1" for one in spec["versions"]):
             added = {"name": "v2beta1", "storage": False, "schema": {"openAPIV3Schema": UNTYPED}}
             spec["versions"].append({**spec["versions"][0], **added})
         if crd["metadata"]["name"] == "workflows.argoproj.io":
