@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.cluster.conftest import new_namespace
-from tests.cluster.disruptions import evict, on, own_nodes, preempt, taint, untaint
+from tests.cluster.disruptions import on, own_nodes, preempt, taint, untaint
 from tests.cluster.kubectl import Kubectl, Object
 from tests.cluster.manifests import job
 from tests.cluster.namespace import Api, Namespace
@@ -36,7 +36,7 @@ def run_sequence(kubectl: Kubectl, api: Api, profile: str) -> str:
         pod = next_pod(team, pod)
         team.ends(pod, 143)
         pod = next_pod(team, pod)
-        evict(team, pod["metadata"]["name"])
+        team.evict(pod["metadata"]["name"])
         pod = next_pod(team, pod)
         taint(kubectl, node)
         team.wait_for("jobs", "train", lambda found: ended(found, 4), seconds=LONG)

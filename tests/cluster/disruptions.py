@@ -85,10 +85,6 @@ def place(nodes: OwnNodes, spec: Object) -> None:
     ]
 
 
-def evict(team: Namespace, pod: str) -> None:
-    team.evict(pod)
-
-
 def taint(kubectl: Kubectl, node: str) -> None:
     """Taint a node, so that the taint manager ends all of its pods."""
     tainted = kubectl.run("taint", "node", node, "maintenance=now:NoExecute")

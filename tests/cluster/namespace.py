@@ -181,12 +181,21 @@ class Namespace(Kubectl):
     def running(self, job: str, number: int, *, but: Object | None = None, seconds: int = SECONDS) -> list[Object]:
         """Return the Job's running pods as soon as there are `number` of them, without the known pod `but`."""
         __tracebackhide__ = True
+        return self.running_with(f"batch.kubernetes.io/job-name={job}", number, but=but, seconds=seconds)
+
+    def running_with(
+        self, selector: str, number: int, *, but: Object | None = None, seconds: int = SECONDS
+    ) -> list[Object]:
+        """Return the running pods with that label selector, as `running`."""
+        __tracebackhide__ = True
         known = None if but is None else but["metadata"]["uid"]
 
         def chosen(pods: list[Object]) -> list[Object]:
             return [pod for pod in pods if is_running(pod) and pod["metadata"]["uid"] != known]
 
-        return chosen(self.pods_of(job, lambda pods: len(chosen(pods)) == number, seconds=seconds))
+        return chosen(
+            self.wait_for_all("pods", lambda pods: len(chosen(pods)) == number, selector=selector, seconds=seconds)
+        )
 
     def pods_of_set(self, job_set: str, restart: int, number: int = 1) -> list[Object]:
         """Return the pods of a JobSet's restart as soon as `number` of them run; restart 0 is the first start."""

@@ -19,6 +19,10 @@ def condition(found: Object, kind: str) -> Object:
     return {}
 
 
+def has_failed(found: Object) -> bool:
+    return bool(condition(found, "Failed"))
+
+
 def phase(pod: Object) -> str:
     return str(pod["status"]["phase"])
 

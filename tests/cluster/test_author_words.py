@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tests.cluster.conftest import opted_in
-from tests.cluster.disruptions import evict
 from tests.cluster.manifests import exits, job
 from tests.cluster.objects import account, condition, ended, noted, required
 from tests.cluster.test_webhook_jobs import OFF_SPOT, ON_SPOT
@@ -36,7 +35,7 @@ def test_an_eviction_fails_a_job_with_backoff_limit_0(namespace: NewNamespace) -
     (pod,) = team.running("train", 1)
     assert required(pod) == [{"matchExpressions": [OFF_SPOT]}]
     assert (noted(pod)["placement"], noted(pod)["max-retries"]) == ("OnDemand", "0")
-    evict(team, pod["metadata"]["name"])
+    team.evict(pod["metadata"]["name"])
     found = team.wait_for("jobs", "train", lambda found: ended(found, 1) and condition(found, "Failed"))
     assert condition(found, "Failed")["reason"] == "BackoffLimitExceeded"
     assert "podFailurePolicy" not in found["spec"]
@@ -51,7 +50,7 @@ def test_a_job_with_backoff_limit_0_and_max_disruptions_continues_after_an_evict
     (first,) = team.running("train", 1)
     assert required(first) == [{"matchExpressions": [ON_SPOT]}]
     assert team.get("job", "train")["spec"]["podFailurePolicy"]["rules"][0] == DISRUPTION
-    evict(team, first["metadata"]["name"])
+    team.evict(first["metadata"]["name"])
     (second,) = team.running("train", 1, but=first)
     team.ends(second, 0)
     assert team.wait_for("jobs", "train", lambda found: condition(found, "Complete"))["status"].get("failed", 0) == 0

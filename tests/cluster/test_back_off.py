@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.cluster.conftest import opted_in, with_operators
-from tests.cluster.disruptions import evict
 from tests.cluster.manifests import exits, job, job_set, replicated_job
 from tests.cluster.objects import account, condition, disruptions, ended, is_running, noted
 from webhook.kinds.batch import INDEX_FAILURES, INDEX_IGNORED_FAILURES
@@ -96,7 +95,7 @@ def test_pods_that_are_evicted_together_are_all_replaced_after_the_first_wait(
     pods = {index_of(pod): pod for pod in team.running("train", 20)}
     evicted = [str(index) for index in range(10)]
     for index in evicted:
-        evict(team, pods[index]["metadata"]["name"])
+        team.evict(pods[index]["metadata"]["name"])
     new = {index_of(one): one for one in new_pods(team, pods.values(), 10)}
     assert sorted(new, key=int) == evicted
     assert max(waited(team, pods[index], new[index]) for index in evicted) < usual_back_off(len(evicted))
@@ -110,7 +109,7 @@ def test_repeated_disruptions_of_one_index_neither_lengthen_the_wait_nor_cost_a_
     pod = pod_of_index(team, 0)
     for number in range(1, 7):
         before = pod
-        evict(team, before["metadata"]["name"])
+        team.evict(before["metadata"]["name"])
         pod = pod_of_index(team, 0, but=before)
         wait = waited(team, before, pod)
         assert counts(pod) == ("0", "0")
@@ -130,7 +129,7 @@ def test_the_job_controller_counts_disruptions_beyond_the_limit(namespace: NewNa
     for _ in range(3):
         pod = pod_of_index(team, 0, but=found[-1] if found else None)
         found.append(pod)
-        evict(team, pod["metadata"]["name"])
+        team.evict(pod["metadata"]["name"])
     assert [counts(pod) for pod in found] == [("0", None), ("0", "0"), ("0", "1")]
 
 
@@ -273,7 +272,7 @@ def test_disruptions_of_a_single_pod_job_that_became_indexed_do_not_lengthen_its
     pod = pod_of_index(team, 0)
     for _ in range(3):
         before = pod
-        evict(team, before["metadata"]["name"])
+        team.evict(before["metadata"]["name"])
         pod = pod_of_index(team, 0, but=before)
         assert counts(pod) == ("0", "0")
     applied = team.run("apply", *options, "--filename=-", stdin=manifest)

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from tests.cluster import command_line
 from tests.cluster.conftest import opted_in, with_operators
-from tests.cluster.disruptions import evict
 from tests.cluster.manifests import pod
 from tests.cluster.objects import ended, is_running
 from tests.cluster.test_ledger import explained
@@ -93,7 +92,7 @@ def test_explain_of_a_workflow_shows_its_attempts_by_step_and_what_the_next_fail
     team.ends(step(team, workflow, "build", 0), 3)
     team.wait_for("pods", "train-build-0", lambda found: found["status"]["phase"] == "Failed")
     step(team, workflow, "build", 1)
-    evict(team, step(team, workflow, "test", 0)["metadata"]["name"])
+    team.evict(step(team, workflow, "test", 0)["metadata"]["name"])
     team.wait_for("workflows", "train", lambda found: ended(found, 2))
     found = explained(team, "workflow/train")
     rows = {(row["unit"], row["attempt"], row["ended"], row["cost"]) for row in found["rows"]}

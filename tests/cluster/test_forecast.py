@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.cluster.conftest import opted_in
-from tests.cluster.disruptions import evict
 from tests.cluster.manifests import job
 from tests.cluster.objects import account, condition, is_running, noted
 from tests.histories import AUTHORS_RULES, DISRUPTION, ENDINGS, SHAPES, foretold, index_of
@@ -86,7 +85,7 @@ class History:
         told = explain(before, [before], pods).forecasts
         name = pod["metadata"]["name"]
         if ending == DISRUPTION:
-            evict(self.team, name)
+            self.team.evict(name)
         else:
             self.team.ends(pod, ending)
         forecast = foretold(told, before, pod, ending)

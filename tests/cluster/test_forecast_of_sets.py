@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.cluster.conftest import opted_in, with_operators
-from tests.cluster.disruptions import evict
 from tests.cluster.failing_sets import SET, FailingSet, restarts_alone
 from tests.cluster.manifests import job_set, replicated_job
 from tests.cluster.objects import condition, noted, restarts
@@ -106,7 +105,7 @@ class SetHistory:
         (job,) = [one for one in jobs if one["metadata"]["name"] == f"{self.name}-{name}"]
         pod_name = pod["metadata"]["name"]
         if ending == DISRUPTION:
-            evict(self.team, pod_name)
+            self.team.evict(pod_name)
         else:
             self.team.ends(pod, ending)
         forecast = foretold(told, job, pod, ending, name)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from tests.awaiting import until
 from tests.cluster.conftest import opted_in
-from tests.cluster.disruptions import evict
 from tests.cluster.ended_pods import EndedPods, records_in, workloads_in
 from tests.cluster.installation import SERVER
 from tests.cluster.manifests import exits, job
@@ -79,7 +78,7 @@ def test_what_evictions_cost_is_in_the_account_to_the_second(namespace: NewNames
         pods = team.wait_for_all("pods", lambda found: len(running_of(found, seen)) == 4)
         for pod in running_of(pods, seen):
             seen.add(pod["metadata"]["uid"])
-            evict(team, pod["metadata"]["name"])
+            team.evict(pod["metadata"]["name"])
     for number in range(4):
         team.wait_for("jobs", f"train-{number}", lambda found: ended(found, 3))
     until(lambda: len(attempts(team)) == 12)

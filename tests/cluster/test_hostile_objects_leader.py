@@ -13,7 +13,6 @@ import pytest
 
 from tests.awaiting import until
 from tests.cluster.conftest import opted_in, with_operators
-from tests.cluster.disruptions import evict
 from tests.cluster.installation import as_service_account
 from tests.cluster.kubectl import Kubectl
 from tests.cluster.manifests import exits, job, job_set, replicated_job
@@ -85,7 +84,7 @@ def test_a_malformed_account_is_replaced_by_a_new_one(
     patch = ("patch", "job", "train", f"--namespace={team.name}", "--type=merge", "--patch-file=/dev/stdin")
     spoilt = replica.run(*patch, stdin=account_patch(text))
     assert spoilt.returncode == 0, spoilt.stderr
-    evict(team, first["metadata"]["name"])
+    team.evict(first["metadata"]["name"])
     (second,) = team.running("train", 1, but=first)
     assert disruptions(second) == "1"
     found = team.wait_for("jobs", "train", lambda found: found["metadata"]["annotations"][names.LEDGER] != text)

@@ -13,7 +13,7 @@ from tests.awaiting import until
 from tests.cluster import command_line
 from tests.cluster.conftest import opted_in, with_operators
 from tests.cluster.devices import OLDEST_WITH_TAINTS, minor_version, own_device
-from tests.cluster.disruptions import evict, on, own_nodes, preempt, taint
+from tests.cluster.disruptions import on, own_nodes, preempt, taint
 from tests.cluster.manifests import DELETION_EXIT_CODE, exits, job, job_set, replicated_job
 from tests.cluster.objects import account, condition, disruptions, ended, last, noted, restarts
 from webhook.kinds.batch import QUEUE_NAME
@@ -74,7 +74,7 @@ def test_an_eviction_costs_a_disruption_and_at_the_limit_the_next_pod_runs_on_de
     team = opted_in(namespace, "limited")
     team.create(job("train", backoffLimit=3))
     (first,) = team.running("train", 1)
-    evict(team, first["metadata"]["name"])
+    team.evict(first["metadata"]["name"])
     (second,) = team.running("train", 1, but=first)
     assert noted(first)["placement"] == "Spot"
     assert noted(second) == {"placement": "OnDemand", "attempt": "0", "max-retries": "3", "attempt-source": "JobStatus"}
@@ -93,7 +93,7 @@ def test_the_next_pod_is_created_when_the_back_off_that_explain_shows_ends(names
     team = opted_in(namespace)
     team.create(job("train", backoffLimit=3))
     (first,) = team.running("train", 1)
-    evict(team, first["metadata"]["name"])
+    team.evict(first["metadata"]["name"])
     team.wait_for("jobs", "train", lambda found: ended(found, 1))
     waits_until = explained(team, "train")["waits_until"]
     (second,) = team.running("train", 1, but=first)
@@ -122,7 +122,7 @@ def test_with_action_count_an_eviction_fails_a_job_without_retries(namespace: Ne
     team = opted_in(namespace, "count")
     team.create(job("train", backoffLimit=0))
     (first,) = team.running("train", 1)
-    evict(team, first["metadata"]["name"])
+    team.evict(first["metadata"]["name"])
     found = team.wait_for("jobs", "train", lambda found: ended(found, 1) and condition(found, "Failed"))
     assert last(found) == [(*EVICTED, "fatal")]
     assert condition(found, "Failed")["reason"] == "BackoffLimitExceeded"
@@ -277,7 +277,7 @@ def test_with_on_exceed_fail_a_disruption_beyond_the_limit_fails_the_job(namespa
     team = opted_in(namespace, "fail")
     team.create(with_no_disruption_allowed(**spec))
     pods = team.running("train", spec.get("parallelism", 1))
-    evict(team, pods[0]["metadata"]["name"])
+    team.evict(pods[0]["metadata"]["name"])
     found = team.wait_for("jobs", "train", lambda found: condition(found, "Failed"))
     assert condition(found, "Failed")["reason"] == "DisruptionLimitExceeded"
     assert pods[0]["metadata"]["name"] in condition(found, "Failed")["message"]
@@ -289,7 +289,7 @@ def test_with_on_exceed_suspend_a_disruption_beyond_the_limit_suspends_the_job_u
     team = opted_in(namespace, "suspend")
     team.create(with_no_disruption_allowed())
     (first,) = team.running("train", 1)
-    evict(team, first["metadata"]["name"])
+    team.evict(first["metadata"]["name"])
     team.wait_for("jobs", "train", lambda found: found["spec"]["suspend"] and account(found).get("suspended"))
     until(lambda: team.event_messages("train", "DisruptionLimitExceeded"))
     (message,) = team.event_messages("train", "DisruptionLimitExceeded")
@@ -306,7 +306,7 @@ def test_with_actions_report_an_event_says_what_the_leader_would_do_and_the_job_
     team = opted_in(namespace, "report")
     team.create(with_no_disruption_allowed())
     (first,) = team.running("train", 1)
-    evict(team, first["metadata"]["name"])
+    team.evict(first["metadata"]["name"])
     until(lambda: team.event_messages("train", "ActionNotTaken"))
     (message,) = team.event_messages("train", "ActionNotTaken")
     assert message == (
@@ -326,7 +326,7 @@ def test_with_on_exceed_suspend_a_job_with_other_running_pods_is_not_suspended(
     team = opted_in(namespace, "suspend")
     team.create(with_no_disruption_allowed(**spec))
     pods = team.running("train", 8)
-    evict(team, pods[0]["metadata"]["name"])
+    team.evict(pods[0]["metadata"]["name"])
     found = team.wait_for("jobs", "train", lambda found: ended(found, 1))
     assert not found["spec"]["suspend"]
 
@@ -339,7 +339,7 @@ def test_a_crash_beside_a_disruption_costs_a_retry_and_a_crash_alone_is_a_bug(na
     pods = {name: team.running(name, 3) for name in ("echo", "bug")}
     for name in ("echo", "bug"):
         team.ends(pods[name][0], 1)
-    evict(team, pods["echo"][1]["metadata"]["name"])
+    team.evict(pods["echo"][1]["metadata"]["name"])
     bug = team.wait_for("jobs", "bug", lambda found: condition(found, "Failed"))
     assert condition(bug, "Failed")["reason"] == "PodFailurePolicy"
     found = team.wait_for("jobs", "bug", lambda found: account(found)["cost"].get("fatal"))
@@ -356,7 +356,7 @@ def test_the_disruption_limit_applies_to_each_index_or_without_indexes_to_all_po
     team = opted_in(namespace, "limited")
     team.create(job("train", backoffLimit=3, **spec))
     pods = team.running("train", 8)
-    evict(team, pods[0]["metadata"]["name"])
+    team.evict(pods[0]["metadata"]["name"])
     known = {pod["metadata"]["uid"] for pod in pods}
     (new,) = [pod for pod in team.running("train", 8, but=pods[0]) if pod["metadata"]["uid"] not in known]
     # Limit 1: without indexes it allows eight disruptions of eight pods; with indexes one of this index.
@@ -371,7 +371,7 @@ def test_a_job_set_restarts_if_one_pod_is_evicted_and_the_others_crash(namespace
     pods = team.pods_of_set("train", 0, 4)
     for pod in pods[1:]:
         team.ends(pod, 1)
-    evict(team, pods[0]["metadata"]["name"])
+    team.evict(pods[0]["metadata"]["name"])
     team.pods_of_set("train", 1)
     found = team.wait_for("jobsets", "train", lambda found: account(found).get("cost", {}).get("disruption"))
     assert restarts(found) == (1, 0)

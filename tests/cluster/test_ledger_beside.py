@@ -13,7 +13,6 @@ import pytest
 
 from tests.awaiting import until
 from tests.cluster.conftest import WITH_SYSTEMS, opted_in, with_operators
-from tests.cluster.disruptions import evict
 from tests.cluster.manifests import pod_template
 from tests.cluster.objects import account, disruptions, ended, last, noted
 from tests.cluster.test_ledger import explained
@@ -93,7 +92,7 @@ def test_the_attempts_of_a_flyte_workflow_are_in_an_account_beside_it(namespace:
     owner = flyte_workflow(team)
     first = of_flyte(team, owner, 0)
     assert team.get(ACCOUNTS)["items"] == []
-    evict(team, first["metadata"]["name"])
+    team.evict(first["metadata"]["name"])
     found = counted(team, FLYTE_WORKFLOW, "f1", 1)
     assert last(found) == [(*EVICTED, "disruption")]
     second = of_flyte(team, owner, 1)
@@ -116,7 +115,7 @@ def test_more_disruptions_than_allowed_do_nothing_to_a_flyte_workflow(namespace:
     team = opted_in(namespace, "fail")
     owner = flyte_workflow(team)
     for number in range(3):
-        evict(team, of_flyte(team, owner, number)["metadata"]["name"])
+        team.evict(of_flyte(team, owner, number)["metadata"]["name"])
         counted(team, FLYTE_WORKFLOW, "f1", number + 1)
     found = team.get("flyteworkflows", "f1")["metadata"]
     assert found["resourceVersion"] == owner["metadata"]["resourceVersion"]
@@ -127,7 +126,7 @@ def test_the_tries_of_a_run_of_airflow_are_in_an_account_of_the_run(namespace: N
     first = of_airflow(team, 1)
     team.ends(first, 1)
     counted(team, DAG_RUN, RUN, 1)
-    evict(team, of_airflow(team, 2)["metadata"]["name"])
+    team.evict(of_airflow(team, 2)["metadata"]["name"])
     found = counted(team, DAG_RUN, RUN, 2)
     assert last(found) == [("ExitCode", "main 1", "retry"), (*EVICTED, "retry")]
     assert account(found)["retries"] == {"2": "load (pod)"}
@@ -139,7 +138,7 @@ def test_the_tries_of_a_run_of_airflow_are_in_an_account_of_the_run(namespace: N
 def test_explain_prints_the_attempts_of_both(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     owner = flyte_workflow(team)
-    evict(team, of_flyte(team, owner, 0)["metadata"]["name"])
+    team.evict(of_flyte(team, owner, 0)["metadata"]["name"])
     team.ends(of_airflow(team, 1), 1)
     counted(team, FLYTE_WORKFLOW, "f1", 1)
     counted(team, DAG_RUN, RUN, 1)
@@ -180,7 +179,7 @@ def test_the_workers_of_an_mpi_job_are_counted_on_it(namespace: NewNamespace) ->
     owner = team.create({**root, "spec": spec})
     labels = {f"training.kubeflow.org/{key}": one for key, one in (("job-role", "worker"), ("replica-index", "0"))}
     worker = partial(pod, team, "train-worker-0", labels=labels, **owned(owner, "MPIJob"))
-    evict(team, worker()["metadata"]["name"])
+    team.evict(worker()["metadata"]["name"])
     found = team.wait_for("mpijobs", "train", lambda found: ended(found, 1))
     assert last(found) == [(*EVICTED, "disruption")]
     assert account(found)["units"] == {"1": "worker/0"}

@@ -10,7 +10,6 @@ import pytest
 
 from tests.awaiting import until
 from tests.cluster.conftest import WITH_SYSTEMS, opted_in, with_operators
-from tests.cluster.disruptions import evict
 from tests.cluster.manifests import pod_template
 from tests.cluster.objects import account, disruptions, ended, last, noted
 from tests.cluster.test_retry_pipeline_runs import pipeline_run, task
@@ -102,7 +101,7 @@ def test_the_attempts_of_a_workflow_are_counted_by_node_and_the_last_disruption_
     team.ends(attempt(team, owner, 0), 1)
     counted(team, 1)
     first = attempt(team, owner, 1)
-    evict(team, first["metadata"]["name"])
+    team.evict(first["metadata"]["name"])
     found = counted(team, 2)
     assert last(found) == [("ExitCode", "wait 1", "retry"), (*EVICTED, "disruption")]
     assert (account(found)["retries"], account(found)["units"]) == ({"1": "fit"}, {"1": "fit"})
@@ -118,7 +117,7 @@ def test_more_disruptions_than_allowed_end_a_workflow_or_suspend_it(namespace: N
         team = opted_in(namespace, profile)
         owner = workflow(team)
         for number in range(2):
-            evict(team, attempt(team, owner, number)["metadata"]["name"])
+            team.evict(attempt(team, owner, number)["metadata"]["name"])
             counted(team, number + 1)
         stopped = team.wait_for(WORKFLOWS, "train", partial(is_set, field))
         assert stopped["spec"][field] == value

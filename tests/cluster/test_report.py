@@ -12,7 +12,6 @@ import pytest
 from tests.awaiting import until
 from tests.cluster import command_line
 from tests.cluster.conftest import opted_in
-from tests.cluster.disruptions import evict
 from tests.cluster.installation import SERVER
 from tests.cluster.manifests import exits, job
 from tests.cluster.objects import condition, ended
@@ -78,7 +77,7 @@ def run_jobs(team: Namespace) -> None:
     team.create(with_requests(job("good", exits(0), backoffLimit=3)))
     team.create(with_requests(job("buggy", exits(1), backoffLimit=3)))
     (first,) = team.running("evicted", 1)
-    evict(team, first["metadata"]["name"])
+    team.evict(first["metadata"]["name"])
     (second,) = team.running("evicted", 1, but=first)
     team.ends(second, 0)
     for name in ("retried", "evicted", "good"):

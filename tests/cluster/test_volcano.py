@@ -9,7 +9,6 @@ import pytest
 
 from tests.awaiting import until
 from tests.cluster.conftest import opted_in, with_operators
-from tests.cluster.disruptions import evict
 from tests.cluster.manifests import pod
 from tests.cluster.namespace import SERVER_SIDE
 from tests.cluster.objects import account, is_running, last, noted
@@ -121,7 +120,7 @@ def test_a_disruption_costs_a_retry_only_where_a_policy_restarts_after_it(
 ) -> None:
     team = opted_in(namespace)
     created(team, *policies)
-    evict(team, str(start(team)["metadata"]["name"]))
+    team.evict(str(start(team)["metadata"]["name"]))
     assert last(counted(team, 1)) == [("Disruption", "EvictionByEvictionAPI", cost)]
 
 
@@ -130,7 +129,7 @@ def test_the_limit_on_disruptions_suspends_or_ends_the_job(namespace: NewNamespa
     team = opted_in(namespace, profile)
     created(team)
     for number in range(2):
-        evict(team, str(start(team, number)["metadata"]["name"]))
+        team.evict(str(start(team, number)["metadata"]["name"]))
     until(lambda: commands(team))
     (command,) = commands(team)
     assert command["action"] == action
@@ -140,7 +139,7 @@ def test_explain_shows_the_account_by_task_and_index(namespace: NewNamespace) ->
     team = opted_in(namespace)
     created(team, on("PodFailed", action="RestartTask"), tasks=[task(name="driver"), task(name="worker")])
     team.ends(start(team, of="worker"), 143)
-    evict(team, str(start(team, of="driver")["metadata"]["name"]))
+    team.evict(str(start(team, of="driver")["metadata"]["name"]))
     counted(team, 2)
     rows = explained(team, "job.batch.volcano.sh/train")["rows"]
     assert {(row["unit"], row["cost"]) for row in rows if row["cost"] != "none"} == {

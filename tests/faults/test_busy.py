@@ -10,7 +10,6 @@ from urllib.request import urlopen
 import pytest
 
 from tests.awaiting import until
-from tests.cluster.disruptions import evict
 from tests.cluster.flow_control import jam
 from tests.cluster.manifests import job, pod
 from tests.cluster.namespace import Api, Namespace
@@ -73,7 +72,7 @@ def evict_all(team: Namespace, jobs: list[str]) -> None:
     """Evict the pods of Jobs with one pod each."""
     for name in jobs:
         (pod,) = team.running(name, 1)
-        evict(team, pod["metadata"]["name"])
+        team.evict(pod["metadata"]["name"])
 
 
 def pod_of_unknown_job() -> Object:

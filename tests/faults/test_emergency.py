@@ -8,7 +8,6 @@ import pytest
 import yaml
 
 from tests.awaiting import until
-from tests.cluster.disruptions import evict
 from tests.cluster.installation import CONFIG_MAP, SYSTEM
 from tests.cluster.manifests import job
 from tests.cluster.namespace import Api, Namespace
@@ -68,7 +67,7 @@ def test_a_stop_holds_what_the_leader_would_do_and_the_retries_of_new_jobs(contr
     edit(controlled, STOP)
     edit(controlled, "sed 's/{actions: Stop}/{actions: Stop, retries: Stop}/'")
     until(lambda: retries(team) == 0)
-    evict(team, pod["metadata"]["name"])
+    team.evict(pod["metadata"]["name"])
     team.wait_for("jobs", "train", lambda found: ended(found, 1))
     until(lambda: team.event_messages("train", "ActionNotTaken"))
     (message,) = team.event_messages("train", "ActionNotTaken")

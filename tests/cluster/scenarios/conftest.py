@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from tests.cluster.conftest import NewNamespace
-from tests.cluster.disruptions import OwnNodes, own_nodes, place
+from tests.cluster.disruptions import OwnNodes, own_nodes, place, preempt
 from tests.cluster.manifests import (
     CANNOT_START,
     CONTAINER,
@@ -93,6 +93,20 @@ class Scene:
         done = self.team.run("patch", kind, name, "--type=merge", f'--patch={{"spec":{patch}}}')
         assert done.returncode == 0, done.stderr
         return done.stderr
+
+    def evict(self, pod: Object) -> None:
+        self.team.evict(pod["metadata"]["name"])
+
+    def preempt(self, *pods: Object) -> None:
+        """Let the scheduler preempt pods that share a node; each requests most of what it has."""
+        preempt(self.kubectl, self.team, *pods, cpu="60")
+
+
+BY_SCHEDULER_AND_EVICTION = pytest.mark.parametrize(
+    ("disrupt", "reason"),
+    [(Scene.preempt, "PreemptionByScheduler"), (Scene.evict, "EvictionByEvictionAPI")],
+    ids=("preempt", "evict"),
+)
 
 
 def pod_templates(part: Any) -> Iterator[Object]:

@@ -24,11 +24,11 @@ KILLED = program()
 
 def evict_pods(here: Scene, pods: list[Object]) -> None:
     for pod in pods:
-        disruptions.evict(here.team, pod["metadata"]["name"])
+        here.evict(pod)
 
 
 def preempt_pods(here: Scene, pods: list[Object]) -> None:
-    disruptions.preempt(here.kubectl, here.team, *pods, cpu="60")
+    here.preempt(*pods)
 
 
 def taint_node(here: Scene, pods: list[Object]) -> None:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from tests.cluster import disruptions
 from tests.cluster.conftest import opted_in, with_operators
 from tests.cluster.installation import GALLERY
 from tests.cluster.kueue_controller import MANAGED
@@ -52,9 +51,9 @@ def test_gpu_training_on_spot_is_disrupted_twice_at_no_cost_and_goes_on_on_deman
     here = with_gpus(scene)
     here.create(recipe("gpu-training-on-spot/train.yaml"), program(at_sigterm=143))
     first = next_pod(here, "train")
-    disruptions.evict(here.team, first["metadata"]["name"])
+    here.evict(first)
     second = next_pod(here, "train", first)
-    disruptions.evict(here.team, second["metadata"]["name"])
+    here.evict(second)
     third = next_pod(here, "train", second)
     assert [pool(pod) for pod in (first, second, third)] == ["spot", "spot", "on-demand"]
     here.team.ends(third, 0)

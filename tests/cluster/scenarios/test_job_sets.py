@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.cluster.conftest import with_operators
-from tests.cluster.disruptions import evict
 from tests.cluster.objects import condition, noted, restarts
 from tests.cluster.scenarios.conftest import program
 from tests.cluster.scenarios.test_disruptions import maintain_node
@@ -61,7 +60,7 @@ def test_with_coupled_fail_job_a_crash_beside_an_evicted_pod_fails_the_job_set(s
     here = scene("fail-job")
     here.create("training-set.yaml", SAVES_ITS_STATE)
     first, peer, *_ = started(here, 0)
-    evict(here.team, first["metadata"]["name"])
+    here.team.evict(first["metadata"]["name"])
     here.team.ends(peer, 1)
     failed = here.team.wait_for("jobsets", "llm", failed_for)
     assert failed_for(failed) == "FailJobSetFailurePolicyAction"
@@ -74,7 +73,7 @@ def test_with_coupled_retry_or_settle_crashes_beside_an_evicted_pod_restart_the_
     here = scene(profile)
     here.create("training-set.yaml", SAVES_ITS_STATE)
     first, *peers = started(here, 0)
-    evict(here.team, first["metadata"]["name"])
+    here.team.evict(first["metadata"]["name"])
     here.team.all_end(peers, 1)
     started(here, 1)
     assert restarts(here.team.get("jobset", "llm")) == (1, 0)

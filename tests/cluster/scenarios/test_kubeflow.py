@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cluster import disruptions
-from tests.cluster.objects import account, condition, ended, is_running, last, noted
-from tests.cluster.scenarios.conftest import program
+from tests.cluster.objects import account, condition, ended, has_failed, is_running, last, noted
+from tests.cluster.scenarios.conftest import BY_SCHEDULER_AND_EVICTION, program
 from tests.cluster.test_ledger import explained
 
 if TYPE_CHECKING:
@@ -29,16 +28,7 @@ OF_JOB = "training.kubeflow.org/job-name=train"
 
 def running(team: Namespace, number: int = 1, *, but: Object | None = None) -> list[Object]:
     """Return the running pods of the job as soon as there are so many of them, without the known pod `but`."""
-    known = None if but is None else but["metadata"]["uid"]
-
-    def chosen(pods: list[Object]) -> list[Object]:
-        return [pod for pod in pods if is_running(pod) and pod["metadata"]["uid"] != known]
-
-    return chosen(team.wait_for_all("pods", lambda pods: len(chosen(pods)) == number, selector=OF_JOB))
-
-
-def failed(found: Object) -> bool:
-    return bool(condition(found, "Failed"))
+    return team.running_with(OF_JOB, number, but=but)
 
 
 def restart_policy(found: Object) -> str:
@@ -48,7 +38,7 @@ def restart_policy(found: Object) -> str:
 def test_a_bug_fails_the_job_at_once(scene: NewScene) -> None:
     here = scene()
     here.create(FILE, program(1))
-    found = here.team.wait_for(JOBS, "train", lambda found: failed(found) and ended(found, 1))
+    found = here.team.wait_for(JOBS, "train", lambda found: has_failed(found) and ended(found, 1))
     assert restart_policy(found) == "ExitCode"
     assert last(found) == [("ExitCode", "pytorch 1", "fatal")]
 
@@ -58,7 +48,7 @@ def test_a_bug_that_the_operator_would_retry_is_ended_by_the_leader_with_the_pod
 ) -> None:
     here = scene()
     here.create(FILE, program(139))
-    found = here.team.wait_for(JOBS, "train", failed)
+    found = here.team.wait_for(JOBS, "train", has_failed)
     assert condition(found, "Failed")["reason"] == "PodFailurePolicy"
     assert condition(found, "Failed")["message"].endswith("failed with exit code 139")
     assert found["status"]["completionTime"]
@@ -67,19 +57,7 @@ def test_a_bug_that_the_operator_would_retry_is_ended_by_the_leader_with_the_pod
     assert account(found)["cost"].get("retry", 0) == 0
 
 
-def preempt(here: Scene, pod: Object) -> None:
-    disruptions.preempt(here.kubectl, here.team, pod, cpu="60")
-
-
-def evict(here: Scene, pod: Object) -> None:
-    disruptions.evict(here.team, pod["metadata"]["name"])
-
-
-@pytest.mark.parametrize(
-    ("disrupt", "reason"),
-    [(preempt, "PreemptionByScheduler"), (evict, "EvictionByEvictionAPI")],
-    ids=lambda one: getattr(one, "__name__", ""),
-)
+@BY_SCHEDULER_AND_EVICTION
 def test_a_disruption_costs_no_retry(scene: NewScene, disrupt: Callable[[Scene, Object], None], reason: str) -> None:
     here = scene()
     here.create(FILE)
@@ -90,7 +68,7 @@ def test_a_disruption_costs_no_retry(scene: NewScene, disrupt: Callable[[Scene, 
         disrupt(here, before)
     found = here.team.wait_for(JOBS, "train", lambda found: ended(found, 2))
     assert last(found) == [("Disruption", reason, "disruption")] * 2
-    assert not failed(found)
+    assert not has_failed(found)
 
 
 def test_retries_are_counted_and_the_last_attempt_runs_on_demand(scene: NewScene) -> None:
@@ -107,7 +85,7 @@ def test_retries_are_counted_and_the_last_attempt_runs_on_demand(scene: NewScene
         ("1", "2", "Spot"),
         ("2", "2", "OnDemand"),
     ]
-    found = here.team.wait_for(JOBS, "train", failed)
+    found = here.team.wait_for(JOBS, "train", has_failed)
     assert condition(found, "Failed")["message"].endswith("retry 3 exceeds the limit of 2")
     found = here.team.wait_for(JOBS, "train", lambda found: ended(found, 3))
     assert [cost for _, _, cost in last(found)] == ["retry", "retry", "fatal"]
@@ -121,7 +99,7 @@ def test_the_limit_on_disruptions_suspends_or_fails_the_job(scene: NewScene, pro
     before: Object | None = None
     for _ in range(2):
         (before,) = running(here.team, but=before)
-        evict(here, before)
+        here.evict(before)
     found = here.team.wait_for(JOBS, "train", lambda found: condition(found, ends_as))
     here.team.wait_for_all("pods", lambda pods: not any(map(is_running, pods)), selector=OF_JOB)
     if ends_as == "Suspended":
@@ -137,12 +115,12 @@ def test_a_crash_beside_a_disruption_is_no_bug(scene: NewScene) -> None:
     here = scene("settle")
     here.create(WORKERS)
     first, second = running(here.team, 2)
-    evict(here, first)
+    here.evict(first)
     here.team.ends(second, 139)
     running(here.team, 2)
     found = here.team.wait_for(JOBS, "train", lambda found: ended(found, 2))
     assert {cost for _, _, cost in last(found)} == {"disruption", "retry"}
-    assert not failed(found)
+    assert not has_failed(found)
 
 
 def test_a_crash_without_a_disruption_is_a_bug_once_it_is_clear(scene: NewScene) -> None:
@@ -150,7 +128,7 @@ def test_a_crash_without_a_disruption_is_a_bug_once_it_is_clear(scene: NewScene)
     here.create(WORKERS)
     first, _ = running(here.team, 2)
     here.team.ends(first, 139)
-    found = here.team.wait_for(JOBS, "train", failed)
+    found = here.team.wait_for(JOBS, "train", has_failed)
     assert condition(found, "Failed")["message"].endswith("failed with exit code 139")
 
 
@@ -165,7 +143,7 @@ def test_explain_shows_the_account_of_each_replica(scene: NewScene) -> None:
     here = scene()
     here.create(WORKERS)
     first, second = sorted(running(here.team, 2), key=lambda pod: str(pod["metadata"]["name"]))
-    evict(here, first)
+    here.evict(first)
     here.team.ends(second, 143)
     here.team.wait_for(JOBS, "train", lambda found: ended(found, 2))
     explanation = explained(here.team, "pytorchjob/train")

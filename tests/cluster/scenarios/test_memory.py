@@ -8,7 +8,6 @@ import pytest
 import yaml
 
 from tests.cluster.conftest import with_operators
-from tests.cluster.disruptions import evict
 from tests.cluster.objects import condition, exit_codes, is_running, restarts
 from tests.cluster.scenarios.conftest import MANIFESTS, program
 from tests.cluster.scenarios.test_jobs import failed_for, index, is_complete
@@ -118,7 +117,7 @@ def test_of_an_indexed_job_only_the_index_that_was_killed_gets_more(scene: NewSc
     here.create("out-of-memory-indexes.yaml", program(needs="1Gi,2Gi,1Gi"))
     pods = here.team.pods_of("shards", lambda pods: len([*running(pods)]) == 3 and len(pods) == 4, seconds=LONG)
     first = next(pod for pod in running(pods) if index(pod) == "0")
-    evict(here.team, first["metadata"]["name"])
+    here.team.evict(first["metadata"]["name"])
     now = here.team.running("shards", 3, but=first)
     assert {index(pod): limit(pod) for pod in now} == {"0": "1Gi", "1": "2Gi", "2": "1Gi"}
     assert {index(pod): note(pod) for pod in now} == {

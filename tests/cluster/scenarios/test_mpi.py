@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cluster import disruptions
-from tests.cluster.objects import account, condition, ended, is_running, last, noted
+from tests.cluster.objects import account, condition, ended, has_failed, is_running, last, noted
+from tests.cluster.scenarios.conftest import BY_SCHEDULER_AND_EVICTION
 from tests.cluster.test_ledger import explained
 
 if TYPE_CHECKING:
@@ -25,21 +25,12 @@ ROLE = "training.kubeflow.org/job-role"
 
 def running(here: Scene, role: str, number: int, *, but: Object | None = None) -> list[Object]:
     """Return the running pods of a role as soon as there are so many of them, without the known pod `but`."""
-    known = None if but is None else but["metadata"]["uid"]
-
-    def chosen(pods: list[Object]) -> list[Object]:
-        return [pod for pod in pods if is_running(pod) and pod["metadata"]["uid"] != known]
-
-    return chosen(here.team.wait_for_all("pods", lambda pods: len(chosen(pods)) == number, selector=f"{ROLE}={role}"))
+    return here.team.running_with(f"{ROLE}={role}", number, but=but)
 
 
 def launcher_of(here: Scene, *, but: Object | None = None) -> Object:
     (found,) = running(here, "launcher", 1, but=but)
     return found
-
-
-def failed(found: Object) -> bool:
-    return bool(condition(found, "Failed"))
 
 
 def test_the_last_attempt_of_the_launcher_runs_on_demand_within_the_limit(scene: NewScene) -> None:
@@ -52,7 +43,7 @@ def test_the_last_attempt_of_the_launcher_runs_on_demand_within_the_limit(scene:
         seen.append(noted(before))
         here.team.ends(before, 1)
     assert [(one["attempt"], one["placement"]) for one in seen] == [("0", "Spot"), ("1", "Spot"), ("2", "OnDemand")]
-    root = here.team.wait_for("mpijobs", "train", failed)
+    root = here.team.wait_for("mpijobs", "train", has_failed)
     assert condition(root, "Failed")["reason"].startswith("BackoffLimitExceeded")
     assert {noted(pod)["placement"] for pod in here.team.get("pods", f"--selector={ROLE}=worker")["items"]} <= {"Spot"}
     job = here.team.wait_for("jobs", LAUNCHER, lambda found: ended(found, 3))
@@ -60,19 +51,7 @@ def test_the_last_attempt_of_the_launcher_runs_on_demand_within_the_limit(scene:
     assert [cost for _, _, cost in last(job)] == ["retry", "retry", "fatal"]
 
 
-def preempt(here: Scene, pod: Object) -> None:
-    disruptions.preempt(here.kubectl, here.team, pod, cpu="60")
-
-
-def evict(here: Scene, pod: Object) -> None:
-    disruptions.evict(here.team, pod["metadata"]["name"])
-
-
-@pytest.mark.parametrize(
-    ("disrupt", "reason"),
-    [(preempt, "PreemptionByScheduler"), (evict, "EvictionByEvictionAPI")],
-    ids=lambda one: getattr(one, "__name__", ""),
-)
+@BY_SCHEDULER_AND_EVICTION
 def test_a_disruption_of_the_launcher_costs_no_retry(
     scene: NewScene, disrupt: Callable[[Scene, Object], None], reason: str
 ) -> None:
@@ -83,7 +62,7 @@ def test_a_disruption_of_the_launcher_costs_no_retry(
     assert noted(launcher_of(here, but=first))["attempt"] == "0"
     job = here.team.wait_for("jobs", LAUNCHER, lambda found: ended(found, 1))
     assert last(job) == [("Disruption", reason, "disruption")]
-    assert not failed(here.team.get("mpijob", "train"))
+    assert not has_failed(here.team.get("mpijob", "train"))
     explanation = explained(here.team, f"job/{LAUNCHER}")
     assert [row["cost"] for row in explanation["rows"]][:1] == ["disruption"]
 
@@ -94,8 +73,8 @@ def test_the_limit_on_disruptions_of_the_launcher_fails_the_mpi_job(scene: NewSc
     before: Object | None = None
     for _ in range(2):
         before = launcher_of(here, but=before)
-        evict(here, before)
-    root = here.team.wait_for("mpijobs", "train", failed)
+        here.evict(before)
+    root = here.team.wait_for("mpijobs", "train", has_failed)
     assert "disruption 2 exceeds the limit of 1" in condition(root, "Failed")["message"]
 
 
@@ -104,7 +83,7 @@ def test_an_evicted_worker_is_created_again_and_costs_the_launcher_one_retry(sce
     here.create(FILE)
     launcher = launcher_of(here)
     first, second = sorted(running(here, "worker", 2), key=lambda pod: str(pod["metadata"]["name"]))
-    evict(here, first)
+    here.evict(first)
     here.team.ends(launcher, 1)  # mpirun has lost a rank
     again = launcher_of(here, but=launcher)
     assert noted(again)["attempt"] == "1"
@@ -113,7 +92,7 @@ def test_an_evicted_worker_is_created_again_and_costs_the_launcher_one_retry(sce
     assert workers[second["metadata"]["name"]] == second["metadata"]["uid"]
     job = here.team.wait_for("jobs", LAUNCHER, lambda found: ended(found, 1))
     assert account(job)["cost"] == {"retry": 1}
-    assert not failed(here.team.get("mpijob", "train"))
+    assert not has_failed(here.team.get("mpijob", "train"))
 
 
 def test_a_worker_that_its_kubelet_evicts_is_not_created_again_and_fails_the_mpi_job(scene: NewScene) -> None:
@@ -127,7 +106,7 @@ def test_a_worker_that_its_kubelet_evicts_is_not_created_again_and_fails_the_mpi
     path = f"api/v1/namespaces/{here.team.name}/pods/{name}/status"
     answer = here.team.api.send("PATCH", path, {"status": status}, patch="application/strategic-merge-patch+json")
     assert answer["kind"] == "Pod", answer
-    root = here.team.wait_for("mpijobs", "train", failed)
+    root = here.team.wait_for("mpijobs", "train", has_failed)
     assert condition(root, "Failed")["reason"] == "MPIJobEvicted"
     assert "completionTime" not in root["status"]  # it does not end anything
     assert is_running(here.team.get("pod", launcher["metadata"]["name"]))
@@ -142,7 +121,7 @@ def test_beyond_the_limit_of_disruptions_the_leader_does_not_suspend_what_the_op
     before: Object | None = None
     for _ in range(2):
         before = launcher_of(here, but=before)
-        evict(here, before)
+        here.evict(before)
     launcher_of(here, but=before)
     job = here.team.wait_for("jobs", LAUNCHER, lambda found: ended(found, 2))
     assert not {"suspended", "grants"} & set(account(job))  # it has grants once it was resumed

@@ -29,7 +29,7 @@ def exits_with_143(here: Scene, pod: Object) -> None:
 
 
 def is_evicted(here: Scene, pod: Object) -> None:
-    disruptions.evict(here.team, pod["metadata"]["name"])
+    here.evict(pod)
 
 
 def is_on_a_tainted_node(here: Scene, pod: Object) -> None:

@@ -103,7 +103,7 @@ def kill(team: Namespace, pod: str) -> None:
 
 def evict_and_kill(team: Namespace, pod: str) -> None:
     """Evict a pod whose program ignores SIGTERM, and remove it before that ends."""
-    disruptions.evict(team, pod)
+    team.evict(pod)
     kill(team, pod)
 
 

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cluster import disruptions
 from tests.cluster.command_line import run
-from tests.cluster.objects import account, condition, ended, is_running, last, noted
-from tests.cluster.scenarios.conftest import program
+from tests.cluster.objects import account, condition, ended, has_failed, is_running, last, noted
+from tests.cluster.scenarios.conftest import BY_SCHEDULER_AND_EVICTION, program
 from tests.cluster.test_ledger import explained
 
 if TYPE_CHECKING:
@@ -35,46 +34,21 @@ def create(here: Scene, does: dict[str, str] | None = None) -> None:
 
 def running(here: Scene, *, but: Object | None = None) -> Object:
     """Return the running pod as soon as there is one, which is not the known pod `but`."""
-    known = None if but is None else but["metadata"]["uid"]
-
-    def chosen(pods: list[Object]) -> list[Object]:
-        return [pod for pod in pods if is_running(pod) and pod["metadata"]["uid"] != known]
-
-    (found,) = chosen(
-        here.team.wait_for_all(
-            "pods", lambda pods: len(chosen(pods)) == 1, selector="jobset.sigs.k8s.io/jobset-name=train"
-        )
-    )
+    (found,) = here.team.running_with("jobset.sigs.k8s.io/jobset-name=train", 1, but=but)
     return found
-
-
-def failed(found: Object) -> bool:
-    return bool(condition(found, "Failed"))
 
 
 def test_a_bug_fails_the_train_job_at_once(scene: NewScene) -> None:
     here = scene()
     create(here, program(1))
-    root = here.team.wait_for("trainjobs", "train", failed)
+    root = here.team.wait_for("trainjobs", "train", has_failed)
     assert condition(root, "Failed")["reason"]
     job_set = here.team.wait_for("jobsets", "train", lambda found: ended(found, 1))
     assert last(job_set) == [("ExitCode", "node 1", "fatal")]
     assert len(here.team.get("pods")["items"]) == 1
 
 
-def preempt(here: Scene, pod: Object) -> None:
-    disruptions.preempt(here.kubectl, here.team, pod, cpu="60")
-
-
-def evict(here: Scene, pod: Object) -> None:
-    disruptions.evict(here.team, pod["metadata"]["name"])
-
-
-@pytest.mark.parametrize(
-    ("disrupt", "reason"),
-    [(preempt, "PreemptionByScheduler"), (evict, "EvictionByEvictionAPI")],
-    ids=lambda one: getattr(one, "__name__", ""),
-)
+@BY_SCHEDULER_AND_EVICTION
 def test_a_disruption_costs_no_retry(scene: NewScene, disrupt: Callable[[Scene, Object], None], reason: str) -> None:
     here = scene()
     create(here)
@@ -83,7 +57,7 @@ def test_a_disruption_costs_no_retry(scene: NewScene, disrupt: Callable[[Scene, 
     assert noted(running(here, but=first))["attempt"] == "0"
     job_set = here.team.wait_for("jobsets", "train", lambda found: ended(found, 1))
     assert last(job_set) == [("Disruption", reason, "disruption")]
-    assert not failed(here.team.get("trainjob", "train"))
+    assert not has_failed(here.team.get("trainjob", "train"))
 
 
 def test_the_last_attempt_runs_on_demand(scene: NewScene) -> None:
@@ -96,7 +70,7 @@ def test_the_last_attempt_runs_on_demand(scene: NewScene) -> None:
         seen.append(noted(before))
         here.team.ends(before, 143)
     assert [(one["attempt"], one["placement"]) for one in seen] == [("0", "Spot"), ("1", "Spot"), ("2", "OnDemand")]
-    here.team.wait_for("trainjobs", "train", failed)
+    here.team.wait_for("trainjobs", "train", has_failed)
 
 
 def test_the_limit_on_disruptions_fails_the_train_job(scene: NewScene) -> None:
@@ -105,8 +79,8 @@ def test_the_limit_on_disruptions_fails_the_train_job(scene: NewScene) -> None:
     before: Object | None = None
     for _ in range(2):
         before = running(here, but=before)
-        evict(here, before)
-    here.team.wait_for("trainjobs", "train", failed)
+        here.evict(before)
+    here.team.wait_for("trainjobs", "train", has_failed)
     job_set = here.team.wait_for("jobsets", "train", lambda found: ended(found, 2))
     assert "exceeds the limit of 1" in condition(job_set, "Failed")["message"]
 
@@ -115,7 +89,7 @@ def test_explain_sends_from_the_train_job_to_its_job_set(scene: NewScene) -> Non
     here = scene()
     create(here)
     first = running(here)
-    evict(here, first)
+    here.evict(first)
     here.team.wait_for("jobsets", "train", lambda found: ended(found, 1))
     said = run("explain", f"{here.team.name}/trainjob/train", f"--kubeconfig={here.team.kubeconfig}")
     assert "explain a JobSet that is made from it" in said.stderr
@@ -131,7 +105,7 @@ def test_beyond_the_limit_of_disruptions_the_leader_does_not_suspend_what_the_tr
     before: Object | None = None
     for _ in range(2):
         before = running(here, but=before)
-        evict(here, before)
+        here.evict(before)
     running(here, but=before)
     job_set = here.team.wait_for("jobsets", "train", lambda found: ended(found, 2))
     assert not {"suspended", "grants"} & set(account(job_set))  # it has grants once it was resumed
