@@ -22,7 +22,7 @@ from tests.objects import job, job_spec, pod, stored_job
 from tests.unit.ledger.pods import disrupted, failed
 from webhook.kube import names
 from webhook.ledger.model.pods import Pod
-from webhook.ledger.trackers import Trackers
+from webhook.ledger.tracking.trackers import Trackers
 from webhook.lookups.cluster import Cluster
 from webhook.lookups.policy_source import PolicySource
 from webhook.policy.model import (

@@ -39,7 +39,8 @@ from webhook.ledger.model.tracker import DOUBT, TOGETHER, Key
 from webhook.ledger.model.workload_state import INTERVAL, LONGEST_PAUSE, WorkloadState
 from webhook.ledger.other_kinds import OtherKinds
 from webhook.ledger.recorder import Recorder
-from webhook.ledger.trackers import UNSEEN_AFTER, Trackers, ignore, key_of_job, read, where
+from webhook.ledger.tracking.roots import key_of_job, read, where
+from webhook.ledger.tracking.trackers import UNSEEN_AFTER, Trackers, ignore
 from webhook.ledger.waiting import WaitingPods
 from webhook.ledger.work_queue import WorkQueue
 from webhook.lookups.cluster import Cluster

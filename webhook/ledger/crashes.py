@@ -25,7 +25,8 @@ from webhook.ledger.model.systems import System
 from webhook.ledger.model.tracker import Key
 from webhook.ledger.model.workload_state import INTERVAL, LONGEST_PAUSE, WATCH_DELAY, WorkloadState
 from webhook.ledger.other_kinds import OtherKinds
-from webhook.ledger.trackers import Trackers, where
+from webhook.ledger.tracking.roots import where
+from webhook.ledger.tracking.trackers import Trackers
 from webhook.rules.jobs import failure_policy
 
 REMEMBERED: Final = 600.0  # seconds after which a crash that could not be settled is forgotten

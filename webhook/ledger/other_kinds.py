@@ -15,7 +15,8 @@ from webhook.ledger.model.systems import System
 from webhook.ledger.model.systems.system import Create, Write
 from webhook.ledger.model.tracker import Key
 from webhook.ledger.model.workload_state import WorkloadState
-from webhook.ledger.trackers import Trackers, where
+from webhook.ledger.tracking.roots import where
+from webhook.ledger.tracking.trackers import Trackers
 from webhook.objects.problem import Json
 
 log = structlog.get_logger()

@@ -32,7 +32,7 @@ from webhook.ledger.model import deadlines, limits, outcomes, pods
 from webhook.ledger.model.deadlines import Due
 from webhook.ledger.model.pods import DISRUPTED, Pod
 from webhook.ledger.model.tracker import Key, key_of
-from webhook.ledger.trackers import Trackers
+from webhook.ledger.tracking.trackers import Trackers
 from webhook.objects.patch import unless_changed
 from webhook.objects.problem import Json
 from webhook.policy.settings import Settings

@@ -26,7 +26,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     owners_known: bool = False
     above: Json | None = None  # the controller of a pod's owner, if it counts attempts too
 
-    # The counts of the ledger for this pod, as `Counts` in webhook/ledger/trackers.py; None if they are unknown.
+    # The ledger's counts for this pod, as in webhook/ledger/tracking/admission_counts.py; None if they are unknown.
     disruptions: int | None = None
     failures: int | None = None
     ended: tuple[Pod, ...] = ()

@@ -18,7 +18,8 @@ from webhook.admission.subject import Subject, read, subject_of
 from webhook.kinds import batch, core
 from webhook.kinds.places import place_of
 from webhook.kube.informer import Informer
-from webhook.ledger.trackers import UNKNOWN, Trackers
+from webhook.ledger.tracking.admission_counts import UNKNOWN, AdmissionCounts
+from webhook.ledger.tracking.trackers import Trackers
 from webhook.lookups.cluster import Cluster, UnavailableError, opt_in_of
 from webhook.lookups.policy_source import PolicySource
 from webhook.objects.problem import cut
@@ -84,6 +85,7 @@ class Endpoints:
         self.cluster = cluster
         self.trackers = trackers
         self.waves = None if trackers is None else trackers.waves
+        self.counts = None if trackers is None else AdmissionCounts(trackers)
         self.retry_requests = retry_requests
         self.log_lines = LogLines()
         self.not_enforced = NotEnforced(self.log_lines)
@@ -267,11 +269,11 @@ class Endpoints:
         counts = UNKNOWN
         if subject.owner is not None:
             owner, above = await cluster.owners(namespace, subject.owner)
-        if self.trackers is not None:
+        if self.counts is not None:
             if owner is not None and subject.owner_row is batch.JOB:
-                counts = await self.trackers.counts(namespace, owner, subject.root) or UNKNOWN
+                counts = await self.counts.of_job(namespace, owner, subject.root) or UNKNOWN
             elif (place := place_of(subject.root["metadata"], subject.owner)) is not None:
-                counts = await self.trackers.counts_at(namespace, place) or UNKNOWN
+                counts = await self.counts.of_scope(namespace, place) or UNKNOWN
         ended, restrictions = counts.ended, NO_RESTRICTIONS
         if ended and self.trackers is not None and (rules := self.rules_of(profile_name)):
             ended = tuple(map(self.trackers.located, ended))

@@ -30,6 +30,7 @@ from webhook.kube.informer import event_decoder
 from webhook.ledger.model import pods
 from webhook.ledger.model.account import decode
 from webhook.ledger.model.tracker import Key
+from webhook.ledger.tracking.admission_counts import AdmissionCounts
 from webhook.objects.problem import Json
 from webhook.policy.model import Disruptions, Profile
 from webhook.rules.facts import Facts
@@ -133,6 +134,7 @@ class BigJob(FakeApi):
         """Play the Job until all indexes are done, or until that share of them was begun; return what was measured."""
         self.ledger = new_ledger(self, self.profile)
         self.trackers = self.ledger.trackers
+        self.counts = AdmissionCounts(self.trackers)
         self.changed()
         wrapped = self.ledger.write
 
@@ -210,7 +212,7 @@ class BigJob(FakeApi):
         assert subject is not None
         cached = self.ledger.cluster.jobs.get("ml", "train")
         assert cached is not None
-        counts = await self.trackers.counts("ml", cached, subject.root)
+        counts = await self.counts.of_job("ml", cached, subject.root)
         assert counts is not None
         facts = Facts(
             profile_name="default",

@@ -15,7 +15,7 @@ from webhook.kube import client, names, slices
 from webhook.kube.client import Api, ApiError, ListMeta, Page, TooLargeError
 from webhook.kube.informer import Event, Informer
 from webhook.ledger.model.account import LARGEST
-from webhook.ledger.trackers import Trackers
+from webhook.ledger.tracking.trackers import Trackers
 from webhook.lookups.cluster import Cluster
 from webhook.objects.problem import Json
 

@@ -14,7 +14,7 @@ from webhook.ledger.controller import GATHERING, Ledger
 from webhook.ledger.model.account import Account, Attempt, encode
 from webhook.ledger.model.tracker import Key
 from webhook.ledger.model.workload_state import INTERVAL, LONGEST_PAUSE, WATCH_DELAY
-from webhook.ledger.trackers import UNSEEN_AFTER
+from webhook.ledger.tracking.trackers import UNSEEN_AFTER
 from webhook.policy.model import Disruptions, Profile
 
 ANOTHER = encode(Account(ended=1, cost={"retry": 1}, recent=["another"]))

@@ -26,6 +26,7 @@ from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.tracker import DOUBT, Key
 from webhook.ledger.model.waiting import Waiting
 from webhook.ledger.other_kinds import OtherKinds
+from webhook.ledger.tracking.admission_counts import AdmissionCounts
 from webhook.objects.problem import Json
 from webhook.policy.model import (
     Delay,
@@ -388,7 +389,7 @@ def counts(*seen: Pod, place: Place = FIT) -> Any:
     found: list[Any] = []
 
     async def ask(ledger: Ledger) -> None:
-        found.append(await ledger.trackers.counts_at("ml", place))
+        found.append(await AdmissionCounts(ledger.trackers).of_scope("ml", place))
 
     played(*seen, then=ask)
     return found[0]
@@ -411,7 +412,7 @@ def test_what_a_restarted_replica_reads_is_what_was_counted() -> None:
     async def work() -> None:
         async with deciding(FakeApi()) as ledger:
             see_root(ledger, argo.WORKFLOW, workflow(), text)
-            found = await ledger.trackers.counts_at("ml", FIT)
+            found = await AdmissionCounts(ledger.trackers).of_scope("ml", FIT)
             assert found is not None
             assert (found.disruptions, found.failures) == (1, 1)
 
@@ -464,7 +465,7 @@ def admission_beside(number: int) -> int:
         for one in range(number):
             ledger.trackers.see_pod(of_workflow(one, node=f"running-{one}"))
             ledger.trackers.see_pod(of_workflow(number + one, node=f"failed-{one}", code=1))
-        asked = ledger.trackers.counts_at("ml", FIT)
+        asked = AdmissionCounts(ledger.trackers).of_scope("ml", FIT)
 
         def ask() -> None:
             with pytest.raises(StopIteration):

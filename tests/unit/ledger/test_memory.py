@@ -22,7 +22,8 @@ from webhook.ledger.model.cached import CachedJob
 from webhook.ledger.model.counting import CountingPass
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.tracker import Key
-from webhook.ledger.trackers import Trackers, key_of_job
+from webhook.ledger.tracking.roots import key_of_job
+from webhook.ledger.tracking.trackers import Trackers
 from webhook.lookups.cluster import Cluster
 from webhook.objects.problem import Json
 from webhook.objects.shape import type_of

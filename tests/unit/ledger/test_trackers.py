@@ -16,7 +16,8 @@ from webhook.kube.informer import Informer
 from webhook.ledger.model.account import LARGEST
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.tracker import TOGETHER
-from webhook.ledger.trackers import Counts, Trackers
+from webhook.ledger.tracking.admission_counts import AdmissionCounts, Counts
+from webhook.ledger.tracking.trackers import Trackers
 from webhook.lookups.cluster import Cluster
 from webhook.objects.problem import Json
 
@@ -57,7 +58,7 @@ def admit(found: Trackers, root: Json, labels: Json | None = None) -> int | None
 
 def counted(found: Trackers, root: Json, metadata: Json) -> Counts | None:
     """Return the counts before a pod with these metadata."""
-    coroutine = found.counts("ml", root, {"metadata": metadata})
+    coroutine = AdmissionCounts(found).of_job("ml", root, {"metadata": metadata})
     with pytest.raises(StopIteration) as done:
         coroutine.send(None)
     counts: Counts | None = done.value.value

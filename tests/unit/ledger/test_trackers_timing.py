@@ -16,7 +16,8 @@ from webhook.ledger.model.account import Account
 from webhook.ledger.model.cached import CachedJob
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.tracker import Key
-from webhook.ledger.trackers import CATCHING_UP, UNSEEN_AFTER, Counts, Trackers
+from webhook.ledger.tracking.admission_counts import CATCHING_UP, AdmissionCounts, Counts
+from webhook.ledger.tracking.trackers import UNSEEN_AFTER, Trackers
 from webhook.lookups.cluster import Cluster
 from webhook.objects.problem import Json
 
@@ -144,16 +145,16 @@ def test_a_job_that_was_deleted_while_the_watch_was_lost_is_forgotten(
     run(work())
 
 
-async def admit(found: Trackers) -> Counts | None:
+async def admit(counts: AdmissionCounts) -> Counts | None:
     """Return the counts before a pod that replaces another one."""
-    return await found.counts("ml", stored_job(), {"metadata": {"labels": {}}})
+    return await counts.of_job("ml", stored_job(), {"metadata": {"labels": {}}})
 
 
 def test_the_admission_of_a_pod_waits_until_the_watch_shows_the_end_of_the_previous_pod() -> None:
     async def work() -> None:
         async with watching(api) as found:
             begin = now()
-            admission = asyncio.create_task(admit(found))
+            admission = asyncio.create_task(admit(AdmissionCounts(found)))
             await asyncio.sleep(CATCHING_UP / 2)
             assert not admission.done()
             tell(api, PODS, watch_event("DELETED", stored_pod(1, deletionTimestamp="2026-01-01T00:00:00Z")))
@@ -169,7 +170,7 @@ def test_the_admission_of_a_pod_waits_only_a_limited_time_for_a_late_watch() -> 
     async def work() -> None:
         async with watching(api) as found:
             begin = now()
-            assert await admit(found) == Counts(disruptions=0, failures=0)
+            assert await admit(AdmissionCounts(found)) == Counts(disruptions=0, failures=0)
             assert now() - begin == pytest.approx(CATCHING_UP)
             assert found.waiting == {}
 
@@ -180,7 +181,7 @@ def test_the_admission_of_a_pod_waits_only_a_limited_time_for_a_late_watch() -> 
 def test_a_cancelled_admission_stops_waiting() -> None:
     async def work() -> None:
         async with watching(api) as found:
-            admission = asyncio.create_task(admit(found))
+            admission = asyncio.create_task(admit(AdmissionCounts(found)))
             await asyncio.sleep(CATCHING_UP / 2)
             admission.cancel()
             await asyncio.sleep(0.01)
@@ -197,9 +198,10 @@ def test_if_the_list_of_pods_does_not_come_in_time_the_counts_are_unknown() -> N
         found.see_job(stored_job())
         found.see_pod(running_pod(1))
         found.see_pod(failed(1))
-        assert await admit(found) is None
+        counts = AdmissionCounts(found)
+        assert await admit(counts) is None
         assert now() == pytest.approx(CATCHING_UP)
-        assert await admit(found) is None
+        assert await admit(counts) is None
         assert now() == pytest.approx(CATCHING_UP), "the next admission does not wait again"
         assert not found.synced
 
@@ -210,7 +212,7 @@ def test_the_admission_of_a_pod_waits_for_the_first_list_of_pods() -> None:
     async def work() -> None:
         found = Trackers(Cluster(api_of(FakeApi())))
         found.cluster.jobs.items["ml", "train"] = stored_job()
-        admission = asyncio.create_task(admit(found))
+        admission = asyncio.create_task(admit(AdmissionCounts(found)))
         await asyncio.sleep(CATCHING_UP / 2)
         found.see_pod(failed(1))
         found.pods.synced.set()

@@ -22,7 +22,7 @@ from webhook.admission.review import Response
 from webhook.admission.subject import read
 from webhook.kube import names
 from webhook.ledger.model.pods import Condition
-from webhook.ledger.trackers import Trackers
+from webhook.ledger.tracking.trackers import Trackers
 from webhook.lookups import cluster
 from webhook.lookups.policy_source import PolicySource
 from webhook.policy.emergency import MESSAGE

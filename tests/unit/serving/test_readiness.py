@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests import virtual_time
-from webhook.ledger.trackers import Trackers
+from webhook.ledger.tracking.trackers import Trackers
 from webhook.lookups.cluster import Cluster
 from webhook.lookups.policy_source import PolicySource
 from webhook.policy.parse import load_default

@@ -19,7 +19,8 @@ from webhook.ledger.model.account import decode
 from webhook.ledger.model.cached import CachedRoot
 from webhook.ledger.model.pods import seconds
 from webhook.ledger.model.tracker import Key
-from webhook.ledger.trackers import Trackers, where
+from webhook.ledger.tracking.roots import where
+from webhook.ledger.tracking.trackers import Trackers
 from webhook.objects.problem import Json
 
 MOST: Final = 1000  # Accounts of a namespace

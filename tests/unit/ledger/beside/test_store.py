@@ -17,13 +17,14 @@ from webhook.kinds.flyte import FLYTE_WORKFLOW
 from webhook.kinds.places import Place
 from webhook.kube import names
 from webhook.kube.informer import Event
-from webhook.ledger import trackers
 from webhook.ledger.beside import cached, store
 from webhook.ledger.controller import Ledger
 from webhook.ledger.model import pods
 from webhook.ledger.model.account import Account, decode
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.tracker import Key
+from webhook.ledger.tracking import trackers
+from webhook.ledger.tracking.admission_counts import AdmissionCounts
 from webhook.objects.problem import Json
 from webhook.policy.model import Disruptions, Profile
 
@@ -127,7 +128,7 @@ def test_the_attempts_of_a_flyte_workflow_are_counted_beside_it_and_it_is_never_
             deliver(ledger, root)
             await settled()
             assert api.writes == []
-            counts = await ledger.trackers.counts_at("ml", Place(FLYTE_WORKFLOW, "f1", "u-1", "n0"))
+            counts = await AdmissionCounts(ledger.trackers).of_scope("ml", Place(FLYTE_WORKFLOW, "f1", "u-1", "n0"))
             assert counts is not None
             assert (counts.disruptions, counts.failures) == (1, 0)
 
@@ -155,9 +156,9 @@ def test_beyond_the_limit_of_disruptions_nothing_is_done_to_a_flyte_workflow(pro
 def test_the_next_try_is_admitted_with_the_counts_of_its_task_and_the_first_one_with_none() -> None:
     async def work() -> None:
         async with playing(FakeApi()) as ledger:
-            first = await ledger.trackers.counts_at("ml", PLACE)
+            first = await AdmissionCounts(ledger.trackers).of_scope("ml", PLACE)
             ledger.trackers.see_pod(of_airflow(0))
-            second = await ledger.trackers.counts_at("ml", PLACE)
+            second = await AdmissionCounts(ledger.trackers).of_scope("ml", PLACE)
             assert first is not None
             assert second is not None
             assert (first.failures, second.failures, second.disruptions) == (0, 1, 0)
@@ -227,7 +228,7 @@ def test_an_account_outlives_its_pods_and_starts_again_once_it_is_deleted() -> N
             ((_, root),) = api.created
             deliver(ledger, root)
             ledger.trackers.see_pod_gone(of_airflow(0))
-            found = await ledger.trackers.counts_at("ml", PLACE)
+            found = await AdmissionCounts(ledger.trackers).of_scope("ml", PLACE)
             assert found is not None
             assert found.failures == 1
             deliver(ledger, root, "DELETED")

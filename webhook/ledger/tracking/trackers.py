@@ -1,84 +1,49 @@
 """Tracks the pods of Jobs, and of workloads of other kinds that have an account. Every replica keeps the same counts.
 
-Placement asks here how often a workload was disrupted; the leader writes accounts from it.
+Placement asks AdmissionCounts how often a workload was disrupted; the leader writes accounts from what is kept here.
 """
 
 import asyncio
-import contextlib
 import time
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from sys import intern
-from typing import Final, Generic, TypeVar
+from typing import Final
 
-import structlog
 from msgspec.structs import replace
 
 from webhook import metrics
 from webhook.kinds import KindSpec, batch, core
 from webhook.kinds.beside.account import ACCOUNT
 from webhook.kinds.beside.airflow import DAG_RUN
-from webhook.kinds.job_set import JOB_SET, SET_NAME
-from webhook.kinds.kind_spec import controller_of
-from webhook.kinds.places import Place
+from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names, terminal
 from webhook.kube.informer import Informer
 from webhook.kube.packed import Packed
 from webhook.kube.slices import in_slices
-from webhook.kube.tasks import in_task
 from webhook.ledger import settling
 from webhook.ledger.beside.cached import BESIDE, key_of_account, whole
 from webhook.ledger.beside.roots import Beside, informer_of_accounts
-from webhook.ledger.model import limits, pods
-from webhook.ledger.model.account import Account, decode, shared
+from webhook.ledger.model import pods
+from webhook.ledger.model.account import shared
 from webhook.ledger.model.cached import ROOT_READ, CachedJob, CachedJobSet, CachedRoot, pieces, trimmed_root
-from webhook.ledger.model.counting import outcome_of
 from webhook.ledger.model.pods import Pod
-from webhook.ledger.model.systems import SYSTEMS, system_of
+from webhook.ledger.model.systems import SYSTEMS
 from webhook.ledger.model.tracked.running import RunningPods
-from webhook.ledger.model.tracker import Find, Key, Tracker, is_going, is_older, key_of, lacked_spot
+from webhook.ledger.model.tracker import Find, Key, Tracker, is_going, is_older, key_of
 from webhook.ledger.model.waves import Waves
 from webhook.ledger.model.workload_state import WorkloadState
 from webhook.ledger.recorder import Recorder
+from webhook.ledger.tracking.observers import Cached, PodObserver, WorkloadObserver
+from webhook.ledger.tracking.roots import Root, key_of_job, key_of_job_set, read, text_of
 from webhook.lookups.cluster import Cluster
 from webhook.objects.problem import Json
 from webhook.policy.model import Profile
 from webhook.policy.settings import NamedProfile, Settings
 
-CATCHING_UP: Final = 0.5  # seconds that the admission of a pod waits until the watch delivers the end of the one before
 LOOK_EVERY: Final = 60.0  # seconds between two looks for runs without pods
 UNCOUNTED_FOR: Final = 600.0  # seconds for which a run's failed pods are remembered that nobody counts
 UNSEEN_AFTER: Final = 10.0  # seconds after which a failure in a Job's status counts, although no pod of it was seen
-
-Cached = TypeVar("Cached", CachedJob, CachedJobSet, CachedRoot)
-
-Root = CachedJob | CachedJobSet | CachedRoot  # the object that has an account
-
-log = structlog.get_logger()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Counts:
-    """The counts of a workload that placement needs.
-
-    `disruptions`: those of the pod's completion index, or of the Job divided by the pods that run at a time.
-    `failures`: how many cost a retry of the Job; None if that is unknown, or the Job's own status has it; of the scope
-    in a workload of another kind. `ended`: the
-    last pods that have failed of the pod's completion index, or of the Job, the newest last. `spot_unavailable`: if
-    the leader ended one of them, or any pod of the JobSet, because no spot node took it.
-    """
-
-    disruptions: int | None
-    failures: int | None = None
-    ended: tuple[Pod, ...] = ()
-    spot_unavailable: bool = False
-
-
-UNKNOWN: Final = Counts(disruptions=None)
-NONE: Final = Counts(disruptions=0, failures=0)
-NONE_IN_SET: Final = Counts(disruptions=0)
 
 
 def default_settings(_root: Json) -> Settings:
@@ -127,12 +92,13 @@ class Trackers:
         self.pods = Informer(
             cluster.api, core.POD.path(), pods.read, shape=pods.READ, query=selector, stored=False, clock=clock
         )
-        self.pods.observers.append(PodObserver(self))
-        cluster.jobs.observers.append(WorkloadObserver(self, batch.JOB, self.see_job, self.see_job_gone))
-        cluster.job_sets.observers.append(WorkloadObserver(self, JOB_SET, self.see_job_set, self.see_job_set_gone))
+        self.ended: dict[KindSpec, set[str]] = {}  # uids of the objects that are known to have ended
+        self.pods.observers.append(PodObserver(self.see_pod, self.see_pod_gone, self.see_only))
+        cluster.jobs.observers.append(self.observer(batch.JOB, self.see_job, self.see_job_gone))
+        cluster.job_sets.observers.append(self.observer(JOB_SET, self.see_job_set, self.see_job_set_gone))
         self.account_items = Packed[CachedRoot](whole)
         self.accounts = informer_of_accounts(cluster.api, self.account_items, clock)
-        self.accounts.observers.append(WorkloadObserver(self, ACCOUNT, self.see_beside, self.see_beside_gone))
+        self.accounts.observers.append(self.observer(ACCOUNT, self.see_beside, self.see_beside_gone))
         self.roots = {row: self.informer_of(row) for row in SYSTEMS if row is not DAG_RUN}
         self.beside = {row: Beside(row, self.accounts, self.roots.get(row)) for row in BESIDE.values()}
         self.dag_runs = self.beside[DAG_RUN]
@@ -140,11 +106,9 @@ class Trackers:
         self.find: Find = self.job_at
         self.states: dict[Key, WorkloadState] = {}
         self.succeeded: dict[Key, int] = {}  # `status.succeeded` of Jobs before a gap in the watch of pods; no zeros
-        self.ended: dict[KindSpec, set[str]] = {batch.JOB: set(), JOB_SET: set()}  # uids of those that are known to
         self.at_last: set[Key] = set()  # workloads without a retry left
         self.watching_since = float("inf")
         self.waiting: dict[Key, list[asyncio.Event]] = {}  # set when the watch delivers a pod of the workload
-        self.is_unlisted = False  # whether an admission has waited in vain for the first list of pods
         metrics.LEDGER_WORKLOADS.set_function(self.number_of_workloads)
         metrics.LEDGER_AT_LAST_ATTEMPT.set_function(lambda: len(self.at_last))
 
@@ -166,9 +130,14 @@ class Trackers:
             metric_prefix=prefix,
             clock=self.clock,
         )
-        seen, deleted = partial(self.see_root, row), partial(self.see_root_gone, row)
-        found.observers.append(WorkloadObserver(self, row, seen, deleted))
+        found.observers.append(self.observer(row, partial(self.see_root, row), partial(self.see_root_gone, row)))
         return found
+
+    def observer(
+        self, row: KindSpec, seen: Callable[..., None], deleted: Callable[[Cached], None]
+    ) -> WorkloadObserver[Cached]:
+        """Return what passes the events of the watch of a kind on."""
+        return WorkloadObserver(seen, deleted, self.forget_gone, self.ended.setdefault(row, set()))
 
     async def run(self) -> None:
         """Watch the pods, and the workloads of other kinds than Job and JobSet, until cancelled."""
@@ -511,113 +480,6 @@ class Trackers:
         if state.account.suspended or state.tracker.failed is not None or batch.failed_in_status(root):
             self.changed(key, 0.0)
 
-    async def counts(self, namespace: str, job: Json, pod: Json) -> Counts | None:
-        """Return the counts of a workload before a new pod of it; None if nothing is known.
-
-        If the pod shows that another one has ended, wait for the watch to deliver that, at most CATCHING_UP seconds.
-        """
-        metadata, labels = job["metadata"], pod["metadata"].get("labels") or {}
-        job_set, index = labels.get(SET_NAME) or "", pods.index_of(pod["metadata"].get("annotations") or {})
-        key = Key(namespace, JOB_SET, job_set) if job_set else Key(namespace, batch.JOB, metadata["name"])
-        if not self.pods.synced.is_set() and not await self.is_listed():
-            return None
-        known = job if job is self.cluster.last_cached else self.job_with(namespace, metadata)
-        if known is None:
-            if not self.knows_set(key):
-                return None
-        elif self.running.is_behind(known, index):
-            await in_task(self.catch_up(key, partial(self.is_behind, namespace, metadata, index)))
-        state = self.states.get(key)
-        if state is None or (state.text is None and state.tracker.failed is None):
-            return NONE_IN_SET if job_set else NONE
-        scope = limits.scope_named(job_set, metadata["name"], index)
-        is_first = limits.is_first(*pods.failures_of_index(pod["metadata"].get("annotations") or {}))
-        disruptions = state.disruptions_of(scope, job, self.job_set_of(key), is_first=is_first)
-        disruptions = limits.share_of(disruptions, job["spec"])
-        ended = state.tracker.ends_of(scope)
-        return Counts(
-            disruptions=disruptions,
-            failures=None if job_set else state.failures_of(job),
-            ended=ended,
-            spot_unavailable=state.tracker.spot_unavailable if job_set else any(map(lacked_spot, ended)),
-        )
-
-    async def counts_at(self, namespace: str, place: Place) -> Counts | None:
-        """Return the counts of a scope of a workload of another kind before a new pod of it; as `counts`."""
-        system, key = system_of(place.row), Key(namespace, place.row, place.name)
-        if system is None:
-            return None
-        if not self.pods.synced.is_set() and not await self.is_listed():
-            return None
-        root = self.root_of(key)
-        if root is None and key.row is DAG_RUN and self.knows_all(key.row):
-            return NONE  # its first pod
-        if root is None or place.uid not in {"", root["metadata"]["uid"]}:
-            return None
-        state, uid, scope = self.state_of(key), root["metadata"]["uid"], place.scope
-        tracker, is_behind = state.tracker, partial(self.running.is_behind_scope, uid, scope)
-        if system.is_single(scope) and is_behind():
-            await in_task(self.catch_up(key, is_behind))
-        account, settings = state.account, self.settings_of(root)
-        found = Counter(disruption=account.scopes.of(scope), retry=account.retries_of(scope))
-        for pod in tracker.uncounted(account):
-            if pod.scope == scope:
-                found[outcome_of(account, pod, root, system, settings).cost] += 1
-        ended = tracker.ends_of(scope)
-        return Counts(
-            disruptions=found["disruption"],
-            failures=found["retry"],
-            ended=ended,
-            spot_unavailable=any(map(lacked_spot, ended)),
-        )
-
-    def job_with(self, namespace: str, metadata: Json) -> CachedJob | None:
-        """Return the cached Job with a name and a uid; None if there is none."""
-        job = self.cluster.jobs.get(namespace, metadata["name"])
-        return job if job is not None and job["metadata"]["uid"] == metadata["uid"] else None
-
-    def knows_set(self, key: Key) -> bool:
-        """Return True if a key is that of a JobSet that is known: it restarts with new Jobs."""
-        return key.job_set != "" and (key in self.states or self.root_of(key) is not None)
-
-    def is_behind(self, namespace: str, metadata: Json, index: str) -> bool:
-        """Return True if the watch of pods lags behind the creation of a pod, as in RunningPods."""
-        job = self.job_with(namespace, metadata)
-        return job is not None and self.running.is_behind(job, index)
-
-    async def is_listed(self) -> bool:
-        """Return True if the pods have been listed; if this replica has just started, wait for that once."""
-        if not self.is_unlisted:
-            await in_task(self.first_list())
-        return self.pods.synced.is_set()
-
-    async def first_list(self) -> None:
-        """Wait for the first list of pods, at most CATCHING_UP seconds: only their ends say what the next pod needs."""
-        try:
-            async with asyncio.timeout(CATCHING_UP):
-                await self.pods.synced.wait()
-        except TimeoutError:
-            self.is_unlisted = True  # without the ledger's Role it never comes: no other admission waits for it
-            metrics.LEDGER_BEHIND.inc()
-
-    async def catch_up(self, key: Key, is_behind: Callable[[], bool]) -> None:
-        """Wait until the watch has delivered the end of the replaced pod, at most CATCHING_UP seconds."""
-        news = asyncio.Event()
-        waiting = self.waiting.setdefault(key, [])
-        waiting.append(news)
-        try:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(CATCHING_UP):
-                    while is_behind():
-                        await news.wait()
-                        news.clear()
-                    return
-            metrics.LEDGER_BEHIND.inc()
-        finally:
-            waiting.remove(news)
-            if not waiting:
-                self.waiting.pop(key, None)
-
     def root_of(self, key: Key) -> Root | None:
         """Return the object that has the account of a workload; None if it does not exist."""
         roots = self.roots_of(key.row)
@@ -630,98 +492,6 @@ class Trackers:
         return self.cluster.job_sets.get(key.namespace, key.name) if key.job_set else None
 
 
-class PodObserver:
-    """Passes the events of the watch of pods to Trackers."""
-
-    def __init__(self, trackers: Trackers) -> None:
-        self.trackers = trackers
-        self.there: set[str] = set()  # uids
-        self.seen = trackers.see_pod
-        self.deleted = trackers.see_pod_gone
-
-    def begin_list(self) -> None:
-        """Forget which pods the last list had."""
-        self.there = set()
-
-    def listed(self, pod: Pod) -> None:
-        """Record a pod that exists."""
-        self.there.add(pod.uid)
-        self.trackers.see_pod(pod, news=False)
-
-    async def end_list(self) -> None:
-        """Record that no other pods exist."""
-        there, self.there = self.there, set()
-        await self.trackers.see_only(there)
-
-
-class WorkloadObserver(Generic[Cached]):
-    """Passes the events of the watch of the objects of a kind to Trackers.
-
-    `has_listed`: whether the list was read before, so that what is not known of an object now has happened since.
-    """
-
-    def __init__(
-        self, trackers: Trackers, row: KindSpec, seen: Callable[..., None], deleted: Callable[[Cached], None]
-    ) -> None:
-        self.trackers = trackers
-        self.row = row
-        self.has_listed = False
-        self.ended: set[str] = set()  # uids
-        self.seen: Callable[..., None] = seen
-        self.deleted: Callable[[Cached], None] = deleted
-
-    def begin_list(self) -> None:
-        """Forget which workloads of the last list had ended."""
-        self.ended = set()
-
-    def listed(self, item: Cached) -> None:
-        """Record an object that exists."""
-        self.seen(item, news=self.has_listed)
-        if terminal.condition_of(item) is not None:
-            self.ended.add(item["metadata"]["uid"])
-
-    async def end_list(self) -> None:
-        """Forget, after a gap in the watch, what was deleted."""
-        self.has_listed = True
-        if self.row in self.trackers.ended:
-            self.trackers.ended[self.row] &= self.ended
-        await self.trackers.forget_gone()
-
-
-def key_of_job(job: CachedJob) -> Key:
-    """Return the workload for which a Job's pods are counted: its JobSet, or else the Job."""
-    metadata = job["metadata"]
-    controller = controller_of(job)
-    if controller is not None and (controller.group, controller.kind) == (JOB_SET.group, JOB_SET.kind):
-        return Key(metadata["namespace"], JOB_SET, controller.name)
-    return Key(metadata["namespace"], batch.JOB, metadata["name"])
-
-
-def key_of_job_set(job_set: CachedJobSet) -> Key:
-    """Return the key of a JobSet."""
-    return Key(job_set["metadata"]["namespace"], JOB_SET, job_set["metadata"]["name"])
-
-
 def is_remarkable(pod: Pod) -> bool:
     """Return True if more than that it runs has to be known of a pod of a Job."""
     return pod.has_failed or is_going(pod) or pod.restarts is not None
-
-
-def text_of(root: Root) -> str | None:
-    """Return the text of the account of an object; None if it has none."""
-    text: str | None = (root["metadata"].get("annotations") or {}).get(names.LEDGER)
-    return text
-
-
-def read(key: Key, text: str | None, decoded: Callable[[str | None], Account] = decode) -> Account:
-    """Return the account in an annotation; an empty one, with a line in the log, if it is malformed or too long."""
-    try:
-        return decoded(text)
-    except ValueError as error:
-        log.warning("account unreadable, begun anew", **where(key), error=str(error))
-        return Account()
-
-
-def where(key: Key) -> dict[str, str]:
-    """Return the fields of a log line that name a workload."""
-    return {"kind": key.kind, "namespace": key.namespace, "name": key.name}

@@ -1,0 +1,51 @@
+"""Names the objects that have an account, and reads their account."""
+
+from collections.abc import Callable
+
+import structlog
+
+from webhook.kinds import batch
+from webhook.kinds.job_set import JOB_SET
+from webhook.kinds.kind_spec import controller_of
+from webhook.kube import names
+from webhook.ledger.model.account import Account, decode
+from webhook.ledger.model.cached import CachedJob, CachedJobSet, CachedRoot
+from webhook.ledger.model.tracker import Key
+
+Root = CachedJob | CachedJobSet | CachedRoot  # the object that has an account
+
+log = structlog.get_logger()
+
+
+def key_of_job(job: CachedJob) -> Key:
+    """Return the workload for which a Job's pods are counted: its JobSet, or else the Job."""
+    metadata = job["metadata"]
+    controller = controller_of(job)
+    if controller is not None and (controller.group, controller.kind) == (JOB_SET.group, JOB_SET.kind):
+        return Key(metadata["namespace"], JOB_SET, controller.name)
+    return Key(metadata["namespace"], batch.JOB, metadata["name"])
+
+
+def key_of_job_set(job_set: CachedJobSet) -> Key:
+    """Return the key of a JobSet."""
+    return Key(job_set["metadata"]["namespace"], JOB_SET, job_set["metadata"]["name"])
+
+
+def text_of(root: Root) -> str | None:
+    """Return the text of the account of an object; None if it has none."""
+    text: str | None = (root["metadata"].get("annotations") or {}).get(names.LEDGER)
+    return text
+
+
+def read(key: Key, text: str | None, decoded: Callable[[str | None], Account] = decode) -> Account:
+    """Return the account in an annotation; an empty one, with a line in the log, if it is malformed or too long."""
+    try:
+        return decoded(text)
+    except ValueError as error:
+        log.warning("account unreadable, begun anew", **where(key), error=str(error))
+        return Account()
+
+
+def where(key: Key) -> dict[str, str]:
+    """Return the fields of a log line that name a workload."""
+    return {"kind": key.kind, "namespace": key.namespace, "name": key.name}
