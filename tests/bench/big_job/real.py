@@ -122,7 +122,8 @@ async def measure(api: Api, at_once: int) -> Real:
         await until(counted, f"{ended} ends to be counted")
         print(f"{ended} ends are counted after {time.monotonic() - began:.0f} s", flush=True)
         found = await until(all_run, "every pod to run again")
-        chosen = chosen[: DISRUPTED // 2] + chance.sample(sorted(run - buggy), DISRUPTED // 2)
+        again = chosen[: DISRUPTED // 2]
+        chosen = again + chance.sample(sorted(run - buggy - set(again)), DISRUPTED - len(again))
     text = (await api.get(f"{JOBS}/train"))["metadata"]["annotations"][names.LEDGER]
     account, expected = decode(text), {"disruption": sum(disruptions.values()), "retry": sum(failures.values())}
     wrong = 0
