@@ -22,7 +22,7 @@ BASE, JOB, POD, NODE = 60, 400.0, 700.0, 90.0
 def run(jobs: int, pods: int, nodes: int = 1000, *, whole: bool = True, **fields: float) -> Run:
     """Return a run in which each object costs what the constants say."""
     memory = BASE + (jobs * JOB + pods * POD + nodes * NODE) / MEBIBYTE
-    found = Run(jobs, pods, nodes, 1000, [Started(1, 2, 3, memory, memory, 4, 5)])
+    found = Run(jobs, pods, nodes, 1000, [Started(1, 2, 3, memory, memory, 4, 5)], plain=3)
     if whole:
         found.rest = [0.01, 0.01]
         found.p50 = 0.2

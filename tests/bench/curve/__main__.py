@@ -8,6 +8,7 @@ docs/reference/scale.svg.
 
 import asyncio
 import os
+import re
 import signal
 import sys
 import time
@@ -23,7 +24,8 @@ from tests.bench.curve.picture import draw
 from tests.bench.curve.stage import DISRUPTED, Replica, Stage, stage
 from tests.bench.peers import ask
 from tests.cluster.credentials import Credentials
-from webhook.kube.client import Api
+from webhook.kube import names
+from webhook.kube.client import PAGE, Api
 
 SIZES: Final = (1_000, 10_000, 100_000)
 PODS: Final = 1.5  # of each Job
@@ -37,6 +39,8 @@ RESTING: Final = 20.0  # seconds for the CPU at rest
 DISRUPTIONS: Final = 400
 EVENTS: Final = 500  # as many as fit into the buffers of a connection
 LOOKS: Final = 200
+HEAD: Final = 500  # bytes of a page, with the metadata of the list
+FOLLOWING: Final = re.compile(rb'"continue":"([^"]+)"')
 AT_ONCE: Final = 8  # writes of this program
 CONDITION: Final = {
     "type": "DisruptionTarget",
@@ -53,6 +57,7 @@ def whole(size: Size) -> Run:
     with stage(size) as large, stage(BESIDE) as small:
         leader = large.start()
         run.replicas.append(started(leader))
+        run.plain = asyncio.run(read_plainly(large))
         compare(run, large, small.start(), small)
         follower = large.start()
         run.replicas.append(started(follower))
@@ -101,6 +106,25 @@ def started(replica: Replica) -> Started:
     )
     print(f"  {found}", flush=True)
     return found
+
+
+async def read_plainly(cluster: Stage) -> float:
+    """Read all Jobs and pods in the pages of a replica, both kinds at once; return the seconds that it takes."""
+
+    async def pages(path: str, query: dict[str, str]) -> None:
+        while True:
+            head = (await api.body(path, {"limit": str(PAGE), **query}, "application/json"))[:HEAD]
+            following = FOLLOWING.search(head)
+            if following is None:
+                return
+            query["continue"] = following[1].decode()
+
+    begin = time.monotonic()
+    async with await Api.connect(str(cluster.kubectl.kubeconfig)) as api:
+        await asyncio.gather(pages("/apis/batch/v1/jobs", {}), pages("/api/v1/pods", {"labelSelector": names.PROFILE}))
+    took = round(time.monotonic() - begin, 2)
+    print(f"  a client that keeps nothing: {took} s", flush=True)
+    return took
 
 
 def compare(run: Run, large: Stage, beside: Replica, small: Stage) -> None:

@@ -22,12 +22,12 @@ POINTS: Final = 3
 class Started(msgspec.Struct):
     """A replica after its start: times in seconds from the start of its process, memory in MiB.
 
-    `listed`: None if it was not measured. `received`: bytes that it read until then.
+    `received`: bytes that it read until then.
     """
 
     listening: float
     ready: float
-    listed: float | None
+    listed: float
     memory: float
     peak: float
     cpu: float
@@ -66,7 +66,8 @@ class Run(msgspec.Struct):
     `rest`: cores of leader and follower when nothing happens. `ratio` and `ratio_p99`: of the latencies of `/mutate`
     to those of a replica that sees 100 Jobs. `p50` and `p99`: of `/mutate` in milliseconds. `review`: CPU time of one
     request in microseconds. `calls`: requests to the API server for one disruption, by verb and resource. `event`,
-    `job_event`: a change of a pod, and of a Job, that is only read.
+    `job_event`: a change of a pod, and of a Job, that is only read. `plain`: seconds in which a client that keeps
+    nothing reads the same pages of Jobs and pods; 0 if that was not measured.
     """
 
     jobs: int
@@ -85,6 +86,7 @@ class Run(msgspec.Struct):
     job_event: Cost | None = None
     calls: dict[str, float] = {}
     looks: list[Look] = []
+    plain: float = 0
     load: float = 0  # average of the machine when the run began
 
     @property
@@ -208,7 +210,8 @@ LINES: Final[dict[str, Callable[[Run], float]]] = {
     "memory at rest": lambda run: run.replicas[0].memory,
     "highest memory": lambda run: run.replicas[0].peak,
     "time until ready": lambda run: run.replicas[0].ready,
-    "time until all pods are listed": lambda run: run.replicas[0].listed or 0,
+    "CPU of the start": lambda run: run.replicas[0].cpu,
+    "time until all pods are listed, over a client that keeps nothing": lambda run: run.replicas[0].listed / run.plain,
     "`/mutate`, median": lambda run: run.p50,
     "leader's CPU at rest": lambda run: run.rest[0],
     "leader's CPU for a disruption": lambda run: run.disruption.leader if run.disruption else 0,
@@ -224,7 +227,8 @@ def faster_than_linear(found: Sequence[Run]) -> list[str]:
 def table() -> str:
     """Return the table of the curve."""
     columns = (
-        *("Jobs", "pods", "memory at rest", "most", "ready after", "pods listed after"),
+        *("Jobs", "pods", "memory at rest", "most"),
+        *("ready after", "pods listed after", "plain client", "CPU of the start"),
         *("`/mutate`, median", "p99", "over 100 Jobs, median", "CPU of a request"),
         *("leader at rest", "leader, a disruption", "other replica, a disruption"),
     )
@@ -235,7 +239,7 @@ def table() -> str:
         rows.append(
             (
                 *(f"{run.jobs:,}", f"{run.pods:,}", f"{first.memory:.0f} MiB", f"{first.peak:.0f} MiB"),
-                *(f"{first.ready:.1f} s", "not measured" if first.listed is None else f"{first.listed:.1f} s"),
+                *(f"{first.ready:.1f} s", f"{first.listed:.1f} s", f"{run.plain:.1f} s", f"{first.cpu:.1f} s"),
                 *(f"{run.p50:.2f} ms", f"{run.p99:.2f} ms", f"{run.ratio:.2f}", f"{run.review:.0f} µs"),
                 *(f"{run.rest[0]:.3f} cores", f"{cost.leader:,.0f} µs", f"{cost.follower:,.0f} µs"),
             )

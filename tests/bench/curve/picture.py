@@ -30,7 +30,7 @@ def draw(found: Sequence[Run], output: Path = PICTURE) -> None:
     lines(memory, of, "memory of a replica, MiB", sizes)
     times: dict[str, Callable[[Run], float]] = {
         "ready": lambda run: run.replicas[0].ready,
-        "all pods listed": lambda run: run.replicas[0].listed or float("nan"),
+        "all pods listed": lambda run: run.replicas[0].listed,
     }
     lines(start, of, "start, seconds", times)
     lines(looking, of, "/mutate of a pod, ms", {"median": lambda run: run.p50, "p99": lambda run: run.p99})
