@@ -7,6 +7,7 @@
 Job controller.
 """
 
+import gc
 import json
 from dataclasses import asdict
 from pathlib import Path
@@ -31,6 +32,7 @@ def shown(figures: Figures) -> dict[str, object]:
 
 def main() -> None:
     """Run the parts, print their figures and write them."""
+    gc.disable()  # it would search the simulated world again and again, which no replica holds
     found = {}
     for indexes in (INDEXES // 4, INDEXES):
         found[str(indexes)] = shown(run(BigJob(indexes, AT_ONCE).play(PER_SECOND)))
