@@ -5,7 +5,7 @@ REASONS has a reason exactly where the code lacks a feature: tests/unit/test_fea
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import yaml
 
@@ -129,14 +129,8 @@ def is_free_of_disruptions(row: KindSpec) -> bool:
 
 def cost_of(system: System, root: Json, reason: str, scope: str) -> str:
     """Return what a disruption costs that is the first end of a scope with three retries."""
-    pod = Pod(
-        namespace="ml",
-        name="train-0",
-        uid="pod-uid",
-        job="train",
-        job_uid="uid",
-        group=system.row.group,
-        kind=system.row.kind,
+    pod = pod_of(
+        system.row,
         scope=scope,
         max_retries=3,
         attempt=0,
@@ -160,7 +154,12 @@ def obeys_rules(row: KindSpec) -> bool:
     system = system_of(row)
     if system is None:
         return row in TRACKED
-    pod = Pod(
+    return system.fail(admitted(row), pod_of(row, controller="train"), "reason", "message") is not None
+
+
+def pod_of(row: KindSpec, **fields: Any) -> Pod:
+    """Return a pod of the sample of a kind."""
+    return Pod(
         namespace="ml",
         name="train-0",
         uid="pod-uid",
@@ -168,9 +167,8 @@ def obeys_rules(row: KindSpec) -> bool:
         job_uid="uid",
         group=row.group,
         kind=row.kind,
-        controller="train",
+        **fields,
     )
-    return system.fail(admitted(row), pod, "reason", "message") is not None
 
 
 def system_of(row: KindSpec) -> System | None:
