@@ -27,19 +27,24 @@ from webhook.ledger.model.workload_state import INTERVAL, LONGEST_PAUSE, WATCH_D
 from webhook.ledger.other_kinds import OtherKinds
 from webhook.ledger.tracking.roots import where
 from webhook.ledger.tracking.trackers import Trackers
+from webhook.policy.settings import Settings
 from webhook.rules.jobs import failure_policy
 
-REMEMBERED: Final = 600.0  # seconds after which a crash that could not be settled is forgotten
+REMEMBERED: Final = 600.0  # seconds after the time of a crash has passed until it is forgotten, decided or not
 
 log = structlog.get_logger()
 
 
 @dataclass(slots=True)
 class Crash:
-    """The end of a pod that may end its Job: when it was `seen`, when to look `next`; seconds of a monotonic clock."""
+    """The end of a pod that may end its Job: when it was `seen`, when it is `forgotten`, when to look `next`.
+
+    All are seconds of a monotonic clock.
+    """
 
     pod: Pod
     seen: float
+    forgotten: float
     next: float = 0.0
 
 
@@ -66,16 +71,18 @@ class Crashes:
         settings = self.authority.settings_of(job)
         if key.system is not None:
             if settling.bug_elsewhere(pod, key.system, settings) is not None:
-                self.add(key, pod)
+                self.add(key, pod, settings)
             return
         if settling.is_suspect(job, settings, pod, self.trackers.job_set_of(key)):
-            self.add(key, pod)
+            self.add(key, pod, settings)
         elif settling.is_crash(pod) and settling.may_settle(job, settings):
             self.trackers.state_of(key).tracker.disturb(self.clock())  # its end may make other pods crash
 
-    def add(self, key: Key, pod: Pod) -> None:
+    def add(self, key: Key, pod: Pod, settings: Settings) -> None:
         """Record that a pod may have failed by a bug, just now."""
-        self.pending.setdefault(key, {})[pod.uid] = Crash(pod, self.clock())
+        now = self.clock()
+        forgotten = now + settings.profile.failure_policy.settle_within + REMEMBERED
+        self.pending.setdefault(key, {})[pod.uid] = Crash(pod, now, forgotten)
 
     def forget(self, key: Key, uid: str) -> None:
         """Forget a pod."""
@@ -108,7 +115,7 @@ class Crashes:
         now = self.clock()
         pending = [(key, uid, crash) for key, crashes in self.pending.items() for uid, crash in crashes.items()]
         async for key, uid, crash in in_slices(pending):
-            if now - crash.seen > REMEMBERED or (
+            if now > crash.forgotten or (
                 is_leading() and now >= max(crash.next, self.quiet_until) and await self.tried(key, uid, crash)
             ):
                 self.forget(key, uid)

@@ -1,6 +1,6 @@
 """The policy as typed values: the fields of a policy file, each with its type, default and bounds."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
 
@@ -10,6 +10,8 @@ from webhook.objects.problem import Json
 Retries10 = Annotated[int, Meta(ge=0, le=bounds.MOST_RETRIES)]
 Count = Annotated[int, Meta(ge=0)]
 ExitCode = Annotated[int, Meta(ge=1, le=2147483647)]
+
+LONGEST_SETTLING: Final = 3600  # seconds of settleWithin, after which the ledger forgets what disturbed the pods
 
 # A description is the remedy of a problem: the text after "must be".
 ProfileName = Annotated[

@@ -8,6 +8,7 @@ from msgspec import UNSET
 
 from webhook.policy import costs
 from webhook.policy.model import (
+    LONGEST_SETTLING,
     FailurePolicy,
     FailureRule,
     Match,
@@ -42,6 +43,13 @@ def exit_codes_once(failure_policy: FailurePolicy) -> Wrong | None:
     codes = Counter(code for code in failure_policy.retriable_exit_codes if isinstance(code, int))
     twice = [str(code) for code, times in codes.items() if times > 1]
     return Wrong(f"has {', '.join(twice)} more than once", "must have each code once") if twice else None
+
+
+def settles_while_remembered(failure_policy: FailurePolicy) -> Wrong | None:
+    """Reject a longer time than the ledger remembers what disturbed a workload: no crash would ever be decided."""
+    if failure_policy.settle_within <= LONGEST_SETTLING:
+        return None
+    return Wrong(f"is {failure_policy.settle_within} seconds", f"must be at most {LONGEST_SETTLING}, an hour")
 
 
 def custom_with_provider(placement: Placement) -> Wrong | None:
@@ -226,7 +234,10 @@ def messages_are_kept(profile: Profile) -> Wrong | None:
 Relations = Mapping[type, tuple[tuple[tuple[str, ...], Callable[[Any], Wrong | None]], ...]]
 RELATIONS: Final[Relations] = {
     Retries: ((("default", "limit"), default_within_limit),),
-    FailurePolicy: ((("retriable_exit_codes",), exit_codes_once),),
+    FailurePolicy: (
+        (("retriable_exit_codes",), exit_codes_once),
+        (("settle_within",), settles_while_remembered),
+    ),
     Match: ((("cause",), matches_something), (("exit_codes", "cause"), codes_of_exits)),
     Next: ((("cost", "memory", "delay", "avoid", "placement"), says_what_follows), (("cost",), fatal_is_the_last)),
     FailureRule: (

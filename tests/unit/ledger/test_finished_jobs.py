@@ -28,7 +28,7 @@ from webhook.kube import names
 from webhook.kube.client import ApiError
 from webhook.kube.informer import Event
 from webhook.ledger.controller import GATHERING, Ledger
-from webhook.ledger.crashes import Crash
+from webhook.ledger.crashes import REMEMBERED, Crash
 from webhook.ledger.model.account import Account, encode, id_of
 from webhook.ledger.model.in_place.tracking import RestartedPods
 from webhook.ledger.model.workload_state import INTERVAL
@@ -89,7 +89,7 @@ def with_uncounted_pod(ledger: Ledger) -> None:
 
 
 def with_crash(ledger: Ledger) -> None:
-    ledger.crashes.pending[KEY] = {"uid": Crash(failed(1), ledger.clock())}
+    ledger.crashes.pending[KEY] = {"uid": Crash(failed(1), seen=ledger.clock(), forgotten=ledger.clock() + REMEMBERED)}
 
 
 def with_action(ledger: Ledger) -> None:

@@ -27,8 +27,11 @@ from webhook.kube.client import ApiError
 from webhook.ledger.controller import Ledger
 from webhook.ledger.crashes import REMEMBERED
 from webhook.ledger.model.workload_state import INTERVAL, LONGEST_PAUSE, WATCH_DELAY
+from webhook.policy.model import Duration, FailurePolicy, Profile
 
 PODS = "/api/v1/pods"
+WATCHED = 60  # seconds
+LONG = Duration(1200)
 WITHIN = 30  # seconds: settleWithin of the packaged policy
 COUPLED = {
     "completionMode": "Indexed",
@@ -40,15 +43,15 @@ DISRUPTED = {"type": "DisruptionTarget", "status": "True", "reason": "Preemption
 
 
 @asynccontextmanager
-async def crashed(api: FakeApi, **fields: Any) -> AsyncIterator[Ledger]:
-    """Yield a leader that watched for a minute before one of four coupled pods ended with exit code 1."""
+async def crashed(api: FakeApi, profile: Profile | None = None, **fields: Any) -> AsyncIterator[Ledger]:
+    """Yield a leader that watched before one of four coupled pods ended with exit code 1."""
     spec = {**COUPLED, **fields}
     api.objects[JOB_PATH] = {**job(spec), "metadata": {**job()["metadata"], "resourceVersion": "7"}}
-    async with running(new_ledger(api)) as ledger:
+    async with running(new_ledger(api, profile)) as ledger:
         see_job(ledger, spec=spec)
         for number in (1, 2):
             tell(api, watch_event("ADDED", stored_pod(number)))
-        await asyncio.sleep(60)
+        await watch(api, WATCHED if profile is None else LONG)
         tell(api, watch_event("MODIFIED", stored_pod(1, "Failed", 1)))
         await asyncio.sleep(INTERVAL)
         see_job(ledger, api.account_writes()[-1].text, spec=spec)
@@ -57,6 +60,13 @@ async def crashed(api: FakeApi, **fields: Any) -> AsyncIterator[Ledger]:
 
 def tell(api: FakeApi, event: Any) -> None:
     api.watches[PODS].put_nowait(event)
+
+
+async def watch(api: FakeApi, seconds: int) -> None:
+    """Let time pass, with a bookmark each minute, as the API server sends it."""
+    for _ in range(seconds // 60):
+        tell(api, BOOKMARK)
+        await asyncio.sleep(60)
 
 
 def pod_writes(api: FakeApi) -> list[Write]:
@@ -72,7 +82,7 @@ def test_a_crash_that_no_disruption_explains_fails_the_job_after_a_later_watch_e
         async with crashed(api) as ledger:
             await asyncio.sleep(WITHIN)
             (mark,) = pod_writes(api)
-            assert mark.at >= 60 + WITHIN
+            assert mark.at >= WATCHED + WITHIN
             await asyncio.sleep(WATCH_DELAY - INTERVAL)
             assert failures(api) == []
             tell(api, BOOKMARK)
@@ -88,6 +98,19 @@ def test_a_crash_that_no_disruption_explains_fails_the_job_after_a_later_watch_e
     last = api.account_writes()[-1]
     assert last.at > failure.at
     assert last.account.cost == {"fatal": 1, "retry": 0}
+
+
+def test_a_crash_fails_the_job_also_if_a_disruption_twenty_minutes_away_would_explain_it() -> None:
+    async def work() -> None:
+        profile = Profile(failure_policy=FailurePolicy(settle_within=LONG))
+        async with crashed(api, profile):
+            await watch(api, LONG)
+            assert failures(api) == []
+            await watch(api, WATCHED)
+
+    api = FakeApi()
+    run(work())
+    assert len(failures(api)) == 1
 
 
 def event_message(ledger: Ledger) -> str:
@@ -204,7 +227,7 @@ def test_a_replica_that_never_leads_forgets_a_crash_in_the_end() -> None:
     async def work() -> None:
         async with crashed(FakeApi()) as ledger:
             ledger.queue.close()
-            await asyncio.sleep(REMEMBERED - 10)
+            await asyncio.sleep(WITHIN + REMEMBERED - 10)
             assert len(ledger.crashes.pending) == 1
             await asyncio.sleep(20)
             assert ledger.crashes.pending == {}

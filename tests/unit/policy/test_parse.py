@@ -363,6 +363,13 @@ def test_a_duplicate_exit_code_is_a_problem() -> None:
     )
 
 
+def test_a_crash_is_decided_within_an_hour() -> None:
+    assert profile("{failurePolicy: {settleWithin: 1h}}").failure_policy.settle_within == 3600
+    assert profile_problems("{failurePolicy: {settleWithin: 61m}}") == [
+        "failurePolicy.settleWithin: is 3660 seconds; must be at most 3600, an hour"
+    ]
+
+
 def test_exit_codes_are_at_most_254_so_that_a_rule_has_room_for_137() -> None:
     codes = list(range(1, 255))
     assert profile(f"{{failurePolicy: {{retriableExitCodes: {codes}}}}}").failure_policy.retriable_exit_codes == (

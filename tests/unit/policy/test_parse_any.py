@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from msgspec import inspect
 
 from webhook.policy.model import (
+    LONGEST_SETTLING,
     CustomProvider,
     Disruptions,
     Duration,
@@ -54,7 +55,7 @@ profiles = st.builds(
         inject=choices(FailurePolicy, "inject"),
         retriable_exit_codes=st.lists(st.integers(1, 2147483647), unique=True, max_size=254).map(tuple),
         coupled=choices(FailurePolicy, "coupled"),
-        settle_within=st.integers(1, 2147483647).map(Duration),
+        settle_within=st.integers(1, LONGEST_SETTLING).map(Duration),
         on_failure_restart_policy=choices(FailurePolicy, "on_failure_restart_policy"),
     ),
     disruptions=st.builds(

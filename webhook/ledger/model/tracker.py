@@ -21,6 +21,7 @@ from webhook.ledger.model.systems import System, system_of
 from webhook.ledger.model.tracked.failed import FailedPods
 from webhook.ledger.model.tracked.running import RunningPods, workload_named, workload_of
 from webhook.objects.problem import Json
+from webhook.policy.model import LONGEST_SETTLING
 
 LONG_AGO: Final = float("-inf")
 # Seconds that the Job controller may take to write that a Job has failed, after it deleted the last of the Job's pods:
@@ -30,7 +31,6 @@ LONGEST_DOUBT: Final = 60.0  # seconds for the deletions too: at its default rat
 TOGETHER: Final = 1000  # the most failed pods that are processed at once
 LAST_ENDS: Final = 5  # failed pods of one scope that are remembered
 MOST_ENDS: Final = 10_000  # scopes of a workload with remembered failed pods
-FORGOTTEN: Final = 3600.0  # seconds after which no crash is explained by what disturbed the pods: profiles say less
 
 Find = Callable[[KindSpec, str, str], CachedJob | None]
 
@@ -127,7 +127,12 @@ class Tracker:
 
     def is_idle(self, now: float) -> bool:
         """Return True if nothing is remembered that a later event needs."""
-        return self.is_empty and not self.last_ends and not self.spot_unavailable and now - self.disturbed > FORGOTTEN
+        return (
+            self.is_empty
+            and not self.last_ends
+            and not self.spot_unavailable
+            and now - self.disturbed > LONGEST_SETTLING
+        )
 
     def job_of(self, pod: Pod) -> CachedJob | None:
         """Return the Job of a pod as it was seen last; None if it is not known, or is forgotten."""
