@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import parse_qs, urlsplit
 
-from tests.cluster.installation import SYSTEM, as_service_account
+from tests.cluster.installation import SERVICE_ACCOUNT, SYSTEM, as_service_account
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -24,10 +24,12 @@ VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"
 
 
 @contextmanager
-def recording(kubectl: Kubectl, folder: Path) -> Iterator[tuple[Path, Callable[[], list[Mapping[str, str]]]]]:
-    """Yield a kubeconfig with the ServiceAccount's permissions, and a function that returns its logged requests."""
+def recording(
+    kubectl: Kubectl, folder: Path, of: str = SERVICE_ACCOUNT
+) -> Iterator[tuple[Path, Callable[[], list[Mapping[str, str]]]]]:
+    """Yield a kubeconfig of a program's ServiceAccount, and a function that returns the logged requests."""
     own, through, log = folder / "own.kubeconfig", folder / "through.kubeconfig", folder / "kubectl.log"
-    account = as_service_account(kubectl)
+    account = as_service_account(kubectl, of)
     own.write_text(json.dumps(account))
     command = (kubectl.program, "proxy", f"--kubeconfig={own}", "--port=0", "-v=6")
     with (

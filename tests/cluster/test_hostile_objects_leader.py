@@ -13,7 +13,7 @@ import pytest
 
 from tests.awaiting import until
 from tests.cluster.conftest import opted_in, with_operators
-from tests.cluster.installation import as_service_account
+from tests.cluster.installation import CONTROLLER_ACCOUNT, as_service_account
 from tests.cluster.kubectl import Kubectl
 from tests.cluster.manifests import exits, job, job_set, replicated_job
 from tests.cluster.namespace import PATHS
@@ -79,7 +79,9 @@ def test_a_malformed_account_is_replaced_by_a_new_one(
     team.create(job("train", backoffLimit=3))
     (first,) = team.running("train", 1)
     kubeconfig = tmp_path / "replica.kubeconfig"
-    kubeconfig.write_text(json.dumps(as_service_account(kubectl)))  # admission undoes this change by other users
+    kubeconfig.write_text(
+        json.dumps(as_service_account(kubectl, CONTROLLER_ACCOUNT))
+    )  # admission undoes this change by other users
     replica = Kubectl(kubectl.program, kubeconfig)
     patch = ("patch", "job", "train", f"--namespace={team.name}", "--type=merge", "--patch-file=/dev/stdin")
     spoilt = replica.run(*patch, stdin=account_patch(text))

@@ -28,12 +28,12 @@ from webhook.lookups.policy_source import PolicySource
 from webhook.policy.emergency import MESSAGE
 from webhook.policy.model import Emergency, Placement, Policy, Profile, Wave
 from webhook.policy.parse import load_default
+from webhook.program.logs import NAMESPACE_LINES
 from webhook.retry.admission import RetryAdmission
 from webhook.serving import app, connections, endpoints
 from webhook.serving.endpoints import LARGE, QUEUED, Endpoints
 from webhook.serving.http_response import HttpResponse
 from webhook.serving.limits import LARGEST_BODY, LIMITS
-from webhook.serving.logs import NAMESPACE_LINES
 
 
 def answered(body: bytes, rules: Any = engine.mutate, policy: Policy | None = None) -> HttpResponse:

@@ -24,7 +24,7 @@ def judged(snapshot: Snapshot, seen: SeenLease) -> Finding:
     installed = snapshot.installed
     where = f"Lease {installed.namespace}/{seen.name}"
     work = "writes the ledger" if seen.name == LEDGER else "runs requested retries"
-    logs = installed.kubectl("logs -l app.kubernetes.io/name=retry-policy-webhook --tail=50")
+    logs = installed.kubectl("logs -l app.kubernetes.io/component=controller --tail=50")
     if seen.lease is None:
         return warning(where, f"does not exist: no replica has ever led, so none {work}", logs)
     holder = at(seen.lease, ("spec", "holderIdentity"))
