@@ -73,13 +73,18 @@ def right_of(method: str, url: str) -> tuple[Right, str]:
     return (SYSTEM if path["namespace"] == SYSTEM else "", path["group"] or "", resource, "", verb), name
 
 
-def granted(base: list[Object]) -> set[Right]:
-    """Return the permissions of the server: not those of a role that other roles aggregate."""
+def granted(manifests: list[Object], account: str) -> set[Right]:
+    """Return the permissions of a program: those of the roles that are bound to its ServiceAccount."""
+    bound = {
+        (one["kind"].removesuffix("Binding"), one["roleRef"]["name"])
+        for one in manifests
+        if one["kind"] in {"RoleBinding", "ClusterRoleBinding"}
+        and account in {subject["name"] for subject in one["subjects"]}
+    }
     return {
         (role["metadata"].get("namespace", ""), group, resource, name, verb)
-        for role in base
-        if role["kind"] in {"Role", "ClusterRole"}
-        and "rbac.authorization.k8s.io/aggregate-to-view" not in role["metadata"].get("labels", {})
+        for role in manifests
+        if (role["kind"], role["metadata"]["name"]) in bound
         for rule in role["rules"]
         for group in rule["apiGroups"]
         for resource in rule["resources"]

@@ -15,7 +15,7 @@ import yaml
 from tests.awaiting import until
 from tests.cluster import rights
 from tests.cluster.conftest import opted_in, with_operators
-from tests.cluster.installation import BASE, SERVICE_ACCOUNT, SYSTEM, built
+from tests.cluster.installation import BASE, CONTROLLER_ACCOUNT, SYSTEM, built
 from tests.cluster.kubectl import Kubectl
 from tests.cluster.manifests import exits, job, job_set, pod, replicated_job
 from tests.cluster.objects import condition, is_running
@@ -291,7 +291,7 @@ def test_a_job_that_the_leader_may_not_create_is_refused_and_can_be_retried_by_t
     team.wait_for("jobs", "train", successor_runs(before))
 
 
-def test_a_job_with_a_service_account_is_retried_if_a_role_lets_the_webhook_use_it(
+def test_a_job_with_a_service_account_is_retried_if_a_role_lets_the_controller_use_it(
     namespace: NewNamespace,
 ) -> None:
     team = opted_in(namespace)
@@ -303,7 +303,7 @@ def test_a_job_with_a_service_account_is_retried_if_a_role_lets_the_webhook_use_
     rule = {"apiGroups": [""], "resources": ["serviceaccounts"], "resourceNames": ["trainer"], "verbs": ["use"]}
     role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "retries"}}
     team.create({**role, "rules": [rule]})
-    bound = ("--role=retries", f"--serviceaccount={SYSTEM}:{SERVICE_ACCOUNT}")
+    bound = ("--role=retries", f"--serviceaccount={SYSTEM}:{CONTROLLER_ACCOUNT}")
     assert team.run("create", "rolebinding", "retries", *bound).returncode == 0
     assert request_retry(team, "job/train").stderr == ""
     team.wait_for("jobs", "train", successor_runs(before))
@@ -634,11 +634,13 @@ def test_requested_retries_use_exactly_the_permissions_of_the_components_role(
         mark_as_accepted(team, f"{key.row.resource}.{key.row.group}/{key.name}", of)
     # In mode Warn the cluster's leader does nothing here; without a profile no replica could write anything.
     assert team.run("label", "namespace", team.name, f"{names.PROFILE}=default", f"{names.MODE}=Warn").returncode == 0
-    with rights.recording(kubectl, tmp_path) as (kubeconfig, recorded):
+    with rights.recording(kubectl, tmp_path, CONTROLLER_ACCOUNT) as (kubeconfig, recorded):
         events_written = lambda: "events" in {right[2] for right in rights.used(recorded(), set())}  # noqa: E731
         asyncio.run(process_requests(kubeconfig, list(asked_for), events_written))
         refused = [request["url"] for request in recorded() if request["status"].startswith("403")]
-        base, component = rights.granted(built(kubectl, BASE)), rights.granted(documents(COMPONENT))
+        base, component = (
+            rights.granted(found, CONTROLLER_ACCOUNT) for found in (built(kubectl, BASE), documents(COMPONENT))
+        )
         used = rights.used(recorded(), component)
     assert refused == []
     assert used <= base | component

@@ -19,11 +19,12 @@ ROLE = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{SYSTEM}/roles/retry-poli
 EVENTS = f"/api/v1/namespaces/{SYSTEM}/events"
 
 
-def test_a_server_uses_exactly_the_permissions_that_are_granted_for_certificates(stage: Stage, tmp_path: Path) -> None:
+def test_a_controller_uses_exactly_the_permissions_for_certificates_that_it_has(stage: Stage, tmp_path: Path) -> None:
     kubectl = Kubectl(
         binaries.build(binaries.own_cluster())["kubectl"], stage.folder / "credentials" / "admin.kubeconfig"
     )
-    granted = {right for right in rights.granted(built(kubectl, BASE)) if right[2] in CERTIFICATES}
+    own = rights.granted(built(kubectl, BASE), CONTROLLER_ACCOUNT)
+    granted = {right for right in own if right[2] in CERTIFICATES}
     with rights.recording(kubectl, tmp_path, CONTROLLER_ACCOUNT) as (kubeconfig, recorded):
         replica = stage.start("--announcement=0.3", in_balancer=False, of_controller=kubeconfig)
         stage.until_settled(replica)

@@ -22,6 +22,7 @@ from webhook.lookups.policy_source import PolicySource, ignore
 from webhook.policy.parse import load_default
 
 GARBAGE: Final = 20_000  # new objects after which the garbage collector examines the youngest generation
+CONTROLLER: Final = "retry-policy-controller"  # the ServiceAccount of `control`
 LEDGER_LEASE: Final = f"{COMPONENT}-ledger"  # of the controller that writes accounts
 
 
@@ -54,6 +55,11 @@ class Options:
     def namespace(self) -> str | None:
         """The namespace of the program's pod, which the Deployment passes by the downward API; None without a pod."""
         return os.environ.get("POD_NAMESPACE")
+
+    @property
+    def controller(self) -> str:
+        """The controller as a user of the API; empty without a pod."""
+        return f"system:serviceaccount:{self.namespace}:{CONTROLLER}" if self.namespace else ""
 
     @property
     def address(self) -> str:

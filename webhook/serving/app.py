@@ -72,7 +72,7 @@ async def serve(options: Options, now: Callable[[], datetime] = utc_now) -> None
                 raise CannotStartError("--requested-retries needs a cluster; add --kubeconfig")
             from webhook.retry.admission import RetryAdmission  # noqa: PLC0415 - a MiB that a server without it saves
 
-            retry_requests = RetryAdmission(cluster.api, cluster)
+            retry_requests = RetryAdmission(cluster.api, cluster, controller=options.controller)
         served, ca, follow = start_certificate(stack, options, api, now)
         background += follow
         endpoints = Endpoints(
