@@ -78,10 +78,10 @@ The retry policy webhook is up on a Kubernetes cluster; Ctrl-C stops what was st
   kubectl -n retry-policy-system edit configmap retry-policy     # the policy; an invalid one is denied
                                                                  # installed: manifests/samples/policy-gke.yaml
 
-  kill {server}                                                  # an outage after 10 s, in which it still answers
+  kill {server}                                                  # the webhook: an outage after 10 s
   kill -9 {server}                                               # an outage at once: only the webhook stops
   kill -STOP {server}                                            # another one: it does not answer; -CONT ends it
-  kill {controller}                                                  # nothing is counted, and admission goes on
+  kill {controller}                                                  # the controller: admission goes on
   {start_again()}                                                # starts what has ended again
 
 A Job that is preempted twice, step by step: docs/tutorial/preempted-twice.md
