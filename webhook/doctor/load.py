@@ -14,7 +14,7 @@ from webhook.doctor import probe, rights
 from webhook.doctor.checks import delays
 from webhook.doctor.installation import Installation, installation
 from webhook.doctor.shipped import CONTROLLER, LEDGER, NAME, NAMESPACE, REQUESTED_RETRIES
-from webhook.doctor.snapshot import Objects, SeenLease, Snapshot, Stored, Unread, time_of
+from webhook.doctor.snapshot import Objects, SeenLease, Snapshot, Stored, Unread
 from webhook.kinds import KindSpec, full_name
 from webhook.kinds.batch import JOB_NAME
 from webhook.kinds.job_set import JOB_SET
@@ -23,6 +23,7 @@ from webhook.kube.client import METADATA_ONLY, METADATA_ONLY_LIST, Api, ApiError
 from webhook.kube.paths import path_of
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
+from webhook.objects.times import time_of
 from webhook.policy.model import Policy
 from webhook.policy.parse import KEY
 

@@ -23,7 +23,7 @@ from webhook.kube.slices import in_slices
 from webhook.ledger.model import counting, limits, outcomes
 from webhook.ledger.model.account import Account, Attempt
 from webhook.ledger.model.cached import CachedJob, CachedJobSet
-from webhook.ledger.model.pods import Pod, between, seconds
+from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.tracker import Key
 from webhook.ledger.model.workload_state import WorkloadState
 from webhook.lookups.cluster import Cluster
@@ -31,6 +31,7 @@ from webhook.lookups.kueue_workloads import KueueWorkloads
 from webhook.lookups.nodes import NOWHERE, Place
 from webhook.lookups.policy_source import PolicySource
 from webhook.objects.problem import Json
+from webhook.objects.times import between, seconds
 from webhook.policy.settings import LARGEST_COUNT, Settings
 
 RECENT: Final = 120.0  # seconds for which a record is kept

@@ -5,8 +5,9 @@ from typing import Final
 
 from webhook.doctor.finding import Finding, ok, problem, warning
 from webhook.doctor.shipped import LEDGER
-from webhook.doctor.snapshot import SeenLease, Snapshot, time_of
+from webhook.doctor.snapshot import SeenLease, Snapshot
 from webhook.objects.patch import at
+from webhook.objects.times import time_of
 
 # Seconds by which a clock may differ. The leader renews every two seconds; certificates allow five minutes.
 SKEW: Final = 30.0

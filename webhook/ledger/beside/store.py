@@ -17,11 +17,11 @@ from webhook.kube.slices import in_slices
 from webhook.ledger import patches
 from webhook.ledger.model.account import decode
 from webhook.ledger.model.cached import CachedRoot
-from webhook.ledger.model.pods import seconds
 from webhook.ledger.model.tracker import Key
 from webhook.ledger.tracking.roots import where
 from webhook.ledger.tracking.trackers import Trackers
 from webhook.objects.problem import Json
+from webhook.objects.times import seconds
 
 MOST: Final = 1000  # Accounts of a namespace
 KEPT_FOR: Final = 7 * 24 * 3600.0  # seconds after the last attempt of a run without pods

@@ -14,8 +14,9 @@ from webhook.ledger.model.account import KEPT_RESTARTED, LARGEST, MOST_RESTARTED
 from webhook.ledger.model.cached import CachedJob
 from webhook.ledger.model.counting import FREE_TOO_OFTEN, CountingPass
 from webhook.ledger.model.in_place.counting import forget, last_attempt
-from webhook.ledger.model.pods import Pod, between
+from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.tracker import Key
+from webhook.objects.times import between
 from webhook.policy.model import Diagnostics, Profile, Retries
 from webhook.policy.settings import resolve
 
