@@ -257,6 +257,18 @@ LEDGER_BEHIND: Final = Counter(
     "Pods placed before the watch had delivered the end of the pod that they replace.",
     registry=REGISTRY,
 )
+OBJECTS_SET_ASIDE: Final = Counter(
+    "retry_policy_objects_set_aside",
+    "Versions of objects that were left out because a handler raised something about them.",
+    ["work"],
+    registry=REGISTRY,
+)
+STEPS_FAILED: Final = Counter(
+    "retry_policy_steps_failed",
+    "Runs of a repeated step that ended with an error; the step is taken again.",
+    ["step"],
+    registry=REGISTRY,
+)
 EVENTS_DROPPED: Final = Counter(
     "retry_policy_events_dropped",
     "Events that were left out because too many waited to be written.",

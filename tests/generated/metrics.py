@@ -75,6 +75,8 @@ REMEDIES: Final[dict[str, str]] = {
     "history_failures": "rises: the log line `history not written` has the error",
     "history_records_waiting": "rises: as above",
     "ledger_behind": "rises: the API server sends watch events late",
+    "objects_set_aside": "rises: a handler has raised something about an object; the log line `object set aside` names it",
+    "steps_failed": "rises: a repeated step has ended with an error, which the log line `step failed` has",
     "events_dropped": (
         "rises: more pods end than Events are written (50 a second); the accounts, and so `explain`, have all of them"
     ),
@@ -176,6 +178,11 @@ LABELS: Final[dict[tuple[str, str], str]] = {
         silent="nothing was asked in 10 s",
         room="to make room for others",
     ),
+    ("objects_set_aside", "work"): (
+        f"a list that is watched, as of `cache_age_seconds`; {quoted(('accounts', 'crashes', 'requested retries'))} "
+        "or `waiting pods`: what the controller does about an object"
+    ),
+    ("steps_failed", "step"): "what a program does again and again, in words",
     ("leader_failures", "lease"): quoted((LEDGER_LEASE, RETRIES_LEASE)),
     ("ledger_attempts", "cause"): quoted(get_args(Cause)),
     ("ledger_attempts", "cost"): defined(

@@ -26,6 +26,8 @@ LARGEST: Final = 150_000  # bytes of a picture
 IN_NO_PANEL: Final = {
     *("leader_failures", "ledger_behind", "ledger_forbidden", "ledger_workloads", "policy_generation"),
     "api_busy",  # the API server has metrics of its own
+    "objects_set_aside",  # the log names each object
+    "steps_failed",  # the log has the error
     "events_dropped",  # Events are a convenience: the accounts have everything
     "ledger_evictions",  # Kueue has metrics of its own
     "spot_zone_lost_ratio",

@@ -8,6 +8,7 @@ from uuid import UUID
 import msgspec
 import pytest
 
+from tests.opted_in import opted_in
 from webhook.kube import names, packed
 from webhook.kube.informer import Event
 from webhook.lookups.cluster import Cluster
@@ -56,7 +57,7 @@ def running_job(number: int, **annotations: str) -> Json:
 def bytes_of_each(**annotations: str) -> float:
     """Return the bytes that the informer of Jobs holds for each of JOBS running Jobs with these annotations."""
     no_api: Any = None
-    jobs = Cluster(no_api).jobs
+    jobs = opted_in(Cluster(no_api), *(f"team-{number:03d}" for number in range(NAMESPACES))).jobs
     events = [
         Event("ADDED", msgspec.Raw(msgspec.json.encode(running_job(number, **annotations)))) for number in range(JOBS)
     ]
@@ -94,7 +95,7 @@ def test_a_hundred_thousand_distinct_specs_do_not_grow_what_jobs_share_without_b
 @pytest.mark.parametrize("annotations", [{}, {names.LEDGER: ACCOUNT}])
 def test_a_job_is_read_as_it_was_stored(annotations: dict[str, str]) -> None:
     no_api: Any = None
-    jobs = Cluster(no_api).jobs
+    jobs = opted_in(Cluster(no_api), *(f"team-{number:03d}" for number in range(NAMESPACES))).jobs
     read = jobs.read(msgspec.Raw(msgspec.json.encode(running_job(1, **annotations))))
     assert read is not None
     key, kept = read
@@ -104,7 +105,7 @@ def test_a_job_is_read_as_it_was_stored(annotations: dict[str, str]) -> None:
 
 def test_a_reader_that_changes_a_cached_job_changes_it_for_no_other_reader() -> None:
     no_api: Any = None
-    jobs = Cluster(no_api).jobs
+    jobs = opted_in(Cluster(no_api), *(f"team-{number:03d}" for number in range(NAMESPACES))).jobs
     for number in range(2 * NAMESPACES):
         jobs.take(Event("ADDED", msgspec.Raw(msgspec.json.encode(running_job(number)))))
     found = jobs.get("team-001", "train-recommender-000001")

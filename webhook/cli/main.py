@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 # Each command: the module that has it, and its line in the list. A module is imported when its command is called.
 COMMANDS: Final = {
     "serve": ("serve", "Answer admission requests until SIGTERM."),
-    "control": ("control", "Count attempts, write accounts, end and rerun workloads, until SIGTERM."),
+    "control": ("control", "Count attempts, write accounts, end and rerun workloads."),
     "render": ("render", "Print what admission would make of each document."),
     "check": ("check", "Print every problem that admission would deny."),
     "export": ("export", "Print a policy as admission policies that need no webhook."),

@@ -11,13 +11,14 @@ import time
 from collections.abc import AsyncIterator, Callable, MutableMapping
 from contextlib import AbstractAsyncContextManager
 from http import HTTPStatus
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
 import structlog
 
 from webhook import metrics
 from webhook.kube.backoff import Backoff
+from webhook.kube.bulkhead import Bulkhead
 from webhook.kube.client import METADATA_ONLY, METADATA_ONLY_LIST, UNREACHABLE, Api, ApiError, wait_after
 from webhook.kube.slices import in_slices
 from webhook.objects.problem import Json
@@ -25,7 +26,6 @@ from webhook.objects.shape import Shape, type_of
 
 SHORTEST_PAUSE: Final = 0.2
 LONGEST_PAUSE: Final = 30.0
-LONGEST_ERROR: Final = 500  # characters of a log line
 # An API that opens a watch works, so the next pause may be short; not the shortest, as it may close each watch at once.
 LONGEST_PAUSE_AFTER_OPENING: Final = 1.0
 
@@ -48,6 +48,9 @@ class Metadata(msgspec.Struct, frozen=True):
     namespace: str = ""
     name: str = ""
     version: str | None = msgspec.field(name="resourceVersion", default=None)
+
+
+NAMELESS: Final = Metadata()
 
 
 class EventObject(msgspec.Struct, frozen=True):
@@ -84,6 +87,34 @@ class Observer(Protocol[Item_contra]):
     def deleted(self, item: Item_contra) -> None:
         """Take the last state of an object that was deleted."""
 
+    async def forget_namespaces(self, namespaces: set[str]) -> None:
+        """Forget the objects of namespaces that are not opted in any more; they were not deleted."""
+
+
+class Scope:
+    """The namespaces of which lists hold objects: those in the list `namespaces`, which has one object for each.
+
+    What users write into objects of any other namespace is never decoded.
+    """
+
+    def __init__(self, namespaces: "Informer[Any]") -> None:
+        self.namespaces = namespaces
+        self.seen: set[str] = set()
+        self.followers: list[Informer[Any]] = []
+        namespaces.on_change(self.look)
+
+    def has(self, namespace: str) -> bool:
+        """Return True if objects of a namespace belong into the lists; those without a namespace do."""
+        return not namespace or ("", namespace) in self.namespaces.items
+
+    def look(self) -> None:
+        """Tell the lists which namespaces have joined and left since the last look."""
+        now = {name for _, name in self.namespaces.items}
+        joined, left, self.seen = now - self.seen, self.seen - now, now
+        if joined or left:
+            for one in self.followers:
+                one.change_scope(joined, left)
+
 
 class Informer(Generic[Item]):
     """The objects of one list by namespace and name, each reduced to the value that `keep` returns for it.
@@ -91,7 +122,7 @@ class Informer(Generic[Item]):
     `shape`: the fields that are decoded for `keep`, by default all: an object may have megabytes, and a list thousands
     of objects. `items`: where the values are stored, by default in a dict; `stored`: whether they are, or only the
     observers take them. `metric_prefix`: precedes the resource in the label of the metric, to distinguish two lists of
-    the same resource. `clock`: a monotonic clock, in seconds.
+    the same resource. `scope`: which namespaces it holds objects of, by default all. `clock`: monotonic, in seconds.
     """
 
     def __init__(  # noqa: PLR0913 - the parameters of a list
@@ -106,9 +137,17 @@ class Informer(Generic[Item]):
         stored: bool = True,
         metadata_only: bool = False,
         metric_prefix: str = "",
+        scope: Scope | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.api = api
+        self.scope = scope
+        if scope is not None:
+            scope.followers.append(self)
+        self.joined: set[str] = set()  # namespaces whose objects are to be listed
+        self.left: set[str] = set()  # namespaces whose objects are to be forgotten
+        self.scope_changed = asyncio.Event()
+        self.turn = asyncio.Lock()  # of the watch, and of the list of one namespace
         self.path = path
         self.keep = keep
         self.clock = clock
@@ -123,7 +162,9 @@ class Informer(Generic[Item]):
         self.last_live = self.clock()  # the time until which a watch was open last
         self.last_event = 0.0  # the time of the last event of the watch; without changes a bookmark comes each minute
         self.missing = False  # whether the API server does not know the kind, because its CRD is not installed
-        metrics.CACHE_AGE.labels(f"{metric_prefix}{path.rpartition('/')[2]}").set_function(self.age)
+        name = f"{metric_prefix}{path.rpartition('/')[2]}"
+        metrics.CACHE_AGE.labels(name).set_function(self.age)
+        self.bulkhead = Bulkhead(name)
         self.synced = asyncio.Event()  # set after the first list, and never cleared
         self.answered = False  # whether a page of a list has come: the API server allows the list
         self.callbacks: list[Callable[[], None]] = []
@@ -133,12 +174,26 @@ class Informer(Generic[Item]):
         """Add a function that is called after every list and event."""
         self.callbacks.append(callback)
 
-    def notify(self) -> None:
-        """Call the functions that `on_change` has added."""
+    def notify(self, about: Metadata | None = None) -> None:
+        """Call the functions that `on_change` has added; `about`: the object that has changed, None after a list."""
         for callback in self.callbacks:
-            callback()
+            self.call(callback, about or NAMELESS)
+
+    def call(self, handler: Callable[..., None], about: Metadata, *item: Item) -> None:
+        """Call a handler, with an object if there is one; set the object aside if it raises."""
+        try:
+            handler(*item)
+        except Exception as error:  # noqa: BLE001 - the list stays current for everything else that uses it
+            self.bulkhead.set_aside(error, about.namespace, about.name, about.version or "")
 
     async def run(self) -> None:
+        """List and watch until cancelled, and list each namespace that is opted in later."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.follow())
+            if self.scope is not None:
+                group.create_task(self.follow_scope())
+
+    async def follow(self) -> None:
         """List and watch until cancelled.
 
         A watch that the server ends normally is resumed at the last version. After a broken watch the list is read
@@ -147,6 +202,8 @@ class Informer(Generic[Item]):
         """
         version = ""
         backoff = Backoff(SHORTEST_PAUSE, LONGEST_PAUSE)
+        if self.scope is not None:
+            await self.scope.namespaces.synced.wait()
         while True:
             wait = None
             try:
@@ -159,7 +216,8 @@ class Informer(Generic[Item]):
                     self.missing = False
                     backoff.shorten(LONGEST_PAUSE_AFTER_OPENING)
                     async for line in lines:
-                        version = self.take(event_decoder.decode(line)) or version
+                        async with self.turn:
+                            version = self.take(event_decoder.decode(line)) or version
                         self.last_event = self.clock()
                         backoff.reset()
             except (ApiError, *UNREACHABLE) as error:
@@ -197,45 +255,99 @@ class Informer(Generic[Item]):
         """
         unlisted, version = set(self.items), ""
         for observer in self.observers:
-            self.notify_observer(observer.begin_list)
+            self.call(observer.begin_list, NAMELESS)
         async for page in self.api.pages(self.path, self.query, self.list_accept):
             self.answered = True
             async for raw in in_slices(page.items or ()):
-                if read := self.read(raw):
+                metadata = metadata_of(raw)
+                if self.is_wanted(metadata) and (read := self.read(raw, metadata)):
                     unlisted.discard(read[0])
                     self.store(*read)
                     for observer in self.observers:
-                        self.notify_observer(observer.listed, read[1])
+                        self.call(observer.listed, metadata, read[1])
             version = page.metadata.version
         async for key in in_slices(unlisted):
             self.items.pop(key, None)
         for observer in self.observers:
             try:
                 await observer.end_list()
-            except Exception:  # the list stays current for everything else that uses it
-                log.exception("not taken in", path=self.path)
+            except Exception as error:  # noqa: BLE001 - as in `call`
+                self.bulkhead.set_aside(error, "", "the whole list", version)
         return version
+
+    def is_wanted(self, metadata: Metadata) -> bool:
+        """Return True if an object's namespace is in the scope."""
+        return self.scope is None or self.scope.has(metadata.namespace)
+
+    def change_scope(self, joined: set[str], left: set[str]) -> None:
+        """Forget the objects of namespaces that have left the scope, and list those of others that have joined it."""
+        self.joined = (self.joined | joined) - left
+        self.left = (self.left | left) - joined
+        self.scope_changed.set()
+
+    async def follow_scope(self) -> None:
+        """Follow the changes of the scope after the first list, until cancelled.
+
+        No event is taken in meanwhile: each that follows is newer than the list of the namespace.
+        """
+        await self.synced.wait()
+        while True:
+            await self.scope_changed.wait()
+            self.scope_changed.clear()
+            async with self.turn:
+                left, self.left = self.left, set()
+                await self.forget(left)
+                while self.joined:
+                    namespace = self.joined.pop()
+                    try:
+                        await self.list_namespace(namespace)
+                    except (ApiError, *UNREACHABLE) as error:
+                        self.joined.add(namespace)
+                        log.warning("namespace not listed", path=self.path, namespace=namespace, error=repr(error))
+                        break
+            if self.joined:
+                await asyncio.sleep(LONGEST_PAUSE_AFTER_OPENING)
+                self.scope_changed.set()
+
+    async def forget(self, namespaces: set[str]) -> None:
+        """Forget the objects of namespaces."""
+        if not namespaces:
+            return
+        async for key in in_slices(list(self.items)):
+            if key[0] in namespaces:
+                self.items.pop(key, None)
+        for observer in self.observers:
+            try:
+                await observer.forget_namespaces(namespaces)
+            except Exception as error:  # noqa: BLE001 - as in `call`
+                self.bulkhead.set_aside(error, ", ".join(sorted(namespaces)), "", "")
+
+    async def list_namespace(self, namespace: str) -> None:
+        """Take in the objects of one namespace, as new ones; raise as `Api` does."""
+        resource = self.path.rpartition("/")
+        path = f"{resource[0]}/namespaces/{namespace}/{resource[2]}"
+        async for page in self.api.pages(path, self.query, self.list_accept):
+            async for raw in in_slices(page.items or ()):
+                metadata = metadata_of(raw)
+                if self.is_wanted(metadata) and (read := self.read(raw, metadata)):
+                    self.store(*read)
+                    for observer in self.observers:
+                        self.call(observer.seen, metadata, read[1])
+        self.notify()
 
     def store(self, key: tuple[str, str], item: Item) -> None:
         """Store what is kept of an object, if the objects of this list are stored."""
         if self.stored:
             self.items[key] = item
 
-    def read(self, raw: msgspec.Raw) -> tuple[tuple[str, str], Item] | None:
+    def read(self, raw: msgspec.Raw, metadata: Metadata = NAMELESS) -> tuple[tuple[str, str], Item] | None:
         """Return the key of an object and the value that `keep` returns for it; None if the object is malformed."""
         try:
             item = self.decoder.decode(raw)
             return key_of(item), self.keep(item)
         except Exception as error:  # noqa: BLE001 - one object must not hide all others, whatever is wrong with it
-            log.warning("object not read", path=self.path, error=repr(error)[:LONGEST_ERROR])
+            self.bulkhead.set_aside(error, metadata.namespace, metadata.name, metadata.version or "")
             return None
-
-    def notify_observer(self, callback: Callable[..., None], *item: Item) -> None:
-        """Call an observer's method, with an object if there is one; log what it raises."""
-        try:
-            callback(*item)
-        except Exception:  # the list stays current for everything else that uses it
-            log.exception("not taken in", path=self.path)
 
     def watch(self, version: str) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         """Open a watch from a resource version; the API server ends it after five to ten minutes."""
@@ -253,17 +365,17 @@ class Informer(Generic[Item]):
         if event.type == "ERROR":
             status = msgspec.json.decode(event.object, type=Status)
             raise ApiError(status.code, status.message)
-        metadata = event_object_decoder.decode(event.object).metadata
-        if event.type in {"ADDED", "MODIFIED", "DELETED"}:
-            read, key = self.read(event.object), (metadata.namespace, metadata.name)
+        metadata = metadata_of(event.object)
+        if event.type in {"ADDED", "MODIFIED", "DELETED"} and self.is_wanted(metadata):
+            read, key = self.read(event.object, metadata), (metadata.namespace, metadata.name)
             if read is None or event.type == "DELETED":
                 self.items.pop(key, None)
             else:
                 self.store(key, read[1])
             if read is not None:
                 for observer in self.observers:
-                    self.notify_observer(observer.deleted if event.type == "DELETED" else observer.seen, read[1])
-            self.notify()
+                    self.call(observer.deleted if event.type == "DELETED" else observer.seen, metadata, read[1])
+            self.notify(metadata)
         return metadata.version
 
 
@@ -271,6 +383,14 @@ def key_of(item: Json) -> tuple[str, str]:
     """Return an object's namespace, empty if it has none, and its name."""
     metadata = item["metadata"]
     return metadata.get("namespace", ""), metadata["name"]
+
+
+def metadata_of(raw: msgspec.Raw) -> Metadata:
+    """Return the name and version of an object; empty ones if they cannot be read, as in no object of the API."""
+    try:
+        return event_object_decoder.decode(raw).metadata
+    except msgspec.DecodeError:
+        return NAMELESS
 
 
 event_decoder = msgspec.json.Decoder(Event)

@@ -17,6 +17,7 @@ import structlog
 from webhook import metrics
 from webhook.kinds import batch
 from webhook.kinds.job_set import JOB_SET
+from webhook.kube.bulkhead import Bulkhead, repeat
 from webhook.kube.client import CHANGED, UNREACHABLE, ApiError, wait_after
 from webhook.kube.events import Events, Notice
 from webhook.kube.lease import Lease
@@ -90,7 +91,7 @@ class Ledger:
         self.brake = Brake(policy, events, clock)
         self.authority = Authority(cluster, policy, self.brake)
         self.queue = WorkQueue()
-        self.kueue = KueueWorkloads(cluster.api)
+        self.kueue = KueueWorkloads(cluster.api, cluster.scope)
         settings_of = self.authority.settings_of
         self.recorder = Recorder(cluster, policy, self.kueue, record, settings_of=settings_of, clock=clock)
         self.trackers = Trackers(
@@ -116,6 +117,7 @@ class Ledger:
         self.accounts = AccountStore(cluster.api, self.trackers)
         self.crashes = Crashes(cluster.api, self.trackers, self.other_kinds, self.authority, self.wake)
         self.restarted: dict[Key, float] = {}
+        self.bulkhead = Bulkhead("accounts")
         self.forbidden = False
         metrics.LEDGER_LEADING.set_function(lambda: self.leading)
         metrics.LEDGER_FORBIDDEN.set_function(lambda: self.forbidden)
@@ -133,7 +135,7 @@ class Ledger:
         async with asyncio.TaskGroup() as group:
             group.create_task(self.trackers.run())
             group.create_task(self.kueue.informer.run())
-            group.create_task(self.settle())
+            group.create_task(repeat("settle", INTERVAL, self.settle))
             group.create_task(self.accounts.run(lambda: self.leading))
             group.create_task(self.waiting.run(lambda: self.leading))
             group.create_task(lease.lead(self.work))
@@ -155,14 +157,12 @@ class Ledger:
         self.forbidden = False
 
     async def settle(self) -> None:
-        """Look at crashes, and at restarts in place that are due, until cancelled."""
-        while True:
-            await asyncio.sleep(INTERVAL)
-            now = self.clock()
-            for key in [key for key, due in self.restarted.items() if due <= now]:
-                del self.restarted[key]
-                self.wake(key)
-            await self.crashes.look(is_leading=lambda: self.leading)
+        """Look at crashes, and at restarts in place that are due."""
+        now = self.clock()
+        for key in [key for key, due in self.restarted.items() if due <= now]:
+            del self.restarted[key]
+            self.wake(key)
+        await self.crashes.look(is_leading=lambda: self.leading)
 
     def is_pending(self, key: Key) -> bool:
         """Return True if a crash in a workload is to be judged."""
@@ -232,12 +232,23 @@ class Ledger:
         If the API server is busy, wait here as long as it asks, so that this writer sends it nothing else meanwhile.
         The next try counts again from what the watches have delivered by then.
         """
-        if key not in self.trackers.states and (key.system is not None or self.trackers.root_of(key) is None):
-            return None
-        state = self.trackers.state_of(key)
+        try:
+            if key not in self.trackers.states and (key.system is not None or self.trackers.root_of(key) is None):
+                return None
+            state = self.trackers.state_of(key)
+            return await self.write_or_wait(key, state)
+        except Exception as error:  # noqa: BLE001 - an error with one workload must not stop all others
+            metrics.LEDGER_WRITES.labels("bad").inc()
+            state_of_key = self.trackers.states.get(key)
+            version = "" if state_of_key is None else state_of_key.text or ""
+            self.bulkhead.set_aside(error, key.namespace, f"{key.kind}/{key.name}", version)
+            return LONGEST_PAUSE  # or earlier, if it changes
+
+    async def write_or_wait(self, key: Key, state: WorkloadState) -> float | None:
+        """Write an account; as `try_to_write`, but raise what is no answer of the API."""
         try:
             await self.write(key, state)
-        except Exception as error:  # noqa: BLE001 - an error with one workload must not stop all others
+        except (ApiError, *UNREACHABLE) as error:
             wait = wait_after(error)
             pause = pause_after(error, key, state, wait)
             if wait is not None:
@@ -428,11 +439,8 @@ def pause_after(error: Exception, key: Key, state: WorkloadState, wait: float | 
     elif isinstance(error, ApiError):
         pause = LONGEST_PAUSE
         log.warning("account not written", **where(key), error=str(error), retry_in=pause)
-    elif isinstance(error, UNREACHABLE):
+    else:
         pause = INTERVAL
         log.warning("account not written", **where(key), error=repr(error), retry_in=pause)
-    else:
-        pause = LONGEST_PAUSE
-        log.error("account not written", **where(key), retry_in=pause, exc_info=error)
     metrics.LEDGER_WRITES.labels(outcome).inc()
     return pause

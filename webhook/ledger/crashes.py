@@ -12,6 +12,7 @@ import structlog
 
 from webhook.kinds import batch
 from webhook.kube import terminal
+from webhook.kube.bulkhead import Bulkhead
 from webhook.kube.client import CHANGED, UNREACHABLE, Api, ApiError, wait_after
 from webhook.kube.slices import in_slices
 from webhook.ledger import job_failer, patches, settling
@@ -65,6 +66,7 @@ class Crashes:
         self.wake = wake
         self.pending: dict[Key, dict[str, Crash]] = {}
         self.quiet_until = 0.0
+        self.bulkhead = Bulkhead("crashes")
 
     def see(self, key: Key, pod: Pod, job: CachedJob) -> None:
         """Record that a pod has failed that was disrupted, or that nobody had deleted."""
@@ -131,8 +133,8 @@ class Crashes:
                 pause, self.quiet_until = wait, self.clock() + wait
             crash.next = self.clock() + pause
             log.warning("crash not settled", **where(key), error=repr(error), retry_in=round(pause, 1))
-        except Exception:  # an error with one workload must not stop all others
-            log.exception("crash not settled", **where(key))
+        except Exception as error:  # noqa: BLE001 - an error with one workload must not stop all others
+            self.bulkhead.set_aside(error, key.namespace, f"{key.kind}/{key.name}", uid)
             return True
         return False
 

@@ -10,6 +10,7 @@ would wait until the garbage collector has seen the pod, up to 20 seconds.
 """
 
 import asyncio
+import math
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -24,6 +25,7 @@ import structlog
 from webhook import metrics
 from webhook.kinds import batch, core
 from webhook.kube import names, terminal
+from webhook.kube.bulkhead import Bulkhead, repeat
 from webhook.kube.client import CHANGED, UNREACHABLE, ApiError, wait_after
 from webhook.kube.slices import in_slices
 from webhook.ledger import job_failer
@@ -87,6 +89,7 @@ class WaitingPods:
         self.clock = clock
         self.entries: dict[str, Entry] = {}
         self.unlisted: set[str] = set()  # uids of those that a list which is being read has not had yet
+        self.bulkhead = Bulkhead("waiting pods")
         self.quiet_until = 0.0
         self.reasons: Counter[str] = Counter()
         trackers.pods.observers.append(self)
@@ -125,6 +128,11 @@ class WaitingPods:
         """Take the last state of a deleted pod."""
         self.forget(pod.uid)
 
+    async def forget_namespaces(self, namespaces: set[str]) -> None:
+        """Forget the pods of namespaces that are not opted in any more."""
+        for uid in [uid for uid, entry in self.entries.items() if entry.pod.namespace in namespaces]:
+            self.forget(uid)
+
     def forget(self, uid: str) -> None:
         """Remove a pod, if it is known."""
         entry = self.entries.pop(uid, None)
@@ -133,10 +141,12 @@ class WaitingPods:
 
     async def run(self, leading: Callable[[], bool]) -> None:
         """Act on the pods that are due while this replica leads; until cancelled."""
-        while True:
-            await asyncio.sleep(INTERVAL)
+
+        async def act() -> None:
             if leading() and self.is_ready:
                 await self.act()
+
+        await repeat("act on waiting pods", INTERVAL, act)
 
     @property
     def is_ready(self) -> bool:
@@ -151,7 +161,7 @@ class WaitingPods:
         found = [
             (entry, due)
             async for entry in in_slices(list(self.entries.values()))
-            if entry.next <= now and (due := self.due(entry, now)) is not None
+            if entry.next <= now and (due := self.due_or_none(entry, now)) is not None
         ]
         for start in range(0, len(found), AT_ONCE):
             if self.clock() < self.quiet_until:
@@ -159,6 +169,19 @@ class WaitingPods:
             async with asyncio.TaskGroup() as group:
                 for entry, due in found[start : start + AT_ONCE]:
                     group.create_task(self.try_to_take(entry, due))
+
+    def due_or_none(self, entry: Entry, now: float) -> Due | None:
+        """Return the step that is due for a pod, as `due`; set the pod aside until it changes if that raises."""
+        try:
+            return self.due(entry, now)
+        except Exception as error:  # noqa: BLE001 - an error with one pod must not stop all others
+            self.set_aside(entry, error)
+            return None
+
+    def set_aside(self, entry: Entry, error: Exception) -> None:
+        """Set a pod aside until it changes: the watch then delivers it as a new entry."""
+        entry.next = math.inf
+        self.bulkhead.set_aside(error, entry.pod.namespace, entry.pod.name, entry.pod.uid)
 
     def due(self, entry: Entry, now: float) -> Due | None:
         """Return the step that is due for a pod; None if there is none, then look again later."""
@@ -199,9 +222,8 @@ class WaitingPods:
                 log.warning("waiting pod not changed", **where, error=str(error), retry_in=LONGEST_PAUSE)
         except UNREACHABLE as error:
             log.warning("waiting pod not changed", **where, error=repr(error), retry_in=AFTER_ERROR)
-        except Exception:  # an error with one pod must not stop all others
-            entry.next = self.clock() + LONGEST_PAUSE
-            log.exception("waiting pod not changed", **where)
+        except Exception as error:  # noqa: BLE001 - an error with one pod must not stop all others
+            self.set_aside(entry, error)
 
     async def lift(self, pod: Pod) -> None:
         """Remove the gate of a delay; raise what `Api` raises.

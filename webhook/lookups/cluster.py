@@ -22,7 +22,7 @@ from webhook.kinds.kind_spec import controller_of
 from webhook.kinds.trainer import TRAIN_JOB
 from webhook.kube import names
 from webhook.kube.client import METADATA_ONLY, METADATA_ONLY_LIST, UNREACHABLE, Api, ApiError
-from webhook.kube.informer import Informer
+from webhook.kube.informer import Informer, Scope
 from webhook.kube.packed import Packed
 from webhook.kube.paths import is_name, path_of
 from webhook.kube.tasks import in_task
@@ -89,8 +89,15 @@ class Cluster:
         self.namespaces = Informer(
             api, path_of("v1", "namespaces"), opt_in_of, shape=NAMESPACE_READ, query=selector, metadata_only=True
         )
+        self.scope = Scope(self.namespaces)
         self.jobs = Informer(
-            api, batch.JOB.path(), trimmed_job, shape=JOB_READ, query=selector, items=Packed[CachedJob](pieces)
+            api,
+            batch.JOB.path(),
+            trimmed_job,
+            shape=JOB_READ,
+            query=selector,
+            items=Packed[CachedJob](pieces),
+            scope=self.scope,
         )
         self.job_sets = Informer(
             api,
@@ -99,6 +106,7 @@ class Cluster:
             shape=JOB_SET_READ,
             query=selector,
             items=Packed[CachedJobSet](pieces),
+            scope=self.scope,
         )
         only = {"fieldSelector": f"metadata.name={JOB_SET.resource}.{JOB_SET.group}"}
         self.job_set_crds = Informer(api, CRDS, features.of_job_sets, query=only)

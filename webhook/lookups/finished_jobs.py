@@ -71,6 +71,10 @@ class FinishedJobs:
         """Take the last state of a deleted Job."""
         self.ended.pop(name_of(job), None)
 
+    async def forget_namespaces(self, namespaces: set[str]) -> None:
+        """Forget the Jobs of namespaces that are not opted in any more."""
+        self.ended = {name: ended for name, ended in self.ended.items() if name[0] not in namespaces}
+
     async def look(self) -> None:
         """Let the Jobs leave whose time has come, and that nothing needs any more."""
         now = self.clock()

@@ -6,7 +6,7 @@ from typing import Final
 
 from webhook.kinds.kind_spec import controller_of
 from webhook.kube.client import Api
-from webhook.kube.informer import Informer
+from webhook.kube.informer import Informer, Scope
 from webhook.ledger.model.kueue import workload
 from webhook.ledger.model.kueue.workload import Eviction, Workload
 from webhook.ledger.model.pods import Pod
@@ -29,7 +29,7 @@ class KueueWorkloads:
     - `changed`: called with a Workload that is new or has changed.
     """
 
-    def __init__(self, api: Api, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, api: Api, scope: Scope | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self.changed: Callable[[Workload], None] = ignore
         self.by_owner: dict[Owner, tuple[Workload, ...]] = {}
         self.last: dict[Owner, Eviction] = {}
@@ -42,6 +42,7 @@ class KueueWorkloads:
             query={},
             stored=False,
             metric_prefix="kueue-",
+            scope=scope,
             clock=clock,
         )
         self.informer.observers.append(self)
@@ -84,6 +85,12 @@ class KueueWorkloads:
         else:
             self.by_owner.pop(owner, None)
             self.last.pop(owner, None)
+
+    async def forget_namespaces(self, namespaces: set[str]) -> None:
+        """Forget the Workloads of namespaces that are not opted in any more."""
+        self.by_owner = {key: same for key, same in self.by_owner.items() if key[0] not in namespaces}
+        self.last = {key: one for key, one in self.last.items() if key[0] not in namespaces}
+        self.unlisted = {key: one for key, one in self.unlisted.items() if key[0] not in namespaces}
 
     def others(self, item: Workload) -> tuple[Workload, ...]:
         """Return the other Workloads of the owner of a Workload."""

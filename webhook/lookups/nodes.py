@@ -15,7 +15,7 @@ from webhook.capacity.provider import Labels, Provider, capacity_of
 from webhook.capacity.table import ANY
 from webhook.history.prices import label_keys
 from webhook.history.record import Capacity
-from webhook.kube.client import METADATA_ONLY_LIST, UNREACHABLE, Api, ApiError, wait_after
+from webhook.kube.client import METADATA_ONLY_LIST, Api, wait_after
 from webhook.kube.paths import path_of
 from webhook.ledger.model.pods import ZONE
 from webhook.objects.problem import Json
@@ -122,7 +122,7 @@ class KnownNodes:
                 name = next(iter(self.unknown))
                 try:
                     self.put(name, await self.ask(name))
-                except (ApiError, *UNREACHABLE) as error:
+                except Exception as error:  # noqa: BLE001 - whatever is wrong with one node, others are asked for
                     log.warning("node not read", node=name, error=repr(error))
                     if (seconds := wait_after(error)) is not None:
                         await asyncio.sleep(seconds)  # then it is asked for again

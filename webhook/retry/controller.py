@@ -24,6 +24,7 @@ from webhook.admission import modes
 from webhook.kinds import KindSpec
 from webhook.kube import names
 from webhook.kube.backoff import Backoff
+from webhook.kube.bulkhead import Bulkhead
 from webhook.kube.client import UNREACHABLE, ApiError, wait_after
 from webhook.kube.clock import utc_now
 from webhook.kube.events import Events, Notice
@@ -112,6 +113,7 @@ class RetryController:
         self.brake = brake
         self.changed = asyncio.Event()
         self.due: dict[Key, Due] = {}
+        self.bulkhead = Bulkhead("requested retries")
         self.lists: dict[KindSpec, Informer[str]] = {}
         for row in ADAPTERS:
             query = {"labelSelector": names.RETRY_IN_PROGRESS}
@@ -123,6 +125,7 @@ class RetryController:
                 query=query,
                 metadata_only=True,
                 metric_prefix="requested-",
+                scope=cluster.scope,
             )
             self.lists[row].on_change(self.changed.set)
             for result in RESULTS:
@@ -153,12 +156,7 @@ class RetryController:
     def start_due(self, group: asyncio.TaskGroup) -> float:
         """Start the retries that are due, up to AT_ONCE; return the seconds until the next one is due."""
         now, idle = self.clock(), LONGEST_PAUSE
-        marked = {
-            Key(row, *key): one
-            for row, found in self.lists.items()
-            for key, one in found.items.items()
-            if self.may_be_opted_in(key[0])
-        }
+        marked = {Key(row, *key): one for row, found in self.lists.items() for key, one in found.items.items()}
         self.due = {key: due for key, due in self.due.items() if key in marked or due.busy}
         for key, request in marked.items():
             known = self.due.get(key)
@@ -183,11 +181,6 @@ class RetryController:
             if due.work is not None:
                 due.work.cancel()
 
-    def may_be_opted_in(self, namespace: str) -> bool:
-        """Return False if a namespace is known not to be opted in: there users may write the label freely."""
-        namespaces = self.cluster.namespaces
-        return not namespaces.live or namespaces.get("", namespace) is not None
-
     async def process(self, key: Key, due: Due) -> None:
         """Run the retry of one object, if its namespace is opted in; log errors, and try again after a pause."""
         try:
@@ -201,10 +194,8 @@ class RetryController:
             log.warning("not run again yet", what=what, error=str(error) or repr(error), retry_in=pause)
             if wait is not None:
                 await asyncio.sleep(wait)  # it keeps its place of AT_ONCE, so that no other one is sent meanwhile
-        except Exception:  # an unexpected answer of the API must not end the server
-            log.exception(
-                "not run again yet", what=f"{key.row.kind} {key.namespace}/{key.name}", retry_in=due.backoff.pause
-            )
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with one object, others are run again
+            self.bulkhead.set_aside(error, key.namespace, f"{key.row.kind}/{key.name}", due.request)
         finally:
             due.busy, due.work, due.next = False, None, self.clock() + due.backoff.take()
             self.changed.set()

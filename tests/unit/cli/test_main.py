@@ -605,7 +605,7 @@ def test_the_version_is_told() -> None:
 def test_help_is_everywhere(flag: str) -> None:
     out, _ = run_script(flag)  # in a process of its own: click keeps the help option of a command's first call
     commands = [line.split()[0] for line in out.partition("Commands:\n")[2].splitlines()]
-    offline = ["serve", "render", "check", "export", "test"]
+    offline = ["serve", "control", "render", "check", "export", "test"]
     assert commands == [
         *offline,
         "audit",

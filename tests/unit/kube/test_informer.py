@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.costs import assert_affordable, assert_grows_with_its_input, bytes_of
+from tests.opted_in import opted_in
 from webhook.kinds import argo
 from webhook.kube import client, names, slices
 from webhook.kube.client import Api, ApiError, ListMeta, Page, TooLargeError
@@ -20,7 +21,7 @@ from webhook.lookups.cluster import Cluster
 from webhook.objects.problem import Json
 
 NO_API: Any = None
-CLUSTER = Cluster(NO_API)
+CLUSTER = opted_in(Cluster(NO_API))
 JOBS, JOB_SETS, PODS = CLUSTER.jobs, CLUSTER.job_sets, Trackers(CLUSTER).pods
 WORKFLOWS = Trackers(CLUSTER).roots[argo.WORKFLOW]
 STORED = 3 * 1024 * 1024  # bytes of JSON of the largest object
@@ -120,6 +121,9 @@ class Taken:
     async def end_list(self) -> None:
         """Do nothing."""
 
+    async def forget_namespaces(self, namespaces: set[str]) -> None:
+        """Do nothing."""
+
 
 @settings(max_examples=50)
 @given(HOSTILE, st.sampled_from([JOBS, JOB_SETS, PODS]))
@@ -128,6 +132,7 @@ def test_a_malformed_object_does_not_keep_other_objects_from_being_read(hostile:
         items = [msgspec.Raw(msgspec.json.encode(one)) for one in (hostile, job_with())]
         yield Page(client.ListMeta(version="9"), items)
 
+    opted_in(CLUSTER, "ml", hostile["metadata"]["namespace"])
     watched.api = type("Listing", (), {"pages": staticmethod(pages)})()
     taken = Taken()
     observers, watched.observers = watched.observers, [taken]

@@ -16,7 +16,7 @@ from tests import virtual_time
 from tests.virtual_time import now
 from webhook.kube import informer
 from webhook.kube.client import ApiError, ListMeta, Page
-from webhook.kube.informer import LONGEST_PAUSE, LONGEST_PAUSE_AFTER_OPENING, Informer
+from webhook.kube.informer import LONGEST_PAUSE, LONGEST_PAUSE_AFTER_OPENING, Event, Informer, Scope
 from webhook.objects.problem import Json
 
 GONE = ApiError(410, "too old resource version")
@@ -271,6 +271,9 @@ class Failing:
     def deleted(self, _: object) -> None:
         raise RuntimeError
 
+    async def forget_namespaces(self, namespaces: set[str]) -> None:
+        """Do nothing."""
+
 
 def test_an_observer_that_fails_stops_neither_the_list_nor_the_watch() -> None:
     async def look(_: ScriptedApi, found: Informer[Json]) -> None:
@@ -302,6 +305,9 @@ class Recording:
     def deleted(self, item: Json) -> None:
         self.told.append(f"deleted {item['name']}")
 
+    async def forget_namespaces(self, namespaces: set[str]) -> None:
+        self.told.append(f"forgotten {sorted(namespaces)}")
+
 
 def test_observers_take_a_list_object_by_object_and_are_told_its_end_only_if_all_pages_came() -> None:
     observer = Recording()
@@ -327,5 +333,56 @@ def test_an_informer_whose_objects_only_observers_take_stores_none() -> None:
         await asyncio.wait({running})
         assert observer.told == ["begin", "a", "b", "end", "seen c", "deleted a"]
         assert len(found.items) == 0
+
+    virtual_time.run(run())
+
+
+def namespaced(namespace: str, name: str) -> Json:
+    return {"metadata": {"namespace": namespace, "name": name, "resourceVersion": "1"}}
+
+
+class NamespacedApi(ScriptedApi):
+    """An API whose list of one namespace has the objects of `joined`."""
+
+    joined: tuple[Json, ...] = ()
+
+    async def pages(self, *arguments: Any) -> AsyncIterator[Page]:
+        if "/namespaces/" not in arguments[0]:
+            async for page in super().pages(*arguments):
+                yield page
+            return
+        items = [msgspec.Raw(msgspec.json.encode(one)) for one in self.joined]
+        yield Page(ListMeta(version="9"), items)
+
+
+def test_objects_of_namespaces_that_are_not_opted_in_enter_only_once_they_are_and_leave_again() -> None:
+    async def run() -> None:
+        observer = Recording()
+        silent: Any = ScriptedApi([], [])
+        namespaces: Informer[Json] = Informer(silent, "/ns", lambda item: item, query={})
+        scope = Scope(namespaces)
+        api: Any = NamespacedApi([[[]]], [[HANG]])
+        api.joined = (namespaced("ml", "a"),)
+        found: Informer[Json] = Informer(api, "/api/v1/x", lambda item: item["metadata"], query={}, scope=scope)
+        found.observers.append(observer)
+        running = asyncio.create_task(found.run())
+        await asyncio.sleep(1)
+        assert not found.synced.is_set()  # it waits for the list of namespaces
+        namespaces.synced.set()
+        await asyncio.sleep(1)
+        hostile = msgspec.Raw(msgspec.json.encode({**namespaced("other", "b"), "spec": [[]]}))
+        found.take(Event("ADDED", hostile))
+        assert found.items == {}
+        namespaces.items["", "ml"] = {}
+        namespaces.notify()
+        await asyncio.sleep(1)
+        assert list(found.items) == [("ml", "a")]
+        namespaces.items.clear()
+        namespaces.notify()
+        await asyncio.sleep(1)
+        assert found.items == {}
+        assert observer.told == ["begin", "end", "seen a", "forgotten ['ml']"]
+        running.cancel()
+        await asyncio.wait({running})
 
     virtual_time.run(run())

@@ -17,6 +17,7 @@ from webhook.history import record
 from webhook.kinds import KindSpec, argo, tekton
 from webhook.kinds.places import Place
 from webhook.kube import names
+from webhook.kube.bulkhead import repeat
 from webhook.kube.client import ApiError
 from webhook.ledger.controller import Ledger
 from webhook.ledger.model import on_failure, pods
@@ -25,6 +26,7 @@ from webhook.ledger.model.outcomes import DELETED, STOPPED
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.tracker import DOUBT, Key
 from webhook.ledger.model.waiting import Waiting
+from webhook.ledger.model.workload_state import INTERVAL
 from webhook.ledger.other_kinds import OtherKinds
 from webhook.ledger.tracking.admission_counts import AdmissionCounts
 from webhook.objects.problem import Json
@@ -130,7 +132,7 @@ def see_root(ledger: Ledger, row: KindSpec, root: Json, text: str | None = None)
 async def deciding(api: FakeApi, profile: Profile | None = None) -> AsyncIterator[Ledger]:
     """Let a ledger lead and decide about crashes, while the block runs, with a Workflow and a PipelineRun."""
     ledger = new_ledger(api, profile)
-    async with leading(ledger), beside(ledger.settle()):
+    async with leading(ledger), beside(repeat("settle", INTERVAL, ledger.settle)):
         for row, path, root in ((argo.WORKFLOW, WORKFLOW, workflow()), (tekton.PIPELINE_RUN, RUN, pipeline_run())):
             api.objects.setdefault(path, root)
             see_root(ledger, row, root)

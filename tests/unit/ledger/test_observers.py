@@ -40,7 +40,7 @@ def test_after_each_list_of_pods_only_those_of_this_list_exist() -> None:
             await observer.end_list()
 
     passed = Passed()
-    observer = PodObserver(passed.seen, passed.deleted, passed.see_only)
+    observer = PodObserver(passed.seen, passed.deleted, passed.see_only, passed.see_only)
     asyncio.run(work())
     assert passed.lists == [{running_pod(1).uid, running_pod(2).uid}, {running_pod(2).uid}]
     assert passed.news == [False] * 3

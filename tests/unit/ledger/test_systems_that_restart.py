@@ -13,9 +13,11 @@ from tests.volcano import on, volcano_job
 from webhook.kinds import KindSpec, volcano
 from webhook.kinds.kubeflow import TRAINING
 from webhook.kube import names
+from webhook.kube.bulkhead import repeat
 from webhook.ledger.controller import Ledger
 from webhook.ledger.model import pods
 from webhook.ledger.model.pods import Pod
+from webhook.ledger.model.workload_state import INTERVAL
 from webhook.objects.problem import Json
 from webhook.policy.model import FailurePolicy, Profile
 
@@ -83,7 +85,7 @@ def written(
         api.objects[path] = root
         ledger = new_ledger(api, profile)
         ledger.trackers.watching_since = -1000.0
-        async with leading(ledger), beside(ledger.settle()):
+        async with leading(ledger), beside(repeat("settle", INTERVAL, ledger.settle)):
             see_root(ledger, row, root)
             for pod in seen:
                 ledger.trackers.see_pod(pod)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.opted_in import opted_in
 from tests.unit.ledger.leader import BOOKMARK, KEY, FakeApi, api_of, beside, stored_pod, watch_event
 from tests.unit.ledger.pods import failed, job, running_pod
 from tests.virtual_time import BEGIN, now, run
@@ -47,7 +48,7 @@ def stored_job(uid: str = "job-uid", **spec: Any) -> CachedJob:
 async def watching(api: FakeApi, news: News | None = None) -> AsyncIterator[Trackers]:
     """Yield trackers that have read the lists, and watch pods and Jobs."""
     news = news or News()
-    cluster = Cluster(api_of(api))
+    cluster = opted_in(Cluster(api_of(api)))
     found = Trackers(cluster, changed=news.changed, crashed=news.crashed, clock=asyncio.get_running_loop().time)
     async with asyncio.TaskGroup() as group:
         jobs = group.create_task(cluster.jobs.run())
@@ -259,7 +260,7 @@ def test_a_replica_that_starts_finds_the_zone_that_has_just_lost_its_spot_pods()
         return {**root, "spec": {"nodeName": "n"}, "status": {**root["status"], "conditions": list(conditions)}}
 
     async def work() -> None:
-        trackers = Trackers(Cluster(api_of(api)))
+        trackers = Trackers(opted_in(Cluster(api_of(api))))
         trackers.now = lambda: 1767225660.0  # 2026-01-01T00:01:00Z
         async with beside(trackers.pods.run()):
             await trackers.pods.synced.wait()

@@ -95,7 +95,7 @@ def test_a_kept_workload_is_small() -> None:
 def test_without_kueue_there_is_nothing_and_once_it_is_installed_its_workloads_are_found() -> None:
     async def work() -> tuple[bool, bool]:
         api = NotInstalled()
-        found = KueueWorkloads(api_of(api), asyncio.get_running_loop().time)
+        found = KueueWorkloads(api_of(api), clock=asyncio.get_running_loop().time)
         async with beside(found.informer.run()):
             await asyncio.sleep(60)
             before = found.informer.missing and not found.is_behind
@@ -111,7 +111,7 @@ def test_a_workload_that_was_deleted_during_a_gap_is_forgotten() -> None:
     async def work() -> int:
         api = FakeApi()
         api.lists[workload.LIST] = [stored_workload({"Preempted": 1}, "Preempted")]
-        found = KueueWorkloads(api_of(api), asyncio.get_running_loop().time)
+        found = KueueWorkloads(api_of(api), clock=asyncio.get_running_loop().time)
         async with beside(found.informer.run()):
             await asyncio.sleep(1)
             assert found.last

@@ -10,7 +10,7 @@ from webhook.program.logs import LINES, NAMESPACE_LINES, PERIOD, LogLines
 
 PROGRAM = """
 import structlog
-from webhook.serving import logs
+from webhook.program import logs
 
 def read(password):
     raise ValueError("cannot be read")

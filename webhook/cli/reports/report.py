@@ -76,7 +76,7 @@ def moment(_ctx: click.Context, _param: click.Parameter, text: str | None) -> fl
     at = seconds(text) if ago is None else time.time() - int(ago[1]) * SECONDS[ago[2]]
     if at is None or at < 0:
         remedy = "write how long ago, such as 90m, 12h, 7d or 4w, or 2026-11-21T15:00:00Z"
-        raise click.BadParameter(f"{text!r} is no time{'' if at is None else ' since 1970'}; {remedy}")
+        raise click.BadParameter(f"{text!r} is no time since 1970 with a zone; {remedy}")
     return at
 
 

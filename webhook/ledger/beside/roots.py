@@ -6,17 +6,26 @@ from collections.abc import Callable
 from webhook.kinds import KindSpec
 from webhook.kinds.beside import account
 from webhook.kube.client import Api
-from webhook.kube.informer import Informer
+from webhook.kube.informer import Informer, Scope
 from webhook.kube.packed import Packed
 from webhook.ledger.beside.cached import ACCOUNT_READ, trimmed_account
 from webhook.ledger.model.cached import CachedRoot
 from webhook.ledger.model.pods import Pod
 
 
-def informer_of_accounts(api: Api, items: Packed[CachedRoot], clock: Callable[[], float]) -> Informer[CachedRoot]:
-    """Return the informer of the Accounts, in all namespaces; `clock` is monotonic, in seconds."""
+def informer_of_accounts(
+    api: Api, items: Packed[CachedRoot], scope: Scope, clock: Callable[[], float]
+) -> Informer[CachedRoot]:
+    """Return the informer of the Accounts in the namespaces of a scope; `clock` is monotonic, in seconds."""
     return Informer(
-        api, account.ACCOUNT.path(), trimmed_account, shape=ACCOUNT_READ, query={}, items=items, clock=clock
+        api,
+        account.ACCOUNT.path(),
+        trimmed_account,
+        shape=ACCOUNT_READ,
+        query={},
+        items=items,
+        scope=scope,
+        clock=clock,
     )
 
 

@@ -1,6 +1,5 @@
 """Writes and deletes Accounts: within a bound, because users may create pods with any labels."""
 
-import asyncio
 import time
 from collections.abc import Callable
 from http import HTTPStatus
@@ -12,6 +11,7 @@ from webhook import metrics
 from webhook.kinds.beside import account
 from webhook.kinds.beside.airflow import DAG_RUN
 from webhook.kube import names
+from webhook.kube.bulkhead import repeat
 from webhook.kube.client import UNREACHABLE, Api, ApiError
 from webhook.kube.slices import in_slices
 from webhook.ledger import patches
@@ -69,10 +69,12 @@ class AccountStore:
 
     async def run(self, is_leading: Callable[[], bool]) -> None:
         """Delete the Accounts of old runs while this replica leads, until cancelled."""
-        while True:
-            await asyncio.sleep(LOOK_EVERY)
+
+        async def delete_old() -> None:
             if is_leading():
                 await self.delete_old()
+
+        await repeat("delete old accounts", LOOK_EVERY, delete_old)
 
     async def delete_old(self) -> None:
         """Delete Accounts of runs that have had no pods for KEPT_FOR, at most AT_ONCE."""

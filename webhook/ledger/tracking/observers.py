@@ -23,11 +23,17 @@ class PodObserver:
         seen: Callable[..., None],
         deleted: Callable[[Pod], None],
         see_only: Callable[[set[str]], Awaitable[None]],
+        forget: Callable[[set[str]], Awaitable[None]],
     ) -> None:
         self.seen = seen
         self.deleted = deleted
         self.see_only = see_only
+        self.forget = forget
         self.there: set[str] = set()  # uids
+
+    async def forget_namespaces(self, namespaces: set[str]) -> None:
+        """Forget the pods of namespaces that are not opted in any more."""
+        await self.forget(namespaces)
 
     def begin_list(self) -> None:
         """Forget which pods the last list had."""
@@ -74,6 +80,9 @@ class WorkloadObserver(Generic[Cached]):
         self.seen(item, news=self.has_listed)
         if terminal.condition_of(item) is not None:
             self.ended.add(item["metadata"]["uid"])
+
+    async def forget_namespaces(self, namespaces: set[str]) -> None:
+        """Do nothing: what is known of workloads is forgotten with their pods."""
 
     async def end_list(self) -> None:
         """Forget, after a gap in the watch, what was deleted."""

@@ -18,6 +18,7 @@ from webhook.kinds.beside.account import ACCOUNT
 from webhook.kinds.beside.airflow import DAG_RUN
 from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names, terminal
+from webhook.kube.bulkhead import repeat
 from webhook.kube.informer import Informer
 from webhook.kube.packed import Packed
 from webhook.kube.slices import in_slices
@@ -98,14 +99,21 @@ class Trackers:
         self.zones_reported: set[str] = set()
         selector = {"labelSelector": names.PROFILE}
         self.pods = Informer(
-            cluster.api, core.POD.path(), pods.read, shape=pods.READ, query=selector, stored=False, clock=clock
+            cluster.api,
+            core.POD.path(),
+            pods.read,
+            shape=pods.READ,
+            query=selector,
+            stored=False,
+            scope=cluster.scope,
+            clock=clock,
         )
         self.ended: dict[KindSpec, set[str]] = {}  # uids of the objects that are known to have ended
-        self.pods.observers.append(PodObserver(self.see_pod, self.see_pod_gone, self.see_only))
+        self.pods.observers.append(PodObserver(self.see_pod, self.see_pod_gone, self.see_only, self.forget_namespaces))
         cluster.jobs.observers.append(self.observer(batch.JOB, self.see_job, self.see_job_gone))
         cluster.job_sets.observers.append(self.observer(JOB_SET, self.see_job_set, self.see_job_set_gone))
         self.account_items = Packed[CachedRoot](whole)
-        self.accounts = informer_of_accounts(cluster.api, self.account_items, clock)
+        self.accounts = informer_of_accounts(cluster.api, self.account_items, cluster.scope, clock)
         self.accounts.observers.append(self.observer(ACCOUNT, self.see_beside, self.see_beside_gone))
         self.roots = {row: self.informer_of(row) for row in SYSTEMS if row is not DAG_RUN}
         self.beside = {row: Beside(row, self.accounts, self.roots.get(row)) for row in BESIDE.values()}
@@ -137,6 +145,7 @@ class Trackers:
             items=Packed[CachedRoot](pieces),
             metadata_only=True,
             metric_prefix=prefix,
+            scope=self.cluster.scope,
             clock=self.clock,
         )
         found.observers.append(self.observer(row, partial(self.see_root, row), partial(self.see_root_gone, row)))
@@ -153,8 +162,8 @@ class Trackers:
         async with asyncio.TaskGroup() as group:
             group.create_task(self.pods.run())
             group.create_task(self.accounts.run())
-            group.create_task(self.forget_idle_runs())
-            group.create_task(self.look_at_finished_jobs())
+            group.create_task(repeat("forget idle runs", LOOK_EVERY, self.forget_idle_runs))
+            group.create_task(repeat("look at finished Jobs", INTERVAL, self.finished.look))
             for roots in self.roots.values():
                 group.create_task(roots.run())
 
@@ -218,11 +227,19 @@ class Trackers:
         if key is not None:
             self.tidy(key)
 
-    async def look_at_finished_jobs(self) -> None:
-        """Let the Jobs that have ended leave the cache, until cancelled."""
-        while True:
-            await asyncio.sleep(INTERVAL)
-            await self.finished.look()
+    async def forget_namespaces(self, namespaces: set[str]) -> None:
+        """Forget the pods and workloads of namespaces that are not opted in any more: nothing of them is counted."""
+        async for uid in in_slices(list(self.running.packed)):
+            pod = self.running.get(uid)
+            if pod is not None and pod.namespace in namespaces:
+                self.running.pop(uid)
+        async for key in in_slices(list(self.states)):
+            if key.namespace in namespaces and self.states.pop(key, None) is not None:
+                self.at_last.discard(key)
+                self.forgotten(key)
+        async for key in in_slices(list(self.succeeded)):
+            if key.namespace in namespaces:
+                self.succeeded.pop(key, None)
 
     def needs(self, job: CachedJob) -> bool:
         """Return True if anything is left to count, or to do, for a Job that has ended; also of each Job of a JobSet.
@@ -241,13 +258,11 @@ class Trackers:
         self.tidy(key_of_job(job))
 
     async def forget_idle_runs(self) -> None:
-        """Forget, again and again, the runs without pods, and the failed pods of runs that nobody counts."""
-        while True:
-            await asyncio.sleep(LOOK_EVERY)
-            async for key, state in in_slices(list(self.states.items())):
-                if key.row is DAG_RUN:
-                    state.tracker.forget_uncounted(self.clock() - UNCOUNTED_FOR)
-                    self.tidy(key)
+        """Forget the runs without pods, and the failed pods of runs that nobody counts."""
+        async for key, state in in_slices(list(self.states.items())):
+            if key.row is DAG_RUN:
+                state.tracker.forget_uncounted(self.clock() - UNCOUNTED_FOR)
+                self.tidy(key)
 
     def take_root(self, key: Key, state: WorkloadState, root: CachedRoot, *, news: bool) -> None:
         """Record the current state of a workload of another kind, and its account; `news`: as in `see_pod`."""

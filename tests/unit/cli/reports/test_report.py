@@ -112,9 +112,15 @@ def test_the_text_is_plain_in_a_pipe_and_the_csv_has_a_line_for_each_workload(re
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--since", "yesterday"), "'yesterday' is no time; write how long ago, such as 90m, 12h, 7d or 4w, or 2026-"),
-        (("--since", "999999w"), "'999999w' is no time since 1970; write how long ago, such as 90m"),
-        (("--until", "0001-01-01T00:00:00Z"), "'0001-01-01T00:00:00Z' is no time since 1970; write how long ago"),
+        (
+            ("--since", "yesterday"),
+            "'yesterday' is no time since 1970 with a zone; write how long ago, such as 90m, 12h, 7d or 4w, or 2026-",
+        ),
+        (("--since", "999999w"), "'999999w' is no time since 1970 with a zone; write how long ago, such as 90m"),
+        (
+            ("--until", "0001-01-01T00:00:00Z"),
+            "'0001-01-01T00:00:00Z' is no time since 1970 with a zone; write how long ago",
+        ),
         (("-n", "No"), "'No' is not the name of a namespace"),
         (
             ("--history", "-", "-l", "a=b"),

@@ -11,13 +11,14 @@ from webhook.kube.packed import Packed
 from webhook.ledger.beside.cached import trimmed_account, whole
 from webhook.ledger.beside.roots import Beside, informer_of_accounts
 from webhook.ledger.model.cached import CachedRoot
+from webhook.lookups.cluster import Cluster
 
 NO_API: Any = None
 
 
 def beside_of_runs() -> Beside:
     """Return the runs of DAGs, of which one has an Account."""
-    accounts = informer_of_accounts(NO_API, Packed[CachedRoot](whole), time.monotonic)
+    accounts = informer_of_accounts(NO_API, Packed[CachedRoot](whole), Cluster(NO_API).scope, time.monotonic)
     root = account.new(DAG_RUN, account.run_of("ml", "etl.one", "etl"), '{"attempts": 7}')
     root["metadata"] |= {"uid": "account-uid", "resourceVersion": "7"}
     accounts.items["ml", root["metadata"]["name"]] = trimmed_account(root)

@@ -16,6 +16,7 @@ from webhook.kinds.beside.airflow import DAG_RUN
 from webhook.kinds.flyte import FLYTE_WORKFLOW
 from webhook.kinds.places import Place
 from webhook.kube import names
+from webhook.kube.bulkhead import repeat
 from webhook.kube.informer import Event
 from webhook.ledger.beside import cached, store
 from webhook.ledger.controller import Ledger
@@ -79,7 +80,10 @@ async def playing(api: FakeApi, profile: Profile | None = None) -> AsyncIterator
     metadata = {"namespace": "ml", "name": "f1", "uid": "u-1", "resourceVersion": "1", "annotations": annotations}
     raw = msgspec.Raw(msgspec.json.encode({"metadata": metadata}))
     ledger.trackers.roots[FLYTE_WORKFLOW].take(Event("ADDED", raw))
-    async with leading(ledger), beside(ledger.trackers.forget_idle_runs()):
+    async with (
+        leading(ledger),
+        beside(repeat("forget idle runs", trackers.LOOK_EVERY, ledger.trackers.forget_idle_runs)),
+    ):
         yield ledger
 
 
@@ -208,7 +212,7 @@ def succeeded(number: int) -> Json:
 def test_failed_pods_that_nobody_counts_are_forgotten_after_ten_minutes() -> None:
     async def work() -> None:
         ledger = new_ledger(FakeApi(), opted_in=False)  # where users may label pods as they like
-        async with beside(ledger.trackers.forget_idle_runs()):
+        async with beside(repeat("forget idle runs", trackers.LOOK_EVERY, ledger.trackers.forget_idle_runs)):
             ledger.trackers.see_pod(of_airflow(0))
             ledger.trackers.see_pod_gone(of_airflow(0))
             await asyncio.sleep(trackers.UNCOUNTED_FOR - 1)
