@@ -32,7 +32,7 @@ from webhook.history.record import AttemptRecord, Capacity
 from webhook.history.usage import Row
 from webhook.kube import names
 from webhook.kube.client import Api, ApiError
-from webhook.ledger.model.account import decode
+from webhook.ledger.model.status import decode
 from webhook.objects.problem import Json
 
 LIMIT = 3

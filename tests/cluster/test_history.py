@@ -15,7 +15,8 @@ from tests.cluster.manifests import exits, job
 from tests.cluster.objects import ended
 from webhook.history.record import AttemptRecord, Capacity, Record
 from webhook.kube import names
-from webhook.ledger.model.account import Account, decode
+from webhook.ledger.model.account import Account
+from webhook.ledger.model.status import decode
 
 if TYPE_CHECKING:
     from tests.cluster.conftest import NewNamespace

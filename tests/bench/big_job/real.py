@@ -21,9 +21,9 @@ from tests.cluster.nodes import own_node
 from webhook.kinds import batch
 from webhook.kube import names
 from webhook.kube.client import Api, ApiError
-from webhook.ledger.model.account import decode
 from webhook.ledger.model.pods import INDEX
 from webhook.ledger.model.scopes import ranges
+from webhook.ledger.model.status import decode
 from webhook.objects.patch import pointer
 from webhook.objects.problem import Json
 

@@ -12,7 +12,7 @@ from tests.cluster.objects import condition
 from webhook.kinds.batch import JOB_NAME
 from webhook.kube import names
 from webhook.ledger.model import outcomes, pods
-from webhook.ledger.model.account import decode
+from webhook.ledger.model.status import decode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -37,7 +37,7 @@ from webhook.kinds import WORDS, batch
 from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names
 from webhook.kube.client import Api, ApiError
-from webhook.ledger.model.account import decode
+from webhook.ledger.model.status import decode
 from webhook.ledger.model.systems import system_of
 from webhook.objects.problem import Json
 

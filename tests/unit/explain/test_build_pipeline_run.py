@@ -8,8 +8,9 @@ from tests.objects import pod as pod_of
 from webhook.explain.build_pipeline_run import explain
 from webhook.explain.render import as_table
 from webhook.kube import names
-from webhook.ledger.model.account import Account, Attempt, encode
+from webhook.ledger.model.account import Account, Attempt
 from webhook.ledger.model.scopes import Scopes
+from webhook.ledger.model.status import encode
 from webhook.objects.problem import Json
 from webhook.retry import record
 

@@ -8,7 +8,8 @@ import msgspec
 from webhook.kinds import argo
 from webhook.kinds.argo import NODE_NAME
 from webhook.kube import names
-from webhook.ledger.model.account import Account, encode
+from webhook.ledger.model.account import Account
+from webhook.ledger.model.status import encode
 from webhook.objects.problem import Json
 from webhook.policy.applied import applied, applied_rules
 from webhook.policy.model import Profile

@@ -14,7 +14,7 @@ from webhook.kinds import argo
 from webhook.kube import client, names, slices
 from webhook.kube.client import Api, ApiError, ListMeta, Page, TooLargeError
 from webhook.kube.informer import Event, Informer
-from webhook.ledger.model.account import LARGEST
+from webhook.ledger.model.status import LARGEST
 from webhook.ledger.tracking.trackers import Trackers
 from webhook.lookups.cluster import Cluster
 from webhook.objects.problem import Json

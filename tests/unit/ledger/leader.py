@@ -17,13 +17,14 @@ from msgspec.structs import replace
 from tests.admission import policy
 from tests.unit.ledger.pods import job
 from tests.virtual_time import now
-from webhook.kinds import batch
+from webhook.kinds import KindSpec, account, batch
 from webhook.kube import names
 from webhook.kube.client import ListMeta, Page
 from webhook.kube.events import Events
 from webhook.ledger.controller import Ledger
-from webhook.ledger.model.account import Account, decode
+from webhook.ledger.model.account import Account
 from webhook.ledger.model.cached import CachedJob
+from webhook.ledger.model.status import decode, encode
 from webhook.ledger.model.tracker import Key
 from webhook.lookups.cluster import Cluster
 from webhook.lookups.policy_source import PolicySource
@@ -32,19 +33,26 @@ from webhook.policy.model import Profile
 
 KEY = Key("ml", batch.JOB, "train")
 JOB_PATH = "/apis/batch/v1/namespaces/ml/jobs/train"
-ACCOUNT_POINTER = "/metadata/annotations/retry-policy.dev~1ledger"
+ACCOUNTS = "/apis/retry-policy.dev/v1alpha1/namespaces/"
+VERSION = "7"  # of all objects
 
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """A write that the API received; `at`: seconds since the loop began."""
+    """A write that the API received; `at`: seconds since the loop began. `root`: the object that it created."""
 
     at: float
     path: str
     operations: list[Json]
+    root: Json | None = None
 
-    def operations_on_account(self) -> list[Json]:
-        return [operation for operation in self.operations if operation["path"] == ACCOUNT_POINTER]
+    @property
+    def is_of_account(self) -> bool:
+        return self.path.startswith(ACCOUNTS)
+
+    @property
+    def is_new(self) -> bool:
+        return self.root is not None
 
     @property
     def account(self) -> Account:
@@ -52,14 +60,10 @@ class Write:
 
     @property
     def text(self) -> str:
-        (text,) = [operation["value"] for operation in self.operations_on_account() if operation["op"] == "add"]
-        return str(text)
-
-    @property
-    def before(self) -> str | None:
-        """Return the account that the write replaces."""
-        (text,) = [operation["value"] for operation in self.operations_on_account() if operation["op"] == "test"]
-        return None if text is None else str(text)
+        if self.root is not None:
+            return encode(decode(msgspec.json.encode(self.root["status"])))
+        (status,) = [operation["value"] for operation in self.operations if operation["path"] == "/status"]
+        return encode(decode(msgspec.json.encode(status)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,19 +90,25 @@ class FakeApi:
         self.deleted: list[tuple[str, str]] = []  # paths and uids
 
     async def create(self, path: str, root: Json) -> Json:
-        self.created.append((path, root))
+        if root["kind"] == "Account":
+            await self.take(Write(now(), f"{path}/{root['metadata']['name']}", [], root))
+        else:
+            self.created.append((path, root))
         return root
 
     async def delete(self, path: str, uid: str) -> None:
         self.deleted.append((path, uid))
 
     async def patch(self, path: str, operations: list[Json]) -> Json:
-        self.writes.append(Write(now(), path, operations))
+        await self.take(Write(now(), path, operations))
+        return {}
+
+    async def take(self, write: Write) -> None:
+        self.writes.append(write)
         answer = self.answers.popleft() if self.answers else Answer()
         await asyncio.sleep(answer.after)
         if answer.error is not None:
             raise answer.error
-        return {}
 
     async def get(self, path: str) -> Json:
         return self.objects[path]
@@ -121,7 +131,12 @@ class FakeApi:
             yield msgspec.json.encode(event)
 
     def account_writes(self) -> list[Write]:
-        return [write for write in self.writes if write.operations_on_account()]
+        return [write for write in self.writes if write.is_of_account]
+
+    def accounts_of(self, name: str, row: KindSpec = batch.JOB) -> list[Write]:
+        """Return the writes of the accounts of the workloads of a name."""
+        paths = {write.path for write in self.writes if write.root and write.root["spec"]["name"] == name}
+        return [write for write in self.writes if write.path in paths or f"/{row.kind.lower()}-{name}-" in write.path]
 
 
 def new_ledger(api: FakeApi, profile: Profile | None = None, *, opted_in: bool = True) -> Ledger:
@@ -131,7 +146,7 @@ def new_ledger(api: FakeApi, profile: Profile | None = None, *, opted_in: bool =
     if opted_in:
         cluster.namespaces.items["", "ml"] = ("default", None)
     ledger = Ledger(cluster, PolicySource(policy(default=profile or Profile())), Events(client), clock=loop.time)
-    for cache in (cluster.namespaces, cluster.jobs, ledger.trackers.pods):
+    for cache in (cluster.namespaces, cluster.jobs, ledger.trackers.pods, ledger.trackers.accounts):
         cache.synced.set()
         cache.live = True
     return ledger
@@ -176,15 +191,36 @@ async def beside(work: Coroutine[None, None, None]) -> AsyncIterator[None]:
 def see_job(ledger: Ledger, text: str | None = None, *, name: str = "train", **fields: Any) -> CachedJob:
     """Add a Job with an account to the cache; return the part of it that is cached."""
     root = job(fields.pop("spec", None), fields.pop("status", None), name=name, uid=fields.pop("uid", "job-uid"))
-    root["metadata"] |= {"resourceVersion": "7", "labels": {names.PROFILE: "default"}, "annotations": {}}
-    if text is not None:
-        root["metadata"]["annotations"][names.LEDGER] = text
+    root["metadata"] |= {"resourceVersion": VERSION, "labels": {names.PROFILE: "default"}, "annotations": {}}
+    see_account(ledger, batch.JOB, root, text)
     read = ledger.cluster.jobs.read(msgspec.Raw(msgspec.json.encode(root)))
     assert read is not None
     key, cached = read
     ledger.cluster.jobs.items[key] = cached
     ledger.trackers.see_job(cached)
     return cached
+
+
+def see_account(ledger: Ledger, row: KindSpec, root: Json, text: str | None) -> None:
+    """Let the watch deliver the account of a workload, or for None its deletion."""
+    stored = account.new(row, root)
+    stored["metadata"] |= {
+        "uid": "account-uid",
+        "resourceVersion": VERSION,
+        "creationTimestamp": "2026-01-01T00:00:00Z",
+    }
+    informer = ledger.trackers.accounts
+    if text is None:
+        gone = informer.items.pop(("ml", stored["metadata"]["name"]), None)
+        if gone is not None:
+            ledger.trackers.see_stored_gone(gone)
+        return
+    stored["status"] = msgspec.Raw(text.encode())
+    read = informer.read(msgspec.Raw(msgspec.json.encode(stored)))
+    assert read is not None
+    key, cached = read
+    informer.items[key] = cached
+    ledger.trackers.see_stored(cached)
 
 
 class HeldLease:

@@ -32,9 +32,10 @@ from webhook.kinds.job_set import (
 from webhook.kube import names
 from webhook.ledger import settling
 from webhook.ledger.model import limits, matching, pods
-from webhook.ledger.model.account import Attempt, decode, encode
+from webhook.ledger.model.account import Attempt
 from webhook.ledger.model.counting import CountingPass
 from webhook.ledger.model.matching import JobEnd
+from webhook.ledger.model.status import decode, encode
 from webhook.ledger.model.tracker import Key
 from webhook.ledger.model.workload_state import WorkloadState
 from webhook.objects.problem import Json

@@ -16,10 +16,11 @@ from tests.virtual_time import run
 from webhook.kinds import batch
 from webhook.kube import names
 from webhook.ledger.model import limits
-from webhook.ledger.model.account import LARGEST, Account, decode, encode
+from webhook.ledger.model.account import Account
 from webhook.ledger.model.counting import count
 from webhook.ledger.model.pods import INDEX, Pod
 from webhook.ledger.model.scopes import Scopes, read
+from webhook.ledger.model.status import LARGEST, decode, encode
 from webhook.objects.problem import Json
 
 INDEXES = 100_000

@@ -17,8 +17,8 @@ from webhook.kube.client import ApiError
 from webhook.kube.events import Events
 from webhook.ledger import patches
 from webhook.ledger.controller import Ledger
-from webhook.ledger.model.account import LARGEST, decode
 from webhook.ledger.model.pods import Pod
+from webhook.ledger.model.status import LARGEST, decode
 from webhook.ledger.model.tracker import Key
 from webhook.ledger.model.workload_state import INTERVAL, LONGEST_PAUSE
 from webhook.lookups.cluster import Cluster

@@ -17,10 +17,11 @@ import pytest
 from tests.unit.ledger.pods import job
 from webhook.kube import names
 from webhook.ledger.model import pods
-from webhook.ledger.model.account import Account, decode, encode, shared
+from webhook.ledger.model.account import Account
 from webhook.ledger.model.cached import CachedJob
 from webhook.ledger.model.counting import CountingPass
 from webhook.ledger.model.pods import Pod
+from webhook.ledger.model.status import decode, encode, shared
 from webhook.ledger.model.tracker import Key
 from webhook.ledger.tracking.roots import key_of_job
 from webhook.ledger.tracking.trackers import Trackers

@@ -20,10 +20,11 @@ from webhook.kube import names
 from webhook.kube.events import Events
 from webhook.ledger import recorder
 from webhook.ledger.controller import Ledger
-from webhook.ledger.model.account import DETAILS, Account, encode, id_of
-from webhook.ledger.model.account import decode as decode_account
+from webhook.ledger.model.account import DETAILS, Account, id_of
 from webhook.ledger.model.cached import trimmed_job_set
 from webhook.ledger.model.pods import Pod
+from webhook.ledger.model.status import decode as decode_account
+from webhook.ledger.model.status import encode
 from webhook.lookups.cluster import Cluster
 from webhook.lookups.policy_source import PolicySource
 from webhook.policy.model import Prices, Profile, Rate, RateMatch

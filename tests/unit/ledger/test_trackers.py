@@ -13,8 +13,8 @@ from webhook import metrics
 from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names
 from webhook.kube.informer import Informer
-from webhook.ledger.model.account import LARGEST
 from webhook.ledger.model.pods import Pod
+from webhook.ledger.model.status import LARGEST
 from webhook.ledger.model.tracker import TOGETHER
 from webhook.ledger.tracking.admission_counts import AdmissionCounts, Counts
 from webhook.ledger.tracking.trackers import Trackers

@@ -10,8 +10,9 @@ from webhook.history.usage import Row
 from webhook.kinds import argo
 from webhook.kinds.argo import NODE_NAME
 from webhook.kube import names
-from webhook.ledger.model.account import Account, Attempt, Left, encode, id_of
+from webhook.ledger.model.account import Account, Attempt, Left, id_of
 from webhook.ledger.model.pods import read
+from webhook.ledger.model.status import encode
 from webhook.objects.problem import Json
 from webhook.policy.model import Prices, Rate, RateMatch
 from webhook.report import live, pricing

@@ -7,10 +7,9 @@ import pytest
 
 from tests.unit.audit.test_load import Lists
 from tests.unit.report.test_live import child, job, job_set, pod
-from webhook.kinds import argo
-from webhook.kinds.beside import account
-from webhook.kinds.beside.account import ACCOUNT
-from webhook.kinds.beside.airflow import DAG_RUN
+from webhook.kinds import account, argo
+from webhook.kinds.account import ACCOUNT
+from webhook.kinds.airflow import DAG_RUN
 from webhook.kube import names
 from webhook.kube.client import Api, ApiError
 from webhook.ledger.model.systems import SYSTEMS

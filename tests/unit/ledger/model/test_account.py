@@ -16,7 +16,6 @@ from webhook.ledger.model import words
 from webhook.ledger.model.account import (
     DETAILS,
     KEPT,
-    LARGEST,
     LONGEST_REASON,
     MOST_AT_ONCE,
     MOST_MESSAGES,
@@ -26,8 +25,6 @@ from webhook.ledger.model.account import (
     Attempt,
     Left,
     continued,
-    decode,
-    encode,
     id_of,
 )
 from webhook.ledger.model.kueue.evictions import Evictions
@@ -35,6 +32,7 @@ from webhook.ledger.model.limits import scope_of
 from webhook.ledger.model.outcomes import UNSEEN, outcome_of
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.scopes import Scopes
+from webhook.ledger.model.status import LARGEST, decode, encode
 from webhook.objects.problem import Json
 from webhook.policy.applied import applied
 from webhook.policy.model import Profile

@@ -9,7 +9,7 @@ import pytest
 from tests.admission import mutate
 from tests.objects import job_spec, stored_job
 from webhook.kube import names
-from webhook.ledger.model.account import decode, encode
+from webhook.ledger.model.status import decode, encode
 from webhook.objects.problem import Json
 from webhook.retry import record
 from webhook.retry.kinds import job as of_job

@@ -6,8 +6,9 @@ import jsonpatch
 import pytest
 
 from webhook.kube import names
-from webhook.ledger.model.account import Account, decode, encode
+from webhook.ledger.model.account import Account
 from webhook.ledger.model.scopes import Scopes
+from webhook.ledger.model.status import decode, encode
 from webhook.objects.problem import Json
 from webhook.retry import record, requests
 from webhook.retry.kinds import job_set as of_job_set

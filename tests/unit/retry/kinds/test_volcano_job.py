@@ -7,8 +7,9 @@ import pytest
 
 from tests.volcano import task
 from webhook.kube import names
-from webhook.ledger.model.account import Account, decode, encode
+from webhook.ledger.model.account import Account
 from webhook.ledger.model.scopes import Scopes
+from webhook.ledger.model.status import decode, encode
 from webhook.objects.problem import Json
 from webhook.retry import record
 from webhook.retry.kinds import volcano_job as of_volcano_job

@@ -10,11 +10,12 @@ from tests.unit.ledger.pods import job
 from webhook.history.usage import Used
 from webhook.kinds import batch
 from webhook.ledger.model import words
-from webhook.ledger.model.account import KEPT_RESTARTED, LARGEST, MOST_RESTARTED, Account, Left, decode, encode, id_of
+from webhook.ledger.model.account import KEPT_RESTARTED, MOST_RESTARTED, Account, Left, id_of
 from webhook.ledger.model.cached import CachedJob
 from webhook.ledger.model.counting import FREE_TOO_OFTEN, CountingPass
 from webhook.ledger.model.in_place.counting import forget, last_attempt
 from webhook.ledger.model.pods import Pod, between
+from webhook.ledger.model.status import LARGEST, decode, encode
 from webhook.ledger.model.tracker import Key
 from webhook.policy.model import Diagnostics, Profile, Retries
 from webhook.policy.settings import resolve

@@ -8,10 +8,11 @@ from msgspec.structs import replace
 from tests.unit.ledger.model.test_account import restarting
 from tests.unit.ledger.pods import running_pod
 from tests.unit.ledger.workloads import EVICTED_AT, read, stored_workload
-from webhook.ledger.model.account import MOST_RECENT, Account, decode, encode
+from webhook.ledger.model.account import MOST_RECENT, Account
 from webhook.ledger.model.kueue.evictions import Evictions
 from webhook.ledger.model.kueue.workload import LARGEST, Eviction, has_ended
 from webhook.ledger.model.outcomes import Cause
+from webhook.ledger.model.status import decode, encode
 from webhook.objects.problem import Json
 from webhook.policy.applied import applied
 from webhook.policy.model import Profile

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.kinds.beside import account
-from webhook.kinds.beside.airflow import DAG_RUN
+from webhook.kinds import account
+from webhook.kinds.airflow import DAG_RUN
 from webhook.kinds.flyte import FLYTE_WORKFLOW
 from webhook.kube import names
 from webhook.kube.paths import is_name

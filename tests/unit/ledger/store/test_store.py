@@ -11,18 +11,19 @@ import pytest
 from tests.metrics import counted
 from tests.unit.ledger.leader import FakeApi, beside, events_of, leading, new_ledger, stored_pod
 from tests.virtual_time import run
-from webhook.kinds.beside import account
-from webhook.kinds.beside.airflow import DAG_RUN
+from webhook.kinds import account
+from webhook.kinds.airflow import DAG_RUN
 from webhook.kinds.flyte import FLYTE_WORKFLOW
 from webhook.kinds.places import Place
 from webhook.kube import names
 from webhook.kube.informer import Event
-from webhook.ledger.beside import cached, store
 from webhook.ledger.controller import Ledger
 from webhook.ledger.model import pods
-from webhook.ledger.model.account import Account, decode
+from webhook.ledger.model.account import Account
 from webhook.ledger.model.pods import Pod
+from webhook.ledger.model.status import decode
 from webhook.ledger.model.tracker import Key
+from webhook.ledger.store import cached, store
 from webhook.ledger.tracking import trackers
 from webhook.ledger.tracking.admission_counts import AdmissionCounts
 from webhook.objects.problem import Json

@@ -3,14 +3,15 @@
 import time
 from typing import Any
 
-from webhook.kinds.beside import account
-from webhook.kinds.beside.airflow import DAG_RUN
+from webhook.ledger.store.roots import Beside, informer_of_accounts
+
+from webhook.kinds import account
+from webhook.kinds.airflow import DAG_RUN
 from webhook.kinds.flyte import FLYTE_WORKFLOW
 from webhook.kube import names
 from webhook.kube.packed import Packed
-from webhook.ledger.beside.cached import trimmed_account, whole
-from webhook.ledger.beside.roots import Beside, informer_of_accounts
 from webhook.ledger.model.cached import CachedRoot
+from webhook.ledger.store.cached import trimmed_account, whole
 
 NO_API: Any = None
 

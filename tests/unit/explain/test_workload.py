@@ -8,11 +8,10 @@ import pytest
 from webhook.cli.cluster import NotOneError, find
 from webhook.cli.console import ObjectArgument, object_argument
 from webhook.explain import build_system
-from webhook.explain.beside import workload
 from webhook.explain.roots import ROOTS
-from webhook.kinds import KindSpec, argo
-from webhook.kinds.beside import account
-from webhook.kinds.beside.airflow import DAG_RUN
+from webhook.explain.workload import workload
+from webhook.kinds import KindSpec, account, argo
+from webhook.kinds.airflow import DAG_RUN
 from webhook.kinds.flyte import FLYTE_WORKFLOW
 from webhook.kube import names
 from webhook.kube.client import Api
