@@ -97,4 +97,4 @@ def rounded(price: float | None) -> float | None:
 
 def total(*amounts: float) -> float:
     """Return a sum, rounded; at most LARGEST."""
-    return round(min(sum(amounts), LARGEST), DIGITS)
+    return round(min(sum(amounts, 0.0), LARGEST), DIGITS)

@@ -14,18 +14,21 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
+from tests.accounts import stored
 from tests.admission import policy
 from tests.unit.ledger.pods import job
 from tests.virtual_time import now
-from webhook.kinds import KindSpec, account, batch
+from webhook.kinds import KindSpec, batch
 from webhook.kube import names
 from webhook.kube.client import ListMeta, Page
 from webhook.kube.events import Events
+from webhook.kube.informer import Event
 from webhook.ledger.controller import Ledger
 from webhook.ledger.model.account import Account
 from webhook.ledger.model.cached import CachedJob
 from webhook.ledger.model.status import decode, encode
 from webhook.ledger.model.tracker import Key
+from webhook.ledger.tracking.trackers import Trackers
 from webhook.lookups.cluster import Cluster
 from webhook.lookups.policy_source import PolicySource
 from webhook.objects.problem import Json
@@ -49,6 +52,11 @@ class Write:
     @property
     def is_of_account(self) -> bool:
         return self.path.startswith(ACCOUNTS)
+
+    @property
+    def workload(self) -> str:
+        """The name of the workload that an account is about."""
+        return self.path.rpartition("/")[2].partition("-")[2].rpartition("-")[0]
 
     @property
     def is_new(self) -> bool:
@@ -133,10 +141,9 @@ class FakeApi:
     def account_writes(self) -> list[Write]:
         return [write for write in self.writes if write.is_of_account]
 
-    def accounts_of(self, name: str, row: KindSpec = batch.JOB) -> list[Write]:
+    def accounts_of(self, name: str) -> list[Write]:
         """Return the writes of the accounts of the workloads of a name."""
-        paths = {write.path for write in self.writes if write.root and write.root["spec"]["name"] == name}
-        return [write for write in self.writes if write.path in paths or f"/{row.kind.lower()}-{name}-" in write.path]
+        return [write for write in self.account_writes() if write.workload == name]
 
 
 def new_ledger(api: FakeApi, profile: Profile | None = None, *, opted_in: bool = True) -> Ledger:
@@ -192,7 +199,7 @@ def see_job(ledger: Ledger, text: str | None = None, *, name: str = "train", **f
     """Add a Job with an account to the cache; return the part of it that is cached."""
     root = job(fields.pop("spec", None), fields.pop("status", None), name=name, uid=fields.pop("uid", "job-uid"))
     root["metadata"] |= {"resourceVersion": VERSION, "labels": {names.PROFILE: "default"}, "annotations": {}}
-    see_account(ledger, batch.JOB, root, text)
+    see_account(ledger.trackers, batch.JOB, root, text)
     read = ledger.cluster.jobs.read(msgspec.Raw(msgspec.json.encode(root)))
     assert read is not None
     key, cached = read
@@ -201,26 +208,14 @@ def see_job(ledger: Ledger, text: str | None = None, *, name: str = "train", **f
     return cached
 
 
-def see_account(ledger: Ledger, row: KindSpec, root: Json, text: str | None) -> None:
+def see_account(found: Trackers, row: KindSpec, root: Json, text: str | None) -> None:
     """Let the watch deliver the account of a workload, or for None its deletion."""
-    stored = account.new(row, root)
-    stored["metadata"] |= {
-        "uid": "account-uid",
-        "resourceVersion": VERSION,
-        "creationTimestamp": "2026-01-01T00:00:00Z",
-    }
-    informer = ledger.trackers.accounts
-    if text is None:
-        gone = informer.items.pop(("ml", stored["metadata"]["name"]), None)
-        if gone is not None:
-            ledger.trackers.see_stored_gone(gone)
-        return
-    stored["status"] = msgspec.Raw(text.encode())
-    read = informer.read(msgspec.Raw(msgspec.json.encode(stored)))
-    assert read is not None
-    key, cached = read
-    informer.items[key] = cached
-    ledger.trackers.see_stored(cached)
+    account = stored(row, root, text)
+    informer, name = found.accounts, account["metadata"]["name"]
+    if text is not None:
+        informer.take(Event("ADDED", msgspec.Raw(msgspec.json.encode(account))))
+    elif ("ml", name) in informer.items:
+        informer.take(Event("DELETED", msgspec.Raw(msgspec.json.encode(account))))
 
 
 class HeldLease:

@@ -31,7 +31,7 @@ MOST_RESTARTED: Final = 48  # ids of pods whose restarts in place are counted an
 KEPT_RESTARTED: Final = 16  # of those, the ones that are kept longer than needed, as KEPT
 MOST_RECENT: Final = 400  # ids of counted pods that may still exist without a mark
 ID: Final = 8  # characters of a pod's id: 48 of the 122 random bits of its uid
-LONGEST_ID: Final = 2 * ID  # bytes as JSON of an id that begins a uid which is no UUID
+LONGEST_ID: Final = ID  # characters
 OTHER: Final = "Other"
 MENDED: Final = ("retry", "disruption")  # what an end cost that the ledger finds fatal afterwards
 MOST_MESSAGES: Final = 3  # attempts whose last words are kept
@@ -111,7 +111,6 @@ LONGEST_OF_ATTEMPT: Final = {
     **dict.fromkeys(("scope", "pod"), LONGEST_NAME),
     "node": LONGEST_NODE,
     **dict.fromkeys(("placement", "action"), LONGEST_ACTION),
-    **dict.fromkeys(("start", "end"), LONGEST_TIME),
     "reason": LONGEST_REASON,
     "message": LONGEST_MESSAGE,
 }

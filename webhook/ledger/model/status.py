@@ -41,7 +41,7 @@ from webhook.policy.settings import LARGEST_COUNT
 LARGEST: Final = 64 * 1024  # bytes of a status
 MOST_DECODED: Final = 500  # accounts that are kept decoded: those of the workloads that change, or that get pods, now
 CAUSES: Final = len(get_args(Cause))
-MOST_CAUSES: Final = CAUSES * MOST_REASONS
+MOST_CAUSES: Final = CAUSES * (MOST_REASONS + 1)  # and those that are added up
 MOST_ROWS: Final = (CAUSES + 1) * len(get_args(Capacity))
 MOST_CONDITIONS: Final = 3
 FIRST_YEAR: Final = 1970
@@ -293,7 +293,7 @@ def status_of(found: Account) -> Status:
         disruptions=Spent(found.spent_now("disruption"), None if left is None else at_most(left.disruptions)),
         last_cause="" if newest is None else f"{newest.cause} {newest.reason}".rstrip(),
         last_node="" if newest is None else newest.node,
-        lost=Lost(total(*(row.seconds for row in rows)), total(*(row.price for row in rows))),
+        lost=lost_of(rows),
         conditions=found.conditions[:MOST_CONDITIONS],
         causes=[
             CauseCount(cause, fitted(reason, LONGEST_REASON), number)
@@ -320,6 +320,12 @@ def status_of(found: Account) -> Status:
         else NO_USAGE,
         counted=counted_of(found),
     )
+
+
+def lost_of(rows: list[UsageRow]) -> Lost:
+    """Return what all attempts in some rows used together."""
+    seconds, price = total(*(row.seconds for row in rows)), total(*(row.price for row in rows))
+    return Lost(seconds, price) if price else Lost(seconds)
 
 
 def usage_of(found: Account, lost: list[UsageRow]) -> Usage:
@@ -373,8 +379,9 @@ def account_of(status: Status) -> Account:
 
 
 def bounded(detail: Attempt) -> Attempt:
-    """Return an attempt with texts that fit their bounds."""
+    """Return an attempt with texts that fit their bounds, and times that are known."""
     texts = {name: fitted(getattr(detail, name), longest) for name, longest in account.LONGEST_OF_ATTEMPT.items()}
+    texts |= {name: known_time(getattr(detail, name)) for name in ("start", "end")}
     changed = {name: text for name, text in texts.items() if text != getattr(detail, name)}
     return msgspec.structs.replace(detail, **changed) if changed else detail
 
@@ -454,6 +461,7 @@ def evicted_of(found: Evictions | None) -> Evicted | None:
     if found is None:
         return None
     fields = {name: getattr(found, name) for name in Evicted.__struct_fields__}
+    fields["requeue_at"] = known_time(found.requeue_at)
     fields |= {name: [EvictionCount(*one) for one in sorted(fields[name].items())] for name in ("reasons", "seen")}
     return Evicted(**fields)
 

@@ -196,7 +196,7 @@ class Trackers:
         metadata, key = found["metadata"], key_of_account(found)
         if key is None:
             return
-        self.names_of_accounts[found["spec"].get("uid") or ""] = metadata["namespace"], metadata["name"]
+        self.names_of_accounts[found["spec"].get("uid") or ""] = intern(metadata["namespace"]), metadata["name"]
         root = self.root_of(key)
         if root is not None and (key in self.states or key.system is None):
             self.take_account(key, self.state_of(key), root, news=news)
@@ -402,7 +402,7 @@ class Trackers:
         self.see_successes(key, state, job)
         self.see_account(key, job, news=news)
         self.see_end(key, job, news=news)
-        if names.RETRY_OF in job["metadata"]["labels"]:
+        if names.RETRY_OF in (job["metadata"].get("labels") or {}):
             self.changed(key, 0.0)  # an account has to be kept, or continued
         if terminal.is_decided(job["status"]):
             self.at_last.discard(key)

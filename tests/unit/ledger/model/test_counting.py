@@ -235,7 +235,7 @@ def test_each_index_has_its_own_limit_of_free_restarts() -> None:
 def test_the_number_of_free_restarts_is_stored_and_begins_again_with_a_requested_retry() -> None:
     account = decode(encode(counting(failed(1, 75), root=FREE_75).account))
     assert free_too_often(counting(failed(2, 75), root=FREE_75, account=account))
-    account.begin_anew()
+    account.begin_anew("2026-01-01T00:00:00Z")
     assert free_too_often(counting(failed(3, 75), root=FREE_75, account=decode(encode(account)))) == []
 
 

@@ -164,5 +164,5 @@ def test_restarts_are_not_among_the_pods_that_ended_since_a_requested_retry() ->
     account = counting(read(stored(status, phase="Failed"))).account
     assert [detail.restart for detail in account.last] == [2, 0]
     assert [detail.restart for detail in account.last_now] == [0]
-    account.begin_anew()
+    account.begin_anew("2026-01-01T00:00:00Z")
     assert counting(restarted(1, number=2), account=account).account.last_now == []
