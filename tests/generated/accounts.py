@@ -1,4 +1,4 @@
-"""The schema of an Account's status in its CRD, and the table of its fields: from the structs that the ledger writes."""
+"""The schema of an Account's status in its CRD, and the table of its fields, from the structs that are written."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -26,7 +26,7 @@ def resolved(found: Json, parts: Json) -> Json:
         return {**resolved(alternatives[0], parts), **described(found)}
     if "$ref" in found:
         return {**resolved(parts[found["$ref"]], parts), **described(found)}
-    kept = {key: found[key] for key in KEPT if key in found}
+    kept: Json = {key: found[key] for key in KEPT if key in found}
     if "enum" in kept:
         kept["type"] = "string"
     if "properties" in found:

@@ -66,8 +66,9 @@ def is_of(found: Json, row: KindSpec, root: Json) -> bool:
     Not that of a former workload of the same name.
     """
     metadata, spec = root["metadata"], found.get("spec") or {}
-    named = [spec.get("kind"), spec.get("name"), spec.get("uid")] == [row.kind, metadata["name"], metadata["uid"]]
-    return named and (row is DAG_RUN or metadata["uid"] in owners_of(found))
+    uid = metadata.get("uid") or ""
+    named = [spec.get("kind"), spec.get("name"), spec.get("uid")] == [row.kind, metadata["name"], uid]
+    return named and (row is DAG_RUN or uid in owners_of(found))
 
 
 def owners_of(found: Json) -> list[str]:

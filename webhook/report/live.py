@@ -62,7 +62,7 @@ def grouped(
     others: Mapping[KindSpec, Iterable[Json]] | None = None,
     accounts: Iterable[Json] = (),
 ) -> list[Workload]:
-    """Return the JobSets, the Jobs that none of them controls, and workloads of other kinds, each with pods and Account.
+    """Return the JobSets, the Jobs that none of them controls, and workloads of other kinds; with pods and Account.
 
     A Job of a JobSet that is not among `job_sets` is left out.
     """

@@ -136,10 +136,11 @@ def test_an_account_that_cannot_be_read_is_replaced_only_if_it_is_unchanged() ->
 
 def test_an_account_without_its_owner_or_of_a_former_job_of_the_name_is_not_read() -> None:
     text = encode(Account(ended=5, cost={"retry": 5}))
-    for metadata in ({"ownerReferences": []}, {"ownerReferences": [{"uid": "another"}]}):
+    owners: list[list[Json]] = [[], [{"uid": "another"}]]
+    for references in owners:
         server = Server()
         found = ledger(server)
-        root = stored(batch.JOB, STORED, text, **metadata)
+        root = stored(batch.JOB, STORED, text, ownerReferences=references)
         found.trackers.accounts.take(Event("ADDED", msgspec.Raw(msgspec.json.encode(root))))
         write(found, failed(1))
         ((_, made),) = server.created

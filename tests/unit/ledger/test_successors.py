@@ -1,6 +1,7 @@
 """The account of a Job that failed goes on in the Job that replaces it. All times are virtual."""
 
 import asyncio
+from typing import Any
 
 import msgspec
 
@@ -24,11 +25,11 @@ AT = "2026-01-01T01:00:00Z"
 HISTORY = msgspec.json.encode([{"at": AT, "by": "alice", "of": "old-uid"}]).decode()
 
 
-def see(ledger: Ledger, kind: str = "ADDED", *, labels: Json | None = None, **metadata: object) -> None:
+def see(ledger: Ledger, *, labels: Json | None = None, **metadata: Any) -> None:
     """Let the watch deliver a Job."""
-    root = job(None, metadata.pop("status", {}), resourceVersion="7", **metadata)  # type: ignore[arg-type]
+    root = job(None, metadata.pop("status", {}), resourceVersion="7", **metadata)
     root["metadata"]["labels"] = {names.PROFILE: "default", **(labels or {})}
-    ledger.cluster.jobs.take(Event(kind, msgspec.Raw(msgspec.json.encode(root))))
+    ledger.cluster.jobs.take(Event("ADDED", msgspec.Raw(msgspec.json.encode(root))))
 
 
 def placeholder(ledger: Ledger) -> None:

@@ -1,7 +1,7 @@
 """The status of an Account, as the API has it: what of the account of a workload is stored, and read by people.
 
-The fields of these structs are the OpenAPI schema of the CRD too, with their descriptions and bounds. Any bytes
-give an account or raise ValueError: each number, text, list and depth has a bound; all parts at their bounds have LARGEST bytes.
+The fields of these structs are the OpenAPI schema of the CRD too, with their descriptions and bounds. Any bytes give an
+account or raise ValueError: each number, text, list and depth has a bound. All parts at their bounds fit into LARGEST.
 Lists keep their order in the API; maps do not, so there are none.
 """
 
