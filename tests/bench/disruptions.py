@@ -31,11 +31,11 @@ from tests.faults.stage import Replica, Stage, new_stage
 from tests.served import request
 from webhook.history.record import AttemptRecord, Capacity
 from webhook.history.usage import Row
-from webhook.kinds.account import ACCOUNT
+from webhook.kinds.accounts.account import ACCOUNT
 from webhook.kube import names
 from webhook.kube.client import Api, ApiError
 from webhook.ledger.model.account import Account
-from webhook.ledger.model.status import decode
+from webhook.ledger.model.stored.status import decode
 from webhook.objects.problem import Json
 
 LIMIT = 3

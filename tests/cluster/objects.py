@@ -9,7 +9,7 @@ import msgspec
 
 from webhook.kube import names
 from webhook.ledger.model.account import Account
-from webhook.ledger.model.status import decode
+from webhook.ledger.model.stored.status import decode
 
 if TYPE_CHECKING:
     from tests.cluster.kubectl import Object

@@ -16,7 +16,7 @@ from tests.cluster.manifests import exits, job
 from tests.cluster.objects import ACCOUNT, ended
 from webhook.history.record import AttemptRecord, Capacity, Record
 from webhook.ledger.model.account import Account
-from webhook.ledger.model.status import decode
+from webhook.ledger.model.stored.status import decode
 
 if TYPE_CHECKING:
     from tests.cluster.conftest import NewNamespace

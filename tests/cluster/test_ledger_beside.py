@@ -16,8 +16,8 @@ from tests.cluster.conftest import WITH_SYSTEMS, opted_in, with_operators
 from tests.cluster.manifests import pod_template
 from tests.cluster.objects import account, disruptions, ended, last, noted
 from tests.cluster.test_ledger import explained
-from webhook.kinds import account as beside
-from webhook.kinds.airflow import DAG_RUN
+from webhook.kinds.accounts import account as beside
+from webhook.kinds.accounts.airflow import DAG_RUN
 from webhook.kinds.flyte import FLYTE_WORKFLOW
 
 if TYPE_CHECKING:

@@ -21,8 +21,9 @@ from tests.cluster.objects import is_running
 from tests.cluster.test_retry import WHEN, has_failed, retryable
 from tests.cluster.test_retry_pipeline_runs import end_tasks, pipeline_run, succeeded_is, task
 from tests.volcano import volcano_job
-from webhook.kinds import account, argo, batch, core, tekton, volcano
-from webhook.kinds.airflow import DAG_RUN
+from webhook.kinds import argo, batch, core, tekton, volcano
+from webhook.kinds.accounts import account
+from webhook.kinds.accounts.airflow import DAG_RUN
 from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names
 from webhook.kube.client import Api as ApiOfServer

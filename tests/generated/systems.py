@@ -6,15 +6,15 @@ from collections.abc import Iterable
 from typing import Final
 
 from tests.generated import manifests
-from webhook.kinds import KindSpec, places
-from webhook.kinds.airflow import DAG_RUN
+from webhook.kinds import KindSpec, apache_spark, places
+from webhook.kinds.accounts.airflow import DAG_RUN
 from webhook.kinds.flyte import FLYTE_WORKFLOW
 from webhook.kube import names
 from webhook.ledger.model.systems import SYSTEMS, System
 from webhook.objects.problem import Path
 
 WIDTH: Final = 108  # of a line
-UNWRITTEN: Final = (DAG_RUN, FLYTE_WORKFLOW)  # the server writes none of them
+UNWRITTEN: Final = (DAG_RUN, FLYTE_WORKFLOW, apache_spark.SPARK_APPLICATION)  # the server writes none of them
 
 
 def by_group(rows: Iterable[KindSpec]) -> dict[str, list[str]]:

@@ -32,7 +32,7 @@ from webhook.kinds.job_set import JOB_SET, SET_NAME
 from webhook.kinds.kind_spec import controller_of
 from webhook.kinds.places import Place, place_of
 from webhook.kube.kubeconfig import Kubeconfig
-from webhook.ledger.model.stored import is_account
+from webhook.ledger.model.stored.reading import is_account
 from webhook.ledger.model.systems import SYSTEMS
 from webhook.objects.columns import Part
 from webhook.objects.patch import at

@@ -16,10 +16,11 @@ from webhook.kinds import batch
 from webhook.kinds.job_set import JOB_INDEX, JOB_SET, REPLICATED_JOB, SET_NAME, costly_restarts, job_restarts
 from webhook.kube import names, terminal
 from webhook.ledger.forecast import Standing
-from webhook.ledger.model import counting, limits, on_failure, outcomes, pods, stored, words
+from webhook.ledger.model import counting, limits, on_failure, outcomes, pods, words
 from webhook.ledger.model.account import Account, Attempt
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.scopes import ranges
+from webhook.ledger.model.stored import reading as stored
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.policy.applied import profile_of

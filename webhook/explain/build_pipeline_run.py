@@ -12,9 +12,10 @@ from webhook.explain.build import PLACEMENTS, Explanation, Row
 from webhook.explain.build_system import account_with, ended_row, foretold
 from webhook.kinds import tekton
 from webhook.kinds.places import scope_named, scope_of_task
-from webhook.ledger.model import pods, stored, words
+from webhook.ledger.model import pods, words
 from webhook.ledger.model.account import Account, Attempt
 from webhook.ledger.model.pods import Pod
+from webhook.ledger.model.stored import reading as stored
 from webhook.ledger.model.systems.tekton import PIPELINE_RUN as SYSTEM
 from webhook.objects.patch import at
 from webhook.objects.problem import Json

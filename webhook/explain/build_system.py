@@ -14,10 +14,11 @@ from webhook.kinds.flyte import FLYTE_WORKFLOW
 from webhook.kinds.kind_spec import controller_of
 from webhook.kinds.places import place_of
 from webhook.kube import names
-from webhook.ledger.model import counting, stored, words
+from webhook.ledger.model import counting, words
 from webhook.ledger.model.account import Account, Attempt
 from webhook.ledger.model.pods import Pod, read
 from webhook.ledger.model.scopes import NO_NUMBER, Scopes
+from webhook.ledger.model.stored import reading as stored
 from webhook.ledger.model.systems import System
 from webhook.objects.patch import at
 from webhook.objects.problem import Json, Path

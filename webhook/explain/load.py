@@ -12,7 +12,8 @@ from webhook.explain.build_cron_job import MOST_JOBS, is_controlled_by
 from webhook.explain.build_system import is_counted_for
 from webhook.explain.pending import FAILED_CREATE, omits_succeeded
 from webhook.explain.roots import OF_SYSTEMS
-from webhook.kinds import KindSpec, account, argo, batch, core, tekton
+from webhook.kinds import KindSpec, argo, batch, core, tekton
+from webhook.kinds.accounts import account
 from webhook.kinds.job_set import JOB_SET, SET_NAME
 from webhook.kinds.kind_spec import controller_of
 from webhook.kube import names

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from webhook.explain.next_failure import ANY, NextFailure, ended_as, what_is_matched
 from webhook.kinds import KindSpec, apache_spark, argo, flyte, kubeflow, ray, spark, tekton, volcano
-from webhook.kinds.airflow import DAG_RUN
+from webhook.kinds.accounts.airflow import DAG_RUN
 from webhook.ledger import settling
 from webhook.ledger.forecast import Forecast
 from webhook.ledger.model import counting, limits, on_failure, outcomes, words

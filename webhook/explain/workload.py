@@ -1,7 +1,8 @@
 """Reads a workload by its name: also a run of Airflow, which is no object."""
 
-from webhook.kinds import KindSpec, account
-from webhook.kinds.airflow import DAG_RUN
+from webhook.kinds import KindSpec
+from webhook.kinds.accounts import account
+from webhook.kinds.accounts.airflow import DAG_RUN
 from webhook.kube.client import Api
 from webhook.objects.problem import Json
 

@@ -15,8 +15,9 @@ import structlog
 
 from webhook import metrics
 from webhook.admission import modes
-from webhook.kinds import KindSpec, account
-from webhook.kinds.airflow import DAG_RUN
+from webhook.kinds import KindSpec
+from webhook.kinds.accounts import account
+from webhook.kinds.accounts.airflow import DAG_RUN
 from webhook.kube.events import Events, Notice
 from webhook.ledger.model.tracker import Key
 from webhook.lookups.cluster import Cluster

@@ -16,7 +16,8 @@ from typing import Final
 import structlog
 
 from webhook import metrics
-from webhook.kinds import batch, retry_history
+from webhook.kinds import batch
+from webhook.kinds.accounts import retry_history
 from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names
 from webhook.kube.client import CHANGED, UNREACHABLE, ApiError, wait_after
@@ -27,7 +28,7 @@ from webhook.ledger import job_failer, measures, patches
 from webhook.ledger.brake import HELD_FOR, Authority, Brake, subject_of
 from webhook.ledger.crashes import Crashes
 from webhook.ledger.eviction_limit import EvictionLimit
-from webhook.ledger.model import conditions, outcomes, words
+from webhook.ledger.model import outcomes, words
 from webhook.ledger.model.account import KEPT, KEPT_RESTARTED
 from webhook.ledger.model.cached import CachedJob
 from webhook.ledger.model.counting import LIMIT_EXCEEDED, CountingPass
@@ -35,7 +36,8 @@ from webhook.ledger.model.in_place import counting as in_place
 from webhook.ledger.model.in_place.tracking import delay
 from webhook.ledger.model.kueue.workload import Workload
 from webhook.ledger.model.pods import Pod
-from webhook.ledger.model.status import encode, known_time
+from webhook.ledger.model.stored import conditions
+from webhook.ledger.model.stored.status import encode, known_time
 from webhook.ledger.model.systems import SYSTEMS
 from webhook.ledger.model.tracker import DOUBT, TOGETHER, Key
 from webhook.ledger.model.workload_state import INTERVAL, LONGEST_PAUSE, WorkloadState

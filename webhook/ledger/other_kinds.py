@@ -5,7 +5,7 @@ from collections.abc import Callable
 import structlog
 
 from webhook import metrics
-from webhook.kinds.airflow import DAG_RUN
+from webhook.kinds.accounts.airflow import DAG_RUN
 from webhook.kube.client import Api
 from webhook.kube.events import Events, Notice
 from webhook.ledger.brake import Action, Allows, subject_of

@@ -10,7 +10,7 @@ from webhook.history.amounts import Amounts
 from webhook.history.record import VERSION, AttemptRecord, Capacity, Cause
 from webhook.history.usage import Row
 from webhook.kinds import KindSpec, batch
-from webhook.kinds.account import is_of
+from webhook.kinds.accounts.account import is_of
 from webhook.kinds.job_set import JOB_SET
 from webhook.kinds.kind_spec import controller_of
 from webhook.kube import names, terminal
@@ -18,7 +18,7 @@ from webhook.ledger.model import counting, limits, outcomes
 from webhook.ledger.model.account import Account, Attempt
 from webhook.ledger.model.outcomes import Outcome
 from webhook.ledger.model.pods import Pod, between
-from webhook.ledger.model.stored import account_in
+from webhook.ledger.model.stored.reading import account_in
 from webhook.ledger.model.systems import System
 from webhook.ledger.model.tracker import Key, key_of
 from webhook.objects.patch import at

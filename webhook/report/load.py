@@ -5,8 +5,8 @@ from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 
 from webhook.kinds import KindSpec, batch, core
-from webhook.kinds.account import ACCOUNT, run_of
-from webhook.kinds.airflow import DAG_RUN
+from webhook.kinds.accounts.account import ACCOUNT, run_of
+from webhook.kinds.accounts.airflow import DAG_RUN
 from webhook.kinds.job_set import JOB_SET, SET_NAME
 from webhook.kube import names
 from webhook.kube.client import METADATA_ONLY_LIST, Api, ApiError

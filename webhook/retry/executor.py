@@ -11,7 +11,8 @@ from datetime import datetime
 from http import HTTPStatus
 from typing import Final
 
-from webhook.kinds import KindSpec, account, batch
+from webhook.kinds import KindSpec, batch
+from webhook.kinds.accounts import account
 from webhook.kube import names, terminal
 from webhook.kube.client import CHANGED, Api, ApiError
 from webhook.kube.clock import utc_now

@@ -21,13 +21,13 @@ from tests.bench.big_job.explaining import Explained, explained
 from tests.cluster.manifests import exits, job
 from tests.cluster.nodes import own_node
 from webhook.kinds import batch
-from webhook.kinds.account import path_of
+from webhook.kinds.accounts.account import path_of
 from webhook.kube import names
 from webhook.kube.client import Api, ApiError
 from webhook.ledger.model.account import Account
 from webhook.ledger.model.pods import INDEX
 from webhook.ledger.model.scopes import ranges
-from webhook.ledger.model.status import decode, encode
+from webhook.ledger.model.stored.status import decode, encode
 from webhook.objects.patch import pointer
 from webhook.objects.problem import Json
 

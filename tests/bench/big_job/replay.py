@@ -28,7 +28,7 @@ from webhook.kinds import batch
 from webhook.kube import names
 from webhook.kube.informer import event_decoder
 from webhook.ledger.model import pods
-from webhook.ledger.model.status import decode, encode
+from webhook.ledger.model.stored.status import decode, encode
 from webhook.ledger.model.tracker import Key
 from webhook.ledger.tracking.admission_counts import AdmissionCounts
 from webhook.objects.problem import Json

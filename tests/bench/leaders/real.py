@@ -20,7 +20,7 @@ from tests.cluster.nodes import PLACEMENT, own_node
 from tests.cluster.objects import ACCOUNT
 from tests.faults.stage import new_stage
 from webhook.kinds import batch
-from webhook.kinds.account import path_of as account_path
+from webhook.kinds.accounts.account import path_of as account_path
 from webhook.kinds.batch import JOB_NAME
 from webhook.kube.client import Api, ApiError
 from webhook.policy.parse import KEY

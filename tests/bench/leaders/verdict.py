@@ -11,7 +11,7 @@ from tests.bench.leaders.scenarios import GIBIBYTE
 from tests.cluster.objects import ACCOUNT, condition
 from webhook.kinds.batch import JOB_NAME
 from webhook.ledger.model import outcomes, pods
-from webhook.ledger.model.stored import account_in
+from webhook.ledger.model.stored.reading import account_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,7 +12,7 @@ from tests.bench.leaders.world import World
 from tests.cluster.objects import ACCOUNT
 from tests.virtual_time import now, run
 from webhook.kinds import batch
-from webhook.kinds.account import path_of
+from webhook.kinds.accounts.account import path_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

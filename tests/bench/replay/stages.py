@@ -23,7 +23,7 @@ from tests.cluster.processes import Processes
 from tests.faults.stage import Replica, Stage
 from tests.served import COMMAND
 from webhook.kinds import batch
-from webhook.kinds.account import ACCOUNT
+from webhook.kinds.accounts.account import ACCOUNT
 from webhook.kube import names
 from webhook.kube.client import Api
 from webhook.kube.lease import API_VERSION

@@ -10,7 +10,7 @@ from tests.objects import stored_job
 from tests.unit.explain.workflows import pod, workflow
 from webhook.explain.load import LABELS, load
 from webhook.kinds import KindSpec, argo, core, tekton
-from webhook.kinds.account import ACCOUNT, path_of
+from webhook.kinds.accounts.account import ACCOUNT, path_of
 from webhook.kinds.batch import JOB
 from webhook.kinds.job_set import JOB_SET
 from webhook.kube.client import Api

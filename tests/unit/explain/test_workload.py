@@ -11,8 +11,9 @@ from webhook.cli.console import ObjectArgument, object_argument
 from webhook.explain import build_system
 from webhook.explain.roots import ROOTS
 from webhook.explain.workload import workload
-from webhook.kinds import KindSpec, account, argo
-from webhook.kinds.airflow import DAG_RUN
+from webhook.kinds import KindSpec, argo
+from webhook.kinds.accounts import account
+from webhook.kinds.accounts.airflow import DAG_RUN
 from webhook.kinds.flyte import FLYTE_WORKFLOW
 from webhook.kube.client import Api
 from webhook.ledger.model.account import Account

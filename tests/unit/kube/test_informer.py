@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.costs import assert_affordable, assert_grows_with_its_input, bytes_of
-from webhook.kinds import argo, retry_history
+from webhook.kinds import argo
+from webhook.kinds.accounts import retry_history
 from webhook.kube import client, names, slices
 from webhook.kube.client import Api, ApiError, ListMeta, Page, TooLargeError
 from webhook.kube.informer import Event, Informer

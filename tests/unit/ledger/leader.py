@@ -26,7 +26,7 @@ from webhook.kube.informer import Event
 from webhook.ledger.controller import Ledger
 from webhook.ledger.model.account import Account
 from webhook.ledger.model.cached import CachedJob
-from webhook.ledger.model.status import decode, encode
+from webhook.ledger.model.stored.status import decode, encode
 from webhook.ledger.model.tracker import Key
 from webhook.ledger.tracking.trackers import Trackers
 from webhook.lookups.cluster import Cluster

@@ -35,7 +35,7 @@ from webhook.ledger.model import limits, matching, pods
 from webhook.ledger.model.account import Attempt
 from webhook.ledger.model.counting import CountingPass
 from webhook.ledger.model.matching import JobEnd
-from webhook.ledger.model.status import decode, encode
+from webhook.ledger.model.stored.status import decode, encode
 from webhook.ledger.model.tracker import Key
 from webhook.ledger.model.workload_state import WorkloadState
 from webhook.objects.problem import Json

@@ -20,7 +20,7 @@ from webhook.ledger.model.account import Account
 from webhook.ledger.model.counting import count
 from webhook.ledger.model.pods import INDEX, Pod
 from webhook.ledger.model.scopes import Scopes, read
-from webhook.ledger.model.status import LARGEST, decode, encode
+from webhook.ledger.model.stored.status import LARGEST, decode, encode
 from webhook.objects.problem import Json
 
 INDEXES = 100_000

@@ -21,7 +21,7 @@ from webhook.ledger import patches
 from webhook.ledger.controller import Ledger
 from webhook.ledger.model.account import Account
 from webhook.ledger.model.pods import Pod
-from webhook.ledger.model.status import decode, encode
+from webhook.ledger.model.stored.status import decode, encode
 from webhook.ledger.model.tracker import Key
 from webhook.ledger.model.workload_state import INTERVAL, LONGEST_PAUSE
 from webhook.lookups.cluster import Cluster

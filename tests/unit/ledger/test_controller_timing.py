@@ -12,7 +12,7 @@ from tests.virtual_time import now, run
 from webhook.kube.client import ApiError
 from webhook.ledger.controller import GATHERING, Ledger
 from webhook.ledger.model.account import Account, Attempt
-from webhook.ledger.model.status import encode
+from webhook.ledger.model.stored.status import encode
 from webhook.ledger.model.tracker import Key
 from webhook.ledger.model.workload_state import INTERVAL, LONGEST_PAUSE, WATCH_DELAY
 from webhook.ledger.tracking.trackers import UNSEEN_AFTER

@@ -33,7 +33,7 @@ from webhook.ledger.model import on_failure, pods
 from webhook.ledger.model.account import Account, Left
 from webhook.ledger.model.outcomes import DELETED, STOPPED
 from webhook.ledger.model.pods import Pod
-from webhook.ledger.model.status import LARGEST, encode
+from webhook.ledger.model.stored.status import LARGEST, encode
 from webhook.ledger.model.tracker import DOUBT, Key
 from webhook.ledger.model.waiting import Waiting
 from webhook.ledger.other_kinds import OtherKinds

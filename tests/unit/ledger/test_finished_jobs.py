@@ -31,7 +31,7 @@ from webhook.ledger.controller import GATHERING, Ledger
 from webhook.ledger.crashes import REMEMBERED, Crash
 from webhook.ledger.model.account import Account, id_of
 from webhook.ledger.model.in_place.tracking import RestartedPods
-from webhook.ledger.model.status import encode
+from webhook.ledger.model.stored.status import encode
 from webhook.ledger.model.workload_state import INTERVAL
 from webhook.lookups import finished_jobs
 from webhook.lookups.finished_jobs import STAYS

@@ -23,7 +23,7 @@ from webhook.ledger.model.account import Account
 from webhook.ledger.model.cached import CachedJob
 from webhook.ledger.model.counting import CountingPass
 from webhook.ledger.model.pods import Pod
-from webhook.ledger.model.status import decode, encode, shared
+from webhook.ledger.model.stored.status import decode, encode, shared
 from webhook.ledger.model.tracker import Key
 from webhook.ledger.tracking.trackers import Trackers
 from webhook.lookups.cluster import Cluster

@@ -25,8 +25,8 @@ from webhook.ledger.controller import Ledger
 from webhook.ledger.model.account import DETAILS, Account, id_of
 from webhook.ledger.model.cached import trimmed_job_set
 from webhook.ledger.model.pods import Pod
-from webhook.ledger.model.status import decode as decode_account
-from webhook.ledger.model.status import encode
+from webhook.ledger.model.stored.status import decode as decode_account
+from webhook.ledger.model.stored.status import encode
 from webhook.ledger.tracking.trackers import Trackers
 from webhook.lookups.cluster import Cluster
 from webhook.lookups.policy_source import PolicySource

@@ -9,7 +9,7 @@ from tests.virtual_time import run
 from webhook.kube import names
 from webhook.ledger.controller import Ledger
 from webhook.ledger.model.account import KEPT_RESTARTED, Account
-from webhook.ledger.model.status import encode
+from webhook.ledger.model.stored.status import encode
 from webhook.policy.model import Profile, Retries
 
 

@@ -14,7 +14,7 @@ from webhook.kube import names
 from webhook.kube.informer import Event
 from webhook.ledger.controller import Ledger
 from webhook.ledger.model.account import Account
-from webhook.ledger.model.status import encode
+from webhook.ledger.model.stored.status import encode
 from webhook.ledger.model.workload_state import INTERVAL
 from webhook.objects.problem import Json
 

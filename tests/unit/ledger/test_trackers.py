@@ -17,7 +17,7 @@ from webhook.kube.informer import Informer
 from webhook.ledger.model.account import Account
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.scopes import Scopes
-from webhook.ledger.model.status import encode
+from webhook.ledger.model.stored.status import encode
 from webhook.ledger.model.tracker import TOGETHER
 from webhook.ledger.tracking.admission_counts import AdmissionCounts, Counts
 from webhook.ledger.tracking.trackers import Trackers

@@ -8,9 +8,10 @@ import pytest
 from tests.accounts import stored
 from tests.unit.audit.test_load import Lists
 from tests.unit.report.test_live import child, job, job_set, pod
-from webhook.kinds import account, argo
-from webhook.kinds.account import ACCOUNT
-from webhook.kinds.airflow import DAG_RUN
+from webhook.kinds import argo
+from webhook.kinds.accounts import account
+from webhook.kinds.accounts.account import ACCOUNT
+from webhook.kinds.accounts.airflow import DAG_RUN
 from webhook.kube.client import Api, ApiError
 from webhook.ledger.model.account import Account
 from webhook.ledger.model.systems import SYSTEMS

@@ -5,7 +5,8 @@ from typing import Final, NewType
 
 import msgspec
 
-from webhook.kinds import batch, retry_history
+from webhook.kinds import batch
+from webhook.kinds.accounts import retry_history
 from webhook.kinds.job_set import COSTLY_JOB_RESTARTS, JOB_RESTARTS, JOB_SET
 from webhook.kube import names, terminal
 from webhook.kube.packed import MOST_SHARED, shared

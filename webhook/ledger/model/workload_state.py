@@ -9,7 +9,7 @@ from webhook.ledger.model import limits, outcomes
 from webhook.ledger.model.account import Account
 from webhook.ledger.model.outcomes import Cost
 from webhook.ledger.model.pods import Pod
-from webhook.ledger.model.status import shared
+from webhook.ledger.model.stored.status import shared
 from webhook.ledger.model.tracker import Tracker
 from webhook.objects.problem import Json
 

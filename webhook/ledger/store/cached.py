@@ -6,8 +6,8 @@ import msgspec
 
 from webhook.kinds import KindSpec, batch
 from webhook.kinds.job_set import JOB_SET
-from webhook.ledger.model import status
 from webhook.ledger.model.pods import LONGEST_NAME, cut
+from webhook.ledger.model.stored import status
 from webhook.ledger.model.systems import SYSTEMS
 from webhook.ledger.model.tracker import Key
 from webhook.objects.problem import Json

@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Callable
 
-from webhook.kinds import account
-from webhook.kinds.airflow import DAG_RUN
+from webhook.kinds.accounts import account
+from webhook.kinds.accounts.airflow import DAG_RUN
 from webhook.kube.client import Api
 from webhook.kube.informer import Informer
 from webhook.kube.packed import Packed

@@ -10,12 +10,13 @@ import msgspec
 import structlog
 
 from webhook import metrics
-from webhook.kinds import account, batch
-from webhook.kinds.airflow import DAG_RUN
+from webhook.kinds import batch
+from webhook.kinds.accounts import account
+from webhook.kinds.accounts.airflow import DAG_RUN
 from webhook.kube.client import UNREACHABLE, Api, ApiError
 from webhook.kube.slices import in_slices
 from webhook.ledger.model.pods import seconds
-from webhook.ledger.model.status import decode
+from webhook.ledger.model.stored.status import decode
 from webhook.ledger.model.tracker import Key
 from webhook.ledger.store.cached import MOST_OWNERS, CachedAccount
 from webhook.ledger.tracking.roots import where

@@ -10,7 +10,7 @@ from typing import Final
 
 from webhook import metrics
 from webhook.kinds import batch
-from webhook.kinds.airflow import DAG_RUN
+from webhook.kinds.accounts.airflow import DAG_RUN
 from webhook.kinds.job_set import JOB_SET, SET_NAME
 from webhook.kinds.places import Place
 from webhook.kube.tasks import in_task

@@ -9,7 +9,7 @@ from webhook.kinds.job_set import JOB_SET
 from webhook.kinds.kind_spec import controller_of
 from webhook.ledger.model.account import Account
 from webhook.ledger.model.cached import CachedJob, CachedJobSet, CachedRoot
-from webhook.ledger.model.status import decode
+from webhook.ledger.model.stored.status import decode
 from webhook.ledger.model.tracker import Key
 
 Root = CachedJob | CachedJobSet | CachedRoot  # the object that has an account

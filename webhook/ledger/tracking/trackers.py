@@ -13,8 +13,9 @@ from typing import Final
 from msgspec.structs import replace
 
 from webhook import metrics
-from webhook.kinds import KindSpec, account, batch, core, retry_history
-from webhook.kinds.airflow import DAG_RUN
+from webhook.kinds import KindSpec, batch, core
+from webhook.kinds.accounts import account, retry_history
+from webhook.kinds.accounts.airflow import DAG_RUN
 from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names, terminal
 from webhook.kube.informer import Informer
@@ -24,8 +25,8 @@ from webhook.ledger import settling
 from webhook.ledger.model import pods
 from webhook.ledger.model.cached import ROOT_READ, CachedJob, CachedJobSet, CachedRoot, pieces, trimmed_root
 from webhook.ledger.model.pods import Pod
-from webhook.ledger.model.status import shared
-from webhook.ledger.model.stored import begun
+from webhook.ledger.model.stored.reading import begun
+from webhook.ledger.model.stored.status import shared
 from webhook.ledger.model.systems import SYSTEMS
 from webhook.ledger.model.tracked.running import RunningPods
 from webhook.ledger.model.tracker import Find, Key, Tracker, is_going, is_older, key_of

@@ -18,7 +18,7 @@ from webhook.ledger.model.kueue.evictions import Evictions
 from webhook.ledger.model.limits import scope_of
 from webhook.ledger.model.outcomes import UNSEEN, outcome_of
 from webhook.ledger.model.pods import Pod
-from webhook.ledger.model.status import LARGEST, decode, encode
+from webhook.ledger.model.stored.status import LARGEST, decode, encode
 
 REASONS = (
     *("PreemptionByScheduler", "DeletionByTaintManager", EVICTED, "DeletionByPodGC", "TerminationByKubelet"),

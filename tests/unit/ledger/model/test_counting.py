@@ -15,7 +15,7 @@ from webhook.ledger.model.account import Account, Left
 from webhook.ledger.model.cached import JOB_SET_READ, CachedJob, trimmed_job_set
 from webhook.ledger.model.counting import CountingPass, End
 from webhook.ledger.model.pods import Exit, Pod
-from webhook.ledger.model.status import decode, encode
+from webhook.ledger.model.stored.status import decode, encode
 from webhook.ledger.model.tracker import Key
 from webhook.objects.shape import type_of
 from webhook.policy.model import Diagnostics, Disruptions, FailureRule, Match, Next, Profile, Retries

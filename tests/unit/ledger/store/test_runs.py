@@ -4,8 +4,8 @@ import time
 from typing import Any
 
 from tests.accounts import stored
-from webhook.kinds import account
-from webhook.kinds.airflow import DAG_RUN
+from webhook.kinds.accounts import account
+from webhook.kinds.accounts.airflow import DAG_RUN
 from webhook.kube.packed import Packed
 from webhook.ledger.model.account import Account
 from webhook.ledger.store.cached import CachedAccount, trimmed_account, whole

@@ -12,8 +12,9 @@ from tests.accounts import stored
 from tests.metrics import counted
 from tests.unit.ledger.leader import FakeApi, Write, beside, events_of, leading, new_ledger, stored_pod
 from tests.virtual_time import run
-from webhook.kinds import account, batch
-from webhook.kinds.airflow import DAG_RUN
+from webhook.kinds import batch
+from webhook.kinds.accounts import account
+from webhook.kinds.accounts.airflow import DAG_RUN
 from webhook.kinds.flyte import FLYTE_WORKFLOW
 from webhook.kinds.places import Place
 from webhook.kube.informer import Event
@@ -21,7 +22,7 @@ from webhook.ledger.controller import Ledger
 from webhook.ledger.model import pods
 from webhook.ledger.model.account import Account, Attempt
 from webhook.ledger.model.pods import Pod
-from webhook.ledger.model.status import decode
+from webhook.ledger.model.stored.status import decode
 from webhook.ledger.model.tracker import Key
 from webhook.ledger.store import cached, store
 from webhook.ledger.tracking import trackers

@@ -7,7 +7,7 @@ outside can end or suspend one.
 
 from typing import Final
 
-from webhook.kinds import airflow
+from webhook.kinds.accounts import airflow
 from webhook.ledger.model.outcomes import Cost
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.systems.system import Spent, System

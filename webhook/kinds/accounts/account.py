@@ -1,14 +1,14 @@
 """Account: an object beside each workload that has had an end to count, deleted together with it.
 
 The ledger alone writes it. `spec` says which workload it is about, `status` what its attempts cost
-(webhook/ledger/model/status.py).
+(webhook/ledger/model/stored/status.py).
 """
 
 import re
 from hashlib import blake2b
 from typing import Any, Final
 
-from webhook.kinds.airflow import DAG_RUN
+from webhook.kinds.accounts.airflow import DAG_RUN
 from webhook.kinds.core import METADATA
 from webhook.kinds.kind_spec import KindSpec, controller_of
 from webhook.objects.problem import Json

@@ -5,9 +5,10 @@ from functools import lru_cache
 
 import msgspec
 
-from webhook.kinds import KindSpec, account, retry_history
-from webhook.ledger.model import status
+from webhook.kinds import KindSpec
+from webhook.kinds.accounts import account, retry_history
 from webhook.ledger.model.account import Account
+from webhook.ledger.model.stored import status
 from webhook.objects.problem import Json
 
 

@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.kinds import KindSpec, account, batch, volcano
-from webhook.kinds.airflow import DAG_RUN
+from webhook.kinds import KindSpec, batch, volcano
+from webhook.kinds.accounts import account
+from webhook.kinds.accounts.airflow import DAG_RUN
 from webhook.kinds.flyte import FLYTE_WORKFLOW
 from webhook.kinds.job_set import JOB_SET
 from webhook.kube.paths import is_name
