@@ -3,9 +3,13 @@
 # of them is part of a script.
 set -euo pipefail
 
+# Isolated: nothing is imported from the folder that is checked out, whose author may be anybody.
 retry_policy() {
-  PYTHONPATH="$GITHUB_ACTION_PATH" "$RUNNER_TEMP/retry-policy/bin/python" -c \
-    'import sys; from webhook.cli.main import main; sys.exit(main(prog_name="retry-policy"))' "$@"
+  "$RUNNER_TEMP/retry-policy/bin/python" -I -c '
+import os, sys
+sys.path.append(os.environ["GITHUB_ACTION_PATH"])
+from webhook.cli.main import main
+sys.exit(main(prog_name="retry-policy"))' "$@"
 }
 
 arguments=(-o github --fail-on "$FAIL_ON")

@@ -8,7 +8,7 @@ import socket
 import ssl
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -67,12 +67,14 @@ def request(connection: http.client.HTTPConnection, method: str, path: str, body
 
 
 @contextlib.contextmanager
-def serving(folder: Path, *arguments: str, program: tuple[str, ...] = (COMMAND,)) -> Iterator[Served]:
-    """Start the server, and stop it at the end of the block; its log goes to a file in `folder`."""
+def serving(
+    folder: Path, *arguments: str, program: tuple[str, ...] = (COMMAND,), env: Mapping[str, str] | None = None
+) -> Iterator[Served]:
+    """Start the webhook, and stop it at the end of the block; its log goes to a file in `folder`."""
     log = folder / "server.log"
     with (
         log.open("wb") as stderr,
-        subprocess.Popen((*program, *SERVE, *arguments), stdout=subprocess.PIPE, stderr=stderr) as process,
+        subprocess.Popen((*program, *SERVE, *arguments), stdout=subprocess.PIPE, stderr=stderr, env=env) as process,
     ):
         assert process.stdout is not None
         line = process.stdout.readline()
@@ -81,6 +83,20 @@ def serving(folder: Path, *arguments: str, program: tuple[str, ...] = (COMMAND,)
             raise AssertionError(f"the server did not start:\n{log.read_text()}")
         try:
             yield Served(process, json.loads(line), log)
+        finally:
+            process.send_signal(signal.SIGINT)
+
+
+@contextlib.contextmanager
+def controlling(folder: Path, *arguments: str, env: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a controller that issues no certificates, and stop it at the end of the block."""
+    command = (COMMAND, "control", "--health-port=0", "--no-certificates", *arguments)
+    with (
+        (folder / "controller.log").open("wb") as stderr,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, env=env) as process,
+    ):
+        try:
+            yield process
         finally:
             process.send_signal(signal.SIGINT)
 

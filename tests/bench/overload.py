@@ -26,7 +26,7 @@ from tests.bench.asking import (
 )
 from tests.objects import job, job_spec
 from tests.served import Served, serving
-from webhook.serving import memory
+from webhook.program import memory
 from webhook.serving.limits import LIMITS
 
 PROCESSES = 2

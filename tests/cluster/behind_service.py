@@ -19,10 +19,20 @@ from urllib.parse import urlsplit
 
 from tests.awaiting import until
 from tests.cluster import binaries, control_plane
-from tests.cluster.installation import BASE, CONFIG_MAP, SYSTEM, as_service_account, built
+from tests.cluster.installation import (
+    BASE,
+    CONFIG_MAP,
+    CONTROLLER_ACCOUNT,
+    SERVICE_ACCOUNT,
+    SYSTEM,
+    as_service_account,
+    built,
+    kubeconfig_of,
+)
 from tests.cluster.kubectl import Kubectl, Object
 from tests.cluster.processes import HarnessError, Processes
 from tests.faults.direct import Address, Direct
+from tests.faults.stage import controller_of
 from webhook.kube.names import PROFILE
 
 if TYPE_CHECKING:
@@ -36,7 +46,7 @@ WITHIN = f"/namespaces/{SYSTEM}"
 PODS = f"/api/v1{WITHIN}/pods"
 SLICES = f"/apis/discovery.k8s.io/v1{WITHIN}/endpointslices"
 SLICE = f"{SLICES}/{NAME}-test"
-DEPLOYMENT = f"/apis/apps/v1{WITHIN}/deployments/{NAME}"
+DEPLOYMENTS = f"/apis/apps/v1{WITHIN}/deployments"
 QUOTA = f"/api/v1{WITHIN}/resourcequotas/{NAME}"
 LEASE = f"/apis/coordination.k8s.io/v1{WITHIN}/leases/{NAME}-ledger"
 NAMESPACE = f"/api/v1/namespaces/{TEAM}"
@@ -55,34 +65,35 @@ class Cluster:
     shipped: list[Object]
     servers: list[str] = field(default_factory=list)
 
-    def start_server(self, *options: str, program: tuple[str, ...] = ()) -> None:
-        """Start a server as a replica, and make it the only endpoint of the Service."""
+    def start_server(self, *options: str, program: tuple[str, ...] = (), controlled: tuple[str, ...] = ()) -> None:
+        """Start a webhook as a replica, which is the only endpoint of the Service then, and a controller.
+
+        `controlled`: options of the controller.
+        """
         name = f"server-{len(self.servers)}"
         self.servers.append(name)
         answer = self.folder / f"{name}.json"
-        self.processes.start(
-            name,
-            [
-                *(program or (str(Path(sys.executable).with_name("retry-policy")),)),
-                "serve",
-                f"--policy-configmap={CONFIG_MAP}",
-                f"--kubeconfig={self.folder / 'server.kubeconfig'}",
-                f"--host={self.host}",
-                "--port=0",
-                "--health-port=0",
-                *options,
-            ],
-            env={**os.environ, "POD_NAMESPACE": SYSTEM, "TMPDIR": str(self.folder)},
-            stdout=answer,
-        )
+        command = program or (str(Path(sys.executable).with_name("retry-policy")),)
+        both = (f"--policy-configmap={CONFIG_MAP}", f"--host={self.host}", "--health-port=0")
+        accounts = {name: SERVICE_ACCOUNT, controller_of(name): CONTROLLER_ACCOUNT}
+        own = {name: ("serve", "--port=0", *options), controller_of(name): ("control", *controlled)}
+        for each, account in accounts.items():
+            kubeconfig = kubeconfig_of(self.kubectl, self.folder, account)
+            self.processes.start(
+                each,
+                [*command, *own[each], *both, f"--kubeconfig={kubeconfig}"],
+                env={**os.environ, "POD_NAMESPACE": SYSTEM, "TMPDIR": str(self.folder)},
+                stdout=self.folder / f"{each}.json",
+            )
         self.processes.wait_until(lambda: answer.read_text().endswith("\n"), f"{name} to listen", log=name)
         self.route(urlsplit(json.loads(answer.read_text())["https"]).port or 0)
 
     def kill_server(self) -> None:
-        """Kill the server, which stays an endpoint of the Service; its Lease is released, as it would end later."""
-        process = self.processes.running.pop(self.servers[-1])
-        process.kill()
-        process.wait()
+        """Kill both programs; the webhook stays an endpoint, and the Lease is released, as it would end later."""
+        for name in (self.servers[-1], controller_of(self.servers[-1])):
+            process = self.processes.running.pop(name)
+            process.kill()
+            process.wait()
         self.api.delete(LEASE)
 
     def route(self, port: int, *, ready: bool = True) -> None:
@@ -131,14 +142,15 @@ class Cluster:
         """Apply the manifests, and write what controllers and kubelets would write."""
         self.kubectl.apply({"apiVersion": "v1", "kind": "List", "items": self.shipped})
         self.api.merge(f"{QUOTA}/status", {"status": {"hard": {"pods": "20"}, "used": {"pods": "0"}}})
-        self.api.merge(f"{DEPLOYMENT}/status", {"status": {"replicas": 2, "readyReplicas": 2}})
-        template = self.api.get(DEPLOYMENT)["spec"]["template"]
-        for number in range(2):
-            metadata = {**template["metadata"], "name": f"{NAME}-{number}"}
-            self.api.create(PODS, {"metadata": metadata, "spec": template["spec"]})
-            status = {"phase": "Running", "conditions": READY}
-            self.api.merge(f"{PODS}/{NAME}-{number}/status", {"status": status})
-        (self.folder / "server.kubeconfig").write_text(json.dumps(as_service_account(self.kubectl)))
+        for name in (SERVICE_ACCOUNT, CONTROLLER_ACCOUNT):
+            deployment = f"{DEPLOYMENTS}/{name}"
+            self.api.merge(f"{deployment}/status", {"status": {"replicas": 2, "readyReplicas": 2}})
+            template = self.api.get(deployment)["spec"]["template"]
+            for number in range(2):
+                metadata = {**template["metadata"], "name": f"{name}-{number}"}
+                self.api.create(PODS, {"metadata": metadata, "spec": template["spec"]})
+                status = {"phase": "Running", "conditions": READY}
+                self.api.merge(f"{PODS}/{name}-{number}/status", {"status": status})
         self.api.create("/api/v1/namespaces", {"metadata": {"name": TEAM, "labels": {PROFILE: "default"}}})
 
 

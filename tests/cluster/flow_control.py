@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from tests.awaiting import until
-from tests.cluster.installation import SERVICE_ACCOUNT, SYSTEM, as_service_account
+from tests.cluster.installation import CONTROLLER_ACCOUNT, SERVICE_ACCOUNT, SYSTEM, as_service_account
 from tests.unit.kube.test_client import Mute, mute
 
 if TYPE_CHECKING:
@@ -40,10 +40,10 @@ class Answer:
 
 
 class Caller:
-    """Calls the API server with a token, by default that of the server's ServiceAccount."""
+    """Calls the API server with a token, by default that of the webhook's ServiceAccount."""
 
-    def __init__(self, kubectl: Kubectl) -> None:
-        content = as_service_account(kubectl)
+    def __init__(self, kubectl: Kubectl, account: str = SERVICE_ACCOUNT) -> None:
+        content = as_service_account(kubectl, account)
         (cluster,), (user,) = content["clusters"], content["users"]
         self.address = urlsplit(cluster["cluster"]["server"])
         authority = base64.b64decode(cluster["cluster"]["certificate-authority-data"]).decode()
@@ -149,8 +149,9 @@ def level() -> Object:
 
 
 def schema(precedence: int) -> Object:
+    accounts = (SERVICE_ACCOUNT, CONTROLLER_ACCOUNT)
     subjects = [
-        {"kind": "ServiceAccount", "serviceAccount": {"name": SERVICE_ACCOUNT, "namespace": SYSTEM}},
+        *({"kind": "ServiceAccount", "serviceAccount": {"name": one, "namespace": SYSTEM}} for one in accounts),
         {"kind": "User", "user": {"name": JAM}},
     ]
     every = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"], "clusterScope": True, "namespaces": ["*"]}

@@ -1,8 +1,8 @@
-"""The product in a test cluster: the shipped manifests, and its server as a process on this machine.
+"""The product in a test cluster: the shipped manifests, and its two programs as processes on this machine.
 
 Every manifest of the base, and of the overlay requested-retries, is applied as it is shipped, except the clientConfig
-of the webhooks: the API server calls the process, which has the permissions of the manifests' ServiceAccount. The
-Deployment's pods get no requests: KWOK simulates them on our own control plane, and on another cluster they start if
+of the webhooks: the API server calls the process. Each has the permissions of its ServiceAccount in the manifests. The
+Deployments' pods get no requests: KWOK simulates them on our own control plane, and on another cluster they start if
 their image exists there.
 """
 
@@ -36,24 +36,27 @@ BASE = Path(__file__).parents[2] / "manifests" / "base"
 INSTALLED = Path(__file__).parent / "installed"
 SYSTEM = "retry-policy-system"
 SERVICE_ACCOUNT = "retry-policy-webhook"
+CONTROLLER_ACCOUNT = "retry-policy-controller"
 LIFETIME = "168h"  # `make cluster` may run for days; some providers limit it to less
 FIRST_POLICY = BASE.parent / "samples" / "policy-gke.yaml"
 TEST_POLICY = Path(__file__).parent / "policy.yaml"
 GALLERY = BASE.parents[1] / "docs" / "gallery"
 PROBE = "retry-policy-probe"
-ANSWER = "serve.json"  # the one line that the server prints: its addresses
+ANSWER = "serve.json"  # the one line that the webhook prints: its addresses
+CONTROLLER_ANSWER = "control.json"  # that of the controller
 CONFIG_MAP = "retry-policy-system/retry-policy"
 SERVER = "retry-policy"
+CONTROLLER = "retry-policy-control"
 
 
 def start(
     processes: Processes, kubectl: Kubectl, folder: Path, *, for_tests: bool, options: Sequence[str] = ()
 ) -> Path:
-    """Install the manifests, start the server, register its webhooks, and wait until the API server calls them.
+    """Install the manifests, start both programs, register the webhooks, and wait until the API server calls them.
 
     For tests the policy is TEST_POLICY with the profiles of the gallery; its file is returned, and the server reads it
     again when it changes.
-    Otherwise it is a ConfigMap, as in an installation, with the first policy of the README, and the server has fixed
+    Otherwise it is a ConfigMap, as in an installation, with the first policy of the README, and the programs have fixed
     ports, so that it can be started again. The API server reaches this machine at RETRY_POLICY_WEBHOOK_HOST, by default
     127.0.0.1. `options`: further ones of `serve`.
     """
@@ -68,27 +71,37 @@ def start(
     if not for_tests:
         (config_map,) = [manifest for manifest in others if manifest["kind"] == "ConfigMap"]
         config_map["data"] = {KEY: FIRST_POLICY.read_text()}
-    https, http = (0, 0) if for_tests else free_ports(2)
+    https, http, http_of_controller = (0, 0, 0) if for_tests else free_ports(3)
     kubectl.apply({"apiVersion": "v1", "kind": "List", "items": others})
-    kubeconfig = folder / f"{SERVICE_ACCOUNT}.kubeconfig"
-    kubeconfig.write_text(json.dumps(as_service_account(kubectl)))  # JSON is YAML too
     host = os.environ.get("RETRY_POLICY_WEBHOOK_HOST")
     answer = folder / ANSWER
+    source = f"--policy={policy}" if for_tests else f"--policy-configmap={CONFIG_MAP}"
+    # POD_NAMESPACE is as in the Deployments. TMPDIR: files that a killed program leaves are deleted with the folder.
+    env = {**os.environ, "POD_NAMESPACE": SYSTEM, "TMPDIR": str(folder)}
+    processes.start(
+        CONTROLLER,
+        [
+            *(program, "control", source, f"--kubeconfig={kubeconfig_of(kubectl, folder, CONTROLLER_ACCOUNT)}"),
+            *(f"--health-port={http_of_controller}", "--requested-retries"),
+            *([f"--certificate-host={host}"] if host else []),
+        ],
+        env=env,
+        stdout=folder / CONTROLLER_ANSWER,
+    )
     processes.start(
         SERVER,
         [
             program,
             "serve",
-            f"--policy={policy}" if for_tests else f"--policy-configmap={CONFIG_MAP}",
-            f"--kubeconfig={kubeconfig}",
+            source,
+            f"--kubeconfig={kubeconfig_of(kubectl, folder, SERVICE_ACCOUNT)}",
             f"--port={https}",
             f"--health-port={http}",
             "--requested-retries",
             *([f"--host={host}"] if host else []),
             *options,
         ],
-        # POD_NAMESPACE is as in the Deployment. TMPDIR: files that a killed server leaves are deleted with the folder.
-        env={**os.environ, "POD_NAMESPACE": SYSTEM, "TMPDIR": str(folder)},
+        env=env,
         stdout=answer,
     )
     processes.wait_until(lambda: answer.read_text().endswith("\n"), "the server to listen", log=SERVER)
@@ -121,9 +134,16 @@ def built(kubectl: Kubectl, folder: Path) -> list[Object]:
     return list(yaml.safe_load_all(result.stdout))
 
 
-def as_service_account(kubectl: Kubectl) -> Object:
-    """Return a kubeconfig with a token of the manifests' ServiceAccount, and without a client certificate."""
-    token = kubectl.run("create", "token", SERVICE_ACCOUNT, f"--namespace={SYSTEM}", f"--duration={LIFETIME}")
+def kubeconfig_of(kubectl: Kubectl, folder: Path, account: str) -> Path:
+    """Write a kubeconfig with a token of one of the manifests' ServiceAccounts into a folder; return the file."""
+    file = folder / f"{account}.kubeconfig"
+    file.write_text(json.dumps(as_service_account(kubectl, account)))  # JSON is YAML too
+    return file
+
+
+def as_service_account(kubectl: Kubectl, account: str = SERVICE_ACCOUNT) -> Object:
+    """Return a kubeconfig with a token of one of the manifests' ServiceAccounts, and without a client certificate."""
+    token = kubectl.run("create", "token", account, f"--namespace={SYSTEM}", f"--duration={LIFETIME}")
     if token.returncode:
         raise KubectlError(token.stderr)
     kubeconfig: Object = yaml.safe_load(kubectl.kubeconfig.read_text())

@@ -8,7 +8,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, NoReturn
 
-from tests.cluster.installation import SERVER
+from tests.cluster.installation import CONTROLLER, SERVER
 from tests.cluster.processes import POLL_SECONDS
 
 if TYPE_CHECKING:
@@ -17,44 +17,47 @@ if TYPE_CHECKING:
     from tests.cluster.processes import Processes
 
 START_AGAIN = signal.SIGUSR1
+OURS = {SERVER: "webhook", CONTROLLER: "controller"}
 
 
 def keep(processes: Processes, environment: Mapping[str, str], http: str) -> NoReturn:
-    """Keep the cluster until Ctrl-C; raise HarnessError if a program other than the webhook's server ends.
+    """Keep the cluster until Ctrl-C; raise HarnessError if a program other than our own two ends.
 
-    A user may end the server to try an outage. The signal START_AGAIN to this process starts it again.
+    A user may end one to try an outage. The signal START_AGAIN to this process starts it again.
     """
     signals: list[int] = []
     signal.signal(START_AGAIN, lambda number, _frame: signals.append(number))
-    _say(explanation(environment, http, processes.running[SERVER].pid))
-    reported = False
+    _say(explanation(environment, http, processes.running[SERVER].pid, processes.running[CONTROLLER].pid))
+    reported: set[str] = set()
     while True:
-        processes.check(but=SERVER)
-        if processes.has_ended(SERVER):
-            if not reported:
-                _say(f"The webhook has ended; the cluster stays. Start it again: {start_again()}\n")
-                reported = True
+        processes.check(but=OURS)
+        for name, what in OURS.items():
+            if not processes.has_ended(name):
+                continue
+            if name not in reported:
+                _say(f"The {what} has ended; the cluster stays. Start it again: {start_again()}\n")
+                reported.add(name)
             if signals:
-                processes.starts[SERVER]()
-                _say(f"{started_again(processes.running[SERVER].pid, http)}\n")
-                reported = False
+                processes.starts[name]()
+                _say(f"{started_again(what, processes.running[name].pid, http)}\n")
+                reported.discard(name)
         signals.clear()
         time.sleep(POLL_SECONDS)
 
 
 def start_again() -> str:
-    """Return the command that starts the server again."""
+    """Return the command that starts what has ended again."""
     return f"kill -{START_AGAIN.name.removeprefix('SIG')} {os.getpid()}"
 
 
-def started_again(server: int, http: str) -> str:
-    """Return what to tell when the server's process is started again: it may still be without a policy."""
-    ready = f"`curl {http}/readyz` says whether it is ready"
-    return f"The webhook is started again; {ready}. Stop it: kill {server}"
+def started_again(what: str, process: int, http: str) -> str:
+    """Return what to tell when a program is started again: the webhook may still be without a policy."""
+    ready = f"; `curl {http}/readyz` says whether it is ready" if what == OURS[SERVER] else ""
+    return f"The {what} is started again{ready}. Stop it: kill {process}"
 
 
-def explanation(environment: Mapping[str, str], http: str, server: int) -> str:
-    """Return the text with the commands to try; `http`: the URL of the metrics; `server`: the webhook's process id."""
+def explanation(environment: Mapping[str, str], http: str, server: int, controller: int) -> str:
+    """Return the text with the commands to try; `http`: the URL of the metrics; `server`, `controller`: process ids."""
     folders = environment["PATH"].removesuffix(os.environ["PATH"]).removesuffix(os.pathsep)
     return f"""
 The retry policy webhook is up on a Kubernetes cluster; Ctrl-C stops what was started. In another terminal:
@@ -75,10 +78,11 @@ The retry policy webhook is up on a Kubernetes cluster; Ctrl-C stops what was st
   kubectl -n retry-policy-system edit configmap retry-policy     # the policy; an invalid one is denied
                                                                  # installed: manifests/samples/policy-gke.yaml
 
-  kill {server}                                                  # an outage after 10 s, in which it still answers
+  kill {server}                                                  # the webhook: an outage after 10 s
   kill -9 {server}                                               # an outage at once: only the webhook stops
   kill -STOP {server}                                            # another one: it does not answer; -CONT ends it
-  {start_again()}                                                # starts the webhook again
+  kill {controller}                                                  # the controller: admission goes on
+  {start_again()}                                                # starts what has ended again
 
 A Job that is preempted twice, step by step: docs/tutorial/preempted-twice.md
 Metrics: {http}/metrics

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from pathlib import Path
 
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
@@ -78,10 +78,10 @@ class Processes:
         """Return True if a program has ended by itself."""
         return self.running[name].poll() is not None
 
-    def check(self, *, but: str = "") -> None:
-        """Raise HarnessError with the end of its log if a program has ended by itself, except the program `but`."""
+    def check(self, *, but: Collection[str] = ()) -> None:
+        """Raise HarnessError with the end of its log if a program has ended by itself, except the programs `but`."""
         for name, process in self.running.items():
-            if name != but and process.poll() is not None:
+            if name not in but and process.poll() is not None:
                 raise HarnessError(f"{name} ended with exit code {process.returncode}\n{self.tail(name)}")
 
     def wait_until(self, condition: Callable[[], object], what: str, *, log: str, seconds: float = 60) -> None:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import parse_qs, urlsplit
 
-from tests.cluster.installation import SYSTEM, as_service_account
+from tests.cluster.installation import SERVICE_ACCOUNT, SYSTEM, as_service_account
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -24,10 +24,12 @@ VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"
 
 
 @contextmanager
-def recording(kubectl: Kubectl, folder: Path) -> Iterator[tuple[Path, Callable[[], list[Mapping[str, str]]]]]:
-    """Yield a kubeconfig with the ServiceAccount's permissions, and a function that returns its logged requests."""
+def recording(
+    kubectl: Kubectl, folder: Path, of: str = SERVICE_ACCOUNT
+) -> Iterator[tuple[Path, Callable[[], list[Mapping[str, str]]]]]:
+    """Yield a kubeconfig of a program's ServiceAccount, and a function that returns the logged requests."""
     own, through, log = folder / "own.kubeconfig", folder / "through.kubeconfig", folder / "kubectl.log"
-    account = as_service_account(kubectl)
+    account = as_service_account(kubectl, of)
     own.write_text(json.dumps(account))
     command = (kubectl.program, "proxy", f"--kubeconfig={own}", "--port=0", "-v=6")
     with (
@@ -71,13 +73,18 @@ def right_of(method: str, url: str) -> tuple[Right, str]:
     return (SYSTEM if path["namespace"] == SYSTEM else "", path["group"] or "", resource, "", verb), name
 
 
-def granted(base: list[Object]) -> set[Right]:
-    """Return the permissions of the server: not those of a role that other roles aggregate."""
+def granted(manifests: list[Object], account: str) -> set[Right]:
+    """Return the permissions of a program: those of the roles that are bound to its ServiceAccount."""
+    bound = {
+        (one["kind"].removesuffix("Binding"), one["roleRef"]["name"])
+        for one in manifests
+        if one["kind"] in {"RoleBinding", "ClusterRoleBinding"}
+        and account in {subject["name"] for subject in one["subjects"]}
+    }
     return {
         (role["metadata"].get("namespace", ""), group, resource, name, verb)
-        for role in base
-        if role["kind"] in {"Role", "ClusterRole"}
-        and "rbac.authorization.k8s.io/aggregate-to-view" not in role["metadata"].get("labels", {})
+        for role in manifests
+        if (role["kind"], role["metadata"]["name"]) in bound
         for rule in role["rules"]
         for group in rule["apiGroups"]
         for resource in rule["resources"]

@@ -20,7 +20,7 @@ from tests.awaiting import until
 from tests.cluster.behind_service import NAME, SLICE, TEAM, Cluster, installed
 from tests.cluster.command_line import run
 from tests.cluster.conftest import OWN_CONTROL_PLANE
-from tests.cluster.installation import BASE, SYSTEM, built
+from tests.cluster.installation import BASE, CONTROLLER_ACCOUNT, SYSTEM, built
 from webhook.kube import names
 
 if TYPE_CHECKING:
@@ -122,10 +122,14 @@ def rbac_missing(cluster: Cluster) -> Iterator[None]:
     cluster.api.create(BINDING.rpartition("/")[0], binding)
 
 
+def named_ours(root: Object) -> bool:
+    return bool(root["metadata"]["name"] == NAME)
+
+
 @contextmanager
 def two_installations(cluster: Cluster) -> Iterator[None]:
     """Install the Deployment and the mutating webhooks once more, in another namespace under another name."""
-    (deployment,) = (deepcopy(one) for one in cluster.shipped if one["kind"] == "Deployment")
+    (deployment,) = (deepcopy(one) for one in cluster.shipped if one["kind"] == "Deployment" and named_ours(one))
     (mutating,) = (deepcopy(one) for one in cluster.shipped if one["kind"] == "MutatingWebhookConfiguration")
     deployment["metadata"]["namespace"] = "batch"
     mutating["metadata"]["name"] = "batch-policy"
@@ -185,7 +189,7 @@ def wrong_ca_bundle(cluster: Cluster) -> Iterator[None]:
     data = {file.name: base64.b64encode(file.read_bytes()).decode() for file in files}
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": SECRET, "namespace": SYSTEM}, "data": data}
     cluster.kubectl.apply({"apiVersion": "v1", "kind": "List", "items": [*overlay, secret]})
-    cluster.start_server(f"--tls-cert={files[0]}", f"--tls-key={files[1]}")
+    cluster.start_server(f"--tls-cert={files[0]}", f"--tls-key={files[1]}", controlled=("--no-certificates",))
     cluster.trust(authority.certificate)
     until_healthy(cluster)
     cluster.trust(stranger.certificate)
@@ -198,7 +202,7 @@ NO_DRY_RUN = ("warning", "Job in a dry run", "no namespace is opted in", "kubect
 NO_LEADER = ("warning", f"Lease {SYSTEM}/{NAME}-ledger", "no replica has ever led", "logs")
 SPACE = f"Namespace {TEAM}"
 CRD = "CustomResourceDefinition jobsets.jobset.x-k8s.io"
-ACCOUNT = f"ServiceAccount {SYSTEM}/{NAME}"
+ACCOUNTS = [f"ServiceAccount {SYSTEM}/{one}" for one in (NAME, CONTROLLER_ACCOUNT)]
 SECOND = "MutatingWebhookConfiguration batch-policy"
 ENDPOINTS = "has no ready endpoint, so the API server reaches no server, although 2 pods are ready"
 
@@ -227,7 +231,10 @@ BROKEN: dict[str, tuple[Callable[[Cluster], AbstractContextManager[None]], list[
     ),
     "RBAC missing": (
         rbac_missing,
-        [("problem", ACCOUNT, f"lacks permissions of the role {NAME}", "kubectl apply -k manifests/base")],
+        [
+            ("problem", one, f"lacks permissions of the role {NAME}", "kubectl apply -k manifests/base")
+            for one in ACCOUNTS
+        ],
     ),
     "two installations": (
         two_installations,

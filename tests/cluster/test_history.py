@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tests.awaiting import until
 from tests.cluster.conftest import opted_in
 from tests.cluster.ended_pods import EndedPods, records_in, workloads_in
-from tests.cluster.installation import SERVER
+from tests.cluster.installation import CONTROLLER
 from tests.cluster.manifests import exits, job
 from tests.cluster.objects import ACCOUNT, ended
 from webhook.history.record import AttemptRecord, Capacity, Record
@@ -28,7 +28,7 @@ REQUESTS = {"requests": {"cpu": "1", "memory": "512Mi"}}
 
 def history(team: Namespace) -> dict[str, Record]:
     """Return the records of a namespace that the server has written into its log."""
-    found = records_in([Path(os.environ["RETRY_POLICY_TEST_LOGS"], f"{SERVER}.log")])
+    found = records_in([Path(os.environ["RETRY_POLICY_TEST_LOGS"], f"{CONTROLLER}.log")])
     return {uid: one for uid, one in found.items() if one.namespace == team.name}
 
 

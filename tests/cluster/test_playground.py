@@ -41,9 +41,13 @@ class Playground:
     text: str
 
     def command(self, pattern: str) -> str:
-        """Return the printed command that matches a pattern."""
-        (found,) = re.findall(rf"^  ({pattern})(?:  +#.*)?$", self.text, re.MULTILINE)
-        return str(found)
+        """Return the only printed command that matches a pattern."""
+        (found,) = self.commands(pattern)
+        return found
+
+    def commands(self, pattern: str) -> list[str]:
+        """Return the printed commands that match a pattern."""
+        return re.findall(rf"^  ({pattern})(?:  +#.*)?$", self.text, re.MULTILINE)
 
     def run(self, command: str) -> subprocess.CompletedProcess[str]:
         """Run a command in a shell with the printed exports."""
@@ -94,13 +98,18 @@ def test_make_cluster_has_its_own_control_plane_and_the_readmes_policy_and_survi
     assert playground.run(playground.command(LABEL)).returncode == 0
     until(lambda: "podFailurePolicy" in playground.run(CREATE).stdout)
 
-    playground.run(playground.command(r"kill \d+"))
+    webhook, controller = playground.commands(r"kill \d+")
+    playground.run(controller)
+    assert "The controller has ended" in playground.next_line()
+    assert "podFailurePolicy" in playground.run(CREATE).stdout
+    playground.run(webhook)
     assert "Start it again: kill -USR1" in playground.next_line()
     refused = playground.run(CREATE)
     assert (refused.returncode, "connection refused" in refused.stderr) == (1, True)
 
     playground.run(playground.command(r"kill -USR1 \d+"))
     assert "Stop it: kill" in playground.next_line()
+    assert "The controller is started again" in playground.next_line()
     until(lambda: "podFailurePolicy" in playground.run(CREATE).stdout)
 
 

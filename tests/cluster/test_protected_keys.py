@@ -12,7 +12,7 @@ import yaml
 
 from tests.awaiting import until
 from tests.cluster.conftest import opted_in
-from tests.cluster.installation import BASE, as_service_account
+from tests.cluster.installation import BASE, CONTROLLER_ACCOUNT, as_service_account
 from tests.cluster.manifests import job
 from tests.cluster.objects import ended, is_running
 from webhook.kinds import batch, core
@@ -81,7 +81,7 @@ def test_the_ledger_marks_a_pod_as_counted(namespace: NewNamespace, kubectl: Kub
     team = opted_in(namespace)
     name = pod_of_job(team)["metadata"]["name"]
     kubeconfig = tmp_path / "kubeconfig"
-    kubeconfig.write_text(json.dumps(as_service_account(kubectl)))
+    kubeconfig.write_text(json.dumps(as_service_account(kubectl, CONTROLLER_ACCOUNT)))
 
     async def mark() -> None:
         path = "/metadata/annotations/" + names.COUNTED.replace("/", "~1")

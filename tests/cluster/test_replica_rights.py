@@ -15,7 +15,7 @@ import pytest
 
 from tests.awaiting import until
 from tests.cluster.conftest import new_namespace, with_operators
-from tests.cluster.installation import INSTALLED, SYSTEM, as_service_account, built
+from tests.cluster.installation import CONTROLLER_ACCOUNT, INSTALLED, SYSTEM, as_service_account, built
 from tests.cluster.manifests import exits, job, job_set, pod, replicated_job
 from tests.cluster.objects import is_running
 from tests.cluster.test_retry import WHEN, has_failed, retryable
@@ -56,7 +56,7 @@ RBAC = "/apis/rbac.authorization.k8s.io/v1"
 SECRETS = f"/api/v1/namespaces/{SYSTEM}/secrets"
 LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases"
 BY_POLICY = "ValidatingAdmissionPolicy 'retry-policy-webhook-"
-BY_RBAC = f'User "system:serviceaccount:{SYSTEM}:retry-policy-webhook" cannot '
+BY_RBAC = f'User "system:serviceaccount:{SYSTEM}:{CONTROLLER_ACCOUNT}" cannot '
 LARGE = 10_000  # entries of `env`: with managedFields the Job has 1.2 MB, near the limit of what can be stored
 OTHERS = "example.test/note"
 RUN = "dagrun"  # an Account
@@ -120,7 +120,7 @@ def replica(kubectl: Kubectl, api: Api, tmp_path_factory: pytest.TempPathFactory
     label = (f"{names.PROFILE}=default", f"{names.MODE}=Warn")
     assert kubectl.run("label", "namespace", team.name, *label).returncode == 0
     kubeconfig = tmp_path_factory.mktemp("replica") / "kubeconfig"
-    kubeconfig.write_text(json.dumps(as_service_account(kubectl)))
+    kubeconfig.write_text(json.dumps(as_service_account(kubectl, CONTROLLER_ACCOUNT)))
     found = Replica(kubectl, team, strangers, kubeconfig)
     until(lambda: not found.refused(counted(found)))  # until the admission policies see the label
     yield found

@@ -12,7 +12,7 @@ import pytest
 from tests.awaiting import until
 from tests.cluster import command_line
 from tests.cluster.conftest import opted_in
-from tests.cluster.installation import SERVER
+from tests.cluster.installation import CONTROLLER
 from tests.cluster.manifests import exits, job
 from tests.cluster.objects import condition, ended
 from tests.cluster.test_retry import new_user
@@ -129,7 +129,7 @@ def test_the_servers_log_says_the_same_as_the_live_report(namespace: NewNamespac
     watched = Watched(team)
     run_jobs(team)
     seconds = watched.seconds()
-    log = f"{os.environ['RETRY_POLICY_TEST_LOGS']}/{SERVER}.log"
+    log = f"{os.environ['RETRY_POLICY_TEST_LOGS']}/{CONTROLLER}.log"
     options = ("-n", team.name, "--history", log)
     until(lambda: reported(team, *options)["total"]["used"].get("attempts", 0) == len(seconds))
     until(lambda: reported(team, *options)["total"]["complete"] == 3)

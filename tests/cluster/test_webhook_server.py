@@ -18,12 +18,13 @@ from tests.admission import answer_of, review_of
 from tests.awaiting import until
 from tests.bench.asking import Question, as_fast_as_answered, at_a_constant_rate
 from tests.cluster.conftest import NewNamespace
+from tests.cluster.installation import SYSTEM
 from tests.cluster.kubectl import Kubectl, Object
 from tests.cluster.manifests import job
 from tests.cluster.nodes import POOL
 from tests.cluster.objects import noted
 from tests.objects import pod
-from tests.served import Served, serving
+from tests.served import Served, controlling, serving
 from webhook.kube import names
 
 POLICY = """
@@ -188,11 +189,6 @@ def test_the_server_follows_its_policy_config_map_and_keeps_the_last_good_policy
         metadata = {"name": "retry-policy", "namespace": team.name}
         kubectl.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
 
-    def has_event(words: str) -> bool:
-        events = kubectl.run("get", "events", f"--namespace={team.name}", "--output=json").stdout
-        messages = [event["message"] for event in json.loads(events)["items"] if event["reason"] == "PolicyRefused"]
-        return any(words in message for message in messages)
-
     def denied(running: Served) -> bool:
         review = review_of(job("train", backoffLimit=5), namespace=team.name)
         return b'"allowed":false' in running.post("/validate", review).body
@@ -207,14 +203,31 @@ def test_the_server_follows_its_policy_config_map_and_keeps_the_last_good_policy
         until(lambda: denied(running))
         put("99")
         until(lambda: "profiles.default.retries.limit" in running.log_text())
-        until(lambda: has_event("the last good policy stays in force; "))
-        described = kubectl.run("describe", "configmap", "retry-policy", f"--namespace={team.name}").stdout
-        assert "PolicyRefused" in described
         kubectl.run("delete", "configmap", "retry-policy", f"--namespace={team.name}")
         until(lambda: running.log_text().count("does not exist") >= 2)
-        until(lambda: has_event("profiles.default.retries.limit") and has_event("does not exist"))
         assert denied(running)
         assert running.get("/readyz").status == 200
+
+
+def test_the_controller_writes_an_event_about_a_refused_policy_and_runs_on(
+    tmp_path: Path, namespace: NewNamespace, kubectl: Kubectl
+) -> None:
+    team = namespace()
+
+    def has_event(words: str) -> bool:
+        events = kubectl.run("get", "events", f"--namespace={team.name}", "--output=json").stdout
+        messages = [event["message"] for event in json.loads(events)["items"] if event["reason"] == "PolicyRefused"]
+        return any(words in message for message in messages)
+
+    data = {"policy.yaml": POLICY.replace("LIMIT", "99")}
+    metadata = {"name": "retry-policy", "namespace": team.name}
+    kubectl.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+    arguments = ("--kubeconfig", os.environ["KUBECONFIG"], "--policy-configmap", f"{team.name}/retry-policy")
+    # Another replica holds the Leases of this namespace, so that this one does not lead.
+    with controlling(tmp_path, *arguments, env={**os.environ, "POD_NAMESPACE": SYSTEM}) as process:
+        until(lambda: has_event("no policy is in force; "))
+        until(lambda: has_event("profiles.default.retries.limit"))
+        assert process.poll() is None
 
 
 def test_while_the_api_does_not_answer_the_server_responds_503(tmp_path: Path) -> None:

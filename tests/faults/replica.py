@@ -17,6 +17,7 @@ from typing import Any, Self
 
 from certs.rotate import Lifetimes
 from webhook.cli import main as cli
+from webhook.controller import app as controller
 from webhook.kube import lease
 from webhook.kube.client import Api
 from webhook.kube.clock import utc_now
@@ -34,14 +35,17 @@ def main() -> None:
         wait_for(options.begin)
     clock: Path | None = options.clock
     lifetimes = Lifetimes(authority=options.authority, leaf=options.leaf, announcement=options.announcement)
-    serve = app.serve
+    serve, control = app.serve, controller.control
 
     def now() -> datetime:
         behind = 0.0 if clock is None else float(clock.read_text())
         return utc_now() - timedelta(seconds=behind)
 
-    async def with_ours(chosen: app.Options, *_: object, **__: object) -> None:
-        await serve(chosen, lifetimes=lifetimes, now=now)
+    async def serve_with_ours(chosen: app.Options) -> None:
+        await serve(chosen, now=now)
+
+    async def control_with_ours(chosen: controller.Options, _: Lifetimes) -> None:
+        await control(chosen, lifetimes, now=now)
 
     class Clock(datetime):
         @classmethod
@@ -50,7 +54,8 @@ def main() -> None:
             return super().now(tz) - timedelta(seconds=behind)
 
     lease.datetime = Clock  # type: ignore[attr-defined]
-    app.serve = with_ours  # type: ignore[assignment]
+    app.serve = serve_with_ours  # type: ignore[assignment]
+    controller.control = control_with_ours  # type: ignore[assignment]
     watch_writes(options.slow, options.hold, options.die)
     cli.main(options.command)
 
@@ -104,7 +109,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--slow", type=float, default=0.0, help="seconds that each write waits")
     parser.add_argument("--hold", type=Path, help="while this file exists, writes wait")
     parser.add_argument("--die", help="before:N or after:N")
-    parser.add_argument("command", nargs="+", help="serve and its options, after --")
+    parser.add_argument("command", nargs="+", help="serve or control and its options, after --")
     return parser.parse_args()
 
 

@@ -18,7 +18,15 @@ from cryptography import x509
 
 from tests.awaiting import until
 from tests.cluster import binaries, control_plane, nodes
-from tests.cluster.installation import BASE, CONFIG_MAP, INSTALLED, SYSTEM, as_service_account
+from tests.cluster.installation import (
+    BASE,
+    CONFIG_MAP,
+    CONTROLLER_ACCOUNT,
+    INSTALLED,
+    SERVICE_ACCOUNT,
+    SYSTEM,
+    kubeconfig_of,
+)
 from tests.cluster.kubectl import Kubectl
 from tests.cluster.processes import Processes
 from tests.faults.installed import Installed
@@ -43,11 +51,12 @@ ETCD = "etcd"
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """A server that listens, and the name of its pod."""
+    """A webhook that listens, the name of its pod, and the controller that was started with it."""
 
     name: str
     pod: str
     process: subprocess.Popen[bytes]
+    controller: subprocess.Popen[bytes]
     addresses: Mapping[str, str]
 
     @property
@@ -101,8 +110,8 @@ class Stage(Installed):
         super().__init__(kubectl, url, INSTALLED if requested_retries else BASE)
         metadata = {"name": NAMESPACE, "labels": {PROFILE: "default"}}
         kubectl.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
-        self.kubeconfig = folder / "replica.kubeconfig"
-        self.kubeconfig.write_text(json.dumps(as_service_account(kubectl)))  # JSON is YAML too
+        self.kubeconfig = kubeconfig_of(kubectl, folder, SERVICE_ACCOUNT)
+        self.controllers_kubeconfig = kubeconfig_of(kubectl, folder, CONTROLLER_ACCOUNT)
         self.load = Program.start(processes, "load", str(admin), NAMESPACE)
 
     def close(self) -> None:
@@ -126,9 +135,19 @@ class Stage(Installed):
             self.kill(replica)
             self.balancer.ask("remove", replica.name)
 
-    def start(self, *options: str, in_balancer: bool = True, kubeconfig: Path | None = None) -> Replica:
-        """Start a replica and wait until it listens; `options` are those of `tests.faults.replica`."""
-        return self.start_together(1, *options, in_balancer=in_balancer, kubeconfig=kubeconfig)[0]
+    def start(
+        self,
+        *options: str,
+        in_balancer: bool = True,
+        kubeconfig: Path | None = None,
+        of_controller: Path | None = None,
+    ) -> Replica:
+        """Start a replica and wait until it listens; `options` are those of `tests.faults.replica`.
+
+        `kubeconfig`, `of_controller`: those of the webhook and of the controller, if not the usual ones.
+        """
+        name = self.launch(*options, kubeconfig=kubeconfig, of_controller=of_controller)
+        return self.listening(name, in_balancer=in_balancer)
 
     def restart(self, replica: Replica) -> Replica:
         """Kill a replica, and start another container in its pod, as the kubelet does."""
@@ -144,50 +163,58 @@ class Stage(Installed):
         names = [self.launch(*options, kubeconfig=kubeconfig) for _ in range(number)]
         return [self.listening(name, in_balancer=in_balancer) for name in names]
 
-    def launch(self, *options: str, kubeconfig: Path | None = None, pod: str = "") -> str:
+    def launch(
+        self, *options: str, kubeconfig: Path | None = None, of_controller: Path | None = None, pod: str = ""
+    ) -> str:
         """Start a replica and return its name; `pod`: the name of its pod, by default that of the replica."""
         self.started += 1
         name = f"replica-{self.started}"
         self.pods[name] = pod or name
         empty_dir = self.folder / self.pods[name]
         empty_dir.mkdir(exist_ok=True)
-        of_pod = {"POD_NAMESPACE": SYSTEM, "POD_NAME": self.pods[name], "POD_UID": f"uid-of-{self.pods[name]}"}
+        env = {**os.environ, "POD_NAMESPACE": SYSTEM, "POD_NAME": self.pods[name], "TMPDIR": str(empty_dir)}
+        program = (sys.executable, "-m", "tests.faults.replica", *options, "--")
+        both = (f"--policy-configmap={CONFIG_MAP}", "--health-port=0", *self.options)
         self.processes.start(
             name,
-            [
-                *(sys.executable, "-m", "tests.faults.replica", *options, "--", "serve"),
-                f"--policy-configmap={CONFIG_MAP}",
-                f"--kubeconfig={kubeconfig or self.kubeconfig}",
-                "--port=0",
-                "--health-port=0",
-                *self.options,
-            ],
-            env={**os.environ, **of_pod, "TMPDIR": str(empty_dir)},
+            [*program, "serve", *both, f"--kubeconfig={kubeconfig or self.kubeconfig}", "--port=0"],
+            env=env,
             stdout=self.answer(name),
+        )
+        self.processes.start(
+            controller_of(name),
+            [*program, "control", *both, f"--kubeconfig={of_controller or self.controllers_kubeconfig}"],
+            env=env,
+            stdout=self.answer(controller_of(name)),
         )
         return name
 
     def until_dead(self, name: str) -> None:
-        """Wait until a replica that was started with `--die` has killed itself."""
-        process = self.processes.running.pop(name)
+        """Wait until the controller of a replica that was started with `--die` has killed itself; kill the webhook."""
+        webhook = self.processes.running.pop(name)
+        webhook.kill()
+        webhook.wait()
+        process = self.processes.running.pop(controller_of(name))
         try:
             until(lambda: process.poll() is not None)
         finally:
             process.kill()
             process.wait()
-        assert process.returncode == -signal.SIGKILL, self.processes.tail(name)
+        assert process.returncode == -signal.SIGKILL, self.processes.tail(controller_of(name))
 
     def listening(self, name: str, *, in_balancer: bool) -> Replica:
         answer = self.answer(name)
         self.processes.wait_until(lambda: answer.read_text().endswith("\n"), f"{name} to listen", log=name)
-        replica = Replica(name, self.pods[name], self.processes.running[name], json.loads(answer.read_text()))
+        running = self.processes.running
+        both = running[name], running[controller_of(name)]
+        replica = Replica(name, self.pods[name], *both, json.loads(answer.read_text()))
         self.replicas.append(replica)
         if in_balancer:
             self.balancer.ask("add", name, replica.port, replica.health_port, replica.process.pid)
         return replica
 
     def answer(self, name: str) -> Path:
-        """Return the file with the only line that a replica writes to stdout."""
+        """Return the file with the only line that a program writes to stdout."""
         return self.folder / f"{name}.json"
 
     def until_endpoints(self, *replicas: Replica) -> None:
@@ -209,18 +236,26 @@ class Stage(Installed):
     def terminate(self, replica: Replica) -> None:
         """Terminate a replica, as when its pod is deleted."""
         self.balancer.ask("terminate", replica.name)
-        del self.processes.running[replica.name]  # it may end at any time from now on
-        replica.process.send_signal(signal.SIGTERM)
+        for name, process in ((replica.name, replica.process), (controller_of(replica.name), replica.controller)):
+            del self.processes.running[name]  # it may end at any time from now on
+            process.send_signal(signal.SIGTERM)
 
     def kill(self, replica: Replica) -> None:
         """Kill a replica."""
         replica.process.kill()
+        replica.controller.kill()
         self.until_ended(replica)
 
     def until_ended(self, replica: Replica) -> None:
         """Wait until a terminated replica has ended."""
-        until(lambda: not replica.running)
+        until(lambda: not replica.running and replica.controller.poll() is not None)
         self.processes.running.pop(replica.name, None)
+        self.processes.running.pop(controller_of(replica.name), None)
+
+    def logs(self, replica: Replica) -> str:
+        """Return the log of both programs of a replica."""
+        names = (replica.name, controller_of(replica.name))
+        return "".join(self.processes.log(name).read_text() for name in names)
 
     def kill_api_server(self) -> None:
         process = self.processes.running.pop(API_SERVER)
@@ -247,6 +282,11 @@ class Stage(Installed):
                 return False
 
         until(shown)
+
+
+def controller_of(replica: str) -> str:
+    """Return the name of the controller that is started with a replica."""
+    return f"{replica}-controller"
 
 
 @contextlib.contextmanager

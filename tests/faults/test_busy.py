@@ -55,7 +55,7 @@ def team(controlled: Stage) -> Iterator[Namespace]:
 
 def lines(stage: Stage, replicas: list[Replica], event: str) -> list[Object]:
     """Return the lines of the replicas' logs that begin with an event."""
-    texts = [stage.processes.log(replica.name).read_text() for replica in replicas]
+    texts = [stage.logs(replica) for replica in replicas]
     found = [json.loads(line) for text in texts for line in text.splitlines() if line.startswith("{")]
     return [one for one in found if str(one.get("event", "")).startswith(event)]
 

@@ -1,5 +1,6 @@
 """The server's own certificates: their permissions, reports of missing ones, and clocks that differ a little."""
 
+import json
 from functools import partial
 from pathlib import Path
 from urllib.request import urlopen
@@ -7,24 +8,25 @@ from urllib.request import urlopen
 from certs.store import Shared
 from tests.awaiting import until
 from tests.cluster import binaries, rights
-from tests.cluster.installation import BASE, SYSTEM, built
+from tests.cluster.installation import BASE, CONTROLLER_ACCOUNT, SYSTEM, built
 from tests.cluster.kubectl import Kubectl
 from tests.cluster.test_webhook_install import CERTIFICATES
 from tests.faults.installed import SECRET
-from tests.faults.stage import Replica, Stage
+from tests.faults.stage import Replica, Stage, controller_of
 from tests.faults.test_rotation import leaf_due
 
-ROLE = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{SYSTEM}/roles/retry-policy-webhook"
+ROLE = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{SYSTEM}/roles/retry-policy-controller"
 EVENTS = f"/api/v1/namespaces/{SYSTEM}/events"
 
 
-def test_a_server_uses_exactly_the_permissions_that_are_granted_for_certificates(stage: Stage, tmp_path: Path) -> None:
+def test_a_controller_uses_exactly_the_permissions_for_certificates_that_it_has(stage: Stage, tmp_path: Path) -> None:
     kubectl = Kubectl(
         binaries.build(binaries.own_cluster())["kubectl"], stage.folder / "credentials" / "admin.kubeconfig"
     )
-    granted = {right for right in rights.granted(built(kubectl, BASE)) if right[2] in CERTIFICATES}
-    with rights.recording(kubectl, tmp_path) as (kubeconfig, recorded):
-        replica = stage.start("--announcement=0.3", in_balancer=False, kubeconfig=kubeconfig)
+    own = rights.granted(built(kubectl, BASE), CONTROLLER_ACCOUNT)
+    granted = {right for right in own if right[2] in CERTIFICATES}
+    with rights.recording(kubectl, tmp_path, CONTROLLER_ACCOUNT) as (kubeconfig, recorded):
+        replica = stage.start("--announcement=0.3", in_balancer=False, of_controller=kubeconfig)
         stage.until_settled(replica)
         before = stage.good()
         stage.api.delete(SECRET)
@@ -46,8 +48,8 @@ def test_a_forbidden_certificate_renewal_is_reported_counted_and_retried_and_no_
             stage.put(due)
             until(lambda: has_event(stage))
             for replica in replicas:
-                assert "cannot update resource" in stage.processes.log(replica.name).read_text()
-                assert 'retry_policy_certificate_renewals_total{result="bad"}' in metrics(replica)
+                assert "cannot update resource" in stage.logs(replica)
+                assert 'retry_policy_certificate_renewals_total{result="bad"}' in metrics(stage, replica)
         finally:
             stage.api.edit(ROLE, [{"op": "add", "path": place, "value": "update"}])
         until(partial(renewed, stage, due))
@@ -59,8 +61,9 @@ def renewed(stage: Stage, due: Shared) -> bool:
     return stage.good().leaf != due.leaf
 
 
-def metrics(replica: Replica) -> str:
-    with urlopen(f"{replica.addresses['http']}/metrics") as answer:  # noqa: S310 - of a server on this machine
+def metrics(stage: Stage, replica: Replica) -> str:
+    address = json.loads(stage.answer(controller_of(replica.name)).read_text())["http"]
+    with urlopen(f"{address}/metrics") as answer:  # noqa: S310 - of a server on this machine
         text: str = answer.read().decode()
     return text
 

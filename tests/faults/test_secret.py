@@ -109,11 +109,10 @@ def test_replicas_that_start_at_once_on_an_empty_cluster_agree_on_one_authority(
     for _ in range(FIRST_STARTS):
         hold.touch()  # until both replicas are about to write, so that both write at once
         replicas = stage.start_together(2, f"--hold={hold}", in_balancer=False)
-        logs = [stage.processes.log(replica.name) for replica in replicas]
-        until(lambda: all(HELD in log.read_text() for log in logs))  # noqa: B023 - called before the next try
+        until(lambda: all(HELD in stage.logs(replica) for replica in replicas))  # noqa: B023 - before the next try
         hold.unlink()
         stage.until_settled(*replicas)
-        assert sum(log.read_text().count("certificates stored") for log in logs) == 1
+        assert sum(stage.logs(replica).count("certificates stored") for replica in replicas) == 1
         authority = certificates(stage.good().authority.certificate)
         assert all(certificates(bundle) == authority for bundle in stage.bundles())
         stage.reset()

@@ -33,7 +33,7 @@ ERRORS: Final = (
     "webhook.lookups.cluster.UnavailableError",
     "webhook.report.load.NothingReadError",
     "webhook.report.opencost.PricesUnreadableError",
-    "webhook.serving.app.CannotStartError",
+    "webhook.program.start.CannotStartError",
     "webhook.serving.listen.CannotListenError",
     "webhook.serving.places.CrowdedError",
 )
@@ -54,7 +54,7 @@ TEXTS: Final[dict[str, tuple[list[str], str]]] = {
 
 
 # Functions that return such texts.
-RETURNED: Final = frozenset(("webhook.serving.certificates.Served.troubles",))
+RETURNED: Final = frozenset(("webhook.serving.served_certificate.Served.troubles",))
 EVENTS: Final = ("webhook.kube.events.Notice", "webhook.ledger.job_failer.condition")
 
 

@@ -138,18 +138,20 @@ def requested_retries_webhook() -> str:
 
 def rbac() -> str:
     """Return the template of the roles, which have no permissions for certificates with cert-manager."""
-    own = "not .Values.certManager.enabled"
-    first = "  # The certificates that all replicas share. RBAC cannot restrict `create` by name.\n"
-    last = "      - update # at each renewal\n"
-    bundle = "      - patch # caBundle, and no other field\n"
-    return template(
-        "base/rbac.yaml",
-        edits=(
-            Edit(bundle, when(own, bundle)),
-            Edit(first, f"  {{{{- if {own} }}}}\n{first}"),
-            Edit(last, f"{last}  {{{{- end }}}}\n"),
-        ),
+    text = (MANIFESTS / "base" / "rbac.yaml").read_text()
+    firsts = (
+        "  # The certificate that all replicas serve, which the controller keeps.\n",
+        "  # The CAs that the API server trusts when it calls the webhook.\n",
+        "  # The webhook's certificate. RBAC cannot restrict `create` by name.\n",
     )
+    lasts = (
+        "      - watch # so that every replica serves a new certificate at once\n",
+        "      - patch # caBundle, and no other field\n",
+        "      - update # at each renewal\n",
+    )
+    blocks = [text[text.index(first) : text.index(last) + len(last)] for first, last in zip(firsts, lasts, strict=True)]
+    own = "not .Values.certManager.enabled"
+    return template("base/rbac.yaml", edits=tuple(Edit(block, when(own, block)) for block in blocks))
 
 
 def accounts() -> str:
@@ -161,9 +163,9 @@ def accounts() -> str:
 
 
 def service() -> str:
-    """Return the template of the Service, whose label is that of all objects."""
+    """Return the template of the Services, whose label is that of all objects."""
     label = "app.kubernetes.io/name: retry-policy-webhook # the ServiceMonitor in overlays/prometheus selects it\n"
-    return template("base/service.yaml", edits=(Edit(f"  labels:\n    {label}", ""),))
+    return template("base/service.yaml", edits=(Edit(f"  labels:\n    {label}", "", times=2),))
 
 
 def shipped_policy() -> str:

@@ -58,9 +58,15 @@ SECTIONS: Final = (
         ),
     ),
     Section(
-        "The server",
+        "The webhook and the controller",
         "For admins: `kubectl` shows them after `failed calling webhook`, `/readyz` does, and the log at the start.",
-        ("webhook/admission/review.py", "webhook/lookups/", "webhook/serving/"),
+        (
+            "webhook/admission/review.py",
+            "webhook/controller/",
+            "webhook/lookups/",
+            "webhook/program/",
+            "webhook/serving/",
+        ),
     ),
     Section(
         "Denials and warnings",

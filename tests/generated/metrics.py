@@ -6,17 +6,18 @@ from prometheus_client import Metric
 from prometheus_client.metrics import MetricWrapperBase
 
 from webhook import metrics
+from webhook.controller.app import RETRIES_LEASE
 from webhook.kinds import KINDS
 from webhook.ledger import job_failer
 from webhook.ledger.model.counting import EVICTED_TOO_OFTEN, FREE_TOO_OFTEN, LIMIT_EXCEEDED
 from webhook.ledger.model.kueue import workload
 from webhook.ledger.model.outcomes import DISRUPTIONS, NEVER_STARTED, SPOT_UNAVAILABLE, Cause
 from webhook.policy.model import Placement
+from webhook.program.start import LEDGER_LEASE
 from webhook.retry.admission import RULE
 from webhook.retry.kinds.registry import ADAPTERS
 from webhook.rules import opt_in, registry
 from webhook.rules.rule import Rule
-from webhook.serving import app
 
 UNITS: Final = {"_timestamp_seconds": "Unix time, seconds", "_seconds": "seconds", "_bytes": "bytes"}
 
@@ -175,7 +176,7 @@ LABELS: Final[dict[tuple[str, str], str]] = {
         silent="nothing was asked in 10 s",
         room="to make room for others",
     ),
-    ("leader_failures", "lease"): quoted((app.LEASE, app.RETRIES_LEASE)),
+    ("leader_failures", "lease"): quoted((LEDGER_LEASE, RETRIES_LEASE)),
     ("ledger_attempts", "cause"): quoted(get_args(Cause)),
     ("ledger_attempts", "cost"): defined(
         retry="one of the retries",

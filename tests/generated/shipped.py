@@ -14,7 +14,7 @@ FILE: Final = "webhook/doctor/shipped.json"
 OVERLAY: Final = MANIFESTS / "overlays" / "requested-retries"
 BASE_FILES: Final = ("admission-policies", "protected-keys", "rbac", "ledger-rbac", "webhooks")
 OVERLAY_FILES: Final = ("admission-policies", "rbac")
-FIELDS: Final = ("webhooks", "rules", "spec")  # what is compared of an object
+FIELDS: Final = ("webhooks", "rules", "spec", "subjects")  # what is compared of an object
 
 
 def text() -> str:

@@ -78,7 +78,7 @@ METADATA: Final = """\
     [dyn(object.metadata), dyn(oldObject.metadata)].all(side, side.all(field,
     field in ['annotations', 'generation', 'labels', 'managedFields', 'resourceVersion'] ||
     dyn(object.metadata)[?field] == dyn(oldObject.metadata)[?field]))
-  message: retry-policy-webhook may change nothing in the metadata of {kind} but labels and annotations of its own
+  message: retry-policy-controller may change nothing in the metadata of {kind} but labels and annotations of its own
   reason: Forbidden
 """
 OF_PODS: Final = """\
@@ -122,11 +122,13 @@ def entries(keys: Keys, field: str, to_set: tuple[str, ...], removed: tuple[str,
 def message(kind: str, field: str, *, can_set: bool, can_remove: bool) -> str:
     """Return the message that says what is allowed."""
     if not can_remove:
-        return f"retry-policy-webhook may not change the {field} of {kind}"
+        return f"retry-policy-controller may not change the {field} of {kind}"
     if not can_set:
-        return f"retry-policy-webhook may change no {field} of {kind} but take off its own"
+        return f"retry-policy-controller may change no {field} of {kind} but take off its own"
     where = "in a namespace with the label retry-policy.dev/profile"
-    return f">-\n    retry-policy-webhook may change no {field} of {kind} but its own, and set those only\n    {where}"
+    return (
+        f">-\n    retry-policy-controller may change no {field} of {kind} but its own, and set those only\n    {where}"
+    )
 
 
 def listed(keys: tuple[str, ...]) -> str:

@@ -80,6 +80,26 @@ def test_problems_are_annotations_and_fail_the_step(runner: dict[str, str], tmp_
     )
 
 
+HOSTILE: Final = ("click", "yaml", "msgspec", "webhook", "os", "json", "venv", "sitecustomize", "usercustomize", "pip")
+
+
+@pytest.mark.parametrize("variables", [{}, {"PYTHONPATH": "."}], ids=["", "PYTHONPATH"])
+def test_no_python_of_the_checked_out_folder_runs(
+    runner: dict[str, str], tmp_path: Path, variables: dict[str, str]
+) -> None:
+    for name in HOSTILE:
+        (tmp_path / f"{name}.py").write_text("import sys\nsys.exit('hostile')\n")
+    (tmp_path / "job.yaml").write_text((SAMPLES / "job.yaml").read_text())
+    done = run({**runner, **variables}, tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_python_is_isolated_from_the_checked_out_folder_as_it_is_installed() -> None:
+    scripts = [step["run"] for step in STEPS if "run" in step] + [(ROOT / "hack" / "action.sh").read_text()]
+    calls = [found for script in scripts for found in re.findall(r"python\"? (-\S+)", script)]
+    assert calls == ["-I", "-I", "-I"]
+
+
 def test_by_default_all_files_are_checked_under_the_packaged_policy(runner: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_text((SAMPLES / "job.yaml").read_text())
     assert run(runner, tmp_path).returncode == 0

@@ -9,11 +9,13 @@ import yaml
 
 from certs import store
 from tests.generated.written import NEVER, WRITTEN
-from webhook.kube import events, names
+from webhook.controller import app
+from webhook.kube import names
 from webhook.ledger import job_failer
 from webhook.ledger.model import counting, outcomes
+from webhook.lookups import certificates
 from webhook.objects.problem import Json
-from webhook.serving import app, own_certificate
+from webhook.program.start import LEDGER_LEASE
 
 MANIFESTS: Final = Path(__file__).parents[2] / "manifests"
 FOLDERS: Final = (MANIFESTS / "base", MANIFESTS / "overlays" / "requested-retries")
@@ -72,7 +74,8 @@ def test_no_role_grants_permissions_on_admission_policies() -> None:
 
 @pytest.mark.parametrize("name", POLICIES)
 def test_a_policy_denies_and_applies_only_to_the_service_account(name: str) -> None:
-    (account,) = [one["metadata"] for one in DOCUMENTS if one["kind"] == "ServiceAccount"]
+    accounts = [one["metadata"] for one in DOCUMENTS if one["kind"] == "ServiceAccount"]
+    (account,) = [one for one in accounts if one["name"] == "retry-policy-controller"]
     username = f"system:serviceaccount:{account['namespace']}:{account['name']}"
     bindings = [one["spec"] for one in DOCUMENTS if one["kind"].endswith("PolicyBinding")]
     spec = POLICIES[name]
@@ -84,7 +87,7 @@ def test_a_policy_denies_and_applies_only_to_the_service_account(name: str) -> N
 @pytest.mark.parametrize("name", POLICIES)
 def test_a_denial_names_its_user_and_is_not_a_conflict(name: str) -> None:
     for validation in POLICIES[name]["validations"]:
-        assert validation["message"].startswith("retry-policy-webhook may ")
+        assert validation["message"].startswith("retry-policy-controller may ")
         assert validation["reason"] == "Forbidden"  # 403: after 422 the server would assume that the object has changed
 
 
@@ -101,10 +104,10 @@ def test_every_key_is_listed_as_written_or_as_never_written_by_the_server() -> N
 
 def test_the_policies_use_the_same_names_as_the_server() -> None:
     own = str(POLICIES["retry-policy-webhook-own-namespace"]["validations"])
-    assert f"'{own_certificate.SECRET}'" in own
+    assert f"'{certificates.SECRET}'" in own
     assert f"'{store.TYPE}'" in own
-    assert f"['{app.LEASE}', '{app.RETRIES_LEASE}']" in own
-    assert f"== '{events.COMPONENT}'" in str(POLICIES["retry-policy-webhook-events"]["validations"])
+    assert f"['{LEDGER_LEASE}', '{app.RETRIES_LEASE}']" in own
+    assert f"== '{names.COMPONENT}'" in str(POLICIES["retry-policy-webhook-events"]["validations"])
     limits = (counting.LIMIT_EXCEEDED, counting.FREE_TOO_OFTEN, counting.EVICTED_TOO_OFTEN)
     reasons = (job_failer.OF_SET, *limits, outcomes.NEVER_STARTED)
     assert str([*reasons]) in str(POLICIES["retry-policy-webhook-jobs"]["validations"]).replace("\\'", "'")
@@ -119,6 +122,6 @@ def test_the_webhooks_do_not_edit_the_servers_writes_to_existing_objects() -> No
     (entry,) = [one for one in configuration["webhooks"] if one["name"] == "workloads.retry-policy.dev"]
     conditions: Json = {one["name"]: one["expression"] for one in entry["matchConditions"]}
     (held_by,) = {one["matchConditions"][0]["expression"] for one in POLICIES.values()}
-    assert conditions["not-written-by-the-webhook"] == (
+    assert conditions["not-written-by-the-controller"] == (
         f"request.operation == 'CREATE' || {held_by.replace('==', '!=')}"
     )

@@ -19,6 +19,7 @@ from tests.unit.ledger.leader import FakeApi, beside, new_ledger
 from tests.unit.retry.server import Server
 from tests.unit.retry.test_controller import JOB_KEY, Leader, job
 from webhook import metrics
+from webhook.controller.app import ledger_lease
 from webhook.kube.client import ApiError
 from webhook.kube.lease import PAUSE
 from webhook.lookups.cluster import NODES_UNKNOWN, Cluster
@@ -28,7 +29,6 @@ from webhook.objects.problem import Json
 from webhook.policy.model import Placement, Profile
 from webhook.policy.parse import load_default
 from webhook.retry.kinds.registry import ADAPTERS
-from webhook.serving.app import ledger_lease
 from webhook.serving.endpoints import Endpoints
 
 ALERTS: Final[dict[str, Json]] = alerts()

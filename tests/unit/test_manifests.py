@@ -16,12 +16,14 @@ import yaml
 from tests.served import COMMAND
 from webhook import __version__
 from webhook.cli.main import main
+from webhook.controller import app as controller
 from webhook.kinds import batch, job_set
 from webhook.kube import names
 from webhook.ledger.model import pods as pods_of_jobs
+from webhook.lookups import certificates
 from webhook.objects.problem import Json
 from webhook.policy.parse import KEY, load_default, parse
-from webhook.serving import app, certificates, own_certificate
+from webhook.serving import app
 
 ROOT: Final = Path(__file__).parents[2]
 MANIFESTS: Final = ROOT / "manifests"
@@ -29,6 +31,8 @@ BASE: Final = MANIFESTS / "base"
 OVERLAYS: Final = MANIFESTS / "overlays"
 HOW_TO: Final = ROOT / "docs" / "how-to"
 NAME: Final = "retry-policy-webhook"
+CONTROLLER: Final = "retry-policy-controller"
+PROGRAMS: Final = (NAME, CONTROLLER)
 SYSTEM: Final = "retry-policy-system"
 POLICIES: Final = sorted(MANIFESTS.glob("samples/policy-*.yaml"))
 # Seconds for open requests on shutdown, for each of the two ports.
@@ -39,10 +43,11 @@ def documents(file: Path) -> list[Json]:
     return list(yaml.safe_load_all(file.read_text()))
 
 
-def kind(name: str, folder: Path = BASE) -> Json:
+def kind(name: str, folder: Path = BASE, *, of: str = NAME) -> Json:
+    """Return the object of a kind; of the program `of` if each has one."""
     found = [one for file in sorted(folder.glob("*.yaml")) for one in documents(file) if one["kind"] == name]
-    assert len(found) == 1
-    return found[0]
+    (one,) = [one for one in found if one["metadata"]["name"] == of] if len(found) > 1 else found
+    return dict(one)
 
 
 def every(value: Any) -> Iterator[tuple[str, Any]]:
@@ -54,10 +59,16 @@ def every(value: Any) -> Iterator[tuple[str, Any]]:
         yield from every(inner)
 
 
+@pytest.fixture(params=PROGRAMS)
+def program(request: pytest.FixtureRequest) -> str:
+    """Return the name of a Deployment."""
+    return str(request.param)
+
+
 @pytest.fixture
-def pods() -> Json:
+def pods(program: str) -> Json:
     """Return the Deployment's pod template."""
-    template: Json = kind("Deployment")["spec"]["template"]
+    template: Json = kind("Deployment", of=program)["spec"]["template"]
     return template
 
 
@@ -113,7 +124,7 @@ def test_the_server_accepts_its_arguments_and_follows_the_shipped_policy(contain
     metadata = kind("ConfigMap")["metadata"]
     assert options["policy_configmap"] == f"{metadata['namespace']}/{metadata['name']}"
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
-    assert ports == {"https": options["port"], "http": options["health_port"]}
+    assert ports == {"http": options["health_port"]} | ({"https": options["port"]} if "port" in options else {})
 
 
 def parsed(arguments: list[str]) -> dict[str, Any]:
@@ -129,12 +140,13 @@ def test_an_unknown_argument_is_an_error() -> None:
         parsed(["serve", "--policy-config-map=a/b"])
 
 
-def test_a_replica_drains_before_it_is_killed(pods: Json) -> None:
+def test_a_replica_drains_before_it_is_killed() -> None:
+    pods = kind("Deployment")["spec"]["template"]
     assert pods["spec"]["terminationGracePeriodSeconds"] > app.DRAIN + SHUTDOWN
 
 
-def test_a_roll_out_starts_a_new_replica_before_it_stops_an_old_one() -> None:
-    assert kind("Deployment")["spec"]["strategy"]["rollingUpdate"] == {"maxUnavailable": 0, "maxSurge": 1}
+def test_a_roll_out_starts_a_new_replica_before_it_stops_an_old_one(program: str) -> None:
+    assert kind("Deployment", of=program)["spec"]["strategy"]["rollingUpdate"] == {"maxUnavailable": 0, "maxSurge": 1}
 
 
 @pytest.mark.parametrize(
@@ -146,12 +158,13 @@ def test_a_roll_out_starts_a_new_replica_before_it_stops_an_old_one() -> None:
         ("NetworkPolicy", "spec.podSelector.matchLabels"),
     ],
 )
-def test_every_selector_finds_the_pods(name: str, path: str, pods: Json) -> None:
-    selector: Any = kind(name)
+def test_every_selector_finds_the_pods_of_its_program_alone(name: str, path: str, program: str) -> None:
+    selector: Any = kind(name, of=program)
     for key in path.split("."):
         selector = selector[key]
     assert selector
-    assert selector.items() <= pods["metadata"]["labels"].items()
+    labels = {one: kind("Deployment", of=one)["spec"]["template"]["metadata"]["labels"] for one in PROGRAMS}
+    assert [one for one in PROGRAMS if selector.items() <= labels[one].items()] == [program]
 
 
 def test_replicas_spread_over_nodes_and_zones(pods: Json) -> None:
@@ -161,11 +174,11 @@ def test_replicas_spread_over_nodes_and_zones(pods: Json) -> None:
         assert one["labelSelector"]["matchLabels"].items() <= pods["metadata"]["labels"].items()
 
 
-def test_services_probes_and_network_policy_use_existing_ports(container: Json) -> None:
+def test_services_probes_and_network_policy_use_existing_ports(program: str, container: Json) -> None:
     ports = {port["name"] for port in container["ports"]}
     probes = {container[probe]["httpGet"]["port"] for probe in ("livenessProbe", "readinessProbe")}
-    targets = {port["targetPort"] for port in kind("Service")["spec"]["ports"]}
-    assert (targets, set(ingress())) == (ports, ports)
+    targets = {port["targetPort"] for port in kind("Service", of=program)["spec"]["ports"]}
+    assert (targets, set(ingress(kind("NetworkPolicy", of=program)))) == (ports, ports)
     assert probes == {"http"}
 
 
@@ -198,7 +211,8 @@ def test_the_documented_patch_restricts_the_open_admission_port_to_api_servers()
     assert ingress(patched) == {**ingress(), "https": [{"ipBlock": {"cidr": "192.0.2.0/28"}}]}
 
 
-def test_the_policy_for_cilium_in_the_docs_selects_the_same_pods_and_port(container: Json) -> None:
+def test_the_policy_for_cilium_in_the_docs_selects_the_same_pods_and_port() -> None:
+    (container,) = kind("Deployment")["spec"]["template"]["spec"]["containers"]
     cilium = yaml.safe_load(block_of("network.md", "yaml", "kind: CiliumNetworkPolicy"))
     policy = kind("NetworkPolicy")
     assert cilium["metadata"]["namespace"] == policy["metadata"]["namespace"]
@@ -207,7 +221,8 @@ def test_the_policy_for_cilium_in_the_docs_selects_the_same_pods_and_port(contai
     assert cilium["spec"]["ingress"][0]["toPorts"][0]["ports"] == [{"port": str(port), "protocol": "TCP"}]
 
 
-def test_the_command_in_the_docs_lists_the_clients_of_the_admission_port(container: Json) -> None:
+def test_the_command_in_the_docs_lists_the_clients_of_the_admission_port() -> None:
+    (container,) = kind("Deployment")["spec"]["template"]["spec"]["containers"]
     (program,) = re.findall(r"python3 -c '(.*?)'", block_of("network.md", "console", "/proc/net/tcp"), re.DOTALL)
     (shipped,) = [port["containerPort"] for port in container["ports"] if port["name"] == "https"]
     assert f":{shipped:04X}" in program
@@ -238,12 +253,6 @@ def variables_of(container: Json) -> dict[str, str]:
     return {variable["valueFrom"]["fieldRef"]["fieldPath"]: variable["name"] for variable in container["env"]}
 
 
-def test_a_replica_knows_the_pod_that_its_events_are_about(container: Json, monkeypatch: pytest.MonkeyPatch) -> None:
-    for field, value in (("metadata.name", "webhook-1"), ("metadata.uid", "uid-1")):
-        monkeypatch.setenv(variables_of(container)[field], value)
-    assert app.Options().pod == ("webhook-1", "uid-1")
-
-
 def test_the_last_good_policy_is_kept_in_an_empty_dir_of_the_pod(pods: Json, container: Json) -> None:
     (mount,) = container["volumeMounts"]
     (volume,) = pods["spec"]["volumes"]
@@ -257,7 +266,7 @@ def test_the_servers_certificate_is_for_the_webhooks_service(container: Json, mo
     services = [value for one in documents(BASE / "webhooks.yaml") for key, value in every(one) if key == "service"]
     assert services
     for service in services:
-        assert f"{service['name']}.{service['namespace']}.svc" in app.hosts_of(app.Options())
+        assert f"{service['name']}.{service['namespace']}.svc" in controller.hosts_of(controller.Options())
 
 
 def test_the_roles_use_the_servers_names_of_secret_and_configurations() -> None:
@@ -268,12 +277,13 @@ def test_the_roles_use_the_servers_names_of_secret_and_configurations() -> None:
         for resource in rule["resources"]
         if "resourceNames" in rule
     }
-    assert named["secrets"] == [own_certificate.SECRET]
+    assert named["secrets"] == [certificates.SECRET]
     assert named["mutatingwebhookconfigurations"] == [certificates.CONFIGURATIONS]
     assert {one["metadata"]["name"] for one in documents(BASE / "webhooks.yaml")} == {certificates.CONFIGURATIONS}
 
 
-def test_the_certificate_is_for_the_service_and_mounted_where_the_server_reads_it(container: Json) -> None:
+def test_the_certificate_is_for_the_service_and_mounted_where_the_webhook_reads_it() -> None:
+    (container,) = kind("Deployment")["spec"]["template"]["spec"]["containers"]
     overlay = OVERLAYS / "cert-manager"
     patch = documents(overlay / "kustomization.yaml")[0]["patches"][1]["patch"]
     added: dict[str, list[Any]] = {operation["path"]: [] for operation in yaml.safe_load(patch)}

@@ -10,7 +10,6 @@ import pytest
 
 ROOT: Final = Path(__file__).parents[2]
 TESTS: Final = ROOT / "tests" / "unit"
-MOST_MODULES: Final = 15  # of one folder, without its __init__
 
 
 def name_of(file: Path) -> str:
@@ -48,12 +47,6 @@ def test_every_module_is_imported_by_a_unit_test() -> None:
     """Directly: the behaviour of a module that is tested only through others may be tested by none."""
     tested = {name for file in TESTS.rglob("*.py") for name in imported_by(file)}
     assert sorted(name for name, file in FILES.items() if has_code(file) and name not in tested) == []
-
-
-def test_a_folder_has_at_most_fifteen_modules() -> None:
-    folders = {file.parent for file in FILES.values()}
-    sizes = {str(folder.relative_to(ROOT)): len(list(folder.glob("[!_]*.py"))) for folder in folders}
-    assert {folder: size for folder, size in sizes.items() if size > MOST_MODULES} == {}
 
 
 def test_no_imports_are_circular() -> None:

@@ -82,7 +82,7 @@ def test_a_number_out_of_range_in_a_field_that_no_rule_reads_is_denied_except_in
 @pytest.mark.parametrize("text", [b"1e400", b"9" * 5000])
 def test_a_number_out_of_range_in_a_request_for_a_retry_is_denied(text: bytes) -> None:
     no_api: Any = None
-    requests = RetryAdmission(no_api, Cluster(no_api))
+    requests = RetryAdmission(no_api, Cluster(no_api), controller="leader")
     body = review_of(job({**job_spec(), "example": HERE}), userInfo={"username": "ann"}).replace(QUOTED, text)
     answer = asyncio.run(
         ENDPOINTS.answer(body, "retry", requests.read, partial(ENDPOINTS.judge_retry_request, requests))

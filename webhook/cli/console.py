@@ -19,6 +19,7 @@ from webhook.objects.problem import listed
 
 PROBLEMS: Final = 1
 UNUSABLE: Final = 2
+COMMANDS_OF_RUNNER: Final = ("::", "##[")
 LONGEST_LINE: Final = 4096  # characters of a message
 MOST_KINDS: Final = 4  # in a message
 PLUGIN: Final = "kubectl retry-policy"
@@ -168,9 +169,12 @@ def as_called(text: str) -> str:
 def printable(line: str) -> str:
     """Return a line with unprintable characters escaped, and without its middle if it is too long.
 
-    Keys of a document can be any text: line ends and terminal control sequences among them.
+    Keys of a document can be any text: line ends and terminal control sequences among them. The name of a file can be a
+    command of GitHub's runner, which obeys every line of a step's output that begins with `::` or `##[`.
     """
     line = as_called(line)
+    if line.lstrip().startswith(COMMANDS_OF_RUNNER):
+        line = f"./{line}"
     if len(line) > LONGEST_LINE:
         line = f"{line[: LONGEST_LINE // 2]} … {line[-LONGEST_LINE // 2 :]}"
     return "".join(character if character.isprintable() else repr(character)[1:-1] for character in line)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 # Each command: the module that has it, and its line in the list. A module is imported when its command is called.
 COMMANDS: Final = {
     "serve": ("serve", "Answer admission requests until SIGTERM."),
+    "control": ("control", "Count attempts, write accounts, end and rerun workloads, until SIGTERM."),
     "render": ("render", "Print what admission would make of each document."),
     "check": ("check", "Print every problem that admission would deny."),
     "export": ("export", "Print a policy as admission policies that need no webhook."),
@@ -29,7 +30,7 @@ COMMANDS: Final = {
     "resume": ("suspend", "Resume a suspended Job, CronJob or JobSet."),
 }
 # The commands that ask no cluster: the kubectl plugin is without them.
-OFFLINE: Final = {"serve", "render", "check", "test", "export"}
+OFFLINE: Final = {"serve", "control", "render", "check", "test", "export"}
 
 
 class LazyGroup(click.Group):

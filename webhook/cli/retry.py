@@ -24,6 +24,7 @@ from webhook.kube.client import UNREACHABLE, Api, ApiError
 from webhook.kube.kubeconfig import Kubeconfig
 from webhook.kube.paths import is_name
 from webhook.objects.problem import Json, Problem
+from webhook.objects.times import seconds
 from webhook.policy.reader import duration
 from webhook.retry import executor, reading
 from webhook.retry.errors import LONGEST_ERROR, RefusedError, StuckError
@@ -265,7 +266,8 @@ def has_failed(root: Json, within: int | None) -> bool:
     since = terminal.ended_at(root)
     if not terminal.has_failed(root) or within is None or since is None:
         return terminal.has_failed(root)
-    return (datetime.now(UTC) - datetime.fromisoformat(since)).total_seconds() <= within
+    ended = seconds(since)
+    return ended is None or datetime.now(UTC).timestamp() - ended <= within
 
 
 def conclude(file: Kubeconfig, work: Coroutine[None, None, Outcome]) -> None:

@@ -1,10 +1,10 @@
-"""Where the webhook is installed and with which options, by its Deployment and webhook configurations. Pure."""
+"""Where the product is installed and with which options, by its Deployments and webhook configurations. Pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from webhook.doctor.shipped import NAME, NAMESPACE, Right, shipped_in
+from webhook.doctor.shipped import CONTROLLER, NAME, NAMESPACE, Right, shipped_in
 from webhook.kube.paths import is_name
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
@@ -28,27 +28,21 @@ CERTIFICATE_RIGHTS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """An installation: its namespace, its Deployment (empty if it cannot be read) and what the Deployment says.
+    """An installation: its namespace, the webhook's Deployment (empty if it cannot be read) and what that says.
 
     `configuration`: one of its webhook configurations, which tells how it was installed if the Deployment is absent.
+    `controller`: the Deployment of the controller; empty if there is none, or it cannot be read.
     """
 
     namespace: str
     deployment: Json
     configuration: Json = field(default_factory=dict)
-
-    @property
-    def container(self) -> Json:
-        """The container that runs the server."""
-        containers: list[Json] = at(self.deployment, ("spec", "template", "spec", "containers")) or []
-        return next(
-            (one for one in containers if "serve" in (one.get("args") or ())), containers[0] if containers else {}
-        )
+    controller: Json = field(default_factory=dict)
 
     @property
     def args(self) -> list[str]:
         """The options of the server."""
-        return [str(one) for one in self.container.get("args") or ()]
+        return [str(one) for one in container_of(self.deployment).get("args") or ()]
 
     def option(self, name: str) -> str:
         """Return the value of an option of the server; empty if it is not given."""
@@ -74,7 +68,7 @@ class Installation:
         """The name of the Secret with the certificate; empty if the Deployment mounts it from elsewhere."""
         if self.own_certificate:
             return OWN_SECRET
-        mounts: list[Json] = self.container.get("volumeMounts") or []
+        mounts: list[Json] = container_of(self.deployment).get("volumeMounts") or []
         file = self.option("--tls-cert")
         names = [one.get("name") for one in mounts if file.startswith(f"{one.get('mountPath', '').rstrip('/')}/")]
         volumes: list[Json] = at(self.deployment, ("spec", "template", "spec", "volumes")) or []
@@ -89,23 +83,9 @@ class Installation:
         namespace, _, name = self.option("--policy-configmap").partition("/")
         return (namespace, name) if is_name(namespace) and is_name(name) else None
 
-    @property
-    def service_account(self) -> str:
-        """The name of the server's ServiceAccount."""
-        found: str | None = at(self.deployment, ("spec", "template", "spec", "serviceAccountName"))
-        return found or NAME
-
-    @property
-    def username(self) -> str:
-        """The name of the server as a user of the API."""
-        return f"system:serviceaccount:{self.namespace}:{self.service_account}"
-
-    @property
-    def version(self) -> str:
-        """The version that the Deployment runs: its label, else the tag of its image; empty if neither says it."""
-        label: str | None = at(self.deployment, ("metadata", "labels", VERSION))
-        tag = self.container.get("image", "").partition("@")[0].rpartition("/")[2].partition(":")[2]
-        return label or tag
+    def username(self, account: str) -> str:
+        """Return the name of a ServiceAccount as a user of the API."""
+        return f"system:serviceaccount:{self.namespace}:{account}"
 
     @property
     def selector(self) -> dict[str, str]:
@@ -127,7 +107,7 @@ class Installation:
     def certificate_command(self) -> str:
         """The part of a kubectl command that lets the caBundles be written again, or shows why they are not."""
         if self.own_certificate:
-            return f"rollout restart deployment/{NAME}"
+            return f"rollout restart deployment/{CONTROLLER}"
         return "get certificates.cert-manager.io,certificaterequests.cert-manager.io"
 
     @property
@@ -163,9 +143,9 @@ class Installation:
         namespace, name = self.policy or (self.namespace, "retry-policy")
         return f"kubectl -n {namespace} edit configmap {name}" + (f"   # {edit}" if edit else "")
 
-    def scale_up(self) -> str:
-        """Return the command that starts the replicas again."""
-        return self.apply if self.release else self.kubectl(f"scale deployment/{NAME} --replicas=2")
+    def scale_up(self, deployment: str) -> str:
+        """Return the command that starts the replicas of a Deployment again."""
+        return self.apply if self.release else self.kubectl(f"scale deployment/{deployment} --replicas=2")
 
 
 def called_in(configurations: Iterable[Json]) -> list[str]:
@@ -179,9 +159,23 @@ def called_in(configurations: Iterable[Json]) -> list[str]:
     return list(dict.fromkeys(name for name in found if isinstance(name, str) and is_name(name)))
 
 
+def container_of(deployment: Json) -> Json:
+    """Return the container of a Deployment that runs a program of ours; the first one if none says so."""
+    containers: list[Json] = at(deployment, ("spec", "template", "spec", "containers")) or []
+    ours = (one for one in containers if {"serve", "control"} & {*(one.get("args") or ())})
+    return next(ours, containers[0] if containers else {})
+
+
+def version_of(deployment: Json) -> str:
+    """Return the version that a Deployment runs: its label, else the tag of its image; empty if neither says it."""
+    label: str | None = at(deployment, ("metadata", "labels", VERSION))
+    image: str = container_of(deployment).get("image", "")
+    return label or image.partition("@")[0].rpartition("/")[2].partition(":")[2]
+
+
 def installation(configurations: list[Json], deployments: list[Json]) -> Installation:
     """Return the installation that the configurations call, else that of the first Deployment."""
     own = next((one for one in configurations if one["metadata"]["name"] == NAME), {})
-    by_namespace = {one["metadata"]["namespace"]: one for one in deployments}
-    namespace = next(iter([*called_in(configurations), *by_namespace]), NAMESPACE)
-    return Installation(namespace, by_namespace.get(namespace, {}), own)
+    by_name = {(one["metadata"]["namespace"], one["metadata"]["name"]): one for one in deployments}
+    namespace = next(iter([*called_in(configurations), *(namespace for namespace, _ in by_name)]), NAMESPACE)
+    return Installation(namespace, by_name.get((namespace, NAME), {}), own, by_name.get((namespace, CONTROLLER), {}))

@@ -13,8 +13,8 @@ from webhook.admission.engine import read_policy
 from webhook.doctor import probe, rights
 from webhook.doctor.checks import delays
 from webhook.doctor.installation import Installation, installation
-from webhook.doctor.shipped import LEDGER, NAME, NAMESPACE, REQUESTED_RETRIES
-from webhook.doctor.snapshot import Objects, SeenLease, Snapshot, Stored, Unread, time_of
+from webhook.doctor.shipped import CONTROLLER, LEDGER, NAME, NAMESPACE, REQUESTED_RETRIES
+from webhook.doctor.snapshot import Objects, SeenLease, Snapshot, Stored, Unread
 from webhook.kinds import KindSpec, full_name
 from webhook.kinds.batch import JOB_NAME
 from webhook.kinds.job_set import JOB_SET
@@ -23,6 +23,7 @@ from webhook.kube.client import METADATA_ONLY, METADATA_ONLY_LIST, Api, ApiError
 from webhook.kube.paths import path_of
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
+from webhook.objects.times import time_of
 from webhook.policy.model import Policy
 from webhook.policy.parse import KEY
 
@@ -138,9 +139,10 @@ class Reader:
         snapshot.installed = installation(found, snapshot.deployments or [])
         if snapshot.deployments is None:
             namespace = snapshot.installed.namespace
-            path = path_of("apps/v1", "deployments", namespace, NAME)
-            one = await self.one("Installation", path, f"get deployments.apps in namespace {namespace}")
-            snapshot.installed = installation(found, one or [])
+            right = f"get deployments.apps in namespace {namespace}"
+            paths = (path_of("apps/v1", "deployments", namespace, name) for name in (NAME, CONTROLLER))
+            read = await asyncio.gather(*(self.one("Installation", path, right) for path in paths))
+            snapshot.installed = installation(found, [one for some in read for one in some or ()])
 
     async def configurations(self, resource: str) -> Objects:
         """Return all webhook configurations of a kind."""

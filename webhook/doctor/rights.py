@@ -1,4 +1,4 @@
-"""Finds the permissions that the server needs and lacks: by asking the API server, else by reading the roles."""
+"""Finds the permissions that the two programs need and lack: by asking the API server, else by reading the roles."""
 
 import asyncio
 from http import HTTPStatus
@@ -16,7 +16,7 @@ AT_ONCE: Final = 10  # reviews
 
 
 async def missing(api: Api, installed: Installation, rights: list[Right]) -> list[Right]:
-    """Return those of these permissions that the server does not have; raise as `Api` does."""
+    """Return those of these permissions that the programs do not have; raise as `Api` does."""
     try:
         return await refused(api, installed, rights)
     except ApiError as error:
@@ -26,7 +26,7 @@ async def missing(api: Api, installed: Installation, rights: list[Right]) -> lis
 
 
 async def refused(api: Api, installed: Installation, rights: list[Right]) -> list[Right]:
-    """Return the permissions that the API server denies to the server; raise as `Api` does."""
+    """Return the permissions that the API server denies to the programs; raise as `Api` does."""
     places = asyncio.Semaphore(AT_ONCE)
 
     async def is_allowed(right: Right) -> bool:
@@ -40,14 +40,14 @@ async def refused(api: Api, installed: Installation, rights: list[Right]) -> lis
 
 
 def review(installed: Installation, right: Right) -> Json:
-    """Return the question whether the server has a permission."""
+    """Return the question whether a program has a permission."""
     resource, _, sub = right.resource.partition("/")
     attributes = {"namespace": right.namespace, "group": right.group, "resource": resource, "verb": right.verb}
     return {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SubjectAccessReview",
         "spec": {
-            "user": installed.username,
+            "user": installed.username(right.account),
             "groups": [
                 "system:serviceaccounts",
                 f"system:serviceaccounts:{installed.namespace}",
@@ -59,18 +59,22 @@ def review(installed: Installation, right: Right) -> Json:
 
 
 async def not_granted(api: Api, installed: Installation, rights: list[Right]) -> list[Right]:
-    """Return the permissions that no role of the shipped names grants to the server; raise as `Api` does."""
+    """Return the permissions that no role of the shipped names grants to the programs; raise as `Api` does."""
     granted: set[Right] = set()
-    for role, namespace in dict.fromkeys((one.role, one.namespace) for one in rights):
+    for role, namespace, account in dict.fromkeys((one.role, one.namespace, one.account) for one in rights):
         kind = "roles" if namespace else "clusterroles"
         found = await api.find(path_of(RBAC, kind, namespace or None, role))
         binding = await api.find(path_of(RBAC, kind.replace("roles", "rolebindings"), namespace or None, role))
-        if found is not None and binding is not None and is_bound(binding, installed):
-            granted |= {right for rule in found.get("rules") or () for right in rights_of(role, namespace, rule)}
+        if found is not None and binding is not None and is_bound(binding, installed.namespace, account):
+            granted |= {
+                right for rule in found.get("rules") or () for right in rights_of(role, namespace, rule, account)
+            }
     return [one for one in rights if one not in granted]
 
 
-def is_bound(binding: Json, installed: Installation) -> bool:
-    """Return True if a binding grants its role to the server."""
-    server = ("ServiceAccount", installed.namespace, installed.service_account)
-    return server in {(one.get("kind"), one.get("namespace"), one.get("name")) for one in binding.get("subjects") or ()}
+def is_bound(binding: Json, namespace: str, account: str) -> bool:
+    """Return True if a binding grants its role to a ServiceAccount."""
+    subjects = binding.get("subjects") or ()
+    return ("ServiceAccount", namespace, account) in {
+        (one.get("kind"), one.get("namespace"), one.get("name")) for one in subjects
+    }

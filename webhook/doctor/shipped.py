@@ -9,7 +9,8 @@ import msgspec
 from webhook.objects.problem import Json
 
 NAMESPACE: Final = "retry-policy-system"
-NAME: Final = "retry-policy-webhook"  # of both webhook configurations, the Deployment, the Service and the roles
+NAME: Final = "retry-policy-webhook"  # of both webhook configurations; the webhook's Deployment and account
+CONTROLLER: Final = "retry-policy-controller"  # the controller's Deployment and account
 MUTATING: Final = "MutatingWebhookConfiguration"
 VALIDATING: Final = "ValidatingWebhookConfiguration"
 POLICY: Final = "ValidatingAdmissionPolicy"
@@ -20,7 +21,10 @@ WORKLOADS: Final = "workloads.retry-policy.dev"  # the webhook that is called fo
 
 
 class Right(NamedTuple):
-    """A permission of the server; `namespace` and `name` are empty if it is not restricted to one."""
+    """A permission of a program; `namespace` and `name` are empty if it is not restricted to one.
+
+    `account`: the name of the program's ServiceAccount.
+    """
 
     role: str
     namespace: str
@@ -28,6 +32,7 @@ class Right(NamedTuple):
     resource: str
     name: str
     verb: str
+    account: str = NAME
 
     def __str__(self) -> str:
         group = f".{self.group}" if self.group else ""
@@ -52,20 +57,22 @@ class Shipped(NamedTuple):
         return {hook["name"]: hook for one in self.objects if one["kind"] == kind for hook in one["webhooks"]}
 
     def rights(self) -> Iterator[Right]:
-        """Yield the permissions of all roles."""
+        """Yield the permissions of all roles, once for each ServiceAccount that has them."""
         for one in self.objects:
             if one["kind"] in {"Role", "ClusterRole"}:
-                for rule in one["rules"]:
-                    yield from rights_of(one["name"], one.get("namespace", ""), rule)
+                binding = self.find(f"{one['kind']}Binding", one["name"])
+                for subject in binding["subjects"]:
+                    for rule in one["rules"]:
+                        yield from rights_of(one["name"], one.get("namespace", ""), rule, subject["name"])
 
 
-def rights_of(role: str, namespace: str, rule: Json) -> Iterator[Right]:
-    """Yield the permissions of one rule of a role."""
+def rights_of(role: str, namespace: str, rule: Json, account: str) -> Iterator[Right]:
+    """Yield the permissions that one rule of a role gives a ServiceAccount."""
     for group in rule.get("apiGroups") or ():
         for resource in rule.get("resources") or ():
             for name in rule.get("resourceNames") or ("",):
                 for verb in rule.get("verbs") or ():
-                    yield Right(role, namespace, group, resource, name, verb)
+                    yield Right(role, namespace, group, resource, name, verb, account)
 
 
 def normal(value: Any) -> Any:

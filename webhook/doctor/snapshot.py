@@ -105,11 +105,3 @@ class Snapshot:
         """Whether the API server refused to show anything of the installation and of the namespaces."""
         seen = (self.mutating, self.validating, self.deployments, self.namespaces)
         return all(one is None for one in seen) and self.probe is None
-
-
-def time_of(text: object) -> datetime | None:
-    """Return a time of the API; None if it is none."""
-    try:
-        return datetime.fromisoformat(text) if isinstance(text, str) else None
-    except ValueError:
-        return None

@@ -6,7 +6,6 @@ Times are RFC 3339; `render` turns them into seconds from now.
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from operator import itemgetter
 from typing import Final
 
@@ -15,9 +14,10 @@ from webhook.ledger import settling
 from webhook.ledger.forecast import Standing
 from webhook.ledger.model import on_failure, words
 from webhook.ledger.model.account import Attempt
-from webhook.ledger.model.pods import Exit, Pod, seconds
+from webhook.ledger.model.pods import Exit, Pod
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
+from webhook.objects.times import seconds, shifted
 from webhook.policy.settings import Settings, count
 
 FAILED_CREATE: Final = "FailedCreate"  # the reason of the Job controller's Events about refused pods
@@ -82,7 +82,7 @@ def verdicts(standing: Standing, found: Iterable[Pod]) -> Iterator[Verdict]:
         times = (seconds(time) for time in disturbed)
         explained = any(time is not None and settling.is_explained(crash, time, within) for time in times)
         if not explained and settling.bug_in(standing.job, settings, pod, within, standing.job_set) is not None:
-            until = later(pod.ended, within)
+            until = shifted(pod.ended, within)
             code = f"exit code {pod.exits[0].code}"
             text = f"pod {pod.name} ({code}) is a bug, which ends the Job, unless another pod of it is disrupted"
             yield Verdict(pod=pod.name, until=until, text=f"{text}; then it costs a retry")
@@ -179,7 +179,7 @@ def waits_for(pod: Pod) -> str:
 
 def after(end: str, failures: int) -> str:
     """Return when a pod is replaced that ended at the time `end`; `failures`: how many have failed, with this one."""
-    return later(end, min(FIRST_WAIT * 2 ** min(failures - 1, MOST_DOUBLED), LONGEST_WAIT))
+    return shifted(end, min(FIRST_WAIT * 2 ** min(failures - 1, MOST_DOUBLED), LONGEST_WAIT))
 
 
 def finished(pod: Json) -> str:
@@ -215,12 +215,3 @@ def time_of(event: Json) -> str:
 def is_short_of_pods(job: Json, pods: Iterable[Pod]) -> bool:
     """Return True if fewer pods of a Job run than may run at once."""
     return sum(not pod.has_ended for pod in pods) < batch.running_at_once(job["spec"])
-
-
-def later(time: str, by: int) -> str:
-    """Return the time that is `by` seconds after a time of the API; empty if the text is no time."""
-    try:
-        moment = datetime.fromisoformat(time) + timedelta(seconds=by)
-    except (ValueError, OverflowError):
-        return ""
-    return moment.isoformat(timespec="seconds").replace("+00:00", "Z")

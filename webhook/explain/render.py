@@ -16,6 +16,7 @@ from webhook.kinds.job_set import JOB_SET
 from webhook.ledger.model.words import counted
 from webhook.objects import columns
 from webhook.objects.columns import Part
+from webhook.objects.times import time_of
 
 HEADINGS: Final = ("ATTEMPT", "POD", "NODE", "ON", "START", "DURATION", "ENDED", "RULE", "COST", "LEFT")
 BUDGETS: Final = {JOB_SET.kind: "restart"}  # else retry
@@ -106,10 +107,8 @@ def state(explanation: Explanation, now: datetime) -> str:
 
 def seconds_until(time: str, now: datetime) -> int:
     """Return the seconds from `now` until a time of the API; 0 if the text is no time."""
-    try:
-        return ceil((datetime.fromisoformat(time) - now).total_seconds())
-    except (ValueError, TypeError):
-        return 0
+    until = time_of(time)
+    return 0 if until is None else ceil((until - now).total_seconds())
 
 
 def cells_of(row: Row, budget: str, *, units: bool) -> list[str]:
@@ -138,10 +137,10 @@ def rule_of_profile(row: Row) -> str:
 
 def duration(start: str, end: str) -> str:
     """Return how long an attempt took, such as `8s`, `10m21s` or `2h5m`; `-` if that is unknown."""
-    try:
-        seconds = (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()
-    except ValueError:
+    begun, ended = time_of(start), time_of(end)
+    if begun is None or ended is None:
         return "-"
+    seconds = (ended - begun).total_seconds()
     minutes, rest = divmod(round(seconds), 60)
     if minutes < SHORT:
         return f"{seconds:.0f}s"

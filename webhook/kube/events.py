@@ -16,10 +16,10 @@ import structlog
 
 from webhook import metrics
 from webhook.kube.client import MOST_REPEATS, UNREACHABLE, Api, ApiError, wait_after
+from webhook.kube.names import COMPONENT
 from webhook.kube.paths import path_of
 from webhook.objects.problem import Json
 
-COMPONENT: Final = "retry-policy-webhook"
 LONGEST: Final = 1024  # characters of an Event's message, which the API server bounds
 MOST: Final = 1000  # Events that wait
 MOST_NORMAL: Final = 100  # Events that may wait when one of type Normal is added: two seconds of them

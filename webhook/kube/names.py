@@ -3,6 +3,7 @@
 from typing import Final
 
 PREFIX: Final = "retry-policy.dev/"
+COMPONENT: Final = "retry-policy-webhook"  # in the names of the objects of an installation
 
 # Label on Namespaces and cluster-scoped templates, written by the cluster admin: opts in and names the profile.
 # Label on Jobs, JobSets and pods, written by the webhook: its watches select objects by it.

@@ -22,10 +22,10 @@ from webhook.kube.events import Events, Notice
 from webhook.ledger.model.tracker import Key
 from webhook.lookups.cluster import Cluster
 from webhook.lookups.policy_source import PolicySource
+from webhook.lookups.workload_settings import settings_of
 from webhook.objects.problem import Json
 from webhook.policy.model import Profile, RateLimit
-from webhook.policy.settings import NamedProfile, Settings
-from webhook.rules import annotations
+from webhook.policy.settings import Settings
 
 Action = Literal["evict", "fail", "suspend", "resume", "settle", "delete", "lift", "retry"]
 Allows = Callable[[Action, KindSpec, Json, str], bool]
@@ -166,8 +166,7 @@ class Authority:
 
     def settings_of(self, root: Json) -> Settings:
         """Return the settings of a workload under its Namespace's profile; the defaults if the policy lacks it."""
-        name, _ = self.cluster.known_opt_in(root["metadata"]["namespace"])
-        return NamedProfile(name or "", self.policy.profile(name or "")).settings(annotations.of(root))
+        return settings_of(self.cluster, self.policy, root)
 
     def may_act(self, key: Key) -> bool:
         """Return True if the namespace of a workload is in mode Enforce, and the policy has its profile."""

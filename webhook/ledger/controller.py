@@ -44,12 +44,12 @@ from webhook.ledger.model.workload_state import INTERVAL, LONGEST_PAUSE, Workloa
 from webhook.ledger.other_kinds import OtherKinds
 from webhook.ledger.recorder import Recorder
 from webhook.ledger.store.store import AccountStore
-from webhook.ledger.tracking.roots import key_of_job, read, where
+from webhook.ledger.tracking.roots import read, where
 from webhook.ledger.tracking.trackers import UNSEEN_AFTER, Trackers, ignore
 from webhook.ledger.waiting import WaitingPods
 from webhook.ledger.work_queue import WorkQueue
 from webhook.lookups.cluster import Cluster
-from webhook.lookups.finished_jobs import STAYS, FinishedJobs
+from webhook.lookups.kueue_workloads import KueueWorkloads
 from webhook.lookups.policy_source import PolicySource
 from webhook.objects.patch import unless_changed
 from webhook.objects.problem import Json
@@ -73,7 +73,7 @@ class Ledger:
     - `restarted`: the workloads with restarts in place that are not counted yet, and when they are due.
     - `accounts`: writes them.
     - `crashes`: the pods that may have failed by a bug. `other_kinds`: what reads and ends workloads of other kinds.
-    - `finished`: the Jobs that have ended, until they leave the cache.
+    - `kueue`: the Workloads of Kueue.
     - `forbidden`: whether the API server denies this replica the Lease.
     - `clock`: monotonic, in seconds, the same as the event loop's. `record`: writes the line of a record about a
       namespace into history.
@@ -96,19 +96,22 @@ class Ledger:
         self.brake = Brake(policy, events, clock)
         self.authority = Authority(cluster, policy, self.brake)
         self.queue = WorkQueue()
-        self.recorder = Recorder(cluster, policy, record, settings_of=self.authority.settings_of, clock=clock)
+        self.kueue = KueueWorkloads(cluster.api)
+        settings_of = self.authority.settings_of
+        self.recorder = Recorder(cluster, policy, self.kueue, record, settings_of=settings_of, clock=clock)
         self.trackers = Trackers(
             cluster,
             changed=self.wake,
             crashed=self.see_crash,
             restarted=self.see_restarted,
             forgotten=self.queue.discard,
+            is_pending=self.is_pending,
             recorder=self.recorder,
             clock=clock,
             settings_of=self.authority.settings_of,
         )
         self.eviction_limit = EvictionLimit(cluster.api, events, self.authority.allows)
-        cluster.kueue.changed = self.see_workload
+        self.kueue.changed = self.see_workload
         self.waiting = WaitingPods(
             self.trackers,
             self.brake,
@@ -118,7 +121,6 @@ class Ledger:
         self.other_kinds = OtherKinds(cluster.api, self.trackers, events, self.authority.allows, self.wake)
         self.accounts = AccountStore(cluster.api, self.trackers)
         self.crashes = Crashes(cluster.api, self.trackers, self.other_kinds, self.authority, self.wake)
-        self.finished = FinishedJobs(cluster.jobs, is_needed=self.needs, left=self.see_left, clock=clock)
         self.restarted: dict[Key, float] = {}
         self.forbidden = False
         metrics.LEDGER_LEADING.set_function(lambda: self.leading)
@@ -136,6 +138,7 @@ class Ledger:
         """Watch until cancelled, and write while this replica holds the Lease."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self.trackers.run())
+            group.create_task(self.kueue.informer.run())
             group.create_task(self.settle())
             group.create_task(self.accounts.run(lambda: self.leading))
             group.create_task(self.waiting.run(lambda: self.leading))
@@ -158,7 +161,7 @@ class Ledger:
         self.forbidden = False
 
     async def settle(self) -> None:
-        """Look at crashes, restarts in place that are due, and Jobs that have ended, until cancelled."""
+        """Look at crashes, and at restarts in place that are due, until cancelled."""
         while True:
             await asyncio.sleep(INTERVAL)
             now = self.clock()
@@ -166,24 +169,10 @@ class Ledger:
                 del self.restarted[key]
                 self.wake(key)
             await self.crashes.look(is_leading=lambda: self.leading)
-            await self.finished.look()
 
-    def needs(self, job: CachedJob) -> bool:
-        """Return True if anything is left to count, or to do, for a Job that has ended; also of each Job of a JobSet.
-
-        Also until the watch of pods has delivered something after the end: it delivers pods in order.
-        """
-        key, watched = key_of_job(job), self.trackers.pods
-        is_behind = not watched.live or watched.last_event <= self.clock() - STAYS or not self.cluster.jobs.live
-        is_running = self.trackers.running.has_any(job["metadata"]["uid"])
-        if key.job_set or is_behind or is_running or self.crashes.is_pending(key):
-            return True
-        state = self.trackers.states.get(key)
-        return state is not None and state.is_needed
-
-    def see_left(self, job: CachedJob) -> None:
-        """Forget a Job that has ended, and for which nothing is left to do."""
-        self.trackers.tidy(key_of_job(job))
+    def is_pending(self, key: Key) -> bool:
+        """Return True if a crash in a workload is to be judged."""
+        return self.crashes.is_pending(key)
 
     def see_crash(self, key: Key, pod: Pod, job: CachedJob) -> None:
         """Record that a pod has failed that was disrupted, or that nobody had deleted."""
@@ -215,7 +204,7 @@ class Ledger:
             await self.recorder.lead()
             async for key in in_slices(list(self.trackers.states)):
                 self.wake(key)
-            async for same in in_slices(list(self.cluster.kueue.by_owner.values())):
+            async for same in in_slices(list(self.kueue.by_owner.values())):
                 self.see_workload(same[-1])
             async with asyncio.TaskGroup() as group:
                 for _ in range(WRITERS):
@@ -290,7 +279,7 @@ class Ledger:
         account.forget(KEPT, state.tracker.staying_ids(account.recent))
         in_place.forget(account, KEPT_RESTARTED, state.tracker.staying_restarted(account.restarted.items()))
         job_set, used_of = self.trackers.job_set_of(key), self.recorder.used
-        workload, evicted_for = self.cluster.kueue.of(root), partial(self.cluster.kueue.reason_of, root)
+        workload, evicted_for = self.kueue.of(root), partial(self.kueue.reason_of, root)
         counting = CountingPass(
             key, root, job_set, state.tracker, account, self.authority.settings_of, used_of, evicted_for, whole=whole
         )
@@ -336,7 +325,7 @@ class Ledger:
 
     def maybe_evicted(self, counting: CountingPass) -> set[str]:
         """Return the uids of the pods that their Job has just deleted, and that Kueue may have evicted."""
-        kueue, root, tracker = self.cluster.kueue, counting.root, counting.tracker
+        kueue, root, tracker = self.kueue, counting.root, counting.tracker
         if kueue.informer.missing or (kueue.of(root) is None and not batch.is_queued(root["metadata"])):
             return set()
         since = self.clock() - DOUBT

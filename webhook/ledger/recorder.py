@@ -23,13 +23,15 @@ from webhook.kube.slices import in_slices
 from webhook.ledger.model import counting, limits, outcomes
 from webhook.ledger.model.account import Account, Attempt
 from webhook.ledger.model.cached import CachedJob, CachedJobSet
-from webhook.ledger.model.pods import Pod, between, seconds
+from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.tracker import Key
 from webhook.ledger.model.workload_state import WorkloadState
 from webhook.lookups.cluster import Cluster
+from webhook.lookups.kueue_workloads import KueueWorkloads
 from webhook.lookups.nodes import NOWHERE, Place
 from webhook.lookups.policy_source import PolicySource
 from webhook.objects.problem import Json
+from webhook.objects.times import between, seconds
 from webhook.policy.settings import LARGEST_COUNT, Settings
 
 RECENT: Final = 120.0  # seconds for which a record is kept
@@ -63,6 +65,7 @@ class Recorder:
         self,
         cluster: Cluster,
         policy: PolicySource,
+        kueue: KueueWorkloads,
         write: Callable[[str, bytes], None],
         *,
         settings_of: Callable[[Json], Settings],
@@ -71,6 +74,7 @@ class Recorder:
     ) -> None:
         self.cluster = cluster
         self.policy = policy
+        self.kueue = kueue
         self.write = write
         self.leading = False
         self.settings_of = settings_of
@@ -187,7 +191,7 @@ class Recorder:
     def counted_again(self, key: Key, state: WorkloadState, pods: list[Pod], root: Json) -> dict[End, Attempt]:
         """Return what became of pods of which an account has no details: as the leader has counted them."""
         account, job_set, found = deepcopy(state.account), root if key.job_set else None, {}
-        evicted = self.cluster.kueue.reason_of
+        evicted = self.kueue.reason_of
         if key.system is not None:
             known, count = (root, key.system, self.settings_of(root)), counting.count_elsewhere
             counted = ((pod, count(account, pod, *known, evicted=evicted(root, pod))) for pod in pods)

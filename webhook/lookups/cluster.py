@@ -36,7 +36,6 @@ from webhook.ledger.model.cached import (
     trimmed_job_set,
 )
 from webhook.lookups import restrictions
-from webhook.lookups.kueue_workloads import KueueWorkloads
 from webhook.lookups.nodes import NODES, KnownNodes
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
@@ -105,7 +104,6 @@ class Cluster:
         self.job_set_crds = Informer(api, CRDS, features.of_job_sets, query=only)
         only = {"fieldSelector": f"metadata.name={TRAIN_JOB.resource}.{TRAIN_JOB.group}"}
         self.train_job_crds = Informer(api, CRDS, features.has_runtime_patches, query=only, metric_prefix="trainjob-")
-        self.kueue = KueueWorkloads(api)
         self.caches: dict[KindSpec, Informer[Any]] = {batch.JOB: self.jobs, JOB_SET: self.job_sets}
         self.last_cached: Json | None = None  # what `object` last read from a cache, which takes time
 
@@ -115,7 +113,6 @@ class Cluster:
             group.create_task(self.namespaces.run())
             group.create_task(self.jobs.run())
             group.create_task(self.job_sets.run())
-            group.create_task(self.kueue.informer.run())
             group.create_task(self.job_set_crds.run())
             group.create_task(self.train_job_crds.run())
             group.create_task(self.look_at_nodes())

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from webhook.history.record import AttemptRecord, Capacity
 from webhook.ledger.model import words
 from webhook.ledger.model.outcomes import EVICTED, NEVER_STARTED, STOPPED
-from webhook.ledger.model.pods import seconds
+from webhook.objects.times import seconds
 from webhook.report import places
 from webhook.report.known import Known, Price, PriceOf, Window, written
 from webhook.report.model import (

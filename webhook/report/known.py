@@ -7,7 +7,7 @@ from typing import Final, Literal, NamedTuple
 
 from webhook.history.record import AttemptRecord, Capacity, Cause
 from webhook.history.usage import Row
-from webhook.ledger.model.pods import seconds
+from webhook.objects.times import seconds
 from webhook.report.model import Loss
 
 LAST: Final = 253402300799  # the last second of the year 9999, in seconds since 1970

@@ -17,12 +17,13 @@ from webhook.kube import names, terminal
 from webhook.ledger.model import counting, limits, outcomes
 from webhook.ledger.model.account import Account, Attempt
 from webhook.ledger.model.outcomes import Outcome
-from webhook.ledger.model.pods import Pod, between
+from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.stored.reading import account_in
 from webhook.ledger.model.systems import System
 from webhook.ledger.model.tracker import Key, key_of
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
+from webhook.objects.times import between
 from webhook.policy.applied import profile_of
 from webhook.policy.model import FailurePolicy, Profile
 from webhook.policy.settings import NamedProfile

@@ -18,7 +18,7 @@ import msgspec
 
 from webhook.history.prices import GIB, HOUR
 from webhook.history.record import AttemptRecord
-from webhook.ledger.model.pods import seconds
+from webhook.objects.times import seconds
 from webhook.report.known import Price, PriceOf, has_unknown_requests
 
 METRICS: Final = {"cpu": "node_cpu_hourly_cost", "memory": "node_ram_hourly_cost", "gpu": "node_gpu_hourly_cost"}

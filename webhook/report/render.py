@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -27,7 +28,8 @@ COLUMNS: Final = (
     *("cpu_core_seconds", "cpu_core_seconds_lost", "memory_gib_seconds", "memory_gib_seconds_lost"),
     *("other_resource_seconds", "other_resource_seconds_lost", "price", "price_lost", "currency"),
 )
-FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")  # with which a spreadsheet begins a formula
+# What a spreadsheet takes for a formula: at the start of a cell, whichever separator it divides a line at.
+FORMULA: Final = re.compile(r"(^|[;,|])(\s*)([=+\-@])")
 
 
 def as_json(report: Report) -> str:
@@ -46,8 +48,11 @@ def as_csv(report: Report) -> str:
 
 
 def plain(cell: str | float) -> str | float:
-    """Return a cell that no spreadsheet takes for a formula."""
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA) else cell
+    """Return a cell that no spreadsheet takes for a formula, and no terminal for a control sequence."""
+    if not isinstance(cell, str):
+        return cell
+    escaped = "".join(one if one.isprintable() else repr(one)[1:-1] for one in cell)
+    return FORMULA.sub(r"\1\2'\3", escaped)
 
 
 def csv_cells(row: WorkloadRow, currency: str) -> list[str | float | None]:

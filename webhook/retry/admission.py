@@ -67,7 +67,8 @@ class RequestReview(Review, frozen=True, rename="camel"):
 class RetryAdmission:
     """Answers AdmissionReviews at /retry.
 
-    `now` returns the time with which that of a request is compared. `timeout`: seconds for all look-ups of one review.
+    `controller`: the user who runs the retries. `now` returns the time with which that of a request is compared.
+    `timeout`: seconds for all look-ups of one review.
     """
 
     def __init__(
@@ -75,9 +76,11 @@ class RetryAdmission:
         api: Api,
         cluster: Cluster,
         *,
+        controller: str,
         now: Callable[[], datetime] = utc_now,
         timeout: float = TIMEOUT,
     ) -> None:
+        self.controller = controller
         self.now = now
         self.timeout = timeout
         self.api = api
@@ -253,13 +256,13 @@ class RetryAdmission:
         return placeholder is not None and bool(at(root, record.ANNOTATION) == of_job.state_of(placeholder).history)
 
     async def check_requesters(self, request: Request, asks: set[str], path: Path) -> Response | None:
-        """Deny users, except the leader, who name other users as requesters; return None for others.
+        """Deny users, except the controller, who name other users as requesters; return None for others.
 
         Raise as `Api` does.
         """
         name = request.user_info.username
         others = asks - {name}
-        if not others or name == await self.api.username():
+        if not others or name == self.controller:
             return None
         what = f"names {', '.join(sorted(others))} as requester, and you are {name}"
         return denied(Problem(path, what, "request the retry in your own name"))

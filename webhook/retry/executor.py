@@ -17,6 +17,7 @@ from webhook.kube import names, terminal
 from webhook.kube.client import CHANGED, Api, ApiError
 from webhook.kube.clock import utc_now
 from webhook.objects.problem import Json
+from webhook.objects.times import seconds
 from webhook.retry import record, requests
 from webhook.retry.errors import FINAL, RefusedError, StuckError, brief
 from webhook.retry.kinds import job as of_job
@@ -70,8 +71,8 @@ def seconds_until_counted(job: Json, now: datetime) -> float:
     ended = terminal.ended_at(job)
     if ended is None or names.PROFILE not in (job["metadata"].get("labels") or {}):
         return 0.0
-    since = (now - datetime.fromisoformat(ended)).total_seconds()
-    return min(max(0.0, COUNTED_WITHIN - since), COUNTED_WITHIN)
+    since = seconds(ended)
+    return 0.0 if since is None else min(max(0.0, COUNTED_WITHIN - (now.timestamp() - since)), COUNTED_WITHIN)
 
 
 async def replace_job(api: Api, job: Json, by: str, when: str, *, dry_run: bool = False) -> None:

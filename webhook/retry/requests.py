@@ -16,6 +16,7 @@ from typing import Final
 import msgspec
 
 from webhook.kube import names, terminal
+from webhook.objects import times
 from webhook.objects.patch import at, pointer
 from webhook.objects.problem import Json, Path, Problem
 from webhook.retry import record
@@ -49,10 +50,7 @@ def guarded_changes(root: Json, old: Json) -> list[Path]:
 
 def time_of(text: str) -> datetime | None:
     """Return the time in an RFC 3339 text; None if it is not one."""
-    try:
-        return datetime.fromisoformat(text) if RFC_3339.fullmatch(text) else None
-    except ValueError:
-        return None
+    return times.time_of(text) if RFC_3339.fullmatch(text) else None
 
 
 def problem(root: Json, now: datetime) -> Problem | None:

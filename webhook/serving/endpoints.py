@@ -25,12 +25,12 @@ from webhook.lookups.policy_source import PolicySource
 from webhook.objects.problem import cut
 from webhook.policy import emergency
 from webhook.policy.model import FailureRule, Policy
+from webhook.program.logs import LogLines
 from webhook.rules.facts import NO_RESTRICTIONS, Facts
 from webhook.rules.pods import memory
 from webhook.serving.bodies import Bodies
 from webhook.serving.http_response import HttpResponse, text
 from webhook.serving.limits import LIMITS, Limits
-from webhook.serving.logs import LogLines
 from webhook.serving.not_enforced import NotEnforced
 from webhook.serving.places import CrowdedError, Places
 from webhook.serving.server import Handler, Routes

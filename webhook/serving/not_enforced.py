@@ -10,7 +10,7 @@ import structlog
 from webhook import metrics
 from webhook.admission.object_name import ObjectName
 from webhook.admission.review import Response
-from webhook.serving.logs import LogLines
+from webhook.program.logs import LogLines
 
 # Pairs of a namespace and a profile that the metrics tell apart. Users may create namespaces, and change their labels.
 PAIRS: Final = 200

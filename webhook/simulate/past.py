@@ -10,7 +10,7 @@ from typing import Final
 
 from webhook.history.record import AttemptRecord, Capacity, Record, WorkloadRecord
 from webhook.ledger.model.outcomes import NEVER_STARTED, OOM, SPOT_UNAVAILABLE, STOPPED
-from webhook.ledger.model.pods import seconds
+from webhook.objects.times import seconds
 
 MOST_ATTEMPTS: Final = 2_000_000  # that are simulated from; of a larger history the first ones are used
 MAIN: Final = "main"  # the name of a container that no record names

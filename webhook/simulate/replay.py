@@ -11,8 +11,8 @@ from typing import Final
 from webhook.history.record import Capacity
 from webhook.ledger.model import on_failure
 from webhook.ledger.model.outcomes import NEVER_STARTED, SPOT_UNAVAILABLE
-from webhook.ledger.model.pods import seconds
 from webhook.ledger.model.tracker import LAST_ENDS
+from webhook.objects.times import seconds
 from webhook.policy import quantities
 from webhook.policy.model import Profile
 from webhook.rules.job_sets.job_set import FREE, RESTART_SET

@@ -1,7 +1,6 @@
 {{/* The labels of every object. */}}
 {{- define "retry-policy-webhook.labels" -}}
 app.kubernetes.io/name: retry-policy-webhook
-app.kubernetes.io/component: admission-webhook
 app.kubernetes.io/part-of: retry-policy-webhook
 {{- with .Values.labels }}
 {{ toYaml . }}

@@ -20,7 +20,7 @@ from tests.cluster.credentials import Credentials
 from tests.cluster.installation import SYSTEM
 from tests.cluster.nodes import own_node
 from tests.cluster.processes import Processes
-from tests.faults.stage import Replica, Stage
+from tests.faults.stage import Replica, Stage, controller_of
 from tests.served import COMMAND
 from webhook.kinds import batch
 from webhook.kinds.accounts.account import ACCOUNT
@@ -52,7 +52,7 @@ class Replicas(Protocol):
 
 
 class LocalReplicas:
-    """Replicas of `retry-policy serve` on the stand-in."""
+    """Replicas of both programs on the stand-in."""
 
     def __init__(self, folder: Path, processes: Processes, kubeconfig: Path, certificate: tuple[Path, Path]) -> None:
         self.folder = folder
@@ -67,26 +67,33 @@ class LocalReplicas:
         self.started += 1
         name = f"replica-{self.started}"
         cert, key = self.certificate
-        answer = self.folder / f"{name}.json"
-        history = self.folder / "history"
-        options = [f"--tls-cert={cert}", f"--tls-key={key}", f"--kubeconfig={self.kubeconfig}", f"--history={history}"]
-        command = [COMMAND, "serve", "--port=0", "--health-port=0", *options]
-        self.processes.start(name, command, env={**os.environ, "POD_NAMESPACE": SYSTEM}, stdout=answer)
+        both = (f"--kubeconfig={self.kubeconfig}", "--health-port=0")
+        programs = {
+            controller_of(name): ("control", *both, "--no-certificates", f"--history={self.folder / 'history'}"),
+            name: ("serve", *both, "--port=0", f"--tls-cert={cert}", f"--tls-key={key}"),
+        }
+        for program, command in programs.items():
+            answer = self.folder / f"{program}.json"
+            env = {**os.environ, "POD_NAMESPACE": SYSTEM}
+            self.processes.start(program, [COMMAND, *command], env=env, stdout=answer)
         self.processes.wait_until(lambda: answer.read_text().endswith("\n"), f"{name} to listen", log=name)
-        found = Replica(name, name, self.processes.running[name], json.loads(answer.read_text()))
+        running = self.processes.running
+        found = Replica(name, name, running[name], running[controller_of(name)], json.loads(answer.read_text()))
         self.replicas.append(found)
         return found
 
     def terminate(self, replica: Replica) -> None:
         """Terminate a replica, as when its pod is deleted."""
-        del self.processes.running[replica.name]  # it may end at any time from now on
-        replica.process.send_signal(signal.SIGTERM)
+        for name, process in ((replica.name, replica.process), (controller_of(replica.name), replica.controller)):
+            del self.processes.running[name]  # it may end at any time from now on
+            process.send_signal(signal.SIGTERM)
 
     def kill(self, replica: Replica) -> None:
         """Kill a replica."""
-        replica.process.kill()
-        replica.process.wait()
-        del self.processes.running[replica.name]
+        for name, process in ((replica.name, replica.process), (controller_of(replica.name), replica.controller)):
+            process.kill()
+            process.wait()
+            del self.processes.running[name]
 
 
 class World(Protocol):

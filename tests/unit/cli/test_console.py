@@ -14,6 +14,11 @@ def test_control_characters_are_escaped(character: str) -> None:
     assert line.endswith("rest")
 
 
+@pytest.mark.parametrize("name", ["::stop-commands::x.yaml", "##[error]x.yaml", " ::warning::x.yaml"])
+def test_no_line_is_a_command_of_githubs_runner(name: str) -> None:
+    assert console.printable(f"{name}:1 spec: is missing") == f"./{name}:1 spec: is missing"
+
+
 def test_words_of_any_language_are_printed_unchanged() -> None:
     assert console.printable("Größe 大きさ") == "Größe 大きさ"
 

@@ -6,9 +6,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from webhook.cli import program
 from webhook.cli import serve as command
-from webhook.serving import app, logs
-from webhook.serving.app import CannotStartError, Options
+from webhook.program import logs
+from webhook.program.start import CannotStartError
+from webhook.serving import app
+from webhook.serving.app import Options
 
 
 class Started:
@@ -87,3 +90,13 @@ def test_a_server_that_cannot_start_prints_the_reason_in_one_line(started: Start
     started.error = CannotStartError("policy.yaml: cannot be read; name a policy file")
     found = served()
     assert (found.exit_code, found.stderr) == (1, "Error: policy.yaml: cannot be read; name a policy file\n")
+
+
+def test_both_programs_have_the_same_options_about_policy_ports_and_cluster() -> None:
+    shared = {"policy", "policy_configmap", "host", "health_port", "kubeconfig"}
+
+    @program.options_of_a_program
+    def of_a_program(**_: Any) -> None: ...
+
+    assert {one.name for one in of_a_program.__click_params__} == shared  # type: ignore[attr-defined]
+    assert shared < {one.name for one in command.serve.params}

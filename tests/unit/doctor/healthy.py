@@ -11,7 +11,7 @@ from tests.admission import mutate
 from tests.objects import job, job_spec
 from webhook.doctor.finding import Finding
 from webhook.doctor.installation import Installation
-from webhook.doctor.shipped import LEDGER, MUTATING, NAME, NAMESPACE, POLICY, VALIDATING, shipped_in
+from webhook.doctor.shipped import CONTROLLER, LEDGER, MUTATING, NAME, NAMESPACE, POLICY, VALIDATING, shipped_in
 from webhook.doctor.snapshot import Probe, SeenLease, Snapshot
 from webhook.kube import names
 from webhook.objects.problem import Json
@@ -57,6 +57,14 @@ def deployment(*args: str, **metadata: Any) -> Json:
     }
 
 
+def controller(**metadata: Any) -> Json:
+    """Return the Deployment of the controller."""
+    root = deepcopy(deployment(**metadata))
+    root["metadata"]["name"] = CONTROLLER
+    root["spec"]["template"]["spec"]["serviceAccountName"] = CONTROLLER
+    return root
+
+
 def configuration(kind: str, authority: issue.KeyPair = AUTHORITY) -> Json:
     """Return a webhook configuration as shipped, with a CA in every caBundle."""
     hooks = deepcopy(list(shipped_in(NAMESPACE, requested_retries=False).webhooks(kind).values()))
@@ -92,15 +100,15 @@ def healthy(**changes: Any) -> Snapshot:
         {"metadata": {"name": name}, "spec": wanted.find(POLICY, name)["spec"]} for name in wanted.names(POLICY)
     ]
     bindings = [{"spec": {"policyName": name, "validationActions": ["Deny"]}} for name in wanted.names(POLICY)]
-    root = changes.pop("deployment", deployment())
+    root, of_controller = changes.pop("deployment", deployment()), changes.pop("controller", controller())
     fields: dict[str, Any] = {
         "version": VERSION,
-        "installed": Installation(NAMESPACE, root),
+        "installed": Installation(NAMESPACE, root, controller=of_controller),
         "server_version": "v1.36.3",
         "now": NOW,
         "mutating": [configuration(MUTATING)],
         "validating": [configuration(VALIDATING)],
-        "deployments": [root],
+        "deployments": [root, of_controller],
         "services": [{"metadata": {"name": NAME}, "spec": {"selector": {"app.kubernetes.io/name": NAME}}}],
         "pods": [pod("pod-0"), pod("pod-1")],
         "slices": [{"endpoints": [{"conditions": {"ready": True}}, {"conditions": {}}]}],

@@ -3,8 +3,8 @@
 import pytest
 
 from tests.unit.doctor.healthy import configuration, deployment
-from webhook.doctor.installation import Installation, installation
-from webhook.doctor.shipped import MUTATING, NAMESPACE
+from webhook.doctor.installation import Installation, installation, version_of
+from webhook.doctor.shipped import MUTATING, NAME, NAMESPACE
 
 
 def test_the_configurations_decide_which_namespace_is_meant() -> None:
@@ -25,8 +25,8 @@ def test_an_option_may_have_its_value_beside_it(args: tuple[str, ...]) -> None:
 def test_without_a_deployment_the_shipped_values_are_taken() -> None:
     found = Installation("a", {})
     assert found.policy == ("a", "retry-policy")
-    assert found.username == "system:serviceaccount:a:retry-policy-webhook"
-    assert found.version == ""
+    assert found.username("b") == "system:serviceaccount:a:b"
+    assert version_of({}) == ""
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_without_a_deployment_the_shipped_values_are_taken() -> None:
 def test_without_its_label_the_tag_of_the_image_is_the_version(image: str, version: str) -> None:
     root = deployment(labels={})
     root["spec"]["template"]["spec"]["containers"][0]["image"] = image
-    assert Installation("a", root).version == version
+    assert version_of(root) == version
 
 
 def test_the_command_that_restores_depends_on_how_it_was_installed() -> None:
@@ -68,5 +68,5 @@ def test_a_helm_release_is_known_by_its_label() -> None:
 
 def test_a_helm_release_that_is_scaled_to_0_gets_its_own_number_of_replicas_back() -> None:
     by_helm = Installation("a", deployment(annotations={"meta.helm.sh/release-name": "policy"}))
-    assert by_helm.scale_up() == by_helm.apply
-    assert Installation("a", deployment()).scale_up().endswith("scale deployment/retry-policy-webhook --replicas=2")
+    assert by_helm.scale_up(NAME) == by_helm.apply
+    assert Installation("a", deployment()).scale_up(NAME).endswith("scale deployment/retry-policy-webhook --replicas=2")

@@ -1,7 +1,7 @@
 """The file with what manifests/ installs is current, and is adapted to the namespace of an installation."""
 
 from tests.generated import ROOT, shipped
-from webhook.doctor.shipped import LEDGER, MUTATING, NAME, POLICY, Right, normal, shipped_in
+from webhook.doctor.shipped import CONTROLLER, LEDGER, MUTATING, NAME, POLICY, Right, normal, shipped_in
 
 
 def test_the_file_is_current() -> None:
@@ -11,7 +11,7 @@ def test_the_file_is_current() -> None:
 def test_every_name_of_the_namespace_is_that_of_the_installation() -> None:
     found = shipped_in("batch", requested_retries=True)
     assert "retry-policy-system" not in repr(found)
-    assert "system:serviceaccount:batch:retry-policy-webhook" in repr(found.find(POLICY, f"{NAME}-pods"))
+    assert "system:serviceaccount:batch:retry-policy-controller" in repr(found.find(POLICY, f"{NAME}-pods"))
     assert found.webhooks(MUTATING)["workloads.retry-policy.dev"]["clientConfig"]["service"]["namespace"] == "batch"
 
 
@@ -25,7 +25,7 @@ def test_the_component_adds_a_webhook_and_replaces_an_admission_policy() -> None
 def test_the_permissions_of_all_roles_are_listed_one_by_one() -> None:
     rights = set(shipped_in("a", requested_retries=False).rights())
     assert Right(NAME, "", "batch", "jobs", "", "watch") in rights
-    assert Right(LEDGER, "a", "coordination.k8s.io", "leases", LEDGER, "update") in rights
+    assert Right(LEDGER, "a", "coordination.k8s.io", "leases", LEDGER, "update", CONTROLLER) in rights
     assert str(Right(LEDGER, "a", "coordination.k8s.io", "leases", "x", "get")) == "get leases.coordination.k8s.io/x"
 
 

@@ -12,7 +12,8 @@ from tests.unit.ledger.leader import beside
 from tests.virtual_time import now, run
 from webhook import metrics
 from webhook.kube.client import MOST_REPEATS, ApiError
-from webhook.kube.events import BURST, COMPONENT, LONGEST, MOST, MOST_NORMAL, RATE, Events, Notice, event
+from webhook.kube.events import BURST, LONGEST, MOST, MOST_NORMAL, RATE, Events, Notice, event
+from webhook.kube.names import COMPONENT
 from webhook.objects.problem import Json
 
 NOTICE = Notice("Job", "ml", "train", "RetryStarted", "runs again", type="Normal", api_version="batch/v1", uid="u")

@@ -50,7 +50,7 @@ def profile(limit: int | None = None, on_exceed: Any = "Report") -> Profile:
 
 
 def see_workload(ledger: Ledger, stats: dict[str, int], evicted: str | None = "Preempted", **fields: Any) -> None:
-    ledger.cluster.kueue.seen(read(stored_workload(stats, evicted, **fields)))
+    ledger.kueue.seen(read(stored_workload(stats, evicted, **fields)))
 
 
 async def delivered(ledger: Ledger, api: FakeApi, **fields: Any) -> Account:
@@ -280,7 +280,7 @@ def test_pods_of_another_kind_that_kueue_evicts_cost_nothing_and_its_workload_is
     stored["metadata"]["ownerReferences"][0]["uid"] = "wf-uid"
 
     async def evict(ledger: Ledger) -> None:
-        ledger.cluster.kueue.seen(read(stored))
+        ledger.kueue.seen(read(stored))
         ledger.trackers.see_pod_gone(of_workflow(0, metadata={"deletionTimestamp": "2026-01-01T00:01:01Z"}))
         await settled(ledger, api)
 

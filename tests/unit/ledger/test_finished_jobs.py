@@ -55,7 +55,7 @@ async def wait(ledger: Ledger, seconds: float) -> None:
     for _ in range(int(seconds)):
         await asyncio.sleep(1)
         ledger.trackers.pods.last_event = ledger.clock()
-    await ledger.finished.look()
+    await ledger.trackers.finished.look()
 
 
 def test_a_job_that_has_ended_leaves_with_its_state_after_a_while() -> None:
@@ -68,7 +68,7 @@ def test_a_job_that_has_ended_leaves_with_its_state_after_a_while() -> None:
         await wait(ledger, 2)
         assert NAME not in ledger.cluster.jobs.items
         assert KEY not in ledger.trackers.states
-        assert ledger.finished.ended == {}
+        assert ledger.trackers.finished.ended == {}
 
     run(work())
 
@@ -146,7 +146,7 @@ def test_a_job_stays_until_the_watch_of_pods_has_delivered_something_after_its_e
         take(ledger)
         take(ledger, ENDED)
         await asyncio.sleep(2 * STAYS)
-        await ledger.finished.look()
+        await ledger.trackers.finished.look()
         assert NAME in ledger.cluster.jobs.items
         await wait(ledger, STAYS)
         assert NAME not in ledger.cluster.jobs.items

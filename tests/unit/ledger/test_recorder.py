@@ -221,7 +221,7 @@ def test_a_follower_records_the_reason_of_an_eviction_by_kueue_for_all_pods_that
         replica = Replica(FakeApi())
         see_job(replica.ledger)
         stored = stored_workload({"Preempted": 1}, "Preempted", "2026-01-01T00:03:00Z")
-        replica.ledger.cluster.kueue.seen(read(stored))
+        replica.ledger.kueue.seen(read(stored))
         replica.see(*pods)
         if text is not None:
             see_job(replica.ledger, text)

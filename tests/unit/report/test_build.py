@@ -8,7 +8,6 @@ from msgspec import structs
 
 from tests.unit.report.facts import HOUR, MONDAY, a_dollar_an_hour, at, attempt, reported, workload
 from webhook.history.record import AttemptRecord
-from webhook.ledger.model.pods import seconds
 from webhook.report.build import MOST_BUCKETS
 from webhook.report.known import Counted, Known, Price, Window, written
 from webhook.report.model import MOST_ATTEMPTS, Usage
@@ -239,7 +238,7 @@ def test_an_attempt_that_ended_before_1970_counts_but_is_in_no_part_of_the_time(
 
 def test_times_that_no_report_can_write_become_the_nearest_that_it_can() -> None:
     assert written(-62135596800.0) == "1970-01-01T00:00:00Z"
-    assert written(seconds("9999-12-31T23:59:59-12:00") or 0.0) == "9999-12-31T23:59:59Z"
+    assert written(1e12) == "9999-12-31T23:59:59Z"
 
 
 def test_an_attempt_in_the_last_second_of_a_window_is_in_its_last_part() -> None:

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import msgspec
+import pytest
 
 from tests.unit.report.facts import a_dollar_an_hour, attempt, reported, workload
 from tests.unit.report.test_build import many_at
@@ -127,6 +128,22 @@ def test_no_cell_is_a_formula_of_a_spreadsheet() -> None:
     hostile = workload(attempt(), name="x", profile="=cmd()", owner="@x/y", reason="-1+1")
     (row,) = csv.DictReader(io.StringIO(render.as_csv(reported(hostile))))
     assert (row["profile"], row["owner"], row["reason"]) == ("'=cmd()", "'@x/y", "'-1+1")
+
+
+@pytest.mark.parametrize(
+    ("text", "cell"),
+    [
+        ("x;=cmd()", "x;'=cmd()"),
+        ("x, =cmd()", "x, '=cmd()"),
+        ("\t=cmd()", "\\t=cmd()"),
+        ("\x1b[2Jx", "\\x1b[2Jx"),
+        ("a\r\n=1", "a\\r\\n=1"),
+        ("exit code -1", "exit code -1"),
+    ],
+)
+def test_no_cell_has_a_formula_behind_another_separator_or_a_control_character(text: str, cell: str) -> None:
+    (row,) = csv.DictReader(io.StringIO(render.as_csv(reported(workload(attempt(), name="x", reason=text)))))
+    assert row["reason"] == cell
 
 
 def test_the_tables_keep_their_columns_in_a_terminal_of_eighty_characters() -> None:

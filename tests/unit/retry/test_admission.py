@@ -58,7 +58,7 @@ def with_annotations(root: Json, **annotations: str) -> Json:
 async def judged(server: Server, root: Json, old: Json, *, seconds: float = 8.0, **more: Any) -> Response | None:
     """Return the answer of admission to an update, `seconds` after `NOW`."""
     about = {"name": root["metadata"]["name"], "userInfo": USER, **more}
-    admission = RetryAdmission(api_of(server), served(server), now=lambda: NOW, timeout=seconds)
+    admission = RetryAdmission(api_of(server), served(server), controller="leader", now=lambda: NOW, timeout=seconds)
     return await admission.judge(admission.read(review_of(root, old=old, **about)))
 
 
@@ -158,7 +158,7 @@ def test_in_modes_warn_and_audit_a_request_is_ignored_with_a_warning(mode: str) 
         server = Server((batch.JOB, TRAIN))
         cluster = served(server)
         cluster.namespaces.items["", "ml"] = ("default", mode)
-        admission = RetryAdmission(api_of(server), cluster, now=lambda: NOW)
+        admission = RetryAdmission(api_of(server), cluster, controller="leader", now=lambda: NOW)
         root = with_annotations(TRAIN, retry_requested_at=REQUESTED_AT)
         return await admission.judge(admission.read(review_of(root, old=TRAIN, name="train", userInfo=USER)))
 

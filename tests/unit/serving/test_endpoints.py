@@ -28,12 +28,12 @@ from webhook.lookups.policy_source import PolicySource
 from webhook.policy.emergency import MESSAGE
 from webhook.policy.model import Emergency, Placement, Policy, Profile, Wave
 from webhook.policy.parse import load_default
+from webhook.program.logs import NAMESPACE_LINES
 from webhook.retry.admission import RetryAdmission
 from webhook.serving import app, connections, endpoints
 from webhook.serving.endpoints import LARGE, QUEUED, Endpoints
 from webhook.serving.http_response import HttpResponse
 from webhook.serving.limits import LARGEST_BODY, LIMITS
-from webhook.serving.logs import NAMESPACE_LINES
 
 
 def answered(body: bytes, rules: Any = engine.mutate, policy: Policy | None = None) -> HttpResponse:
@@ -112,7 +112,7 @@ def test_the_timeouts_of_the_server_fit_those_of_the_api_server() -> None:
 def test_a_logged_error_does_not_contain_the_object() -> None:
     code = """
 import structlog
-from webhook.serving import logs
+from webhook.program import logs
 logs.to_stderr()
 def fails(container):
     raise ValueError("broken")
@@ -169,7 +169,7 @@ def test_a_refused_request_for_a_retry_ends_with_the_message_of_the_namespaces_p
     api: Any = None
     known = cluster.Cluster(api)
     known.namespaces.items["", "ml"] = ("default", None)
-    retry_requests = RetryAdmission(api, known)
+    retry_requests = RetryAdmission(api, known, controller="leader")
     server = Endpoints(PolicySource(ASKING), known, retry_requests=retry_requests)
     unreadable = review_of(job({"backoffLimit": "HUGE"}), userInfo={"username": "alice"}).replace(b'"HUGE"', b"1e999")
     answer = asyncio.run(server.admission().by_path["/retry"][1](unreadable))

@@ -17,8 +17,8 @@ from webhook.lookups.cluster import Cluster
 from webhook.lookups.policy_source import PolicySource
 from webhook.objects.problem import Json, Problem
 from webhook.policy.model import Placement, Profile
+from webhook.program.logs import LogLines
 from webhook.serving.endpoints import Endpoints
-from webhook.serving.logs import LogLines
 from webhook.serving.not_enforced import OTHER, PAIRS, NotEnforced
 
 POLICY = policy(default=Profile(placement=Placement(provider="gke", spot="Require")))

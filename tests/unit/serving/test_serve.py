@@ -22,7 +22,7 @@ from tests.objects import DISRUPTION, cron_job, job, job_spec, pod
 from tests.served import COMMAND, SERVE, Served, raw, request, serving
 from webhook import __version__
 from webhook.kube import names
-from webhook.serving import memory
+from webhook.program import memory
 
 
 @pytest.fixture(scope="module")

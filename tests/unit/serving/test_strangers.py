@@ -79,7 +79,8 @@ class Port:
         cluster.namespaces.live = True
         policy = PolicySource(load_default(), POLICY)
         policy.uid = "policy-uid"
-        self.routes = Endpoints(policy, cluster, retry_requests=RetryAdmission(api, cluster)).admission()
+        retry_requests = RetryAdmission(api, cluster, controller="leader")
+        self.routes = Endpoints(policy, cluster, retry_requests=retry_requests).admission()
 
     def asks(self, path: str, root: Json, **request: Any) -> Answer:
         """Return the answer to a review."""

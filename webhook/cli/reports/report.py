@@ -24,7 +24,7 @@ from webhook.history.reading import UnreadableError
 from webhook.kube.client import Api, ApiError
 from webhook.kube.kubeconfig import Kubeconfig
 from webhook.kube.paths import is_name
-from webhook.ledger.model.pods import seconds
+from webhook.objects.times import seconds
 from webhook.page import render as page
 from webhook.policy.model import Policy
 from webhook.report import live, opencost, pricing, recorded, render

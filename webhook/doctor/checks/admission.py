@@ -8,7 +8,7 @@ from typing import Final
 from webhook.admission.modes import ENFORCED
 from webhook.audit.judge import judge
 from webhook.doctor.finding import Finding, ok, problem, warning
-from webhook.doctor.installation import Installation
+from webhook.doctor.installation import Installation, version_of
 from webhook.doctor.shipped import NAME
 from webhook.doctor.snapshot import Probe, Snapshot
 from webhook.kube import names
@@ -87,7 +87,11 @@ def changed(snapshot: Snapshot, where: str, probe: Probe, stored: Json) -> Itera
         yield not_called(snapshot, where, "was stored unchanged")
         return
     policy, profile = snapshot.policy, labels_of(stored)[names.PROFILE]
-    if policy is None or profile not in policy.profiles or snapshot.installed.version != snapshot.version:
+    if (
+        policy is None
+        or profile not in policy.profiles
+        or version_of(snapshot.installed.deployment) != snapshot.version
+    ):
         return
     root = {"apiVersion": "batch/v1", "kind": "Job", **deepcopy(stored)}
     again = judge(root, policy, profile, Facts(profile_name=None))

@@ -5,14 +5,15 @@ from collections.abc import Iterator
 from typing import Final
 
 from webhook.doctor.finding import Finding, ok, problem, warning
-from webhook.doctor.installation import called_in
-from webhook.doctor.shipped import MUTATING, NAME, VALIDATING, WORKLOADS
+from webhook.doctor.installation import called_in, version_of
+from webhook.doctor.shipped import CONTROLLER, MUTATING, NAME, VALIDATING, WORKLOADS
 from webhook.doctor.snapshot import Snapshot
 from webhook.objects.patch import at
 from webhook.objects.problem import Json, listed
 
 OURS: Final = ".retry-policy.dev"  # the names of our webhooks end in this
 OLDEST: Final = (1, 30)  # of Kubernetes
+NOTHING_COUNTED: Final = "no end is counted, no limit on disruptions holds, and no certificate is renewed"
 
 
 def check(snapshot: Snapshot) -> Iterator[Finding]:
@@ -24,11 +25,16 @@ def check(snapshot: Snapshot) -> Iterator[Finding]:
     yield from others(snapshot)
     yield from kubernetes(snapshot)
     if snapshot.installed.deployment:
-        yield from deployed(snapshot)
+        yield from deployed(snapshot, snapshot.installed.deployment, effect(snapshot))
         yield from pods(snapshot)
     elif snapshot.deployments is not None:
         where = f"Deployment {snapshot.installed.namespace}/{NAME}"
         yield problem(where, "does not exist, so no server answers the API server", snapshot.installed.apply)
+    if snapshot.installed.controller:
+        yield from deployed(snapshot, snapshot.installed.controller, NOTHING_COUNTED)
+    elif snapshot.deployments is not None:
+        where = f"Deployment {snapshot.installed.namespace}/{CONTROLLER}"
+        yield problem(where, f"does not exist: {NOTHING_COUNTED}", snapshot.installed.apply)
     yield from endpoints(snapshot)
 
 
@@ -76,30 +82,29 @@ def kubernetes(snapshot: Snapshot) -> Iterator[Finding]:
         yield problem("Kubernetes", what, "kubectl version")
 
 
-def deployed(snapshot: Snapshot) -> Iterator[Finding]:
-    """Yield the version and the number of replicas."""
-    installed, root = snapshot.installed, snapshot.installed.deployment
-    name = root["metadata"]["name"]
+def deployed(snapshot: Snapshot, root: Json, without: str) -> Iterator[Finding]:
+    """Yield the version and the number of replicas of a Deployment; `without`: what happens if none is ready."""
+    installed, name, version = snapshot.installed, root["metadata"]["name"], version_of(root)
     where = f"Deployment {installed.namespace}/{name}"
-    if not installed.version:
+    if not version:
         yield warning(where, "does not say which version it runs", installed.kubectl(f"get deployment {name} -o yaml"))
-    elif installed.version != snapshot.version:
-        what = f"runs version {installed.version}, and this command line is version {snapshot.version}: use the same"
-        yield warning(where, what, f"pip install retry-policy-webhook=={installed.version}")
+    elif version != snapshot.version:
+        what = f"runs version {version}, and this command line is version {snapshot.version}: use the same"
+        yield warning(where, what, f"pip install retry-policy-webhook=={version}")
     wanted = at(root, ("spec", "replicas"))
     ready = at(root, ("status", "readyReplicas")) or 0
     wanted = 1 if wanted is None else wanted
     if wanted == 0:
-        yield problem(where, f"is scaled to 0 replicas: {effect(snapshot)}", installed.scale_up())
+        yield problem(where, f"is scaled to 0 replicas: {without}", installed.scale_up(name))
     elif ready == 0:
-        what = f"has no ready replica of {wanted}: {effect(snapshot)}"
+        what = f"has no ready replica of {wanted}: {without}"
         yield problem(where, what, why_not_ready(snapshot, name))
     elif ready < wanted:
         what = f"has {ready} ready of {wanted} replicas"
         yield warning(where, what, installed.kubectl(f"describe deployment {name}"))
     else:
         replicas = "replica" if wanted == 1 else "replicas"
-        yield ok(where, f"version {installed.version or 'unknown'}, {ready} of {wanted} {replicas} ready")
+        yield ok(where, f"version {version or 'unknown'}, {ready} of {wanted} {replicas} ready")
 
 
 def is_without_server(snapshot: Snapshot) -> bool:
@@ -208,5 +213,5 @@ def endpoints(snapshot: Snapshot) -> Iterator[Finding]:
         yield problem(where, f"{what}, although {number} {'pod is' if number == 1 else 'pods are'} ready", fix)
     else:
         stopped = at(installed.deployment, ("spec", "replicas")) == 0
-        fix = installed.scale_up() if stopped else why_not_ready(snapshot, NAME)
+        fix = installed.scale_up(NAME) if stopped else why_not_ready(snapshot, NAME)
         yield problem(where, f"{what}, and no pod is ready", fix)

@@ -5,8 +5,9 @@ from typing import Final
 
 from webhook.doctor.finding import Finding, ok, problem, warning
 from webhook.doctor.shipped import LEDGER
-from webhook.doctor.snapshot import SeenLease, Snapshot, time_of
+from webhook.doctor.snapshot import SeenLease, Snapshot
 from webhook.objects.patch import at
+from webhook.objects.times import time_of
 
 # Seconds by which a clock may differ. The leader renews every two seconds; certificates allow five minutes.
 SKEW: Final = 30.0
@@ -24,7 +25,7 @@ def judged(snapshot: Snapshot, seen: SeenLease) -> Finding:
     installed = snapshot.installed
     where = f"Lease {installed.namespace}/{seen.name}"
     work = "writes the ledger" if seen.name == LEDGER else "runs requested retries"
-    logs = installed.kubectl("logs -l app.kubernetes.io/name=retry-policy-webhook --tail=50")
+    logs = installed.kubectl("logs -l app.kubernetes.io/component=controller --tail=50")
     if seen.lease is None:
         return warning(where, f"does not exist: no replica has ever led, so none {work}", logs)
     holder = at(seen.lease, ("spec", "holderIdentity"))

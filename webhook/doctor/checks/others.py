@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from webhook.doctor.checks.installed import is_ours
 from webhook.doctor.checks.selectors import matches_namespace, sees
 from webhook.doctor.finding import Finding, ok, warning
-from webhook.doctor.shipped import MUTATING, NAME
+from webhook.doctor.shipped import CONTROLLER, MUTATING, NAME
 from webhook.doctor.snapshot import Snapshot
 from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names
@@ -82,7 +82,7 @@ def program_of(configuration: str, hook: Json) -> str:
 
 def on_updates(snapshot: Snapshot, found: list[Other]) -> Iterator[Finding]:
     """Yield a warning for each webhook that is called for the server's own updates."""
-    username = snapshot.installed.username
+    username = snapshot.installed.username(CONTROLLER)
     for one in found:
         rules, conditions = one.hook.get("rules") or (), one.hook.get("matchConditions") or ()
         seen = [resource for group, resource in UPDATED if sees(rules, group, resource, "UPDATE")]
@@ -95,7 +95,7 @@ def on_updates(snapshot: Snapshot, found: list[Other]) -> Iterator[Finding]:
 
 def exclusion(one: Other, username: str) -> str:
     """Return the command that excludes the server from a webhook."""
-    condition = {"name": "not-retry-policy-webhook", "expression": f'request.userInfo.username != "{username}"'}
+    condition = {"name": "not-retry-policy-controller", "expression": f'request.userInfo.username != "{username}"'}
     path = f"/webhooks/{one.place}/matchConditions"
     has_some = bool(one.hook.get("matchConditions"))
     patch = {"op": "add", "path": f"{path}/-" if has_some else path, "value": condition if has_some else [condition]}
@@ -117,7 +117,7 @@ def order(snapshot: Snapshot, found: list[Other]) -> Iterator[Finding]:
 
 def elsewhere(snapshot: Snapshot) -> Iterator[Finding]:
     """Yield a warning for each MutatingAdmissionPolicy that changes Jobs or pods on updates by the server."""
-    username = snapshot.installed.username
+    username = snapshot.installed.username(CONTROLLER)
     for root in snapshot.mutating_policies or ():
         spec = root.get("spec") or {}
         rules = at(spec, ("matchConstraints", "resourceRules")) or ()

@@ -1,10 +1,10 @@
-"""Checks the permissions of the server, and the admission policies that limit them. Pure."""
+"""Checks the permissions of the two programs, and the admission policies that limit them. Pure."""
 
 from collections.abc import Iterator
 from typing import Final
 
 from webhook.doctor.finding import Finding, ok, problem, warning
-from webhook.doctor.shipped import BINDING, LEDGER, POLICY, Right, Shipped, normal, shipped_in
+from webhook.doctor.shipped import BINDING, CONTROLLER, LEDGER, NAME, POLICY, Right, Shipped, normal, shipped_in
 from webhook.doctor.snapshot import Snapshot
 from webhook.objects.patch import at
 from webhook.objects.problem import Json, listed
@@ -19,13 +19,13 @@ def check(snapshot: Snapshot) -> Iterator[Finding]:
 
 
 def rights(snapshot: Snapshot) -> Iterator[Finding]:
-    """Yield a finding for each role whose permissions the server lacks."""
+    """Yield a finding for each role whose permissions a program lacks."""
     lacking = snapshot.missing_rights
     if lacking is None:
         return
     installed = snapshot.installed
-    where = f"ServiceAccount {installed.namespace}/{installed.service_account}"
-    for role, found in by_role(lacking).items():
+    for (account, role), found in by_role(lacking).items():
+        where = f"ServiceAccount {installed.namespace}/{account}"
         what = f"lacks permissions of the role {role}: {listed(by_resource(found))}"
         if role == LEDGER:
             without = "without all of them no disruption is counted or limited"
@@ -34,7 +34,8 @@ def rights(snapshot: Snapshot) -> Iterator[Finding]:
         else:
             yield problem(where, what, installed.apply)
     if not lacking:
-        yield ok(where, f"has the {len(installed.rights)} permissions that its options need")
+        where = f"ServiceAccounts {NAME} and {CONTROLLER}"
+        yield ok(where, f"have the {len(installed.rights)} permissions that their options need")
 
 
 def is_left_out(snapshot: Snapshot) -> bool:
@@ -44,11 +45,11 @@ def is_left_out(snapshot: Snapshot) -> bool:
     return never_led and wanted <= {*(snapshot.missing_rights or ())}
 
 
-def by_role(found: list[Right]) -> dict[str, list[Right]]:
-    """Return permissions by the name of their role."""
-    roles: dict[str, list[Right]] = {}
+def by_role(found: list[Right]) -> dict[tuple[str, str], list[Right]]:
+    """Return permissions by their ServiceAccount and the name of their role."""
+    roles: dict[tuple[str, str], list[Right]] = {}
     for one in found:
-        roles.setdefault(one.role, []).append(one)
+        roles.setdefault((one.account, one.role), []).append(one)
     return roles
 
 
@@ -73,14 +74,14 @@ def policies(snapshot: Snapshot) -> Iterator[Finding]:
     unbound = [name for name in names if name in there and name not in bound]
     other = [name for name in names if name in there and differs(wanted, name, there[name])]
     for found, what in (
-        (absent, "do not exist, so they do not limit what the server, or a thief of its token, may write"),
+        (absent, "do not exist, so they do not limit what the controller, or a thief of its token, may write"),
         (unbound, f"have no {BINDING} that denies, so they limit nothing"),
         (other, f"differ from what version {snapshot.version} ships"),
     ):
         if found:
             yield warning("ValidatingAdmissionPolicies", f"{listed(found)}: {what}", installed.apply)
     if not (absent or unbound or other):
-        yield ok("ValidatingAdmissionPolicies", f"{len(names)} policies limit the server, as shipped")
+        yield ok("ValidatingAdmissionPolicies", f"{len(names)} policies limit the controller, as shipped")
 
 
 def denies(binding: Json) -> bool:

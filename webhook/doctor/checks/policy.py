@@ -7,9 +7,10 @@ from typing import Final
 from webhook.admission.engine import read_policy
 from webhook.doctor.checks.installed import is_without_server
 from webhook.doctor.finding import Finding, ok, problem, warning
-from webhook.doctor.snapshot import Snapshot, time_of
+from webhook.doctor.snapshot import Snapshot
 from webhook.objects.patch import at
 from webhook.objects.problem import Json, listed
+from webhook.objects.times import time_of
 from webhook.policy.model import Policy
 from webhook.policy.parse import KEY
 

@@ -6,8 +6,9 @@ from msgspec.structs import replace
 
 from webhook.ledger.model import on_failure, outcomes
 from webhook.ledger.model.outcomes import Outcome
-from webhook.ledger.model.pods import DISRUPTED, Condition, Pod, seconds
+from webhook.ledger.model.pods import DISRUPTED, Condition, Pod
 from webhook.ledger.model.waiting import Stalled
+from webhook.objects.times import seconds
 from webhook.policy.settings import Settings
 
 # What the leader does: remove the gate, end a pod that waits for a spot node, or give up a pod that cannot start.

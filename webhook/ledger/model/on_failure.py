@@ -6,21 +6,26 @@ the leader, and costs nothing where a profile has no rules.
 """
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
 from webhook.ledger.model import outcomes
 from webhook.ledger.model.outcomes import Outcome
-from webhook.ledger.model.pods import LONGEST_AFTER, Exit, Pod
+from webhook.ledger.model.pods import LONGEST_AFTER, LONGEST_NAME, Exit, Pod
 from webhook.objects.problem import Json
+from webhook.objects.times import shifted, time_of
 from webhook.policy.costs import Cost, cost_of
 from webhook.policy.model import Delay, FailureRule, Match
 
 MOST_NODES: Final = 5  # nodes and zones that are remembered
 MOST_CONTAINERS: Final = 20  # whose memory may grow
 MOST_KILLS: Final = 100
+
+Text = Annotated[str, msgspec.Meta(max_length=LONGEST_NAME)]
+Names = Annotated[tuple[Text, ...], msgspec.Meta(max_length=MOST_NODES)]
+Kills = Annotated[int, msgspec.Meta(ge=0, le=MOST_KILLS)]
+Small = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -35,15 +40,15 @@ class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, renam
     - `on_demand`: whether the rule asks for on-demand nodes.
     """
 
-    rule: int | None = None
-    cause: str = ""
-    reason: str = ""
-    nodes: tuple[str, ...] = ()
-    avoid_nodes: tuple[str, ...] = ()
-    avoid_zones: tuple[str, ...] = ()
-    kills: dict[str, int] = {}
-    delays: int = 0
-    not_before: str = ""
+    rule: Small | None = None
+    cause: Text = ""
+    reason: Text = ""
+    nodes: Names = ()
+    avoid_nodes: Names = ()
+    avoid_zones: Names = ()
+    kills: Annotated[dict[Text, Kills], msgspec.Meta(max_length=MOST_CONTAINERS)] = {}
+    delays: Small = 0
+    not_before: Text = ""
     on_demand: bool = False
 
 
@@ -216,12 +221,8 @@ def newest(name: str, before: tuple[str, ...], *, repeated: bool = False) -> tup
 
 def end_of(delay: Delay, times: int, ended: str) -> str:
     """Return the end of a delay that was asked for `times` times in a row, RFC 3339; empty if the end is no time."""
-    try:
-        began = datetime.fromisoformat(ended)
-    except ValueError:
-        return ""
     seconds = min(delay.initial * delay.factor ** min(times - 1, MOST_KILLS), max(delay.initial, delay.limit))
-    return (began + timedelta(seconds=round(seconds))).isoformat().replace("+00:00", "Z")
+    return shifted(ended, round(seconds))
 
 
 def read(text: str) -> State:
@@ -229,9 +230,10 @@ def read(text: str) -> State:
     if not text or len(text) > LONGEST_AFTER:
         return NONE
     try:
-        return decoder.decode(text)
-    except msgspec.DecodeError:  # ValidationError is one
+        found = decoder.decode(text)
+    except (msgspec.DecodeError, RecursionError):  # ValidationError is one; fields that no State has may be nested
         return NONE
+    return found if not found.not_before or time_of(found.not_before) else msgspec.structs.replace(found, not_before="")
 
 
 def written(state: State) -> str:

@@ -9,8 +9,9 @@ from webhook.kube import terminal
 from webhook.ledger.model import matching
 from webhook.ledger.model.in_place.bounds import has_ended_job
 from webhook.ledger.model.matching import Match
-from webhook.ledger.model.pods import Pod, earlier
+from webhook.ledger.model.pods import Pod
 from webhook.objects.problem import Json
+from webhook.objects.times import shifted
 
 Cause = Literal["Disruption", "OOMKilled", "DeadlineExceeded", "ExitCode", "WorkloadEvicted", "Other"]
 Cost = Literal["retry", "disruption", "free", "none", "fatal"]
@@ -168,7 +169,7 @@ def is_taken_along(pod: Pod, job: Json, *, has_ended: bool) -> bool:
         ends.append(job["metadata"]["deletionTimestamp"])
     end = min(ends, default=None)
     crashed_before = bool(pod.ended) and pod.ended < pod.deleted
-    return end is not None and bool(pod.deleted) and not crashed_before and pod.deleted >= earlier(end, STAMPED_LATE)
+    return end is not None and bool(pod.deleted) and not crashed_before and pod.deleted >= shifted(end, -STAMPED_LATE)
 
 
 def is_deleted(job: Json) -> bool:

@@ -1,7 +1,6 @@
 """The fields of a pod that the ledger keeps: tens of thousands of pods, which the garbage collector does not visit."""
 
 from collections.abc import Iterable, Iterator
-from datetime import datetime, timedelta
 from itertools import chain, islice
 from typing import Final
 
@@ -21,6 +20,7 @@ from webhook.ledger.model.in_place.reading import Restarts, restarts_of
 from webhook.ledger.model.waiting import Waiting, waiting_of
 from webhook.objects.problem import Json
 from webhook.objects.shape import Shape
+from webhook.objects.times import shifted
 from webhook.policy.settings import LARGEST_COUNT, count
 
 # The kinds of other workloads than Jobs that have accounts.
@@ -274,7 +274,7 @@ def read(pod: Json) -> Pod:
         tracked=TRACKING in (metadata.get("finalizers") or ()),
         deleting=bool(deleted),
         # deletionTimestamp is the time of the request plus the grace period.
-        deleted=earlier(deleted, metadata.get("deletionGracePeriodSeconds") or 0) if deleted else "",
+        deleted=shifted(deleted, -(metadata.get("deletionGracePeriodSeconds") or 0)) or deleted,
         annotated=metadata.get("annotations") is not None,
         counted=not (annotations.get(names.COUNTED) or reading.MARK).startswith(reading.MARK),
         created=metadata.get("creationTimestamp") or "",  # shared: many pods are created at once
@@ -298,29 +298,6 @@ def restart_of(labels: Json) -> int | None:
     """Return how often the Job of a JobSet was restarted, with the set or alone; None if the pod has no JobSet."""
     of_set = count(labels.get(RESTART))
     return None if of_set is None else min(of_set + (count(labels.get(JOB_RESTART)) or 0), LARGEST_COUNT)
-
-
-def earlier(time: str, seconds: int) -> str:
-    """Return the time that is `seconds` before a time of the API; a text that is no time is returned unchanged."""
-    try:
-        parsed = datetime.fromisoformat(time) - timedelta(seconds=seconds)
-    except (ValueError, OverflowError):
-        return time
-    return parsed.isoformat().replace("+00:00", "Z")
-
-
-def seconds(time: str) -> float | None:
-    """Return a time of the API in seconds since 1970; None if the text is no time."""
-    try:
-        return datetime.fromisoformat(time).timestamp()
-    except (ValueError, OverflowError):
-        return None
-
-
-def between(start: str, end: str) -> float:
-    """Return the seconds from one time of the API to another, never less than 0; 0 if one of them is not known."""
-    first, last = seconds(start), seconds(end)
-    return 0.0 if first is None or last is None else max(0.0, last - first)
 
 
 def index_of(annotations: Json) -> str:

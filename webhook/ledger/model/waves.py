@@ -3,10 +3,10 @@
 Every replica counts by the times in the pods: one that has just started finds the waves of the last ten minutes.
 """
 
-from datetime import datetime
 from typing import Final, NamedTuple
 
 from webhook.ledger.model.pods import Pod
+from webhook.objects.times import seconds
 
 WINDOW: Final = 600.0  # seconds
 FEWEST: Final = 3  # lost pods of a zone: fewer are no wave, whatever their share, because one node may have had them
@@ -110,7 +110,4 @@ def time_of_loss(pod: Pod) -> float | None:
     disruption = pod.disruption
     if disruption is None or disruption.reason == BY_OTHER_PODS:
         return None
-    try:
-        return datetime.fromisoformat(disruption.time).timestamp()
-    except ValueError:
-        return None
+    return seconds(disruption.time)

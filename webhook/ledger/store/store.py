@@ -15,7 +15,6 @@ from webhook.kinds.accounts import account
 from webhook.kinds.accounts.airflow import DAG_RUN
 from webhook.kube.client import UNREACHABLE, Api, ApiError
 from webhook.kube.slices import in_slices
-from webhook.ledger.model.pods import seconds
 from webhook.ledger.model.stored.status import decode
 from webhook.ledger.model.tracker import Key
 from webhook.ledger.store.cached import MOST_OWNERS, CachedAccount
@@ -23,6 +22,7 @@ from webhook.ledger.tracking.roots import where
 from webhook.ledger.tracking.trackers import Trackers
 from webhook.objects.patch import unless_changed
 from webhook.objects.problem import Json
+from webhook.objects.times import seconds
 
 MOST: Final = 1000  # Accounts of runs in a namespace
 KEPT_FOR: Final = 7 * 24 * 3600.0  # seconds after the last attempt of a run without pods

@@ -31,13 +31,14 @@ from webhook.ledger.model.systems import SYSTEMS
 from webhook.ledger.model.tracked.running import RunningPods
 from webhook.ledger.model.tracker import Find, Key, Tracker, is_going, is_older, key_of
 from webhook.ledger.model.waves import Waves
-from webhook.ledger.model.workload_state import WorkloadState
+from webhook.ledger.model.workload_state import INTERVAL, WorkloadState
 from webhook.ledger.recorder import Recorder
 from webhook.ledger.store.cached import CachedAccount, key_of_account, whole
 from webhook.ledger.store.runs import Runs, informer_of_accounts
 from webhook.ledger.tracking.observers import Cached, PodObserver, WorkloadObserver
 from webhook.ledger.tracking.roots import Root, key_of_job, key_of_job_set, read
 from webhook.lookups.cluster import Cluster
+from webhook.lookups.finished_jobs import STAYS, FinishedJobs
 from webhook.objects.problem import Json
 from webhook.policy.model import Profile
 from webhook.policy.settings import NamedProfile, Settings
@@ -56,14 +57,19 @@ def ignore(*_: object) -> None:
     """Do nothing."""
 
 
+def never(_key: Key) -> bool:
+    """Return False."""
+    return False
+
+
 class Trackers:
     """The state of every workload, from the watches of pods, Jobs and JobSets.
 
     Only its own methods add and remove workloads. It calls `changed` with a workload whose account may have to be
     written, and the seconds until then; `crashed` with a pod that was disrupted, or that nobody had deleted, and
     its Job; `restarted` with a workload in one of whose running pods a container has restarted in place; `forgotten`
-    with a workload that it has removed. `recorder` makes records of what ended. `clock` is monotonic, in seconds; `now`
-    is Unix time.
+    with a workload that it has removed. `is_pending` returns True if a crash in a workload is still to be judged.
+    `recorder` makes records of what ended. `clock` is monotonic, in seconds; `now` is Unix time.
     """
 
     def __init__(  # noqa: PLR0913 - it has as many listeners
@@ -74,6 +80,7 @@ class Trackers:
         crashed: Callable[[Key, Pod, CachedJob], None] = ignore,
         restarted: Callable[[Key], None] = ignore,
         forgotten: Callable[[Key], None] = ignore,
+        is_pending: Callable[[Key], bool] = never,
         recorder: Recorder | None = None,
         clock: Callable[[], float] = time.monotonic,
         settings_of: Callable[[Json], Settings] = default_settings,
@@ -85,6 +92,7 @@ class Trackers:
         self.crashed = crashed
         self.restarted = restarted
         self.forgotten = forgotten
+        self.is_pending = is_pending
         self.clock = clock
         self.now: Callable[[], float] = time.time
         self.waves = Waves()
@@ -104,6 +112,7 @@ class Trackers:
         self.roots = {row: self.informer_of(row) for row in SYSTEMS if row is not DAG_RUN}
         self.dag_runs = Runs(self.accounts)
         self.running = RunningPods()
+        self.finished = FinishedJobs(cluster.jobs, is_needed=self.needs, left=self.see_left, clock=clock)
         self.find: Find = self.job_at
         self.states: dict[Key, WorkloadState] = {}
         self.succeeded: dict[Key, int] = {}  # `status.succeeded` of Jobs before a gap in the watch of pods; no zeros
@@ -146,6 +155,7 @@ class Trackers:
             group.create_task(self.pods.run())
             group.create_task(self.accounts.run())
             group.create_task(self.forget_idle_runs())
+            group.create_task(self.look_at_finished_jobs())
             for roots in self.roots.values():
                 group.create_task(roots.run())
 
@@ -255,6 +265,28 @@ class Trackers:
     def knows_accounts(self) -> bool:
         """Whether the Accounts have been listed, or cannot exist because their CRD is not installed."""
         return self.accounts.synced.is_set() or self.accounts.missing
+
+    async def look_at_finished_jobs(self) -> None:
+        """Let the Jobs that have ended leave the cache, until cancelled."""
+        while True:
+            await asyncio.sleep(INTERVAL)
+            await self.finished.look()
+
+    def needs(self, job: CachedJob) -> bool:
+        """Return True if anything is left to count, or to do, for a Job that has ended; also of each Job of a JobSet.
+
+        Also until the watch of pods has delivered something after the end: it delivers pods in order.
+        """
+        key, watched = key_of_job(job), self.pods
+        is_behind = not watched.live or watched.last_event <= self.clock() - STAYS or not self.cluster.jobs.live
+        if key.job_set or is_behind or self.running.has_any(job["metadata"]["uid"]) or self.is_pending(key):
+            return True
+        state = self.states.get(key)
+        return state is not None and state.is_needed
+
+    def see_left(self, job: CachedJob) -> None:
+        """Forget a Job that has ended, and for which nothing is left to do."""
+        self.tidy(key_of_job(job))
 
     async def forget_idle_runs(self) -> None:
         """Forget, again and again, the runs without pods, and the failed pods of runs that nobody counts."""

@@ -16,13 +16,13 @@ Writes:
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Final
 
 from webhook.kinds import tekton
 from webhook.kinds.kind_spec import controller_of
 from webhook.objects.patch import at
 from webhook.objects.problem import Json, Problem
+from webhook.objects.times import between, time_of
 from webhook.policy.reader import duration
 from webhook.retry import consent, record, requests
 from webhook.retry.kinds import refusals
@@ -85,7 +85,7 @@ def too_late(run: Json, children: list[Json], planned: Plan, when: str) -> str |
     if not stay or limit is None:
         return None
     since = min(stay)
-    if (datetime.fromisoformat(when) - datetime.fromisoformat(since)).total_seconds() < limit:
+    if between(since, when) < limit:
         return None
     return f"its timeout of {limit} s has passed: it counts from {since}, when the first task started that would stay"
 
@@ -219,7 +219,7 @@ def is_unfinished(run: Json, children: list[Json]) -> bool:
         return False
     since = requests.time_of(found[-1].at)
     return since is not None and not any(
-        datetime.fromisoformat(child["metadata"]["creationTimestamp"]) >= since for child in children
+        (time_of(child["metadata"]["creationTimestamp"]) or since) >= since for child in children
     )
 
 

@@ -15,13 +15,13 @@ Writes:
     metadata.annotations[retry-policy.dev/{retry-history,ledger}], metadata.labels[retry-policy.dev/retry-in-progress]
 """
 
-from datetime import datetime
 from typing import Final
 
 from webhook.kinds import core, volcano
 from webhook.kinds.kind_spec import controller_of
 from webhook.objects.patch import at
 from webhook.objects.problem import Json, Problem
+from webhook.objects.times import time_of
 from webhook.retry import consent, record, requests
 from webhook.retry.kinds import refusals
 from webhook.retry.kinds.adapter import Adapter, Children, InPlace, Right, Steps, Workload
@@ -156,7 +156,7 @@ def is_unfinished(found: Workload) -> bool:
     last = record.read(found.root)
     since = requests.time_of(last[-1].at) if last and run_of(found.root) else None
     return since is not None and not any(
-        datetime.fromisoformat(pod["metadata"]["creationTimestamp"]) >= since for pod in found.children
+        (time_of(pod["metadata"]["creationTimestamp"]) or since) >= since for pod in found.children
     )
 
 

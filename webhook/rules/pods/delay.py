@@ -13,9 +13,9 @@ from typing import Final
 
 from webhook.kube import names
 from webhook.ledger.model.on_failure import State
-from webhook.ledger.model.pods import seconds
 from webhook.objects.patch import Editor, at
 from webhook.objects.problem import Path
+from webhook.objects.times import seconds
 
 GATES: Final[Path] = ("spec", "schedulingGates")
 

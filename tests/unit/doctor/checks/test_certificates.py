@@ -18,7 +18,7 @@ from webhook.doctor.shipped import MUTATING, NAMESPACE, VALIDATING
 from webhook.objects.problem import Json
 
 OWN = f"{NAMESPACE}/retry-policy-webhook-certificates"
-RESTART = f"kubectl -n {NAMESPACE} rollout restart deployment/retry-policy-webhook"
+RESTART = f"kubectl -n {NAMESPACE} rollout restart deployment/retry-policy-controller"
 
 
 def secret(content: bytes) -> list[Json]:

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from tests.unit.doctor.healthy import VERSION, configuration, deployment, healthy, pod, told, wrong
+from tests.unit.doctor.healthy import VERSION, configuration, controller, deployment, healthy, pod, told, wrong
 from webhook.doctor.checks.installed import check
-from webhook.doctor.shipped import MUTATING, NAME, NAMESPACE
+from webhook.doctor.shipped import CONTROLLER, MUTATING, NAME, NAMESPACE
 from webhook.objects.problem import Json
 
 
@@ -47,7 +47,9 @@ def test_a_configuration_of_another_name_with_our_webhooks_is_a_second_installat
 
 
 def test_another_version_than_that_of_the_command_line_is_a_warning() -> None:
-    status, text, fix = told(check, healthy(version="9.0.0"))
+    found = wrong(check, healthy(version="9.0.0"))
+    assert [one.where.rpartition("/")[2] for one in found] == [NAME, CONTROLLER]
+    status, text, fix = found[0].status, found[0].what, found[0].fix
     assert status == "warning"
     assert f"runs version {VERSION}, and this command line is version 9.0.0" in text
     assert fix == f"pip install retry-policy-webhook=={VERSION}"
@@ -170,3 +172,16 @@ def test_the_endpoints_do_not_matter_if_the_api_server_calls_a_url() -> None:
 
 def test_what_could_not_be_read_is_not_judged() -> None:
     assert wrong(check, healthy(services=None, slices=None, pods=None, deployments=None, deployment={})) == []
+
+
+def test_a_controller_that_is_absent_or_not_ready_is_a_problem_although_admission_goes_on() -> None:
+    snapshot = healthy(controller={})
+    snapshot.deployments = [deployment()]
+    status, text, _ = told(check, snapshot)
+    assert status == "problem"
+    assert f"Deployment {NAMESPACE}/{CONTROLLER}: does not exist: no end is counted" in text
+    stopped = controller()
+    stopped["spec"]["replicas"] = 0
+    status, text, fix = told(check, healthy(controller=stopped))
+    assert "is scaled to 0 replicas: no end is counted" in text
+    assert fix.endswith(f"scale deployment/{CONTROLLER} --replicas=2")

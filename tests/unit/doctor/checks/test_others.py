@@ -10,7 +10,7 @@ from webhook.doctor.checks.others import check
 from webhook.doctor.shipped import MUTATING
 from webhook.objects.problem import Json
 
-USERNAME = "system:serviceaccount:retry-policy-system:retry-policy-webhook"
+USERNAME = "system:serviceaccount:retry-policy-system:retry-policy-controller"
 PODS = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}
 JOBS = {"apiGroups": ["batch"], "apiVersions": ["v1"], "resources": ["jobs"]}
 

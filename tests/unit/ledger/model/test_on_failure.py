@@ -2,7 +2,10 @@
 
 from typing import Any
 
+import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.unit.ledger.pods import disrupted, failed, job
@@ -10,6 +13,7 @@ from webhook.ledger.model import on_failure
 from webhook.ledger.model.on_failure import State
 from webhook.ledger.model.outcomes import outcome_of
 from webhook.ledger.model.pods import LONGEST_AFTER, Exit, Pod
+from webhook.objects.times import time_of
 from webhook.policy.model import Delay, Duration, FailureRule, Match, MemoryGrowth, Next
 
 GROW = FailureRule(match=Match(cause="OOMKilled"), next=Next(memory=MemoryGrowth(limit="64Gi")))
@@ -164,6 +168,36 @@ def test_the_annotation_stays_short_by_leaving_out_the_oldest_nodes() -> None:
     assert on_failure.read(written).kills == {"main": 1}
 
 
-@pytest.mark.parametrize("text", ["", "{", '{"rule": "x"}', '{"kills": {"a": "b"}}', "x" * (LONGEST_AFTER + 1)])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "{", '{"rule": "x"}', '{"kills": {"a": "b"}}', "x" * (LONGEST_AFTER + 1)),
+        '{"x":' + "[" * 1000,  # deeper than any decoder goes, in a field that no State has
+        '{"kills":{"main":1000000000}}',  # the next pod would compute with this exponent
+        '{"kills":{"main":-1}}',
+        '{"rule":9223372036854775808}',
+        '{"delays":1e400}',
+        f'{{"nodes":{["a"] * 6}}}'.replace("'", '"'),
+    ],
+)
 def test_a_malformed_annotation_counts_as_absent(text: str) -> None:
     assert on_failure.read(text) == on_failure.NONE
+
+
+@pytest.mark.parametrize("time", ["2026-01-01T00:00:00", "9999-12-31T23:59:59Z", "0001-01-01T00:00:00Z", "soon"])
+def test_a_delay_without_an_end_that_is_a_time_is_none(time: str) -> None:
+    assert on_failure.read(f'{{"rule":1,"delays":2,"notBefore":"{time}"}}') == State(rule=1, delays=2)
+
+
+SCALARS = st.none() | st.integers() | st.floats() | st.text()
+JSON = st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner))
+FIELDS = st.sampled_from(["rule", "cause", "nodes", "avoidNodes", "kills", "delays", "notBefore", "onDemand", "x"])
+
+
+@given(st.text() | st.dictionaries(FIELDS, JSON).map(lambda said: msgspec.json.encode(said).decode()))
+def test_any_annotation_is_a_state_within_its_bounds_and_can_be_written_again(text: str) -> None:
+    found = on_failure.read(text)
+    assert all(0 <= times <= on_failure.MOST_KILLS for times in found.kills.values())
+    assert len(found.kills) <= on_failure.MOST_CONTAINERS
+    assert len(on_failure.written(found)) <= LONGEST_AFTER
+    assert time_of(found.not_before) is not None or not found.not_before

@@ -12,9 +12,10 @@ import msgspec
 
 from webhook.kinds.kind_spec import controller_of
 from webhook.kube.paths import path_of
-from webhook.ledger.model.pods import Pod, cut, earlier
+from webhook.ledger.model.pods import Pod, cut
 from webhook.objects.problem import Json
 from webhook.objects.shape import Shape
+from webhook.objects.times import shifted
 
 API_VERSION: Final = "kueue.x-k8s.io/v1beta2"
 RESOURCE: Final = "workloads"
@@ -139,10 +140,5 @@ def within(number: int | None) -> int:
 def has_ended(pod: Pod, eviction: Eviction) -> bool:
     """Return True if an eviction has ended a pod that its Job has deleted: it was there before, and deleted after."""
     return bool(eviction.time and pod.deleted) and (
-        pod.created <= later(eviction.time, APART) and pod.deleted >= earlier(eviction.time, APART)
+        pod.created <= shifted(eviction.time, APART) and pod.deleted >= shifted(eviction.time, -APART)
     )
-
-
-def later(time: str, seconds: int) -> str:
-    """Return the time that is `seconds` after a time of the API; a text that is no time is returned unchanged."""
-    return earlier(time, -seconds)

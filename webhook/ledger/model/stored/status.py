@@ -6,7 +6,6 @@ Lists keep their order in the API; maps do not, so there are none.
 """
 
 from collections.abc import Iterable
-from datetime import datetime
 from functools import lru_cache
 from typing import Annotated, Final, get_args
 
@@ -35,6 +34,7 @@ from webhook.ledger.model.kueue import evictions, workload
 from webhook.ledger.model.kueue.evictions import Evictions
 from webhook.ledger.model.outcomes import Cause, Cost
 from webhook.ledger.model.scopes import Scopes
+from webhook.objects.times import time_of
 from webhook.policy.applied import Applied
 from webhook.policy.settings import LARGEST_COUNT
 
@@ -44,8 +44,6 @@ CAUSES: Final = len(get_args(Cause))
 MOST_CAUSES: Final = CAUSES * (MOST_REASONS + 1)  # and those that are added up
 MOST_ROWS: Final = (CAUSES + 1) * len(get_args(Capacity))
 MOST_CONDITIONS: Final = 3
-FIRST_YEAR: Final = 1970
-LAST_YEAR: Final = 9000  # later times would raise where a duration is added
 
 Amount = Annotated[float, Meta(ge=0, le=1e18)]
 Reason = Annotated[str, Meta(max_length=LONGEST_REASON)]
@@ -405,12 +403,8 @@ def with_known_times(detail: Attempt) -> Attempt:
 
 
 def known_time(text: str) -> str:
-    """Return a time, RFC 3339; empty if the text is no time, has no zone, or is so late that it cannot be added to."""
-    try:
-        time = datetime.fromisoformat(text)
-    except ValueError:
-        return ""
-    return text if time.tzinfo is not None and FIRST_YEAR <= time.year <= LAST_YEAR else ""
+    """Return a time, RFC 3339; empty if the text is none, has no zone, or is in no year that a cluster can have."""
+    return "" if time_of(text) is None else text
 
 
 def costs_of(found: dict[Cost, int]) -> Costs:

@@ -14,9 +14,10 @@ from webhook.ledger.model.account import KEPT_RESTARTED, MOST_RESTARTED, Account
 from webhook.ledger.model.cached import CachedJob
 from webhook.ledger.model.counting import FREE_TOO_OFTEN, CountingPass
 from webhook.ledger.model.in_place.counting import forget, last_attempt
-from webhook.ledger.model.pods import Pod, between
+from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.stored.status import LARGEST, decode, encode
 from webhook.ledger.model.tracker import Key
+from webhook.objects.times import between
 from webhook.policy.model import Diagnostics, Profile, Retries
 from webhook.policy.settings import resolve
 

@@ -1,15 +1,15 @@
-"""A certificate that the server's own authority signs: one Secret for all replicas, and the caBundles that trust it.
+"""Issues the webhook's certificate: one Secret with it and its authority, and the caBundles that trust that.
 
-Every replica takes each step that is due, by writes that fail if another replica was faster. A replica serves and
-trusts only certificates that the watch has returned, never those that it has tried to write.
+Every replica of the controller takes each step that is due, by writes that fail if another replica was faster. What is
+in use follows from what the watches have returned, never from what a replica has tried to write.
 """
 
 import asyncio
 import contextlib
 import time
-from datetime import timedelta
+from collections.abc import Callable
+from datetime import datetime, timedelta
 from http import HTTPStatus
-from pathlib import Path
 from typing import Final
 
 import structlog
@@ -21,13 +21,12 @@ from certs.store import Shared, UnusableError
 from webhook import metrics
 from webhook.kube.backoff import Backoff
 from webhook.kube.client import UNREACHABLE, ApiError, wait_after
-from webhook.kube.events import COMPONENT, Events, Notice
-from webhook.kube.informer import Informer
+from webhook.kube.events import Events, Notice
+from webhook.kube.names import COMPONENT
 from webhook.kube.paths import path_of
+from webhook.lookups.certificates import SECRET, CABundles, secrets_of
 from webhook.objects.problem import Json
-from webhook.serving.certificates import CABundles, Served, whole
 
-SECRET: Final = "retry-policy-webhook-certificates"  # noqa: S105 - a name
 KIND: Final = {"apiVersion": "v1", "kind": "Secret", "type": store.TYPE}
 LABELS: Final = {"app.kubernetes.io/name": COMPONENT, "app.kubernetes.io/managed-by": COMPONENT}
 # Seconds.
@@ -39,25 +38,21 @@ LONGEST_PAUSE_AFTER_FAILURE: Final = 60.0
 log = structlog.get_logger()
 
 
-class OwnCertificate:
-    """Keeps the shared certificate, its authority and the caBundles current.
+class Issuer:
+    """Keeps the Secret with the certificate and its authority current, and the caBundles. `now`: the time, in UTC."""
 
-    `ca_file`: a file that gets the authorities (PEM) that clients must trust.
-    """
-
-    def __init__(  # noqa: PLR0913, PLR0917 - it is where all of it meets
-        self, events: Events, namespace: str, served: Served, trust: CABundles, rotation: Rotation, ca_file: Path
+    def __init__(
+        self, events: Events, namespace: str, trust: CABundles, rotation: Rotation, now: Callable[[], datetime]
     ) -> None:
         self.api = events.api
         self.events = events
         self.namespace = namespace
-        self.served = served
         self.trust = trust
         self.rotation = rotation
-        self.ca_file = ca_file
+        self.now = now
         self.list_path = path_of("v1", "secrets", namespace)
         self.path = path_of("v1", "secrets", namespace, SECRET)
-        self.secrets = Informer(self.api, self.list_path, whole, query={"fieldSelector": f"metadata.name={SECRET}"})
+        self.secrets = secrets_of(self.api, namespace)
         self.last_good: Shared | None = None
         self.unusable: str | None = None  # the resource version of the last Secret that was reported as unusable
         self.announcement = rotation.lifetimes.announcement.total_seconds()
@@ -87,23 +82,24 @@ class OwnCertificate:
             except (ApiError, UnusableError, *UNREACHABLE) as error:
                 pause = max(backoff.take(), wait_after(error) or 0.0)
                 is_explained = isinstance(error, (ApiError, UnusableError))
-                what = f"the API server does not answer: {error!r}; the server tries again"
+                what = f"the API server does not answer: {error!r}; the controller tries again"
                 self.failed(str(error) if is_explained else what)
-            except Exception:  # an unexpected answer of the API must not end the server
+            except Exception:  # an unexpected answer of the API must not end the controller
                 pause = backoff.take()
                 log.exception("certificate not renewed")
             await self.sleep(pause)
 
     async def sleep(self, seconds: float) -> None:
         """Wait until the wall clock has advanced by `seconds`, also by a jump, or until something changes."""
-        end = self.served.now() + timedelta(seconds=seconds)
-        while not self.changed.is_set() and (left := (end - self.served.now()).total_seconds()) > 0:
+        end = self.now() + timedelta(seconds=seconds)
+        while not self.changed.is_set() and (left := (end - self.now()).total_seconds()) > 0:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.changed.wait(), min(left, CLOCK_INTERVAL))
 
     def failed(self, trouble: str) -> None:
         """Report a failure in the log, in the metrics and in an Event on the Secret."""
-        self.served.failed(trouble)
+        metrics.CERTIFICATE_RENEWALS.labels("bad").inc()
+        log.error("certificate not renewed", error=trouble)
         self.events.tell(Notice("Secret", self.namespace, SECRET, "CertificateNotRenewed", trouble))
 
     async def take_step(self) -> float:
@@ -119,7 +115,7 @@ class OwnCertificate:
         if due is not None:
             await self.write(secret, due)
         elif secret is not None and shared is not None:
-            self.serve(shared)
+            metrics.CERTIFICATE_NOT_AFTER.labels("authority").set(validity(shared.authority)[1].timestamp())
             await self.write_ca_bundles(secret, shared)
             return self.pause(shared)
         return LONGEST_PAUSE
@@ -132,12 +128,12 @@ class OwnCertificate:
             version = secret["metadata"]["resourceVersion"]
             if self.unusable != version:
                 self.unusable = version
-                self.failed(f"Secret {self.namespace}/{SECRET}: {error}; the server writes a new one")
+                self.failed(f"Secret {self.namespace}/{SECRET}: {error}; the controller writes a new one")
             return None
 
     def next_state(self, shared: Shared | None, *, deleted: bool) -> Shared | None:
         """Return the next state to store; None if nothing is due. `deleted`: whether there is no Secret."""
-        now = self.served.now()
+        now = self.now()
         if shared is not None:
             before = self.last_good
             if before and valid(before.leaf, now) and not store.issued_by(before.leaf.certificate, shared.trusted):
@@ -166,7 +162,7 @@ class OwnCertificate:
 
     def pause(self, shared: Shared) -> float:
         """Return the seconds until a step is due by the clock, between SHORTEST_PAUSE and LONGEST_PAUSE."""
-        seconds = (self.rotation.due(shared) - self.served.now()).total_seconds()
+        seconds = (self.rotation.due(shared) - self.now()).total_seconds()
         if self.seen is not None:
             seconds = min(seconds, self.announcement - self.announced_for())
         return min(max(seconds, SHORTEST_PAUSE), LONGEST_PAUSE)
@@ -191,20 +187,6 @@ class OwnCertificate:
         else:
             changed = sorted(key for key in data.keys() | before.keys() if data.get(key) != before.get(key))
             log.info("certificates stored", secret=f"{self.namespace}/{SECRET}", changed=changed)
-
-    def serve(self, shared: Shared) -> None:
-        """Serve the leaf once every caBundle trusts it, or at once if the certificate in use is not usable.
-
-        Also write `ca_file`, and the expiry of the authority into the metrics.
-        """
-        leaf = shared.leaf
-        if (self.trust.trusts(leaf.certificate) and valid(leaf, self.served.now())) or not self.served.usable:
-            self.served.load(leaf)
-        metrics.CERTIFICATE_NOT_AFTER.labels("authority").set(validity(shared.authority)[1].timestamp())
-        if self.ca_file.read_bytes() != shared.trusted:
-            new = self.ca_file.with_suffix(".new")
-            new.write_bytes(shared.trusted)
-            new.replace(self.ca_file)
 
     async def write_ca_bundles(self, secret: Json, shared: Shared) -> None:
         """Write the authorities into every caBundle that differs, and into no other field; raise as `Api` does."""

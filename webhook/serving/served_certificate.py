@@ -1,6 +1,7 @@
-"""The certificate that is served: whether it is valid and trusted, and its renewal from mounted files."""
+"""The certificate that is served: whether it is valid and trusted; from a Secret, or from mounted files."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -8,72 +9,17 @@ from typing import Final
 
 import structlog
 
-from certs import bundle
+from certs import store
 from certs.issue import KeyPair, valid, validity
 from certs.reload import ReloadableContext, content_of
-from certs.store import UnusableError
+from certs.store import Shared, UnusableError
 from webhook import metrics
 from webhook.kube.client import Api
-from webhook.kube.informer import Informer
-from webhook.kube.paths import path_of
-from webhook.objects.problem import Json
+from webhook.lookups.certificates import CONFIGURATIONS, SECRET, CABundles, secrets_of
 
-CONFIGURATIONS: Final = "retry-policy-webhook"  # the name of both webhook configurations
-ADMISSION: Final = "admissionregistration.k8s.io/v1"
-INTERVAL: Final = 1.0  # seconds between two reads of mounted files
+INTERVAL: Final = 1.0  # seconds between two reads of mounted files, and of the clock
 
 log = structlog.get_logger()
-
-
-class CABundles:
-    """The caBundles of the webhook configurations: the authorities that the API server trusts when it calls.
-
-    A configuration that does not exist calls no webhook, so it is left out.
-    """
-
-    def __init__(self, api: Api) -> None:
-        query = {"fieldSelector": f"metadata.name={CONFIGURATIONS}"}
-        self.lists = [
-            Informer(api, path_of(ADMISSION, resource), whole, query=query)
-            for resource in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
-        ]
-
-    async def run(self) -> None:
-        """Watch until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            for watched in self.lists:
-                group.create_task(watched.run())
-
-    def on_change(self, changed: Callable[[], None]) -> None:
-        """Call a function after every change."""
-        for watched in self.lists:
-            watched.on_change(changed)
-
-    @property
-    def synced(self) -> bool:
-        """Whether both configurations have been read once."""
-        return all(watched.synced.is_set() for watched in self.lists)
-
-    @property
-    def live(self) -> bool:
-        """Whether both configurations are watched now."""
-        return all(watched.live for watched in self.lists)
-
-    @property
-    def configurations(self) -> dict[str, Json]:
-        """The configurations that exist, by path."""
-        return {
-            f"{watched.path}/{CONFIGURATIONS}": configuration
-            for watched in self.lists
-            for configuration in watched.items.values()
-        }
-
-    def trusts(self, chain: bytes) -> bool:
-        """Return True if every caBundle has an authority that signed `chain` (PEM), which may be an authority itself.
-
-        False until both configurations have been read.
-        """
-        return self.synced and bundle.trust(self.configurations.values(), chain)
 
 
 class Served:
@@ -138,6 +84,68 @@ class Served:
         return []
 
 
+class SharedCertificate:
+    """The certificate that the controller keeps in a Secret; nothing is written here but a file.
+
+    `trust`: the caBundles, by which a new certificate is served only once the API server trusts it. `ca_file`: a file
+    that gets the authorities (PEM) that clients must trust.
+    """
+
+    def __init__(self, api: Api, namespace: str, served: Served, trust: CABundles, ca_file: Path) -> None:
+        self.served = served
+        self.trust = trust
+        self.ca_file = ca_file
+        self.namespace = namespace
+        self.secrets = secrets_of(api, namespace)
+        self.read: tuple[str, Shared] | None = None  # the version of the Secret that was read last, and what it has
+        self.changed = asyncio.Event()
+        self.secrets.on_change(self.changed.set)
+        trust.on_change(self.changed.set)
+
+    async def run(self) -> None:
+        """Follow the Secret, the caBundles and the clock until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.secrets.run())
+            group.create_task(self.trust.run())
+            group.create_task(self.follow())
+
+    async def follow(self) -> None:
+        """Serve what the Secret has, at every change and every INTERVAL seconds, until cancelled."""
+        while True:
+            self.changed.clear()
+            try:
+                self.serve()
+            except UnusableError as error:
+                trouble = f"Secret {self.namespace}/{SECRET}: {error}"
+                if trouble != self.served.trouble:
+                    self.served.failed(trouble)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.changed.wait(), INTERVAL)
+
+    def serve(self) -> None:
+        """Serve the leaf once every caBundle trusts it, or at once if the certificate in use is not usable.
+
+        Raise UnusableError if the Secret has none that can be used.
+        """
+        secret = self.secrets.get(self.namespace, SECRET)
+        if secret is None or not self.trust.synced:
+            if self.served.tls.chain is None:
+                self.served.trouble = f"the controller has not written the Secret {self.namespace}/{SECRET} yet"
+            return
+        version = secret["metadata"]["resourceVersion"]
+        if self.read is None or self.read[0] != version:
+            self.read = version, store.from_data(secret.get("data") or {})
+        shared = self.read[1]
+        leaf = shared.leaf
+        if (self.trust.trusts(leaf.certificate) and valid(leaf, self.served.now())) or not self.served.usable:
+            self.served.load(leaf)
+        self.served.trouble = ""
+        if self.ca_file.read_bytes() != shared.trusted:
+            new = self.ca_file.with_suffix(".new")
+            new.write_bytes(shared.trusted)
+            new.replace(self.ca_file)
+
+
 class MountedCertificate:
     """A certificate in files that another program renews.
 
@@ -171,8 +179,3 @@ class MountedCertificate:
                     self.served.failed(str(error))
             else:
                 self.served.trouble = ""
-
-
-def whole(root: Json) -> Json:
-    """Return the object unchanged, for an Informer that keeps all of it."""
-    return root

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests import virtual_time
-from webhook.serving import memory
-from webhook.serving.memory import BURST, PAUSE
+from webhook.program import memory
+from webhook.program.memory import BURST, PAUSE
 
 
 class Heap:

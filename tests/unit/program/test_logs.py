@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from webhook.serving.logs import LINES, NAMESPACE_LINES, PERIOD, LogLines
+from webhook.program.logs import LINES, NAMESPACE_LINES, PERIOD, LogLines
 
 PROGRAM = """
 import structlog

@@ -1,0 +1,130 @@
+"""Start the controller, and stop it on SIGTERM: it counts, writes accounts, ends and reruns workloads."""
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+import structlog
+
+from certs.rotate import Lifetimes, Rotation
+from webhook.controller import health
+from webhook.controller.certificates import Issuer
+from webhook.history.collector import CollectorSink
+from webhook.history.files import FileSink
+from webhook.history.log import LogSink
+from webhook.history.writer import Sink, Writer
+from webhook.kube.clock import utc_now
+from webhook.kube.events import Events, Notice
+from webhook.kube.lease import Lease
+from webhook.kube.names import COMPONENT
+from webhook.ledger.controller import Ledger
+from webhook.lookups.certificates import CABundles
+from webhook.lookups.cluster import Cluster
+from webhook.lookups.policy_source import PolicySource
+from webhook.program import start
+from webhook.program.memory import exempt, measure, trim_after_bursts
+from webhook.program.start import LEDGER_LEASE, CannotStartError, announce, connect, identity, settle_memory
+from webhook.retry.controller import RetryController
+
+RETRIES_LEASE = f"{COMPONENT}-requested-retries"
+# The names under which the API server, and tests on one machine, call the webhook.
+LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options(start.Options):
+    """The options of `control`; None for an option that was not given."""
+
+    certificates: bool = True
+    certificate_hosts: tuple[str, ...] = ()
+    history: Path | None = None
+    history_url: str | None = None
+    history_token_file: Path | None = None
+
+
+async def control(options: Options, lifetimes: Lifetimes, now: Callable[[], datetime] = utc_now) -> None:
+    """Run until SIGTERM or SIGINT; raise CannotStartError.
+
+    `lifetimes`: those of the certificates that it issues. `now` returns the time, in UTC.
+    """
+    stopping, _ = start.stop_signals()
+    namespace = options.namespace
+    if not options.has_cluster or namespace is None:
+        raise CannotStartError("control needs a cluster; add --kubeconfig, and set POD_NAMESPACE in the environment")
+    async with contextlib.AsyncExitStack() as stack:
+        api = await stack.enter_async_context(await connect(options.kubeconfig))
+        cluster, events = Cluster(api), Events(api)
+
+        def refused(why: str) -> None:
+            kept_in, name = options.policy_configmap or ("", "")
+            events.tell(Notice("ConfigMap", kept_in, name, "PolicyRefused", why, uid=policy.uid))
+
+        policy, follow = start.start_policy(options, api, refused)
+        history = Writer(history_sink(stack, options))
+        ledger = Ledger(cluster, policy, events, record=history.put)
+        background: list[Coroutine[None, None, None]] = [
+            *(cluster.run(), events.run(), history.run(), *follow),
+            *(exempt(cluster.jobs.synced), exempt(ledger.trackers.pods.synced), trim_after_bursts()),
+            ledger.run(ledger_lease(ledger, namespace)),
+        ]
+        if options.requested_retries:
+            lease = Lease(api, namespace, RETRIES_LEASE, identity())
+            background.append(RetryController(cluster, events, lease, ledger.brake).run())
+        if options.certificates:
+            trust = CABundles(api)
+            rotation = Rotation(name=COMPONENT, hosts=hosts_of(options), lifetimes=lifetimes)
+            background.append(Issuer(events, namespace, trust, rotation, now).run())
+        routes = health.routes(lambda: troubles(policy, cluster))
+        http = await health.listen(stack, routes, options.address, options.health_port)
+        async with asyncio.TaskGroup() as group:  # a background task that fails brings the controller down, loudly
+            tasks = [group.create_task(work) for work in background]
+            settle_memory()
+            measure()
+            announce({"http": f"http://{http}"})
+            await stopping.wait()
+            for task in tasks:
+                task.cancel()
+    log.info("stopped")
+
+
+def hosts_of(options: Options) -> list[str]:
+    """Return the hosts in the certificate: this machine, those of the options, and the name of the Service."""
+    return [*dict.fromkeys((*LOCAL_HOSTS, *options.certificate_hosts, f"{COMPONENT}.{options.namespace}.svc"))]
+
+
+def troubles(policy: PolicySource, cluster: Cluster) -> list[str]:
+    """Return why the controller cannot act; empty if it can. Another replica may be the one that does."""
+    found = []
+    if policy.current is None:
+        found.append(f"no policy in force: {policy.trouble}; correct the policy")
+    if not cluster.synced:
+        found.append("caches not filled yet: the API has not answered; check the connection to the API server")
+    return found
+
+
+def history_sink(stack: contextlib.AsyncExitStack, options: Options) -> Sink:
+    """Return where records go: to a collector, into files, or else into the log."""
+    if options.history_url is not None:
+        collector = CollectorSink(options.history_url, options.history_token_file)
+        stack.push_async_callback(collector.close)
+        return collector
+    return LogSink() if options.history is None else FileSink(options.history, os.uname().nodename)
+
+
+def ledger_lease(ledger: Ledger, namespace: str) -> Lease:
+    """Return the lease of the replica that writes the ledger."""
+    return Lease(
+        ledger.api,
+        namespace,
+        LEDGER_LEASE,
+        identity(),
+        since=lambda: ledger.trackers.watching_since,
+        on_forbidden=ledger.see_refused,
+        on_permitted=ledger.see_allowed,
+    )

@@ -1,0 +1,1 @@
+"""What the two programs have in common: `serve`, the webhook, and `control`, the controller."""
