@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlsplit
 
+import msgspec
 import yaml
 
 from tests.awaiting import until
@@ -30,9 +31,11 @@ from tests.faults.stage import Replica, Stage, new_stage
 from tests.served import request
 from webhook.history.record import AttemptRecord, Capacity
 from webhook.history.usage import Row
+from webhook.kinds.accounts.account import ACCOUNT
 from webhook.kube import names
 from webhook.kube.client import Api, ApiError
-from webhook.ledger.model.account import decode
+from webhook.ledger.model.account import Account
+from webhook.ledger.model.stored.status import decode
 from webhook.objects.problem import Json
 
 LIMIT = 3
@@ -253,11 +256,18 @@ class Run:
             await asyncio.sleep(2)
         return wrong
 
+    async def accounts(self) -> dict[str, Account]:
+        """Return the accounts by the names of their Jobs."""
+        path = ACCOUNT.path(JOBS.rpartition("/namespaces/")[2].partition("/")[0])
+        found = (await self.api.get(path))["items"]
+        return {one["spec"]["name"]: decode(msgspec.json.encode(one["status"])) for one in found}
+
     async def wrong_accounts(self) -> list[str]:
         wrong = []
+        accounts = await self.accounts()
         for found in (await self.api.get(JOBS))["items"]:
             name = found["metadata"]["name"]
-            account = decode(found["metadata"]["annotations"].get(names.LEDGER))
+            account = accounts.get(name, Account())
             true = Counter(self.truth.reasons[name].values())
             if account.causes.get("Disruption", {}) != dict(true) or account.ended != sum(true.values()):
                 wrong.append(f"{name}: {account.causes} for {dict(true)}")
@@ -267,9 +277,10 @@ class Run:
         """Return the accounts that are wrong, and those that are right but for the capacity of nodes that are gone."""
         wrong: list[str] = []
         unknown: list[str] = []
+        accounts = await self.accounts()
         for found in (await self.api.get(JOBS))["items"]:
             name = found["metadata"]["name"]
-            account = decode(found["metadata"]["annotations"].get(names.LEDGER))
+            account = accounts.get(name, Account())
             true = self.truth.ended.rows(name, capacity_of, **PRICES)
             if account.lost == true and (not true or account.resources == ["cpu", "memory"]):
                 continue
@@ -313,10 +324,7 @@ class Run:
         replicas = await asyncio.to_thread(self.stage.two_replicas)
         assert replicas
         await asyncio.sleep(40)
-        accounts = [
-            decode(found["metadata"]["annotations"].get(names.LEDGER)) for found in (await self.api.get(JOBS))["items"]
-        ]
-        known = sum(account.spent("disruption") for account in accounts)
+        known = sum(account.spent("disruption") for account in (await self.accounts()).values())
         print(
             f"all replicas down for a minute: {self.truth.total - before} disruptions, "
             f"{self.truth.total - known} missed (evicted and gone), the others recovered"

@@ -13,7 +13,7 @@ from kubernetes import config
 
 from tests.cluster.kubectl import Kubectl, KubectlError, Object
 from tests.cluster.manifests import exits
-from tests.cluster.objects import condition, is_running
+from tests.cluster.objects import ACCOUNT, condition, is_running
 from webhook.kinds import KINDS
 from webhook.kube.paths import path_of
 
@@ -40,6 +40,7 @@ PATHS = {
     "trainjobs": "apis/trainer.kubeflow.org/v1alpha1",
     "workflows": "apis/argoproj.io/v1alpha1",
 }
+UNCOUNTED = frozenset({"accounts", "configmaps", "cronjobs", "events", "pods", "serviceaccounts"})
 SECONDS = 60
 DRY_RUN = ("--dry-run=server",)
 SERVER_SIDE = ("--server-side", "--field-manager=team")
@@ -154,7 +155,8 @@ class Namespace(Kubectl):
         plural = resource if resource in PATHS else f"{resource}s"
         if plural not in PATHS or len(name) != 1 or name[0].startswith("-"):
             return Kubectl.get(self, *arguments)
-        return _as_printed(self.api.send("GET", f"{PATHS[plural]}/namespaces/{self.name}/{plural}/{name[0]}"))
+        found = _as_printed(self.api.send("GET", f"{PATHS[plural]}/namespaces/{self.name}/{plural}/{name[0]}"))
+        return self._with_accounts(plural, [found])[0]
 
     def wait_for(
         self, resource: str, name: str, until: Callable[[Object], object], *, seconds: int = SECONDS
@@ -236,11 +238,13 @@ class Namespace(Kubectl):
         while True:  # the API server ends a watch early if the client reads its events too slowly
             listed = self.api.list(path, **query)
             found: dict[str, Object] = {item["metadata"]["uid"]: item for item in listed["items"]}
-            if until(_oldest_first(found)):
+            if until(self._with_accounts(resource, _oldest_first(found))):
                 return _oldest_first(found)
             left = math.ceil(end - time.monotonic())
             if left <= 0:
                 break
+            if resource not in UNCOUNTED:
+                left = 1  # an Account changes without its workload
             version = listed["metadata"]["resourceVersion"]
             for kind, item in self.api.watch(path, **query, resourceVersion=version, timeoutSeconds=str(left)):
                 assert kind in {"ADDED", "MODIFIED", "DELETED"}, item
@@ -248,12 +252,23 @@ class Namespace(Kubectl):
                     found.pop(item["metadata"]["uid"], None)
                 else:
                     found[item["metadata"]["uid"]] = item
-                if until(_oldest_first(found)):
+                if until(self._with_accounts(resource, _oldest_first(found))):
                     return _oldest_first(found)
         raise AssertionError(
             f"waited {seconds} s for {resource} in {self.name}; they are now:\n{_shown(found)}\n"
             f"events:\n{self._events()}"
         )
+
+    def _with_accounts(self, resource: str, found: list[Object]) -> list[Object]:
+        """Add to each workload its Account under the key ACCOUNT."""
+        if resource not in UNCOUNTED and found:
+            accounts = self.api.list(f"{PATHS['accounts']}/namespaces/{self.name}/accounts")["items"]
+            by_uid = {one["spec"]["uid"]: one for one in accounts}
+            for one in found:
+                one.pop(ACCOUNT, None)
+                if one["metadata"]["uid"] in by_uid:
+                    one[ACCOUNT] = by_uid[one["metadata"]["uid"]]
+        return found
 
     def _events(self) -> str:
         events = self.api.list(f"api/v1/namespaces/{self.name}/events")["items"]

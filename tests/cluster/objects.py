@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from webhook.kube import names
+from webhook.ledger.model.account import Account
+from webhook.ledger.model.stored.status import decode
 
 if TYPE_CHECKING:
     from tests.cluster.kubectl import Object
+
+ACCOUNT: Final = "account"  # the key of a workload under which `Namespace` adds its Account
 
 
 def condition(found: Object, kind: str) -> Object:
@@ -63,9 +69,17 @@ def restarts(found: Object) -> tuple[int, int]:
 
 
 def account(found: Object) -> Object:
-    """Return the ledger's account of a Job or JobSet, empty if it has none."""
-    parsed: Object = json.loads(found["metadata"].get("annotations", {}).get(names.LEDGER, "{}"))
-    return parsed
+    """Return what is not empty of the account of a workload that `Namespace` has read, or in an Account."""
+    stored = found if found.get("kind") == "Account" else found.get(ACCOUNT) or {}
+    if "status" not in stored:
+        return {}
+    read = decode(json.dumps(stored["status"]))
+    fields = {name: getattr(read, name) for name in Account.__struct_fields__}
+    for name, scopes in (("units", read.scopes), ("free", read.free), ("retries", read.retries)):
+        fields[name] = {} if scopes is None else {str(number): text for number, text in scopes.written()}
+    known: Object = msgspec.to_builtins({name: one for name, one in fields.items() if name != "scopes"})
+    known["inPlace"] = known.pop("in_place")
+    return {name: one for name, one in known.items() if one}
 
 
 def ended(found: Object, number: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 from pathlib import Path
@@ -12,10 +13,10 @@ from tests.cluster.conftest import opted_in
 from tests.cluster.ended_pods import EndedPods, records_in, workloads_in
 from tests.cluster.installation import CONTROLLER
 from tests.cluster.manifests import exits, job
-from tests.cluster.objects import ended
+from tests.cluster.objects import ACCOUNT, ended
 from webhook.history.record import AttemptRecord, Capacity, Record
-from webhook.kube import names
-from webhook.ledger.model.account import Account, decode
+from webhook.ledger.model.account import Account
+from webhook.ledger.model.stored.status import decode
 
 if TYPE_CHECKING:
     from tests.cluster.conftest import NewNamespace
@@ -43,7 +44,8 @@ def requesting(manifest: Object) -> Object:
 
 
 def account_of(team: Namespace, name: str) -> Account:
-    found: Account = decode(team.get("job", name)["metadata"]["annotations"].get(names.LEDGER))
+    stored = team.get("job", name).get(ACCOUNT)
+    found: Account = decode(None if stored is None else json.dumps(stored["status"]))
     return found
 
 

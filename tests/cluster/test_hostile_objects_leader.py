@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from functools import partial
@@ -13,11 +12,9 @@ import pytest
 
 from tests.awaiting import until
 from tests.cluster.conftest import opted_in, with_operators
-from tests.cluster.installation import CONTROLLER_ACCOUNT, as_service_account
-from tests.cluster.kubectl import Kubectl
 from tests.cluster.manifests import exits, job, job_set, replicated_job
 from tests.cluster.namespace import PATHS
-from tests.cluster.objects import account, disruptions, ended
+from tests.cluster.objects import ACCOUNT, account, ended
 from tests.served import serving
 from webhook.kube import names
 
@@ -30,11 +27,6 @@ if TYPE_CHECKING:
 MOST_MEMORY = 300  # MiB at the peak; in an empty cluster a server has 120
 GATES = 110_000  # readinessGates of a Job: 2.3 MB of JSON; the API server would need seconds to merge variables instead
 LARGE_JOBS = 12
-ACCOUNTS = {
-    "many ranges": '{"units":{"1":"' + ",".join(["0-99999"] * 250) + '"}}',
-    "a long prefix": '{"units":{"1":"' + "x" * 4900 + '/0-99999"}}',
-    "too long": "[" * 50_000,
-}
 
 
 def admits(team: Namespace) -> bool:
@@ -71,39 +63,12 @@ def test_a_message_pattern_of_exponential_time_does_not_block_the_leader(namespa
     assert admits(other)
 
 
-@pytest.mark.parametrize("text", ACCOUNTS.values(), ids=ACCOUNTS)
-def test_a_malformed_account_is_replaced_by_a_new_one(
-    kubectl: Kubectl, namespace: NewNamespace, tmp_path: Path, text: str
-) -> None:
-    team, other = opted_in(namespace), opted_in(namespace)
-    team.create(job("train", backoffLimit=3))
-    (first,) = team.running("train", 1)
-    kubeconfig = tmp_path / "replica.kubeconfig"
-    kubeconfig.write_text(
-        json.dumps(as_service_account(kubectl, CONTROLLER_ACCOUNT))
-    )  # admission undoes this change by other users
-    replica = Kubectl(kubectl.program, kubeconfig)
-    patch = ("patch", "job", "train", f"--namespace={team.name}", "--type=merge", "--patch-file=/dev/stdin")
-    spoilt = replica.run(*patch, stdin=account_patch(text))
-    assert spoilt.returncode == 0, spoilt.stderr
-    team.evict(first["metadata"]["name"])
-    (second,) = team.running("train", 1, but=first)
-    assert disruptions(second) == "1"
-    found = team.wait_for("jobs", "train", lambda found: found["metadata"]["annotations"][names.LEDGER] != text)
-    assert account(found)["cost"] == {"disruption": 1}
-    assert admits(other)
-
-
-def account_patch(text: str) -> Object:
-    return {"metadata": {"annotations": {names.LEDGER: text}}}
-
-
 @pytest.mark.first
 def test_a_job_without_annotations_gets_an_account_after_opt_in(namespace: NewNamespace) -> None:
     team = namespace()
     team.create(labelled(job("train", exits(1), backoffLimit=0)))
     team.wait_for("jobs", "train", lambda found: found["status"].get("failed"))
-    assert names.LEDGER not in team.get("job", "train")["metadata"].get("annotations", {})
+    assert ACCOUNT not in team.get("job", "train")
     assert not team.event_messages("train")
     labels = f"{names.PROFILE}=default"
     assert team.run("label", "namespace", team.name, labels).returncode == 0

@@ -18,7 +18,7 @@ from tests.cluster.manifests import DELETION_EXIT_CODE, exits, job, job_set, rep
 from tests.cluster.objects import account, condition, disruptions, ended, last, noted, restarts
 from webhook.kinds.batch import QUEUE_NAME
 from webhook.kube import names
-from webhook.ledger.model.account import MOST_AT_ONCE
+from webhook.ledger.model.account import MOST_RECENT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -157,15 +157,15 @@ def test_a_pod_whose_device_is_tainted_costs_a_disruption(namespace: NewNamespac
 
 def test_each_pod_is_counted_once_even_if_the_account_cannot_name_them_all(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
-    indexes = {"completions": MOST_AT_ONCE + 10, "parallelism": MOST_AT_ONCE + 10, "completionMode": "Indexed"}
+    indexes = {"completions": MOST_RECENT + 10, "parallelism": MOST_RECENT + 10, "completionMode": "Indexed"}
     team.create(job("train", exits(143, 0), backoffLimitPerIndex=1, **indexes))
     found = team.wait_for(
-        "jobs", "train", lambda found: condition(found, "Complete") and ended(found, MOST_AT_ONCE + 10)
+        "jobs", "train", lambda found: condition(found, "Complete") and ended(found, MOST_RECENT + 10)
     )
-    assert account(found)["cost"] == {"retry": MOST_AT_ONCE + 10}
-    assert len(account(found)["recent"]) <= MOST_AT_ONCE
+    assert account(found)["cost"] == {"retry": MOST_RECENT + 10}
+    assert len(account(found)["recent"]) <= MOST_RECENT
     marked = [pod for pod in team.get("pods")["items"] if names.COUNTED in pod["metadata"]["annotations"]]
-    assert len(marked) >= MOST_AT_ONCE // 2
+    assert len(marked) >= MOST_RECENT // 2
 
 
 def test_suspending_a_job_costs_nothing(namespace: NewNamespace) -> None:

@@ -16,10 +16,9 @@ from tests.cluster.conftest import WITH_SYSTEMS, opted_in, with_operators
 from tests.cluster.manifests import pod_template
 from tests.cluster.objects import account, disruptions, ended, last, noted
 from tests.cluster.test_ledger import explained
-from webhook.kinds.beside import account as beside
-from webhook.kinds.beside.airflow import DAG_RUN
+from webhook.kinds.accounts import account as beside
+from webhook.kinds.accounts.airflow import DAG_RUN
 from webhook.kinds.flyte import FLYTE_WORKFLOW
-from webhook.kube import names
 
 if TYPE_CHECKING:
     from tests.cluster.conftest import NewNamespace
@@ -84,7 +83,8 @@ def of_airflow(team: Namespace, try_number: int, task: str = "load") -> Object:
 
 def counted(team: Namespace, kind: Any, name: str, number: int) -> Object:
     """Return the Account of a workload once it has counted so many pods."""
-    return team.wait_for(ACCOUNTS, beside.name_of(kind, name), lambda found: ended(found, number))
+    uid = name if kind is DAG_RUN else team.get("flyteworkflows", name)["metadata"]["uid"]
+    return team.wait_for(ACCOUNTS, beside.name_of(kind, name, uid), lambda found: ended(found, number))
 
 
 def test_the_attempts_of_a_flyte_workflow_are_in_an_account_beside_it(namespace: NewNamespace) -> None:
@@ -164,12 +164,11 @@ def test_an_account_is_not_changed_by_users_nor_the_labels_by_which_its_pods_are
         assert f"metadata.labels[{key}]: " in done.stderr
     team.ends(team.get("pods", name), 1)
     own = counted(team, DAG_RUN, RUN, 1)["metadata"]["name"]
-    for value in ('"{}"', "null"):
-        patch = f'{{"metadata":{{"annotations":{{"{names.LEDGER}":{value}}}}}}}'
+    for patch in ('{"status":{"attempts":0}}', '{"status":null}', '{"metadata":{"ownerReferences":[]}}'):
         done = team.run("patch", ACCOUNTS, own, "--type=merge", f"--patch={patch}")
-        assert f"metadata.annotations[{names.LEDGER}]: " in done.stderr
+        assert ("is written by the ledger alone" in done.stderr) is ("status" in patch)
     done = team.run("patch", ACCOUNTS, own, "--type=merge", '--patch={"spec":{"name":"etl.other"}}')
-    assert "is never changed" in done.stderr
+    assert done.returncode
 
 
 def test_the_workers_of_an_mpi_job_are_counted_on_it(namespace: NewNamespace) -> None:

@@ -136,15 +136,15 @@ def test_a_deleted_pod_costs_nothing_once_its_workflow_is_told_to_end(namespace:
     assert last(counted(team, 2)) == [("Other", "Deleted", "disruption"), ("Other", "Stopped", "none")]
 
 
-def test_an_account_is_not_changed_by_users(namespace: NewNamespace) -> None:
+def test_the_budgets_of_a_workflow_that_runs_are_not_begun_anew_by_users(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     owner = workflow(team)
     team.ends(attempt(team, owner, 0), 143)
-    before = account(counted(team, 1))
-    for value in ('"{}"', "null"):
-        patch = f'{{"metadata":{{"annotations":{{"{names.LEDGER}":{value}}}}}}}'
-        team.run("patch", WORKFLOWS, "train", "--type=merge", f"--patch={patch}")
-        assert account(team.get(WORKFLOWS, "train")) == before
+    counted(team, 1)
+    text = json.dumps([{"at": "2026-01-01T00:00:00Z", "by": "me", "of": "x"}])
+    patch = json.dumps({"metadata": {"annotations": {names.RETRY_HISTORY: text}}})
+    team.run("patch", WORKFLOWS, "train", "--type=merge", f"--patch={patch}")
+    assert names.RETRY_HISTORY not in team.get(WORKFLOWS, "train")["metadata"]["annotations"]
 
 
 def test_a_user_cannot_change_by_what_a_pod_is_counted(namespace: NewNamespace) -> None:
@@ -164,7 +164,6 @@ def test_a_pipeline_runs_account_has_its_tasks_and_the_next_pod_their_counts(nam
     assert last(found) == [("ExitCode", "step-main 143", "retry")]
     assert account(found)["retries"] == {"1": "a"}
     assert noted(of_task(team, 2))["attempt"] == "1"
-    assert names.LEDGER not in of_task(team, 2)["metadata"]["annotations"]
 
 
 def test_a_bug_ends_a_task_that_has_retries_left(namespace: NewNamespace) -> None:

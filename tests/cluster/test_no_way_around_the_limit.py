@@ -175,7 +175,7 @@ def patched(team: Namespace, what: str, name: str, metadata: Object, *flags: str
 def test_a_users_change_of_the_webhooks_label_and_annotations_on_a_job_is_undone(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     stored = team.create(job("train", backoffLimit=3))
-    forged = {"labels": {names.PROFILE: "lax"}, "annotations": {names.POLICY: None, names.LEDGER: "{}"}}
+    forged = {"labels": {names.PROFILE: "lax"}, "annotations": {names.POLICY: None, names.RETRY_HISTORY: "[]"}}
     assert patched(team, "job", "train", forged) == ""
     now = team.get("job", "train")["metadata"]
     assert (now["labels"], now["annotations"]) == (stored["metadata"]["labels"], stored["metadata"]["annotations"])
@@ -188,7 +188,7 @@ def test_a_users_change_of_the_webhooks_label_and_annotations_on_a_job_is_undone
     [
         {"labels": {names.PROFILE: "lax"}},
         {"labels": {names.PROFILE: None}},
-        {"annotations": {names.LEDGER: "{}"}},
+        {"annotations": {names.RETRY_HISTORY: "[]"}},
         {"annotations": {names.POLICY: None}},
     ],
 )

@@ -22,8 +22,8 @@ from tests.cluster.test_retry import WHEN, has_failed, retryable
 from tests.cluster.test_retry_pipeline_runs import end_tasks, pipeline_run, succeeded_is, task
 from tests.volcano import volcano_job
 from webhook.kinds import argo, batch, core, tekton, volcano
-from webhook.kinds.beside import account
-from webhook.kinds.beside.airflow import DAG_RUN
+from webhook.kinds.accounts import account
+from webhook.kinds.accounts.airflow import DAG_RUN
 from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names
 from webhook.kube.client import Api as ApiOfServer
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from tests.cluster.namespace import Api, Namespace
     from webhook.kinds import KindSpec
 
-ACCOUNT = json.dumps({"attempts": 1})
+ACCOUNT = {"attempts": 1, "retries": {"spent": 1}}
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 HOOKS = f"{ADMISSION}/validatingwebhookconfigurations/retry-policy-webhook"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
@@ -127,14 +127,24 @@ def replica(kubectl: Kubectl, api: Api, tmp_path_factory: pytest.TempPathFactory
     kubectl.run("delete", "namespace", team.name, strangers.name, "--wait=false")
 
 
+def as_ledger(namespace: Namespace, root: Object) -> None:
+    """Create an Account, as only the ledger may, and only while the namespace is opted in."""
+    who = (f"--as=system:serviceaccount:{SYSTEM}:retry-policy-webhook", "--as-group=system:masters")
+    assert namespace.run("label", "namespace", namespace.name, f"{names.PROFILE}=default").returncode == 0
+    until(lambda: namespace.run("create", *who, "-f", "-", stdin=json.dumps(root)).returncode == 0)
+    assert namespace.run("label", "namespace", namespace.name, f"{names.PROFILE}-").returncode == 0
+
+
 def fill(namespace: Namespace) -> None:
     """Create the objects for the writes, before the namespace is opted in."""
     asked_for = {"labels": {names.RETRY_IN_PROGRESS: "true"}, "annotations": {names.RETRY_ACCEPTED: "{}"}}
     namespace.create(with_metadata(pod("worker")))
-    run = account.new(DAG_RUN, account.run_of(namespace.name, "etl.one", "etl"), "{}")
-    namespace.create({**run, "metadata": {**run["metadata"], "name": RUN}})
-    of_flyte = {**run["spec"], "kind": "FlyteWorkflow"}
-    namespace.create({**run, "metadata": {**run["metadata"], "name": "flyteworkflow"}, "spec": of_flyte})
+    run = account.new(DAG_RUN, account.run_of(namespace.name, "etl.one", "etl"))
+    as_ledger(namespace, {**run, "metadata": {**run["metadata"], "name": RUN}, "status": ACCOUNT})
+    owner = namespace.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "owner"}})["metadata"]
+    reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["uid"]}
+    owned = {**run["metadata"], "name": "owned", "ownerReferences": [reference]}
+    as_ledger(namespace, {**run, "metadata": owned, "status": ACCOUNT})
     namespace.create(with_metadata(job("running")))
     namespace.create(with_metadata(job("held", suspend=True)))
     waits = job("waits")
@@ -341,7 +351,7 @@ def new_account(*, opted_in: bool = True, **metadata: Any) -> Callable[[Replica]
 
     def creates(replica: Replica) -> Write:
         namespace = (replica.team if opted_in else replica.strangers).name
-        root = account.new(DAG_RUN, account.run_of(namespace, "etl.new", "etl"), ACCOUNT)
+        root = account.new(DAG_RUN, account.run_of(namespace, "etl.new", "etl")) | {"status": ACCOUNT}
         root["metadata"] |= metadata
         return Write("POST", account.ACCOUNT.path(namespace), root)
 
@@ -360,23 +370,23 @@ ANY_RULE = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "reso
 MUST_NOT: Mapping[str, tuple[Callable[[Replica], Write], str]] = {
     "create an Account where nobody has opted in": (
         new_account(opted_in=False),
-        "may create Accounts only in a namespace with the label",
+        "may write Accounts only in a namespace with the label",
     ),
     "create an Account that keeps another object": (
-        new_account(ownerReferences=OF_ANOTHER),
-        "may create Accounts only with its own annotation",
+        new_account(ownerReferences=[{**OF_ANOTHER[0], "blockOwnerDeletion": True}]),
+        "may write no labels, annotations, finalizers",
     ),
     "create an Account that cannot be deleted": (
         new_account(finalizers=["example.test/keep"]),
-        "may create Accounts only with its own annotation",
+        "may write no labels, annotations, finalizers",
     ),
     "change an Account where nobody has opted in": (
-        of_an_account(annotated(ACCOUNT, names.LEDGER), opted_in=False),
-        "no annotations of a workload but its own",
+        of_an_account(put(ACCOUNT, "status"), opted_in=False),
+        "may write Accounts only in a namespace with the label",
     ),
-    "delete the Account of a FlyteWorkflow": (
-        lambda one: Write("DELETE", one.of(account.ACCOUNT, "flyteworkflow")),
-        "may delete only Accounts of runs of Airflow",
+    "delete the Account of an object": (
+        lambda one: Write("DELETE", one.of(account.ACCOUNT, "owned")),
+        "may delete only Accounts that no object owns",
     ),
     "change a pod's image": (
         of_pod(put("example.invalid/other", "spec", "containers", 0, "image")),
@@ -508,13 +518,13 @@ MUST_NOT: Mapping[str, tuple[Callable[[Replica], Write], str]] = {
         of_a_job(put("x", "metadata", "labels", "x"), sub="/status"),
         "no labels of a Job but take off its own",
     ),
-    "write an account in a namespace that is not opted in": (
-        of_a_job(annotated(ACCOUNT, names.LEDGER), opted_in=False),
+    "write a retry history in a namespace that is not opted in": (
+        of_a_job(annotated("[]", names.RETRY_HISTORY), opted_in=False),
         "set those only in a namespace with the label",
     ),
-    "suspend a Job without writing its account": (
-        of_a_job(put_suspend(suspend=True)),
-        "may suspend a Job only as it writes its account",
+    "suspend a Job in a namespace that is not opted in": (
+        of_a_job(put_suspend(suspend=True), opted_in=False),
+        "may suspend a Job only in a namespace with the label",
     ),
     "resume a Job that its author suspended": (of_a_job(put_suspend(suspend=False), "held"), "may resume a Job only"),
     "mark a running Job as complete": (complete, "may add one condition FailureTarget"),
@@ -676,7 +686,7 @@ def placeholder(replica: Replica) -> Object:
 
 
 def release(**fields: Any) -> list[Object]:
-    state = of_job.RetryState(name="again", uid="uid", by="admin", at=WHEN, metadata={}, history="[]", ledger="{}")
+    state = of_job.RetryState(name="again", uid="uid", by="admin", at=WHEN, metadata={}, history="[]")
     for key, value in fields.items():
         setattr(state, key, value)
     return of_job.release(state)
@@ -691,7 +701,7 @@ def ca_bundles(replica: Replica) -> Write:
 
 DOES: Mapping[str, Callable[[Replica], Write]] = {
     "create an Account": new_account(),
-    "change an Account": of_an_account(annotated(ACCOUNT, names.LEDGER)),
+    "change an Account": of_an_account(put(ACCOUNT, "status")),
     "delete an Account": of_an_account([], method="DELETE"),
     "mark a pod as counted": counted,
     "remove its own scheduling gate from a pod": without_gate(0),
@@ -699,9 +709,7 @@ DOES: Mapping[str, Callable[[Replica], Write]] = {
     "end a pod that no spot node takes": pod_ends(),
     "end a pod that has never started": pod_ends(reason=outcomes.NEVER_STARTED),
     "write the caBundle of every webhook": ca_bundles,
-    "write the account of a Job": of_a_job(annotated(ACCOUNT, names.LEDGER)),
-    "write the account of the largest Job": of_a_job(annotated(ACCOUNT, names.LEDGER), "large"),
-    "suspend a Job as it writes its account": of_a_job([*annotated(ACCOUNT, names.LEDGER), *put_suspend(suspend=True)]),
+    "suspend a Job": of_a_job(put_suspend(suspend=True)),
     "fail a Job that had too many disruptions": of_a_job(
         condition("FailureTarget", counting.LIMIT_EXCEEDED), sub="/status"
     ),
@@ -976,8 +984,8 @@ OPERATED_MUST_NOT: Mapping[str, tuple[Callable[[Replica], Write], str]] = {
         "no annotations of a workload but its own",
     ),
     "label a Workflow": (of_a_workflow(put({"x": "y"}, "metadata", "labels")), "no labels of a workload but its own"),
-    "write an account where nobody has opted in": (
-        of_a_workflow(annotated(ACCOUNT, names.LEDGER), opted_in=False),
+    "write a retry history where nobody has opted in": (
+        of_a_workflow(annotated("[]", names.RETRY_HISTORY), opted_in=False),
         "no annotations of a workload but its own",
     ),
     "end a Workflow where nobody has opted in": (
@@ -1020,7 +1028,6 @@ OPERATED_DOES: Mapping[str, Callable[[Replica], Write]] = {
     "write the requester on a JobSet": lambda one: Write(
         "PATCH", one.of(JOB_SET, "training"), of_job_set.record_patch(one.found("jobset", "training"), "admin", WHEN)
     ),
-    "write the account of a JobSet": of_a_job_set(annotated(ACCOUNT, names.LEDGER)),
     "restart a failed JobSet": job_set_again,
     "fail a JobSet that restarted too often": job_set_ends,
     "fail a JobSet that was evicted too often": lambda one: job_set_ends(one, reason=counting.EVICTED_TOO_OFTEN),
@@ -1036,8 +1043,6 @@ OPERATED_DOES: Mapping[str, Callable[[Replica], Write]] = {
     "undo the cancellation of a PipelineRun": lambda one: Write(
         "PATCH", one.of(tekton.PIPELINE_RUN, "cancelled"), [{"op": "remove", "path": "/spec/status"}]
     ),
-    "write the account of a Workflow": of_a_workflow(annotated(ACCOUNT, names.LEDGER)),
-    "write the account of a PipelineRun": of_a_run(annotated(ACCOUNT, names.LEDGER)),
     "end a Workflow": of_a_workflow(put("Stop", "spec", "shutdown")),
     "suspend a Workflow": of_a_workflow(put_suspend(suspend=True)),
     "cancel a TaskRun": of_a_task_run(

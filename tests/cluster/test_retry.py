@@ -110,7 +110,7 @@ def test_a_failed_job_is_retried_with_its_name_labels_annotations_owners_and_spe
     assert spec_of(now) == spec_of(before)
     assert now["metadata"]["labels"] == before["metadata"]["labels"]
     assert now["metadata"]["ownerReferences"] == before["metadata"]["ownerReferences"]
-    written = {names.LEDGER, names.RETRY_HISTORY}
+    written = {names.RETRY_HISTORY}
     annotations = {key: text for key, text in now["metadata"]["annotations"].items() if key not in written}
     assert annotations == {key: text for key, text in before["metadata"]["annotations"].items() if key not in written}
     assert placeholders(team) == []

@@ -18,7 +18,7 @@ from tests.cluster.conftest import opted_in, with_operators
 from tests.cluster.installation import BASE, CONTROLLER_ACCOUNT, SYSTEM, built
 from tests.cluster.kubectl import Kubectl
 from tests.cluster.manifests import exits, job, job_set, pod, replicated_job
-from tests.cluster.objects import condition, is_running
+from tests.cluster.objects import ACCOUNT, condition, is_running
 from tests.cluster.test_retry import (
     WHEN,
     crash_after,
@@ -444,6 +444,7 @@ def test_replacing_a_retried_job_set_needs_no_retry_permissions_and_keeps_its_hi
     user = as_user(team, tmp_path, "get,update jobsets.jobset.x-k8s.io")
     found = team.get("jobset", "train")
     found["metadata"]["annotations"] = {"note": "mine"}
+    found.pop(ACCOUNT, None)
     del found["metadata"]["resourceVersion"]  # else the write conflicts with those of the controller
     replace = ("replace", "--filename=-", f"--namespace={team.name}")
     replaced = user.run(*replace, stdin=json.dumps(found))

@@ -17,6 +17,7 @@ from tests.bench.market import figures as market
 from tests.bench.week import compare
 from tests.bench.week import figures as week
 from tests.generated import (
+    accounts,
     chart,
     commands,
     docs,
@@ -87,6 +88,8 @@ PARTS: Final[dict[str, dict[str, Callable[[], str]]]] = {
         "rules": rules.table,
     },
     messages.PAGE: {"messages": messages.table},
+    "docs/reference/account.md": {"fields": accounts.table},
+    "manifests/base/accounts.yaml": {"status": accounts.text},
     "manifests/base/admission-policies.yaml": {
         **{
             f"metadata of {resource}": partial(written.validations, resource)
@@ -97,7 +100,6 @@ PARTS: Final[dict[str, dict[str, Callable[[], str]]]] = {
     },
     "manifests/base/ledger-rbac.yaml": {"systems": systems.rights},
     "manifests/base/protected-keys.yaml": {
-        "systems": systems.resource_rules,
         "labels of pods": systems.pod_labels,
         "annotations of pods": systems.pod_annotations,
     },

@@ -13,7 +13,7 @@ from tests.admission import mutate
 from webhook.explain.roots import MADE, MAKERS
 from webhook.kinds import KINDS, KindSpec, app_wrapper, batch, core, flyte, kubeflow, tekton
 from webhook.kinds import job_set as job_sets
-from webhook.kinds.beside.airflow import DAG_RUN
+from webhook.kinds.accounts.airflow import DAG_RUN
 from webhook.kinds.ray import RAY_JOB
 from webhook.kinds.volcano import JOB as VOLCANO_JOB
 from webhook.ledger.model import counting

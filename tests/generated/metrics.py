@@ -75,7 +75,7 @@ REMEDIES: Final[dict[str, str]] = {
     "history_failures": "rises: the log line `history not written` has the error",
     "history_records_waiting": "rises: as above",
     "ledger_behind": "rises: the API server sends watch events late",
-    "objects_set_aside": "rises: a handler has raised something about an object; the log line `object set aside` names it",
+    "objects_set_aside": "rises: a handler has raised about an object; the log line `object set aside` names it",
     "steps_failed": "rises: a repeated step has ended with an error, which the log line `step failed` has",
     "events_dropped": (
         "rises: more pods end than Events are written (50 a second); the accounts, and so `explain`, have all of them"

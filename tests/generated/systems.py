@@ -2,37 +2,40 @@
 
 import json
 import textwrap
+from collections.abc import Iterable
 from typing import Final
 
 from tests.generated import manifests
-from webhook.kinds import places
-from webhook.kinds.beside.account import ACCOUNT
+from webhook.kinds import KindSpec, apache_spark, places
+from webhook.kinds.accounts.airflow import DAG_RUN
+from webhook.kinds.flyte import FLYTE_WORKFLOW
 from webhook.kube import names
 from webhook.ledger.model.systems import SYSTEMS, System
 from webhook.objects.problem import Path
 
 WIDTH: Final = 108  # of a line
+UNWRITTEN: Final = (DAG_RUN, FLYTE_WORKFLOW, apache_spark.SPARK_APPLICATION)  # the server writes none of them
 
 
-def by_group() -> dict[str, list[str]]:
-    """Return the resources of the systems by their group."""
+def by_group(rows: Iterable[KindSpec]) -> dict[str, list[str]]:
+    """Return the resources of kinds by their group."""
     found: dict[str, list[str]] = {}
-    for row in dict.fromkeys(ACCOUNT if system.beside else row for row, system in SYSTEMS.items()):
+    for row in rows:
         found.setdefault(row.group, []).append(row.resource)
     return found
 
 
 def rights() -> str:
-    """Return the rights of the ledger on the objects that have an account."""
-    return manifests.rights(by_group(), "patch")
+    """Return the rights of the ledger to end or suspend workloads by their spec."""
+    return manifests.rights(by_group(row for row, system in SYSTEMS.items() if system.writes), "patch")
 
 
 def resource_rules() -> str:
-    """Return the rules of an admission policy that judges updates of these objects."""
+    """Return the rules of an admission policy that judges updates of the workloads."""
     return "".join(
         f'- {{apiGroups: [{group}], apiVersions: ["*"], operations: [UPDATE], resources: [{", ".join(resources)}],'
         " scope: Namespaced}\n"
-        for group, resources in by_group().items()
+        for group, resources in by_group(row for row in SYSTEMS if row not in UNWRITTEN).items()
     )
 
 

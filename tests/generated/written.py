@@ -36,7 +36,7 @@ WRITTEN: Final[dict[str, Keys]] = {
     "pods": Keys("a pod", set_annotations=(names.COUNTED,)),
     "jobs": Keys(
         "a Job",
-        set_annotations=(names.LEDGER, names.RETRY_HISTORY, names.SUCCESSOR),
+        set_annotations=(names.RETRY_HISTORY, names.SUCCESSOR),
         removed_annotations=(*REQUEST, names.RETRY_OF, names.STAYS_SUSPENDED),
         removed_labels=(*MARK, names.RETRY_OF),
         when_let_run=(batch.QUEUE_NAME,),
@@ -44,21 +44,21 @@ WRITTEN: Final[dict[str, Keys]] = {
     ),
     "jobsets": Keys(
         "a JobSet",
-        set_annotations=(names.LEDGER, names.RETRY_HISTORY),
+        set_annotations=(names.RETRY_HISTORY,),
         set_labels=MARK,
         removed_annotations=REQUEST,
     ),
     "cronjobs": Keys("a CronJob", removed_annotations=REQUEST, removed_labels=MARK),
     "pipelineruns": Keys(
         "a PipelineRun",
-        set_annotations=(names.LEDGER, names.RETRY_HISTORY),
+        set_annotations=(names.RETRY_HISTORY,),
         set_labels=MARK,
         removed_annotations=REQUEST,
     ),
     # Those of a PipelineRun among them.
     "systems": Keys(
         "a workload",
-        set_annotations=(names.LEDGER, names.RETRY_HISTORY),
+        set_annotations=(names.RETRY_HISTORY,),
         set_labels=MARK,
         removed_annotations=REQUEST,
     ),

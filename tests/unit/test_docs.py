@@ -17,7 +17,6 @@ from webhook.kinds import CONTROLLERS, KINDS, KindSpec
 from webhook.kinds.core import METADATA, POD_TEMPLATE
 from webhook.kinds.kind_spec import RetryField
 from webhook.kube import names
-from webhook.ledger.model.account import Account
 from webhook.objects.problem import Json
 from webhook.rules.facts import Facts
 
@@ -91,12 +90,6 @@ def test_the_page_of_labels_and_annotations_names_the_writers_of_every_key() -> 
         if isinstance(value, str) and value.startswith(names.PREFIX) and value != names.PREFIX
     }
     assert len(keys) == len(set(keys)) + 1  # of Namespaces, and of workloads: profile
-
-
-def test_the_page_of_the_account_names_every_field() -> None:
-    page = (ROOT / "docs" / "reference" / "account.md").read_text()
-    rows = re.findall(r"^\| (`[^|]+) \|", page, re.MULTILINE)
-    assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == set(Account.__struct_encode_fields__)
 
 
 @pytest.fixture

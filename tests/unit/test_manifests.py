@@ -338,7 +338,7 @@ def test_keys_that_only_the_server_writes_are_protected_even_where_no_webhook_is
     for key in (names.PROFILE, names.PLACEMENT, names.ATTEMPT_SOURCE, names.COUNTED):
         assert f"'{key}'" in on_pods
     in_status = expressions_of(f"{NAME}-job-status-keys")
-    for key in (names.PROFILE, names.POLICY, names.LEDGER):
+    for key in (names.PROFILE, names.POLICY, names.RETRY_HISTORY):
         assert f"'{key}'" in in_status
 
 

@@ -17,8 +17,7 @@ from webhook.objects.problem import Json
 JOBS = 5000
 NAMESPACES = 50
 MOST_OF_JOB = 400  # bytes; the goal is 500
-MOST_OF_ACCOUNT = 500  # bytes besides those of the account's text, because its Job shares less with others
-ACCOUNT = msgspec.json.encode({"v": 1, "disruptions": 3, "recent": ["0f3a9c21"] * 20}).decode()
+HISTORY = msgspec.json.encode([{"at": "2026-01-01T00:00:00Z", "of": "0"}] * 3).decode()
 POLICY = {
     "rules": [
         {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
@@ -79,10 +78,6 @@ def test_a_running_job_is_cached_in_few_bytes() -> None:
     assert bytes_of_each() <= MOST_OF_JOB
 
 
-def test_a_job_with_an_account_is_cached_in_few_bytes_more_than_the_account() -> None:
-    assert bytes_of_each(**{names.LEDGER: ACCOUNT}) <= MOST_OF_ACCOUNT + 1.1 * len(ACCOUNT)
-
-
 def test_a_hundred_thousand_distinct_specs_do_not_grow_what_jobs_share_without_bound() -> None:
     for number in range(100_000):
         packed.shared(b'{"completions":%d}' % number)
@@ -92,7 +87,7 @@ def test_a_hundred_thousand_distinct_specs_do_not_grow_what_jobs_share_without_b
     assert packed.same.cache_info() == before  # a large one is not shared at all
 
 
-@pytest.mark.parametrize("annotations", [{}, {names.LEDGER: ACCOUNT}])
+@pytest.mark.parametrize("annotations", [{}, {names.RETRY_HISTORY: HISTORY}])
 def test_a_job_is_read_as_it_was_stored(annotations: dict[str, str]) -> None:
     no_api: Any = None
     jobs = opted_in(Cluster(no_api), *(f"team-{number:03d}" for number in range(NAMESPACES))).jobs

@@ -1,4 +1,4 @@
-"""Applies the rules to an update of an object whose spec is immutable, such as a Job; and keeps accounts in others."""
+"""Applies the rules to an update of an object whose spec is immutable, such as a Job; keeps retry histories."""
 
 from typing import Final, NamedTuple
 
@@ -41,7 +41,7 @@ def put_back(subject: Subject, editor: Editor) -> bytes:
     if subject.row.immutable:
         apply(UPDATE_RULES, Update(subject, subject.old, editor), editor)
     elif system_of(subject.row) is not None:
-        apply(ACCOUNT_RULES, Update(subject, subject.old, editor), editor)
+        apply(HISTORY_RULES, Update(subject, subject.old, editor), editor)
     return editor.patch() if editor.edits else b""
 
 
@@ -56,10 +56,10 @@ def put_back_own_keys(update: Update) -> list[Problem]:
     return []
 
 
-def put_back_account(update: Update) -> list[Problem]:
-    """Undo a change of the account that is not due to a requested retry."""
-    if not own_keys.continues_account(update.subject.row, update.editor.root, update.old):
-        own_keys.put_back_key(update.editor, own_keys.LEDGER, update.old)
+def put_back_history(update: Update) -> list[Problem]:
+    """Undo a change of the retry history that is not due to a requested retry."""
+    if not own_keys.may_begin_anew(update.subject.row, update.old):
+        own_keys.put_back_key(update.editor, own_keys.HISTORY, update.old)
     return []
 
 
@@ -94,7 +94,7 @@ UPDATE_RULES: Final[tuple[Rule[Update], ...]] = (
         name="own_keys",
         applies_to="an update of a Job or JobSet",
         edit=put_back_own_keys,
-        writes=lambda _row: (own_keys.LABEL, own_keys.LEDGER, undo.ANNOTATION),
+        writes=lambda _row: (own_keys.LABEL, own_keys.HISTORY, undo.ANNOTATION),
     ),
     Rule(
         name="reapply",
@@ -103,12 +103,12 @@ UPDATE_RULES: Final[tuple[Rule[Update], ...]] = (
         writes=undo.undone,
     ),
 )
-ACCOUNT_RULES: Final[tuple[Rule[Update], ...]] = (
+HISTORY_RULES: Final[tuple[Rule[Update], ...]] = (
     Rule(
         name="own_keys",
         applies_to="an update of a workload of another kind that has an account",
-        edit=put_back_account,
-        writes=lambda _row: (own_keys.LEDGER,),
+        edit=put_back_history,
+        writes=lambda _row: (own_keys.HISTORY,),
     ),
 )
 PROFILE_RULES: Final[tuple[Rule[UpdateUnderProfile], ...]] = (

@@ -15,7 +15,7 @@ from webhook.kube import names
 from webhook.objects.patch import Edit, Editor
 from webhook.objects.problem import Json, Problem
 from webhook.policy.settings import NamedProfile
-from webhook.rules import annotations, own_keys, registry, undo
+from webhook.rules import own_keys, registry, undo
 from webhook.rules.contexts import WorkloadContext
 from webhook.rules.facts import Facts
 from webhook.rules.job_sets import job_set
@@ -42,7 +42,6 @@ def edit(subject: Subject, facts: Facts, profile: NamedProfile, editor: Editor) 
     """Edit a new object, or one whose spec is mutable; return warnings."""
     row, root = subject.row, subject.root
     record = undo.read(root)
-    apply((COPIED_ACCOUNT,), Received(subject, editor, record), editor)
     if record is not None:
         trial = Editor(copied(root))
         undo.take_out(trial, row, record)
@@ -83,12 +82,6 @@ def copied(root: Json) -> Json:
     return found
 
 
-def forget_account(received: Received) -> list[Problem]:
-    """Remove the account from a new object: it is that of another object, from which this one was copied."""
-    received.editor.remove(own_keys.LEDGER)
-    return []
-
-
 def take_out(received: Received) -> list[Problem]:
     """Remove what an earlier admission injected."""
     if received.record is not None:
@@ -113,13 +106,6 @@ def note(ruled: Ruled) -> list[Problem]:
     return warnings
 
 
-COPIED_ACCOUNT: Final[Rule[Received]] = Rule(
-    name="own_keys",
-    applies_to="a new Job or JobSet",
-    applies=lambda received: received.subject.old is None and names.LEDGER in annotations.of(received.subject.root),
-    edit=forget_account,
-    writes=lambda _row: (own_keys.LEDGER,),
-)
 EARLIER_INJECTIONS: Final[Rule[Received]] = Rule(
     name="reapply",
     applies_to="what was admitted before",

@@ -12,7 +12,7 @@ import click
 
 from webhook.cli.console import UNUSABLE, ObjectArgument, kinds_of, one_of, printable
 from webhook.kinds import KindSpec
-from webhook.kinds.beside.airflow import DAG_RUN
+from webhook.kinds.accounts.airflow import DAG_RUN
 from webhook.kube.client import UNREACHABLE, Api, ApiError
 from webhook.kube.kubeconfig import Contexts, Kubeconfig, contexts
 from webhook.objects.problem import Json, Problem

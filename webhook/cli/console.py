@@ -11,7 +11,7 @@ from click.shell_completion import CompletionItem
 
 from webhook.cli.main import COMMANDS, OFFLINE
 from webhook.kinds import WORDS, KindSpec
-from webhook.kinds.beside.airflow import DAG_RUN
+from webhook.kinds.accounts.airflow import DAG_RUN
 from webhook.kube import kubeconfig as kubeconfigs
 from webhook.kube.kubeconfig import Kubeconfig
 from webhook.kube.paths import is_name

@@ -32,8 +32,10 @@ from webhook.kinds.job_set import JOB_SET, SET_NAME
 from webhook.kinds.kind_spec import controller_of
 from webhook.kinds.places import Place, place_of
 from webhook.kube.kubeconfig import Kubeconfig
+from webhook.ledger.model.stored.reading import is_account
 from webhook.ledger.model.systems import SYSTEMS
 from webhook.objects.columns import Part
+from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.retry.kinds import pipeline_run
 
@@ -41,14 +43,16 @@ LABELS: Final = {JOB_SET: SET_NAME, tekton.PIPELINE_RUN: pipeline_run.LABEL}
 TASKS: Final = (tekton.TASK_RUN, tekton.CUSTOM_RUN)
 READ: Final = frozenset({*ROOTS, core.POD, *TASKS})
 PARTS_LABELS: Final = (batch.JOB_NAME, *LABELS.values())
-DUMP: Final = "kubectl get jobs,pods -o yaml, or such as workflows,pods for another kind"
+DUMP: Final = "kubectl get jobs,pods,accounts -o yaml, or such as workflows,pods,accounts for another kind"
 
 Explained = Explanation | CronJobExplanation
 
 # Objects by namespace, label and the label's value; Jobs also by namespace, OWNER and the uid of their controller; pods
-# of other kinds by namespace, COUNTED and the name of the workload that they are counted for.
+# of other kinds by namespace, COUNTED and the name of the workload that they are counted for; Accounts by namespace,
+# ACCOUNT and the uid of their workload.
 Labelled = dict[tuple[str, str, str], list[Json]]
 OWNER: Final = "controller"
+ACCOUNT: Final = "account"
 COUNTED: Final = "counted for"
 
 
@@ -112,8 +116,8 @@ def refuse(target: ObjectArgument | None) -> None:
 def of_cluster(kubeconfig: Kubeconfig, target: ObjectArgument) -> Explained:
     """Explain a workload of the cluster; raise UnexplainableError; exit 2 if the cluster cannot be asked."""
     from webhook.cli.cluster import NotOneError, ask, find, kubeconfig_or_default  # noqa: PLC0415 - see below
-    from webhook.explain.beside import workload  # noqa: PLC0415 - likewise
     from webhook.explain.load import load  # noqa: PLC0415 - half a second that files save
+    from webhook.explain.workload import workload  # noqa: PLC0415 - likewise
     from webhook.kube.client import Api  # noqa: PLC0415 - likewise
 
     file = kubeconfig_or_default(kubeconfig)
@@ -161,6 +165,8 @@ def by_label(found: list[Json]) -> Labelled:
         for label in PARTS_LABELS if isinstance(labels, dict) else ():
             if isinstance(name := labels.get(label), str):
                 labelled.setdefault((namespace_of(one), label, name), []).append(one)
+        if uid := uid_in(one):
+            labelled.setdefault((namespace_of(one), ACCOUNT, uid), []).append(one)
         if uid := owner_of(one):
             labelled.setdefault((namespace_of(one), OWNER, uid), []).append(one)
         if (place := place_in(one)) is not None:
@@ -175,6 +181,12 @@ def owner_of(found: Json) -> str:
     except (AttributeError, TypeError):  # of something else than an owner
         return ""
     return "" if controller is None or not isinstance(controller.uid, str) else controller.uid
+
+
+def uid_in(found: Json) -> str:
+    """Return the uid of the workload that an Account is about; empty for anything else."""
+    uid = at(found, ("spec", "uid")) if is_account(found) else None
+    return uid if isinstance(uid, str) else ""
 
 
 def place_in(found: Json) -> Place | None:
@@ -216,7 +228,11 @@ def of_objects(root: Json, labelled: Labelled) -> Explained:
         pods = [one for one in its_own if row_for(one) is core.POD]
         if row in OF_SYSTEMS and row not in LABELS:
             pods = [one for one in pods if is_counted_for(one, row, root)]
-        return explained(row, root, parts, pods)
+        of_jobs = parts if row is batch.CRON_JOB else [root]
+        accounts = [
+            one for job in of_jobs for one in labelled.get((namespace, ACCOUNT, job["metadata"].get("uid")), [])
+        ]
+        return explained(row, root, parts, [*pods, *accounts])
     except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, IndexError) as error:
         raise UnexplainableError(
             f"{namespace}/{name} is not as the API writes it: {error!r}; write it with kubectl get -o yaml"
@@ -224,9 +240,9 @@ def of_objects(root: Json, labelled: Labelled) -> Explained:
 
 
 def explained(row: KindSpec, root: Json, parts: list[Json], pods: list[Json]) -> Explained:
-    """Explain a workload by its Jobs or TaskRuns, and their pods."""
+    """Explain a workload by its Jobs or TaskRuns, and their pods with its Account; without pods those of its Jobs."""
     if row is batch.CRON_JOB:
-        return build_cron_job.explain(root, parts)
+        return build_cron_job.explain(root, parts, pods)
     if row is tekton.PIPELINE_RUN:
         return build_pipeline_run.explain(root, parts, pods)
     if row in OF_SYSTEMS:
@@ -243,7 +259,7 @@ def read(file: str, stdin: BinaryIO, progress: Progress) -> Iterator[Json]:
                 progress.clear()
                 raise UnexplainableError(str(found))
             for _, one in found.objects():
-                if row_for(one) in READ and isinstance(one.get("metadata"), dict):
+                if (row_for(one) in READ or is_account(one)) and isinstance(one.get("metadata"), dict):
                     yield one
     except OSError as error:
         raise UnexplainableError(str(documents.unreadable(file, error))) from None

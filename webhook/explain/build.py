@@ -17,9 +17,10 @@ from webhook.kinds.job_set import JOB_INDEX, JOB_SET, REPLICATED_JOB, SET_NAME, 
 from webhook.kube import names, terminal
 from webhook.ledger.forecast import Standing
 from webhook.ledger.model import counting, limits, on_failure, outcomes, pods, words
-from webhook.ledger.model.account import Account, Attempt, decode
+from webhook.ledger.model.account import Account, Attempt
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.scopes import ranges
+from webhook.ledger.model.stored import reading as stored
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.policy.applied import profile_of
@@ -96,13 +97,13 @@ class Explanation:
 def explain(root: Json, jobs: list[Json], parts: Iterable[Json]) -> Explanation:
     """Explain a Job or a JobSet, as the API has it; raise ValueError if its account is malformed.
 
-    `jobs`: the Job itself, or those of the set. `parts`: their pods, and Events about their pods.
+    `jobs`: the Job itself, or those of the set. `parts`: their pods, Events about their pods, and its Account.
     """
     in_set = root.get("kind") == JOB_SET.kind
     metadata = root["metadata"]
-    account = decode((metadata.get("annotations") or {}).get(names.LEDGER))
     parts = list(parts)
-    all_pods = [part for part in parts if part.get("kind") != EVENT]
+    account = stored.account_of(JOB_SET if in_set else batch.JOB, root, parts)
+    all_pods = [part for part in parts if part.get("kind") != EVENT and not stored.is_account(part)]
     found = [pods.read(pod) for pod in all_pods]
     counted = {detail.pod for detail in account.last if not detail.restart}
     by_uid = {job["metadata"]["uid"]: job for job in jobs}

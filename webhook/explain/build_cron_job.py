@@ -53,8 +53,8 @@ class CronJobExplanation:
     next: list[str] = field(default_factory=list)
 
 
-def explain(root: Json, jobs: list[Json]) -> CronJobExplanation:
-    """Explain a CronJob, as the API has it; `jobs`: those that it controls."""
+def explain(root: Json, jobs: list[Json], accounts: list[Json]) -> CronJobExplanation:
+    """Explain a CronJob, as the API has it; `jobs`: those that it controls, `accounts`: their Accounts."""
     metadata, spec = root["metadata"], root["spec"]
     newest_last = sorted(jobs, key=lambda job: str(job["metadata"].get("creationTimestamp") or ""))[-MOST_JOBS:]
     sample = sample_of(root, newest_last)
@@ -66,7 +66,7 @@ def explain(root: Json, jobs: list[Json]) -> CronJobExplanation:
         suspended=bool(spec.get("suspend")),
         gets_from="its template" if sample is None else f"its last Job, {sample['metadata']['name']}",
         gets=[*what_jobs_get(sample or job_from_template(root))],
-        jobs=[row_of(job) for job in newest_last],
+        jobs=[row_of(job, accounts) for job in newest_last],
         next=[*next_steps(root, newest_last)],
     )
 
@@ -103,16 +103,15 @@ def job_from_template(root: Json) -> Json:
 def what_jobs_get(job: Json) -> Iterator[str]:
     """Yield lines that say how many retries a Job has, and what its first failure does."""
     new = {"apiVersion": batch.JOB.api_version, "kind": batch.JOB.kind, "spec": job["spec"]}
-    annotations = {key: text for key, text in (job["metadata"].get("annotations") or {}).items() if key != names.LEDGER}
-    new["metadata"] = {**job["metadata"], "annotations": annotations}
+    new["metadata"] = job["metadata"]
     of = " for each index" if batch.has_index_budgets(job["spec"]) else ""
     yield f"{counted(batch.retry_budget(job['spec']), 'retry')}{of}"
     yield from build.explain(new, [new], []).next
 
 
-def row_of(job: Json) -> JobRow:
+def row_of(job: Json, accounts: list[Json]) -> JobRow:
     """Return the row of one Job."""
-    told = build.explain(job, [job], [])
+    told = build.explain(job, [job], accounts)
     return JobRow(
         name=told.name,
         created=str(job["metadata"].get("creationTimestamp") or ""),

@@ -15,6 +15,7 @@ from webhook.kinds.places import scope_named, scope_of_task
 from webhook.ledger.model import pods, words
 from webhook.ledger.model.account import Account, Attempt
 from webhook.ledger.model.pods import Pod
+from webhook.ledger.model.stored import reading as stored
 from webhook.ledger.model.systems.tekton import PIPELINE_RUN as SYSTEM
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
@@ -24,13 +25,14 @@ from webhook.retry.kinds.pipeline_run import succeeded_of, task_of, words_of
 REPLACED: Final = ("disruption", "free")  # what the end of a pod costs that Tekton creates again under the same name
 
 
-def explain(run: Json, children: list[Json], all_pods: Iterable[Json]) -> Explanation:
+def explain(run: Json, children: list[Json], parts: Iterable[Json]) -> Explanation:
     """Explain a PipelineRun, as the API has it; raise ValueError if its account is malformed.
 
-    `children`: its TaskRuns and CustomRuns; `all_pods`: their pods.
+    `children`: its TaskRuns and CustomRuns; `parts`: their pods, and its Account.
     """
-    metadata, known = run["metadata"], [*map(pods.read, all_pods)]
-    account = account_with(SYSTEM, run, known)
+    metadata, parts = run["metadata"], list(parts)
+    known = [pods.read(part) for part in parts if not stored.is_account(part)]
+    account = account_with(SYSTEM, run, known, stored.account_of(SYSTEM.row, run, parts))
     following = foretold(SYSTEM, run, account, known)
     found = {pod.name: pod for pod in known}
     rows = [row for child in children for row in rows_of(child, found)]

@@ -15,9 +15,10 @@ from webhook.kinds.kind_spec import controller_of
 from webhook.kinds.places import place_of
 from webhook.kube import names
 from webhook.ledger.model import counting, words
-from webhook.ledger.model.account import Account, Attempt, decode
+from webhook.ledger.model.account import Account, Attempt
 from webhook.ledger.model.pods import Pod, read
 from webhook.ledger.model.scopes import NO_NUMBER, Scopes
+from webhook.ledger.model.stored import reading as stored
 from webhook.ledger.model.systems import System
 from webhook.objects.patch import at
 from webhook.objects.problem import Json, Path
@@ -54,10 +55,11 @@ class Spent(NamedTuple):
 def explain(system: System, root: Json, parts: Iterable[Json]) -> Explanation:
     """Explain a workload, as the API has it; raise ValueError if its account is malformed.
 
-    `parts`: the pods that are counted for it, decoded as the ledger reads them.
+    `parts`: the pods that are counted for it, decoded as the ledger reads them, and its Account.
     """
-    found = [*map(read, parts)]
-    account = account_with(system, root, found)
+    parts = list(parts)
+    found = [read(part) for part in parts if not stored.is_account(part)]
+    account = account_with(system, root, found, stored.account_of(system.row, root, parts))
     metadata = root["metadata"]
     alive = [pod for pod in found if not pod.has_failed]
     shown = build.newest(alive)
@@ -87,9 +89,8 @@ def is_counted_for(pod: Json, row: KindSpec, root: Json) -> bool:
     return place.uid in {"", metadata.get("uid")}
 
 
-def account_with(system: System, root: Json, found: Iterable[Pod]) -> Account:
-    """Return the account of a workload with the failed pods that it does not have yet; raise ValueError."""
-    account = decode(at(root, ("metadata", "annotations", names.LEDGER)))
+def account_with(system: System, root: Json, found: Iterable[Pod], account: Account) -> Account:
+    """Return the account of a workload with the failed pods that it does not have yet."""
     settings = build.settings_of(root, account)
     keeps = any(detail.message for detail in account.last)  # the profile that `explain` knows does not say it
     has_ended = system.has_ended(root)

@@ -13,6 +13,7 @@ from webhook.explain.build_system import is_counted_for
 from webhook.explain.pending import FAILED_CREATE, omits_succeeded
 from webhook.explain.roots import OF_SYSTEMS
 from webhook.kinds import KindSpec, argo, batch, core, tekton
+from webhook.kinds.accounts import account
 from webhook.kinds.job_set import JOB_SET, SET_NAME
 from webhook.kinds.kind_spec import controller_of
 from webhook.kube import names
@@ -37,32 +38,41 @@ LABELS: Final[dict[KindSpec, str]] = {
 
 
 async def load(api: Api, row: KindSpec, root: Json) -> tuple[KindSpec, Json, list[Json], list[Json]]:
-    """Return a workload with its kind, its Jobs or TaskRuns, and their pods and the Events about refused pods.
+    """Return a workload, its kind, its Jobs or TaskRuns, and their pods, Events about refused pods, and its Account.
 
     For a Job of a JobSet, return the JobSet with all its Jobs; for a TaskRun of a PipelineRun, the PipelineRun. For a
-    CronJob, return its last Jobs without their pods. Raise what `Api` raises.
+    CronJob, return its last Jobs and their Accounts, without their pods. Raise what `Api` raises.
     """
     namespace = root["metadata"]["namespace"]
     above = await above_of(api, row, root)
     if above is not None:
         row, root = above
-    name = root["metadata"]["name"]
+    name, accounts = root["metadata"]["name"], []
+    if row is not batch.CRON_JOB:
+        accounts = await accounts_of(api, row, root)
     if row is batch.CRON_JOB:
-        return row, root, await jobs_of(api, root), []
+        jobs = await jobs_of(api, root)
+        return row, root, jobs, [one for job in jobs for one in await accounts_of(api, batch.JOB, job)]
     if row is tekton.PIPELINE_RUN:
         children = list(await children_of(api, pipeline_run.ADAPTER, root))
-        return row, root, children, await pods(api, namespace, f"{pipeline_run.LABEL}={name}")
+        return row, root, children, [*await pods(api, namespace, f"{pipeline_run.LABEL}={name}"), *accounts]
     if row in OF_SYSTEMS:
-        return row, root, [], await pods_of(api, row, root)
+        return row, root, [], [*await pods_of(api, row, root), *accounts]
     if row is batch.JOB:
         unread = NOT_SUCCEEDED if omits_succeeded(root) else {}
-        return row, root, [root], await parts(api, namespace, f"{batch.JOB_NAME}={name}", unread)
+        return row, root, [root], [*await parts(api, namespace, f"{batch.JOB_NAME}={name}", unread), *accounts]
     selector = f"{SET_NAME}={name}"
     jobs = [
         {**one, "apiVersion": "batch/v1", "kind": batch.JOB.kind}
         async for one in api.objects(batch.JOB.path(namespace), {"labelSelector": selector})
     ]
-    return row, root, jobs, await parts(api, namespace, selector)
+    return row, root, jobs, [*await parts(api, namespace, selector), *accounts]
+
+
+async def accounts_of(api: Api, row: KindSpec, root: Json) -> list[Json]:
+    """Return the Account of a workload; none if it has none. Raise what `Api` raises."""
+    found = await api.find(account.path_of(row, root))
+    return [] if found is None else [found]
 
 
 async def jobs_of(api: Api, cron_job: Json) -> list[Json]:

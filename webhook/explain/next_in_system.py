@@ -6,18 +6,17 @@ It asks the functions with which the leader counts. What the author's own fields
 from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Final, NamedTuple, cast
+from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
 from webhook.explain.next_failure import ANY, NextFailure, ended_as, what_is_matched
 from webhook.kinds import KindSpec, apache_spark, argo, flyte, kubeflow, ray, spark, tekton, volcano
-from webhook.kinds.beside.airflow import DAG_RUN
+from webhook.kinds.accounts.airflow import DAG_RUN
 from webhook.ledger import settling
 from webhook.ledger.forecast import Forecast
 from webhook.ledger.model import counting, limits, on_failure, outcomes, words
 from webhook.ledger.model.account import Account, Left
-from webhook.ledger.model.outcomes import Cause
 from webhook.ledger.model.pods import DISRUPTED, Condition, Exit, Pod
 from webhook.ledger.model.scopes import ranges
 from webhook.ledger.model.systems import System
@@ -162,15 +161,15 @@ def tell(standing: Standing, way: Way) -> Told:
     budgets = counting.budgets_elsewhere(pod, settings)
     detail = counting.count_elsewhere(account, pod, standing.root, system, settings)
     ends_by_leader = settling.bug_elsewhere(pod, system, settings) is not None
-    by_leader = ends_by_leader and not system.beside  # such a workload cannot be ended
+    by_leader = ends_by_leader and system.can_end
     exceeds = is_exceeded(system, account, budgets, settings, pod) and detail.cost == "disruption"
-    fails = exceeds and settings.profile.disruptions.on_exceed == "Fail" and not system.beside
+    fails = exceeds and settings.profile.disruptions.on_exceed == "Fail" and system.can_end
     suspends = exceeds and settings.profile.disruptions.on_exceed == "Suspend"
     suspends = suspends and system.suspend(standing.root) is not None
     ends = detail.cost == "fatal" or by_leader or fails
     left = Left(retries=0, disruptions=0) if detail.left is None else detail.left
     forecast = Forecast(
-        cause=cast("Cause", detail.cause),
+        cause=detail.cause,
         cost=detail.cost,
         rule=None,
         action="",

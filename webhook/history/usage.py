@@ -85,30 +85,6 @@ def forget_prices(rows: Rows) -> None:
         row.priced, row.price = 0, 0.0
 
 
-def shorten(rows: Rows) -> bool:
-    """Add up the rows of one cause without capacity, or else all rows; return False if there are not two."""
-    for by_capacity in rows.values():
-        if len(by_capacity) > 1:
-            merge(by_capacity)
-            return True
-    if len(rows) > 1:
-        one = {str(number): row for number, row in enumerate(every(rows))}
-        merge(one)
-        rows.clear()
-        rows[""] = one
-        return True
-    return False
-
-
-def merge(rows: dict[str, Row]) -> None:
-    """Add up rows into one with the key ""."""
-    found = Row()
-    for row in rows.values():
-        found.add(row)
-    rows.clear()
-    rows[""] = found
-
-
 def every(rows: Rows) -> list[Row]:
     """Return all rows."""
     return [row for by_capacity in rows.values() for row in by_capacity.values()]
@@ -121,4 +97,4 @@ def rounded(price: float | None) -> float | None:
 
 def total(*amounts: float) -> float:
     """Return a sum, rounded; at most LARGEST."""
-    return round(min(sum(amounts), LARGEST), DIGITS)
+    return round(min(sum(amounts, 0.0), LARGEST), DIGITS)

@@ -18,7 +18,7 @@ from webhook.kinds import (
     trainer,
     volcano,
 )
-from webhook.kinds.beside.airflow import DAG_RUN
+from webhook.kinds.accounts.airflow import DAG_RUN
 from webhook.kinds.kind_spec import Budget, EmbeddedJob, KindSpec, OwnerReference
 from webhook.objects import bounds
 from webhook.objects.patch import at, find

@@ -10,7 +10,7 @@ from hashlib import blake2b
 from typing import Final, NamedTuple
 
 from webhook.kinds import apache_spark, argo, flyte, kubeflow, ray, spark, tekton, volcano
-from webhook.kinds.beside.airflow import DAG_RUN
+from webhook.kinds.accounts.airflow import DAG_RUN
 from webhook.kinds.kind_spec import KindSpec, OwnerReference
 from webhook.objects.problem import Json
 from webhook.objects.shape import Shape

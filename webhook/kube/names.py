@@ -66,10 +66,6 @@ ATTEMPT_SOURCE: Final = PREFIX + "attempt-source"
 # removed again.
 POLICY: Final = PREFIX + "policy"
 
-# Annotation on workloads and Accounts, written by the ledger: JSON, every ended pod by cause and cost (see
-# webhook/ledger/model/account.py).
-LEDGER: Final = PREFIX + "ledger"
-
 # Annotation on pods, written by the ledger if a workload has many of them: the ledger has counted the pod's end. With
 # the value `restarts N` it has counted so many of its restarts in place.
 COUNTED: Final = PREFIX + "counted"
@@ -130,7 +126,6 @@ ANNOTATIONS: Final = SAID | {
     COUNTED,
     DISRUPTIONS,
     KEEP_FINALLY,
-    LEDGER,
     MEMORY,
     PLACEMENT,
     POLICY,

@@ -16,8 +16,8 @@ import structlog
 from webhook import metrics
 from webhook.admission import modes
 from webhook.kinds import KindSpec
-from webhook.kinds.beside import account
-from webhook.kinds.beside.airflow import DAG_RUN
+from webhook.kinds.accounts import account
+from webhook.kinds.accounts.airflow import DAG_RUN
 from webhook.kube.events import Events, Notice
 from webhook.ledger.model.tracker import Key
 from webhook.lookups.cluster import Cluster
@@ -58,7 +58,7 @@ def subject_of(row: KindSpec, root: Json) -> Subject:
     """Return an object of a kind as the brake names it; its Account if it is no object."""
     metadata = root["metadata"]
     if row is DAG_RUN:  # no object stands for it
-        name = account.name_of(row, metadata["name"])
+        name = account.name_of(row, metadata["name"], metadata["uid"])
         return Subject(account.ACCOUNT.kind, metadata["namespace"], name, "", account.ACCOUNT.api_version)
     return Subject(row.kind, metadata["namespace"], metadata["name"], metadata["uid"], row.api_version)
 
@@ -159,6 +159,10 @@ class Authority:
     def allows(self, action: Action, row: KindSpec, root: Json, step: str) -> bool:
         """Return True if the leader may act on an object now; see `Brake.allows`."""
         return self.brake.allows(action, self.settings_of(root).profile, subject_of(row, root), step)
+
+    def is_held(self, root: Json) -> bool:
+        """Return True if the leader must not even carry on an action on a workload that was allowed before."""
+        return self.brake.is_stopped or self.settings_of(root).profile.actions == "Report"
 
     def settings_of(self, root: Json) -> Settings:
         """Return the settings of a workload under its Namespace's profile; the defaults if the policy lacks it."""

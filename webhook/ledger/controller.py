@@ -7,6 +7,7 @@ fails if the account has changed; the watch then delivers the change.
 import asyncio
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from functools import partial
 from http import HTTPStatus
 from itertools import islice
@@ -16,30 +17,34 @@ import structlog
 
 from webhook import metrics
 from webhook.kinds import batch
+from webhook.kinds.accounts import retry_history
 from webhook.kinds.job_set import JOB_SET
+from webhook.kube import names
 from webhook.kube.bulkhead import Bulkhead, repeat
 from webhook.kube.client import CHANGED, UNREACHABLE, ApiError, wait_after
 from webhook.kube.events import Events, Notice
 from webhook.kube.lease import Lease
 from webhook.kube.slices import in_slices
 from webhook.ledger import job_failer, measures, patches
-from webhook.ledger.beside.store import AccountStore
 from webhook.ledger.brake import HELD_FOR, Authority, Brake, subject_of
 from webhook.ledger.crashes import Crashes
 from webhook.ledger.eviction_limit import EvictionLimit
 from webhook.ledger.model import outcomes, words
-from webhook.ledger.model.account import KEPT, KEPT_RESTARTED, encode
+from webhook.ledger.model.account import KEPT, KEPT_RESTARTED
 from webhook.ledger.model.cached import CachedJob
 from webhook.ledger.model.counting import LIMIT_EXCEEDED, CountingPass
 from webhook.ledger.model.in_place import counting as in_place
 from webhook.ledger.model.in_place.tracking import delay
 from webhook.ledger.model.kueue.workload import Workload
 from webhook.ledger.model.pods import Pod
+from webhook.ledger.model.stored import conditions
+from webhook.ledger.model.stored.status import encode, known_time
 from webhook.ledger.model.systems import SYSTEMS
 from webhook.ledger.model.tracker import DOUBT, TOGETHER, Key
 from webhook.ledger.model.workload_state import INTERVAL, LONGEST_PAUSE, WorkloadState
 from webhook.ledger.other_kinds import OtherKinds
 from webhook.ledger.recorder import Recorder
+from webhook.ledger.store.store import AccountStore
 from webhook.ledger.tracking.roots import read, where
 from webhook.ledger.tracking.trackers import UNSEEN_AFTER, Trackers, ignore
 from webhook.ledger.waiting import WaitingPods
@@ -47,11 +52,12 @@ from webhook.ledger.work_queue import WorkQueue
 from webhook.lookups.cluster import Cluster
 from webhook.lookups.kueue_workloads import KueueWorkloads
 from webhook.lookups.policy_source import PolicySource
+from webhook.objects.patch import unless_changed
 from webhook.objects.problem import Json
 
 # Seconds.
 GATHERING: Final = 0.2  # from the end of a pod to the write, so that pods which end together are in one write
-UNTIL_STEADY: Final = 5.0  # from a read of a workload that bears no write now to the next one
+UNTIL_LISTED: Final = 0.1  # from one look whether the Accounts are listed to the next
 FORGOTTEN: Final = 60.0  # after which vanished pods are forgotten, because another leader has counted them
 WRITERS: Final = 32  # requests at once: the API server may take 50 ms for each
 
@@ -66,7 +72,7 @@ class Ledger:
     - `queue`: the workloads to process; open while this replica leads.
     - `waiting`: the pods that have not started.
     - `restarted`: the workloads with restarts in place that are not counted yet, and when they are due.
-    - `accounts`: the accounts beside workloads.
+    - `accounts`: writes them.
     - `crashes`: the pods that may have failed by a bug. `other_kinds`: what reads and ends workloads of other kinds.
     - `kueue`: the Workloads of Kueue.
     - `forbidden`: whether the API server denies this replica the Lease.
@@ -193,6 +199,8 @@ class Ledger:
             await self.trackers.pods.synced.wait()
             await self.cluster.jobs.synced.wait()
             await self.cluster.namespaces.synced.wait()
+            while not self.trackers.knows_accounts:  # noqa: ASYNC110 - that a CRD is missing is no event
+                await asyncio.sleep(UNTIL_LISTED)
             await self.recorder.lead()
             async for key in in_slices(list(self.trackers.states)):
                 self.wake(key)
@@ -265,17 +273,20 @@ class Ledger:
 
         Raise what `Api` raises.
         """
-        whole, tests = await self.other_kinds.read_before(key, state)
+        whole = await self.other_kinds.read_before(key, state)
         root = self.trackers.root_of(key)  # from here to the write nothing waits: the account must be the last one
         if root is None:
             return
         if self.cluster.namespaces.get("", key.namespace) is None:
             self.wake(key, LONGEST_PAUSE)  # not opted in, although a user wrote our label; or not cached yet
             return
-        if tests is None or state.awaits_watch(self.clock()):
-            self.wake(key, UNTIL_STEADY if tests is None else INTERVAL)
+        if await self.keep_for_successor(key, root):
+            return
+        if state.awaits_watch(self.clock()):
+            self.wake(key, INTERVAL)
             return
         account = read(key, state.text)
+        account.requested_at = known_time(retry_history.last_at(root))
         account.forget(KEPT, state.tracker.staying_ids(account.recent))
         in_place.forget(account, KEPT_RESTARTED, state.tracker.staying_restarted(account.restarted.items()))
         job_set, used_of = self.trackers.job_set_of(key), self.recorder.used
@@ -286,10 +297,7 @@ class Ledger:
         counting.see_workload(workload)
         bugs = list(state.bugs)  # a copy: another bug may be found during the write
         complete = self.count(counting, state, bugs)
-        suspends = self.suspends(counting, state)
-        if counting.changed or suspends:
-            await self.store(counting, state, tests, suspends=suspends)
-            state.see_limits_reset()
+        await self.store_and_suspend(counting, state)
         state.forget_bugs(bugs)
         if state.over_limit and (not self.authority.may_act(key) or await self.end(counting)):
             state.see_within_limit()
@@ -310,6 +318,8 @@ class Ledger:
         room = account.room
         complete = counting.count_restarts() and len(new) <= room and not doubtful
         counting.count(new[:room])
+        if account.suspending and counting.root["spec"].get("suspend"):
+            counting.suspend()
         if state.resets_limits or (account.suspended and not counting.root["spec"].get("suspend")):
             counting.reset_limits()
         for name in bugs:
@@ -338,11 +348,11 @@ class Ledger:
         }
 
     def suspends(self, counting: CountingPass, state: WorkloadState) -> bool:
-        """Return True if the leader may now suspend a Job that exceeded its disruptions, with the next write."""
+        """Return True if the leader may now suspend a Job that exceeded its disruptions: the account says so first."""
         over = (counting.exceeded, counting.free_too_often, counting.beyond_retries)
         if any(any(find(counting.details)) for find in over):
             state.see_over_limit()
-        if counting.system is not None:  # that is a write of its own
+        if counting.system is not None or counting.account.suspending:
             return False
         if not state.over_limit or not self.authority.may_act(counting.key) or not counting.suspends(counting.attempts):
             return False
@@ -351,23 +361,69 @@ class Ledger:
             "suspend", batch.JOB, counting.root, f"suspend it: disruptions exceed the limit of {limit}"
         )
 
-    async def store(self, counting: CountingPass, state: WorkloadState, tests: list[Json], *, suspends: bool) -> None:
-        """Write the account, and in the same write suspend the Job if it `suspends`; raise what `Api` raises.
+    async def keep_for_successor(self, key: Key, root: Json) -> bool:
+        """Return True if a Job is the placeholder of a retry; let the account of the failed Job live as long as it.
 
-        `tests`: operations that make the write fail if the workload is no longer as it was when they were made.
+        Raise what `Api` raises.
         """
-        if suspends:
-            counting.suspend()
-        text = encode(counting.account)
-        if counting.system is not None and counting.system.beside:
-            if not await self.accounts.write(counting.key, counting.root, state.text, text):
-                return
-        else:
-            found = patches.operations(counting.root, state.text, text, suspends=suspends)
-            await self.api.patch(counting.key.path, [*tests, *found])
+        metadata = root["metadata"]
+        failed = (metadata.get("labels") or {}).get(names.RETRY_OF)
+        if key.row is not batch.JOB or failed is None or names.RETRY_OF in (metadata.get("annotations") or {}):
+            return False
+        found = self.trackers.account_about(key.namespace, failed)
+        if found is not None:
+            await self.accounts.keep(found, root)
+        return True
+
+    async def store_and_suspend(self, counting: CountingPass, state: WorkloadState) -> None:
+        """Write the account if it has changed; then suspend the Job if the account says so. Raise what `Api` raises.
+
+        A leader that dies in between leaves the intention in the account, and the next one carries it out.
+        """
+        if self.suspends(counting, state):
+            counting.intend_suspension()
+        is_stored = self.trackers.is_stored(counting.key, counting.root, state.text)
+        if counting.changed or not is_stored:
+            is_stored = await self.store(counting, state)
+            if is_stored:
+                state.see_limits_reset()
+        if counting.account.suspending and is_stored:
+            await self.suspend(counting, state)
+
+    async def store(self, counting: CountingPass, state: WorkloadState) -> bool:
+        """Write the account; return False if its namespace has no room for it. Raise what `Api` raises."""
+        account, now = counting.account, datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        account.conditions = conditions.updated(account, now)
+        text = encode(account)
+        if not await self.accounts.write(counting.key, counting.root, text):
+            return False
         state.see_written(text, self.clock(), counting.vanished)
         metrics.LEDGER_WRITES.labels("good").inc()
-        self.tell(counting, suspended=suspends)
+        self.tell(counting)
+        return True
+
+    async def suspend(self, counting: CountingPass, state: WorkloadState) -> None:
+        """Suspend a Job, as its account says, unless it has changed since it was cached; raise what `Api` raises.
+
+        The intention is withdrawn if the reason for it is gone.
+        """
+        key, root = counting.key, counting.root
+        if not counting.should_suspend(counting.attempts):
+            counting.withdraw_suspension()
+            await self.store(counting, state)
+            return
+        if counting.runs or not self.authority.may_act(key) or self.authority.is_held(root):
+            self.wake(key, HELD_FOR)
+            return
+        same = {"op": "test", "path": "/metadata/uid", "value": root["metadata"]["uid"]}
+        await self.api.patch(
+            key.path, [same, unless_changed(root), {"op": "add", "path": "/spec/suspend", "value": True}]
+        )
+        state.see_within_limit()
+        metrics.LEDGER_STOPPED.labels("Suspended", LIMIT_EXCEEDED).inc()
+        message = words.suspended(counting.budgets_of(root).disruptions, key.namespace, key.name)
+        about = subject_of(key.row, root)._asdict()
+        self.events.tell(Notice(**about, type="Warning", reason=LIMIT_EXCEEDED, message=message))
 
     def count_unseen(self, counting: CountingPass, state: WorkloadState, now: float) -> None:
         """Count failures that are only in the Job's status, once UNSEEN_AFTER seconds have passed without their pods.
@@ -396,6 +452,8 @@ class Ledger:
         """
         if counting.system is not None:
             return await self.other_kinds.end(counting, counting.system)
+        if counting.account.suspending:
+            return True
         if counting.suspends(counting.attempts):
             return False
         end = counting.end(counting.attempts)
@@ -410,7 +468,7 @@ class Ledger:
             await job_failer.fail(self.api, namespace, end.job["metadata"]["name"], reason, message)
         return True
 
-    def tell(self, counting: CountingPass, *, suspended: bool) -> None:
+    def tell(self, counting: CountingPass) -> None:
         """Write Events about what was counted on the workload, and count it in the metrics."""
         measures.add(counting)
         key = counting.key
@@ -418,11 +476,6 @@ class Ledger:
         if counting.details:
             message = counting.sentence() + self.crashes.verdict_on(counting)
             self.events.tell(Notice(**about, type="Normal", reason="AttemptEnded", message=message))
-        if suspended:
-            metrics.LEDGER_STOPPED.labels("Suspended", LIMIT_EXCEEDED).inc()
-            limit = counting.budgets_of(counting.root).disruptions
-            message = words.suspended(limit, key.namespace, key.name)
-            self.events.tell(Notice(**about, type="Warning", reason=LIMIT_EXCEEDED, message=message))
 
 
 def pause_after(error: Exception, key: Key, state: WorkloadState, wait: float | None) -> float:

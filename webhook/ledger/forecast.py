@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from copy import deepcopy
 from dataclasses import dataclass
 from itertools import islice
-from typing import Literal, cast
+from typing import Literal
 
 from webhook import attempts
 from webhook.attempts import Evidence
@@ -112,7 +112,7 @@ def foretell(standing: Standing, pod: Pod) -> Forecast:
         ends = "Job" if standing.job_set is None else "JobSet"
     goes_on = not ends and not suspends and detail.cost != "none"
     return Forecast(
-        cause=cast("Cause", detail.cause),
+        cause=detail.cause,
         cost=detail.cost,
         rule=detail.rule,
         action=detail.action,

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import structlog
 
 from webhook import metrics
-from webhook.kinds.beside.airflow import DAG_RUN
+from webhook.kinds.accounts.airflow import DAG_RUN
 from webhook.kube.client import Api
 from webhook.kube.events import Events, Notice
 from webhook.ledger.brake import Action, Allows, subject_of
@@ -35,14 +35,9 @@ class OtherKinds:
         self.allows = allows
         self.wake = wake
 
-    async def read_before(self, key: Key, state: WorkloadState) -> tuple[Json | None, list[Json] | None]:
-        """Return a workload as the API has it, if that is needed to count, and what `System.bears` returns of it.
-
-        Raise what `Api` raises.
-        """
-        bears = None if key.system is None else key.system.bears
-        whole = await self.whole_of(key) if bears is not None or self.needs_whole(key, state) else None
-        return whole, [] if bears is None or whole is None else bears(whole)
+    async def read_before(self, key: Key, state: WorkloadState) -> Json | None:
+        """Return a workload as the API has it, if that is needed to count; raise what `Api` raises."""
+        return await self.whole_of(key) if self.needs_whole(key, state) else None
 
     def needs_whole(self, key: Key, state: WorkloadState) -> bool:
         """Return True if more than the metadata of a workload of another kind must be known to count its pods.

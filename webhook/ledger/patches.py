@@ -1,4 +1,4 @@
-"""Writes accounts and marks on counted pods: the JSON Patches that fail if another writer was first."""
+"""Writes marks on counted pods: the JSON Patches that fail if another writer was first."""
 
 from datetime import UTC, datetime
 from http import HTTPStatus
@@ -8,33 +8,14 @@ from webhook import metrics
 from webhook.kinds import core
 from webhook.kube import names
 from webhook.kube.client import CHANGED, Api, ApiError
-from webhook.ledger.model.account import KEPT, KEPT_RESTARTED, LARGEST, Account
+from webhook.ledger.model.account import KEPT, KEPT_RESTARTED, Account
 from webhook.ledger.model.in_place.reading import MARK
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.tracker import Tracker
-from webhook.objects.patch import pointer, unless_changed
+from webhook.objects.patch import pointer
 from webhook.objects.problem import Json, Path
 
 ANNOTATIONS: Final[Path] = ("metadata", "annotations")
-
-
-def operations(root: Json, before: str | None, now: str, *, suspends: bool) -> list[Json]:
-    """Return the JSON Patch that replaces the account of an object, and fails if the account is not `before`.
-
-    `suspends`: whether it suspends a Job too. If so, or if `before` is too long to be cached whole, the patch fails if
-    anything in the object has changed.
-    """
-    metadata, path = root["metadata"], pointer((*ANNOTATIONS, names.LEDGER))
-    first, is_whole = "annotations" not in metadata, before is None or len(before) <= LARGEST
-    found: list[Json] = []
-    if suspends or not is_whole:
-        found.append(unless_changed(root))
-    if is_whole and not first:
-        found.append({"op": "test", "path": path, "value": before})
-    found += annotated(names.LEDGER, now, first=first)
-    if suspends:
-        found.append({"op": "add", "path": "/spec/suspend", "value": True})
-    return found
 
 
 def annotated(key: str, value: str, *, first: bool) -> list[Json]:

@@ -9,7 +9,7 @@ API. TOO_DEEP fits no value: it ends a shape that contains itself.
 from collections.abc import Collection, Iterator
 from typing import Annotated, Any, Final, TypedDict
 
-from msgspec import Meta
+from msgspec import Meta, Raw
 
 from webhook.objects import bounds
 from webhook.objects.problem import Path, Problem, type_name, type_names
@@ -87,11 +87,11 @@ def crowded(*unread_first: tuple[Path, Any, Shape]) -> Problem | None:
 
 
 def type_of(shape: Shape) -> Any:
-    """Return a shape as a type for msgspec, which then decodes only the fields that the shape names."""
+    """Return a shape as a type for msgspec, which then decodes only the fields that the shape names, Raw ones later."""
     if isinstance(shape, dict):
         if ANY_KEY in shape:
             return dict[str, type_of(shape[ANY_KEY]) | None]  # type: ignore[misc]
-        fields = {key: type_of(inner) | None for key, inner in shape.items()}
+        fields = {key: inner if inner is Raw else type_of(inner) | None for key, inner in shape.items()}
         return TypedDict("Shaped", fields, total=False) if fields else dict  # type: ignore[operator]
     if isinstance(shape, list):
         return list[type_of(shape[0])]  # type: ignore[misc]

@@ -4,9 +4,10 @@
 workload is created, and again in its account each time that the ledger counts a pod.
 """
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
+from msgspec import Meta
 
 from webhook.policy.model import (
     Disruptions,
@@ -21,6 +22,9 @@ from webhook.policy.model import (
     RequestedRetry,
     Retries,
 )
+from webhook.policy.settings import LARGEST_COUNT
+
+Count = Annotated[int, Meta(ge=0, le=LARGEST_COUNT)]
 
 
 class AppliedRule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -36,14 +40,19 @@ class Applied(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     All fields are written, also those with their defaults: another version may have other defaults.
     """
 
-    free_restarts: int
-    disruptions: Disruptions
-    inject: Literal["Merge", "IfAbsent", "Never"]
-    coupled: Literal["FailJob", "Retry", "Settle"]
-    settle_within: int
-    threshold: int
-    spot: Literal["Require", "Prefer", "Allow"]
-    requested_placement: Literal["OnDemand", "Policy"]
+    free_restarts: Annotated[Count, Meta(description="How many free restarts a scope may have (retries.limit).")]
+    disruptions: Annotated[Disruptions, Meta(description="The section `disruptions`.")]
+    inject: Annotated[Literal["Merge", "IfAbsent", "Never"], Meta(description="The field failurePolicy.inject.")]
+    coupled: Annotated[Literal["FailJob", "Retry", "Settle"], Meta(description="The field failurePolicy.coupled.")]
+    settle_within: Annotated[Count, Meta(description="The field failurePolicy.settleWithin, in seconds.")]
+    threshold: Annotated[
+        int,
+        Meta(ge=-LARGEST_COUNT, le=LARGEST_COUNT, description="The field placement.interruptibleFailureThreshold."),
+    ]
+    spot: Annotated[Literal["Require", "Prefer", "Allow"], Meta(description="The field placement.spot.")]
+    requested_placement: Annotated[
+        Literal["OnDemand", "Policy"], Meta(description="The field requestedRetry.placement.")
+    ]
 
 
 def applied_rules(profile: Profile) -> tuple[AppliedRule, ...]:

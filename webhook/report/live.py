@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
@@ -10,14 +10,15 @@ from webhook.history.amounts import Amounts
 from webhook.history.record import VERSION, AttemptRecord, Capacity, Cause
 from webhook.history.usage import Row
 from webhook.kinds import KindSpec, batch
+from webhook.kinds.accounts.account import is_of
 from webhook.kinds.job_set import JOB_SET
 from webhook.kinds.kind_spec import controller_of
 from webhook.kube import names, terminal
-from webhook.ledger.model import account as accounts
 from webhook.ledger.model import counting, limits, outcomes
 from webhook.ledger.model.account import Account, Attempt
 from webhook.ledger.model.outcomes import Outcome
 from webhook.ledger.model.pods import Pod
+from webhook.ledger.model.stored.reading import account_in
 from webhook.ledger.model.systems import System
 from webhook.ledger.model.tracker import Key, key_of
 from webhook.objects.patch import at
@@ -43,12 +44,16 @@ TOTALS: Final = (
 
 
 class Workload(NamedTuple):
-    """A Job, or a JobSet with its Jobs, and what is known of its pods; or one of another kind, which `system` knows."""
+    """A Job, or a JobSet with its Jobs, and what is known of its pods; or one of another kind, which `system` knows.
+
+    `account`: its Account; None if it has none.
+    """
 
     root: Json
     jobs: list[Json]
     pods: list[Pod]
     system: System | None = None
+    account: Json | None = None
 
 
 def grouped(
@@ -56,17 +61,22 @@ def grouped(
     job_sets: Iterable[Json],
     found: Iterable[Pod],
     others: Mapping[KindSpec, Iterable[Json]] | None = None,
+    accounts: Iterable[Json] = (),
 ) -> list[Workload]:
-    """Return the JobSets, the Jobs that none of them controls, and the workloads of other kinds, each with its pods.
+    """Return the JobSets, the Jobs that none of them controls, and workloads of other kinds; with pods and Account.
 
     A Job of a JobSet that is not among `job_sets` is left out.
     """
+    stored = {(at(one, ("spec", "kind")), at(one, ("spec", "uid"))): one for one in accounts}
     elsewhere: dict[Key, Workload] = {}
     for row, some in (others or {}).items():
         for one in some:
             key = Key(one["metadata"]["namespace"], row, one["metadata"]["name"])
-            elsewhere[key] = Workload({**one, "kind": key.kind}, [], [], key.system)
-    roots = {one["metadata"]["uid"]: Workload({**one, "kind": JOB_SET.kind}, [], []) for one in job_sets}
+            elsewhere[key] = Workload({**one, "kind": key.kind}, [], [], key.system, own(row, one, stored))
+    roots = {
+        one["metadata"]["uid"]: Workload({**one, "kind": JOB_SET.kind}, [], [], account=own(JOB_SET, one, stored))
+        for one in job_sets
+    }
     of_job: dict[str, Workload] = {}
     for job in jobs:
         uid, controller = job["metadata"]["uid"], controller_of(job)
@@ -74,7 +84,9 @@ def grouped(
             if (workload := roots.get(controller.uid)) is None:
                 continue
         else:
-            workload = roots[uid] = Workload({**job, "kind": batch.JOB.kind}, [], [])
+            workload = roots[uid] = Workload(
+                {**job, "kind": batch.JOB.kind}, [], [], account=own(batch.JOB, job, stored)
+            )
         workload.jobs.append(job)
         of_job[uid] = workload
     for pod in found:
@@ -84,6 +96,12 @@ def grouped(
     return [*roots.values(), *elsewhere.values()]
 
 
+def own(row: KindSpec, root: Json, stored: Mapping[tuple[Any, Any], Json]) -> Json | None:
+    """Return the Account of a workload, of Accounts by kind and uid of their workloads; None if it has none."""
+    found = stored.get((row.kind, root["metadata"]["uid"]))
+    return found if found is not None and is_of(found, row, root) else None
+
+
 def known_of(
     workload: Workload, nodes: Mapping[str, Node], window: Window, price_of_row: RowPrice
 ) -> tuple[Known, list[str]]:
@@ -91,7 +109,7 @@ def known_of(
     root, notes = workload.root, []
     metadata = root["metadata"]
     try:
-        account = accounts.decode((metadata.get("annotations") or {}).get(names.LEDGER))
+        account = account_in(workload.account, root)
     except ValueError as error:
         account = Account()
         notes.append(f"the account of {metadata['namespace']}/{metadata['name']} cannot be read: {error}")
@@ -299,14 +317,13 @@ def counted_in(account: Account, price_of: RowPrice) -> Iterator[Counted]:
     Attempts without capacity never started, so all that was used is of the others of their cause.
     """
     left: Counter[tuple[Cause, Loss | None]] = Counter()
-    for name, reasons in account.causes.items():
-        cause = cause_named(name)
+    for known, reasons in account.causes.items():
         for reason, number in reasons.items():
-            left[cause, loss_of(cause, reason)] += number
+            left[known, loss_of(known, reason)] += number
     for name, by_capacity in account.lost.items():
         for one in rows_of(name, by_capacity, account, price_of):
             key = (one.cause, one.loss)
-            number = min(one.number, left[key]) if name else 0  # the name is empty once the causes were added up
+            number = min(one.number, left[key])
             left[key] -= number
             yield one._replace(number=number)
     for (cause, loss), number in left.items():

@@ -1,19 +1,20 @@
 """Reads from the API what a report of a live cluster needs, with the rights of its user."""
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 
 from webhook.kinds import KindSpec, batch, core
-from webhook.kinds.beside.account import ACCOUNT
+from webhook.kinds.accounts.account import ACCOUNT, run_of
+from webhook.kinds.accounts.airflow import DAG_RUN
 from webhook.kinds.job_set import JOB_SET, SET_NAME
 from webhook.kube import names
 from webhook.kube.client import METADATA_ONLY_LIST, Api, ApiError
 from webhook.kube.paths import path_of
-from webhook.ledger.beside.cached import ACCOUNT_READ
 from webhook.ledger.model import cached, pods
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.systems import SYSTEMS
+from webhook.ledger.store.cached import ACCOUNT_READ
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.objects.shape import ANY_KEY, Shape, type_of
@@ -38,9 +39,9 @@ SET: Final[Any] = type_of(
 POD: Final[Any] = type_of(pods.READ)
 NODE: Final[Any] = type_of({"metadata": {"name": str, "labels": {ANY_KEY: str}}, "spec": {"providerID": str}})
 NODES: Final = path_of("v1", "nodes")
-OF_OTHER: Final[Any] = {"metadata": {**METADATA, "annotations": dict.fromkeys((names.LEDGER, names.POLICY), str)}}
-OTHER: Final[Any] = type_of(OF_OTHER)
-OF_ACCOUNT: Final[Any] = type_of({"spec": at(ACCOUNT_READ, ("spec",)), **OF_OTHER})
+ANNOTATIONS: Final[Any] = {"annotations": dict.fromkeys((names.RETRY_HISTORY, names.POLICY), str)}
+OTHER: Final[Any] = type_of({"metadata": {**METADATA, **ANNOTATIONS}})
+OF_ACCOUNT: Final[Any] = type_of({"apiVersion": str, "kind": str, **ACCOUNT_READ})
 MOST_PODS: Final = 1_000_000
 
 
@@ -74,6 +75,7 @@ class Loaded(NamedTuple):
     nodes: list[Json]
     notes: list[str]
     others: Mapping[KindSpec, list[Json]] = {}
+    accounts: Sequence[Json] = ()
 
 
 class NothingReadError(Exception):
@@ -104,13 +106,18 @@ class Loader:
             of_sets = await self.workloads(batch.JOB, JOB, scope.query(SET_NAME))
             jobs += [job for job in of_sets if job["metadata"]["uid"] not in known]
         pods = await self.pods()
-        rows = [row for row, system in SYSTEMS.items() if not system.beside]
-        others = {row: found for row in rows if (found := await self.others(row, pods))}
-        others |= await self.beside(pods)
-        return Loaded(jobs, job_sets, pods, await self.nodes(), self.notes, others)
+        query = Query(ACCOUNT.path(self.scope.namespace), {})
+        missing = "what has ended and is gone is missing"
+        accounts = [one async for one in self.listed(ACCOUNT.resource, query, OF_ACCOUNT, missing)]
+        counted = {at(one, ("spec", "uid")) for one in accounts}
+        rows = [row for row in SYSTEMS if row is not DAG_RUN]
+        others = {row: found for row in rows if (found := await self.others(row, pods, counted))}
+        if runs := self.runs(pods, accounts):
+            others[DAG_RUN] = runs
+        return Loaded(jobs, job_sets, pods, await self.nodes(), self.notes, others, accounts)
 
-    async def others(self, row: KindSpec, pods: list[Pod]) -> list[Json]:
-        """Return the metadata of the workloads of another kind that have an account, or pods under the profile.
+    async def others(self, row: KindSpec, pods: list[Pod], counted: set[str]) -> list[Json]:
+        """Return the metadata of the workloads of another kind that are counted, or have pods under the profile.
 
         The whole objects may have megabytes each. Without pods of the kind, the user need not be allowed to list it.
         """
@@ -118,33 +125,23 @@ class Loader:
         missing = "those workloads are missing" if wanted else ""
         query = Query(row.path(self.scope.namespace), {"labelSelector": self.scope.selector or ""}, METADATA_ONLY_LIST)
         found = self.listed(row.resource, query, OTHER, missing)
-        return [one async for one in found if self.is_wanted(one["metadata"], wanted)]
+        return [one async for one in found if self.is_wanted(one["metadata"], wanted, counted)]
 
-    async def beside(self, pods: list[Pod]) -> dict[KindSpec, list[Json]]:
-        """Return the metadata of the workloads that have an Account beside them, or pods under the profile."""
-        rows = {row.kind: row for row, system in SYSTEMS.items() if system.beside}
-        wanted = {(pod.row, pod.namespace, pod.job): pod.job_uid for pod in pods if pod.row in rows.values()}
-        roots = {key: {"namespace": key[1], "name": key[2], "uid": uid} for key, uid in wanted.items()}
-        query = Query(ACCOUNT.path(self.scope.namespace), {})
-        async for one in self.listed(
-            ACCOUNT.resource, query, OF_ACCOUNT, "what they count is missing" if wanted else ""
-        ):
-            metadata, spec = one["metadata"], one["spec"]
-            row = rows.get(spec.get("kind") or "")
-            key = (row, metadata["namespace"], spec.get("name") or "")
-            root = {**metadata, "name": key[2], "uid": spec.get("uid") or ""}
-            if row is not None and self.is_wanted(root, {key[1:] for key in wanted if key[0] is row}):
-                roots[row, key[1], key[2]] = root
-        found: dict[KindSpec, list[Json]] = {}
-        for (row, _, _), metadata in roots.items():
-            found.setdefault(row, []).append({"metadata": metadata})
-        return found
+    def runs(self, pods: list[Pod], accounts: list[Json]) -> list[Json]:
+        """Return what stands for the runs of Airflow that have an Account, or pods under the profile."""
+        found = {(pod.namespace, pod.job): pod.controller for pod in pods if pod.row is DAG_RUN}
+        if self.scope.profile is None:
+            for one in accounts:
+                spec = one.get("spec") or {}
+                if spec.get("kind") == DAG_RUN.kind:
+                    found.setdefault((one["metadata"]["namespace"], spec.get("name") or ""), spec.get("owner") or "")
+        return [{"metadata": run_of(*named, dag)["metadata"]} for named, dag in found.items()]
 
-    def is_wanted(self, metadata: Json, wanted: set[tuple[str, str]]) -> bool:
-        """Return True if a workload of another kind has pods, or without a profile in the scope an account."""
-        has_account = names.LEDGER in (metadata.get("annotations") or {})
-        named = (metadata["namespace"], metadata["name"]) in wanted
-        return named or (has_account and self.scope.profile in {None, recorded_profile({"metadata": metadata})})
+    def is_wanted(self, metadata: Json, wanted: set[tuple[str, str]], counted: set[str]) -> bool:
+        """Return True if a workload of another kind has pods, or is counted and has the profile of the scope."""
+        if (metadata["namespace"], metadata["name"]) in wanted:
+            return True
+        return metadata["uid"] in counted and self.scope.profile in {None, recorded_profile({"metadata": metadata})}
 
     async def workloads(self, row: KindSpec, kind: Any, query: dict[str, str]) -> list[Json]:
         """Return the objects of a kind."""

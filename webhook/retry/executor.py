@@ -5,12 +5,14 @@ A Job runs again as another Job, its successor, which is created from a placehol
 
 import asyncio
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from http import HTTPStatus
 from typing import Final
 
 from webhook.kinds import KindSpec, batch
+from webhook.kinds.accounts import account
 from webhook.kube import names, terminal
 from webhook.kube.client import CHANGED, Api, ApiError
 from webhook.kube.clock import utc_now
@@ -27,6 +29,7 @@ TRIES: Final = 5
 RUN_WITHIN: Final = 10.0  # seconds within which Tekton's controller sees that TaskRuns were deleted
 COUNTED_WITHIN: Final = 4.0  # seconds from the end of a Job until the ledger has counted all of its pods
 DELETED_WITHIN: Final = 60.0  # seconds that finalizers may take
+ACCOUNT_WITHIN: Final = 10.0  # seconds within which the ledger continues an account
 POLL_INTERVAL: Final = 0.1  # seconds between two reads
 
 
@@ -116,11 +119,13 @@ async def resume(api: Api, placeholder: Json) -> None:
     state: of_job.RetryState | None = readable_state(placeholder)
     if state is not None and state.stage == "Stored":
         await check_before_deletion(api, placeholder, state)
+        await wait_until_kept(api, placeholder, state)
         state = await write_stage(api, placeholder, "Deleting")
     if state is not None and state.stage == "Deleting":
         await create_successor(api, placeholder, state)
         state = await write_stage(api, placeholder, "Created")
     if state is not None:
+        await wait_until_continued(api, namespace, state)
         await release_successor(api, namespace, state)
         await delete_placeholder(api, placeholder)
 
@@ -151,6 +156,58 @@ async def check_before_deletion(api: Api, placeholder: Json, state: of_job.Retry
             f"Job {namespace}/{state.name} {what}",
             "nothing was changed: look at it, and request the retry again if needed",
         )
+
+
+async def wait_until_kept(api: Api, placeholder: Json, state: of_job.RetryState) -> None:
+    """Wait until the account of the failed Job, if it has one, is not deleted together with it.
+
+    The ledger alone writes accounts: it makes the placeholder one of the owners. Raise StuckError, and as `Api` does.
+    """
+    metadata = placeholder["metadata"]
+    path = account_path(metadata["namespace"], state.name, state.uid)
+    await wait_for(api, path, lambda found: found is None or metadata["uid"] in account.owners_of(found))
+
+
+async def wait_until_continued(api: Api, namespace: str, state: of_job.RetryState) -> None:
+    """Wait until the successor has an account that continues the one of the failed Job, if that has one.
+
+    Raise StuckError, and as `Api` does.
+    """
+    job = await api.find(batch.JOB.path(namespace, state.name))
+    if job is None or of_job.is_released(job, state.uid) or not of_job.is_successor(job, state.uid):
+        return
+    if await find_account(api, account_path(namespace, state.name, state.uid)) is not None:
+        path = account_path(namespace, state.name, job["metadata"]["uid"])
+        await wait_for(api, path, lambda found: found is not None)
+
+
+async def wait_for(api: Api, path: str, is_done: Callable[[Json | None], bool]) -> None:
+    """Wait until an Account is as it has to be; raise StuckError if the ledger does not write it, and as `Api` does."""
+    try:
+        async with asyncio.timeout(ACCOUNT_WITHIN) as within:
+            while not is_done(await find_account(api, path)):  # noqa: ASYNC110 - the API is polled
+                await asyncio.sleep(POLL_INTERVAL)
+    except TimeoutError:
+        if not within.expired():
+            raise
+        name = path.rpartition("/")[2]
+        what = f"the ledger does not continue the account {name}: no replica leads, or it may not write here"
+        raise StuckError(what, "see retry-policy doctor, then request the retry again to continue") from None
+
+
+async def find_account(api: Api, path: str) -> Json | None:
+    """Return an Account; None if it does not exist, or if the user may not read it: then nobody can wait for it."""
+    try:
+        return await api.find(path)
+    except ApiError as error:
+        if error.status != HTTPStatus.FORBIDDEN:
+            raise
+        return None
+
+
+def account_path(namespace: str, name: str, uid: str) -> str:
+    """Return the API path of the Account of a Job."""
+    return account.path_of(batch.JOB, {"metadata": {"namespace": namespace, "name": name, "uid": uid}})
 
 
 async def write_stage(api: Api, placeholder: Json, stage: of_job.Stage) -> of_job.RetryState | None:

@@ -16,7 +16,6 @@ from typing import Final
 import msgspec
 
 from webhook.kube import names, terminal
-from webhook.ledger.model import account
 from webhook.objects import times
 from webhook.objects.patch import at, pointer
 from webhook.objects.problem import Json, Path, Problem
@@ -28,7 +27,6 @@ LABELS: Final[Path] = ("metadata", "labels")
 REQUESTED_AT: Final[Path] = (*ANNOTATIONS, names.RETRY_REQUESTED_AT)
 ACCEPTED: Final[Path] = (*ANNOTATIONS, names.RETRY_ACCEPTED)
 MARK: Final[Path] = (*LABELS, names.RETRY_IN_PROGRESS)
-LEDGER: Final[Path] = (*ANNOTATIONS, names.LEDGER)
 SUCCESSOR: Final[Path] = (*ANNOTATIONS, names.SUCCESSOR)
 RETRY_OF: Final[Path] = (*LABELS, names.RETRY_OF)
 # The leader acts on these fields: users who change one need the permissions that the leader would use.
@@ -112,13 +110,11 @@ def mark(root: Json) -> list[Json]:
 
 
 def begin_anew(root: Json, requested: Requested) -> list[Json]:
-    """Return the JSON Patch that records a retry in place, marks the object for the leader, and continues its account.
+    """Return the JSON Patch that records a retry in place, after which the budgets begin anew, and marks the object.
 
     It fails if the object's resourceVersion has changed.
     """
-    found = [*record.operations(root, requested), *mark(root)]
-    ledger = account.continued(at(root, LEDGER))
-    return found if ledger is None else [*found, {"op": "replace", "path": pointer(LEDGER), "value": ledger}]
+    return [*record.operations(root, requested), *mark(root)]
 
 
 def keeps_finally(run: Json) -> bool:

@@ -418,11 +418,10 @@ def edit_last_words(context: PodContext) -> list[Problem]:
 
 # Keys that record something about one pod, or about a workload, from which Tekton copies all annotations to its pods.
 # With a copied COUNTED the ledger would not count another pod.
-RECORDS: Final = frozenset({names.AFTER_FAILURE, names.COUNTED, names.DISRUPTIONS, names.LEDGER, names.MEMORY})
+RECORDS: Final = frozenset({names.AFTER_FAILURE, names.COUNTED, names.DISRUPTIONS, names.MEMORY})
 POD_KEYS: Final = (
     names.AFTER_FAILURE,
     *(names.ATTEMPT, names.ATTEMPT_SOURCE, names.COUNTED, names.DISRUPTIONS, names.MAX_DISRUPTIONS, names.MAX_RETRIES),
-    names.LEDGER,
     names.MEMORY,
     names.PLACEMENT,
 )

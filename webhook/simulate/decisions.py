@@ -230,7 +230,7 @@ class Decider:
             if spent.ignored:
                 said[batch.INDEX_IGNORED_FAILURES] = str(spent.ignored)
         reason = outcomes.SPOT_UNAVAILABLE if lacked_spot else ""
-        detail = Detail(attempt=0, scope=scope_of(shape), pod="", cause="", reason=reason, cost="none")
+        detail = Detail(attempt=0, scope=scope_of(shape), pod="", cause="Other", reason=reason, cost="none")
         pod = Pod(namespace=NAMESPACE, name="", uid="", job=NAME, job_uid=UID)
         failed = 0 if admitted.job_set is not None else spent.retries
         evidence = forecast.evidence_of(standing, standing.account, pod, detail, said, failed, standing.job_set)

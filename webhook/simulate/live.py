@@ -16,14 +16,17 @@ from webhook.history.spec import fields_of
 from webhook.kinds.job_set import JOB_SET
 from webhook.kube import terminal
 from webhook.ledger.model import pods
+from webhook.ledger.store.cached import ACCOUNT_READ
 from webhook.objects.problem import Json
+from webhook.objects.shape import type_of
 from webhook.policy.model import Policy
 from webhook.report import live, pricing
 from webhook.report.known import Known, Window
 from webhook.report.load import JOB, NODE, POD, SET, Loaded
 from webhook.report.nodes import nodes_of
 
-TYPES: Final = {"Job": JOB, "JobSet": SET, "Pod": POD, "Node": NODE}
+ACCOUNT: Final[Any] = type_of({"apiVersion": str, "kind": str, **ACCOUNT_READ, "status": {}})
+TYPES: Final = {"Job": JOB, "JobSet": SET, "Pod": POD, "Node": NODE, "Account": ACCOUNT}
 NAMED: Final = {"Job": ("name", "namespace", "uid"), "Node": ("name",)}  # the fields that an object must have
 
 
@@ -35,7 +38,7 @@ def loaded(objects: Iterable[Json]) -> Loaded:
         if kind in TYPES and (found := typed(one, kind)) is not None:
             by_kind[kind].append(found)
     read = [pod for pod in map(pods.read, by_kind["Pod"]) if pod.job]
-    return Loaded(by_kind["Job"], by_kind["JobSet"], read, by_kind["Node"], [])
+    return Loaded(by_kind["Job"], by_kind["JobSet"], read, by_kind["Node"], [], accounts=by_kind["Account"])
 
 
 def typed(one: Json, kind: str) -> Json | None:
@@ -51,7 +54,7 @@ def typed(one: Json, kind: str) -> Json | None:
 def records_of(found: Loaded, policy: Policy | None) -> Iterator[Record]:
     """Yield the records of the Jobs and JobSets that exist, and of their attempts; `policy`: names spot nodes."""
     nodes = nodes_of(found.nodes, policy)
-    for workload in live.grouped(found.jobs, found.job_sets, found.pods):
+    for workload in live.grouped(found.jobs, found.job_sets, found.pods, accounts=found.accounts):
         known, _ = live.known_of(workload, nodes, Window(), pricing.row_by_policy(None))
         yield from attempts_of(known)
         if terminal.condition_of(workload.root) is not None:

@@ -15,15 +15,19 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+import msgspec
+
 from tests.bench.big_job.explaining import Explained, explained
 from tests.cluster.manifests import exits, job
 from tests.cluster.nodes import own_node
 from webhook.kinds import batch
+from webhook.kinds.accounts.account import path_of
 from webhook.kube import names
 from webhook.kube.client import Api, ApiError
-from webhook.ledger.model.account import decode
+from webhook.ledger.model.account import Account
 from webhook.ledger.model.pods import INDEX
 from webhook.ledger.model.scopes import ranges
+from webhook.ledger.model.stored.status import decode, encode
 from webhook.objects.patch import pointer
 from webhook.objects.problem import Json
 
@@ -116,16 +120,17 @@ async def measure(api: Api, at_once: int) -> Real:
         ended = sum(disruptions.values()) + sum(failures.values())
 
         async def counted(number: int = ended) -> bool:
-            text = (await api.get(f"{JOBS}/train"))["metadata"]["annotations"].get(names.LEDGER)
-            return decode(text).ended >= number
+            return (await account_of(api)).ended >= number
 
         await until(counted, f"{ended} ends to be counted")
         print(f"{ended} ends are counted after {time.monotonic() - began:.0f} s", flush=True)
         found = await until(all_run, "every pod to run again")
         again = chosen[: DISRUPTED // 2]
         chosen = again + chance.sample(sorted(run - buggy - set(again)), DISRUPTED - len(again))
-    text = (await api.get(f"{JOBS}/train"))["metadata"]["annotations"][names.LEDGER]
-    account, expected = decode(text), {"disruption": sum(disruptions.values()), "retry": sum(failures.values())}
+    account, expected = (
+        await account_of(api),
+        {"disruption": sum(disruptions.values()), "retry": sum(failures.values())},
+    )
     wrong = 0
     for one in found:
         said, index = one["metadata"]["annotations"], int(one["metadata"]["annotations"][INDEX])
@@ -138,12 +143,18 @@ async def measure(api: Api, at_once: int) -> Real:
         started=round(started),
         disrupted=expected["disruption"],
         bugs=expected["retry"],
-        account=len(text.encode()),
+        account=len(encode(account).encode()),
         account_exact={key: number for key, number in account.cost.items() if number} == expected,
         checked=len(found),
         wrong=wrong,
         explain=run_of,
     )
+
+
+async def account_of(api: Api) -> Account:
+    """Return the account of the Job, as far as it has one."""
+    found = await api.find(path_of(batch.JOB, await api.get(f"{JOBS}/train")))
+    return Account() if found is None else decode(msgspec.json.encode(found["status"]))
 
 
 async def main(at_once: int) -> None:

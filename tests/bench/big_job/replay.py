@@ -19,7 +19,7 @@ import msgspec
 
 from tests.admission import mutate, policy, review_of
 from tests.objects import DISRUPTION, job_spec
-from tests.unit.ledger.leader import ACCOUNT_POINTER, FakeApi, leading, new_ledger
+from tests.unit.ledger.leader import FakeApi, leading, new_ledger
 from tests.virtual_time import now
 from webhook.admission import engine
 from webhook.admission.subject import read, subject_of
@@ -28,7 +28,7 @@ from webhook.kinds import batch
 from webhook.kube import names
 from webhook.kube.informer import event_decoder
 from webhook.ledger.model import pods
-from webhook.ledger.model.account import decode
+from webhook.ledger.model.stored.status import decode, encode
 from webhook.ledger.model.tracker import Key
 from webhook.ledger.tracking.admission_counts import AdmissionCounts
 from webhook.objects.problem import Json
@@ -40,7 +40,6 @@ RETRIES: Final = 3  # of an index
 TERMINATED: Final = 12_500  # pods that the pod garbage collector leaves
 BEGIN: Final = datetime(2026, 1, 1, tzinfo=UTC)
 POD: Final = "/api/v1/namespaces/ml/pods/"
-JOB_PATH: Final = "/apis/batch/v1/namespaces/ml/jobs/train"
 
 
 @dataclass
@@ -126,6 +125,7 @@ class BigJob(FakeApi):
         self.stored: dict[str, Json] = {}
         self.terminated: deque[str] = deque()
         self.made = 0
+        self.account: Json | None = None
         self.next_index = 0
         self.done: list[int] = []
         self.in_patch = 0.0
@@ -168,7 +168,7 @@ class BigJob(FakeApi):
 
     def measure(self) -> None:
         figures, state = self.figures, self.trackers.states[self.key]
-        text = self.job["metadata"]["annotations"].get(names.LEDGER)
+        text = None if self.account is None else encode(decode(msgspec.json.encode(self.account["status"])))
         account = decode(text)
         figures.account = len((text or "").encode())
         cost = {name: number for name, number in account.cost.items() if number}
@@ -318,6 +318,20 @@ class BigJob(FakeApi):
             event_decoder.decode(msgspec.json.encode({"type": "MODIFIED", "object": self.job}))
         )
 
+    async def create(self, _path: str, root: Json) -> Json:
+        """Create the Account, and deliver it."""
+        assert self.account is None
+        self.store(root)
+        return root
+
+    def store(self, account: Json) -> None:
+        """Store the Account, and deliver it."""
+        self.figures.writes += 1
+        metadata = {**account["metadata"], "uid": "account-uid", "resourceVersion": str(self.figures.writes)}
+        self.account = {**account, "metadata": metadata}
+        line = msgspec.json.encode({"type": "MODIFIED", "object": self.account})
+        self.trackers.accounts.take(event_decoder.decode(line))
+
     async def patch(self, path: str, operations: list[Json]) -> Json:
         """Apply a write of the leader, and deliver what has changed."""
         began = time.process_time()
@@ -327,14 +341,10 @@ class BigJob(FakeApi):
                 pod["metadata"]["annotations"][names.COUNTED] = "true"
                 self.see("MODIFIED", pod)
         else:
-            assert path == JOB_PATH
-            for one in operations:
-                if one["path"] == ACCOUNT_POINTER and one["op"] == "test":
-                    assert self.job["metadata"]["annotations"].get(names.LEDGER) == one["value"]
-                elif one["path"] == ACCOUNT_POINTER:
-                    self.job["metadata"]["annotations"][names.LEDGER] = one["value"]
-                    self.figures.writes += 1
-            self.changed()
+            assert self.account is not None
+            version, status = operations
+            assert version["value"] == self.account["metadata"]["resourceVersion"]
+            self.store({**self.account, "status": status["value"]})
         self.in_patch += time.process_time() - began
         return {}
 

@@ -17,7 +17,10 @@ from tests.bench.labelled import new_namespace
 from tests.bench.leaders.scenarios import SCENARIOS, policy_file
 from tests.bench.leaders.verdict import History, has_ended, problems
 from tests.cluster.nodes import PLACEMENT, own_node
+from tests.cluster.objects import ACCOUNT
 from tests.faults.stage import new_stage
+from webhook.kinds import batch
+from webhook.kinds.accounts.account import path_of as account_path
 from webhook.kinds.batch import JOB_NAME
 from webhook.kube.client import Api, ApiError
 from webhook.policy.parse import KEY
@@ -88,7 +91,9 @@ class Cluster:
         await asyncio.sleep(AFTERWARDS)
         found = [] if not leader.running else [f"there was no write {die}"]
         for space, name in created:
-            found += problems(self.scenarios[space], self.jobs[space, name], self.of(space))
+            job = self.jobs[space, name]
+            job = {**job, ACCOUNT: await self.api.find(account_path(batch.JOB, job))}
+            found += problems(self.scenarios[space], job, self.of(space))
         if leader.running:
             await asyncio.to_thread(self.end, leader)
         await asyncio.to_thread(self.end, standby)

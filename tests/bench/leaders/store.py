@@ -49,6 +49,13 @@ class Store:
         await self.tell("ADDED" if is_new else "MODIFIED", path, root)
         return root
 
+    async def create(self, path: str, root: Json) -> Json:
+        """Create an object; raise ApiError if there is one of this name."""
+        if path in self.objects:
+            raise ApiError(HTTPStatus.CONFLICT, "it exists already")
+        root["metadata"] |= {"uid": f"uid-of-{path}", "creationTimestamp": self.now()}
+        return await self.put(path, root)
+
     async def remove(self, path: str) -> None:
         await self.tell("DELETED", path, self.objects.pop(path))
 
@@ -115,7 +122,7 @@ class Store:
         root = self.objects.get(path)
         if root is None or not root["metadata"].get("deletionTimestamp") or TRACKING in finalizers(root):
             return
-        if root["status"].get("phase") != "Running":
+        if (root.get("status") or {}).get("phase") != "Running":
             await self.remove(path)
 
 
@@ -197,6 +204,11 @@ class StoreApi:
             return root
         self.before("create", path)
         await self.alive()
+        if root["kind"] == "Account":
+            created = await self.store.create(f"{path}/{root['metadata']['name']}", deepcopy(root))
+            self.after("create", path)
+            await self.alive()
+            return created
         if not path.endswith("/eviction"):
             raise ApiError(HTTPStatus.METHOD_NOT_ALLOWED, path)
         preconditions = (root.get("deleteOptions") or {}).get("preconditions") or {}

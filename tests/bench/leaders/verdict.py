@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Final, get_args
 
 from tests.bench import kubelet
 from tests.bench.leaders.scenarios import GIBIBYTE
-from tests.cluster.objects import condition
+from tests.cluster.objects import ACCOUNT, condition
 from webhook.kinds.batch import JOB_NAME
-from webhook.kube import names
 from webhook.ledger.model import outcomes, pods
-from webhook.ledger.model.account import decode
+from webhook.ledger.model.stored.reading import account_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,7 +78,7 @@ def word(pod: Json, history: History) -> str:
 
 def wrong_account(scenario: Scenario, job: Json, mine: list[Json]) -> Iterator[str]:
     """Yield how the account of a Job differs from what has happened."""
-    name, account = job["metadata"]["name"], decode(job["metadata"]["annotations"].get(names.LEDGER))
+    name, account = job["metadata"]["name"], account_in(job.get(ACCOUNT), job)
     failed = sum(pod["status"]["phase"] == "Failed" for pod in mine)
     if account.ended != failed:
         yield f"{name}: the account has {account.ended} ended pods of {failed}"

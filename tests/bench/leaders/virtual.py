@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, get_args
 from tests.bench.leaders.replica import TICK, Replica
 from tests.bench.leaders.verdict import has_ended, problems
 from tests.bench.leaders.world import World
+from tests.cluster.objects import ACCOUNT
 from tests.virtual_time import now, run
+from webhook.kinds import batch
+from webhook.kinds.accounts.account import path_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -101,7 +104,8 @@ class Run:
         if self.kill is not None and not self.killed:
             yield f"there was no write {self.kill.write}"
         for job in self.world.jobs():
-            yield from problems(self.scenario, job, self.world.history)
+            stored = self.world.store.objects.get(path_of(batch.JOB, job))
+            yield from problems(self.scenario, {**job, ACCOUNT: stored}, self.world.history)
 
 
 def kills(scenario: Scenario, jobs: int) -> list[Kill]:

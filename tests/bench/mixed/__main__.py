@@ -34,10 +34,10 @@ from tests.cluster import binaries, job_set_controller, operators, tekton_contro
 from tests.cluster.nodes import own_node
 from tests.faults.stage import Stage, new_stage
 from webhook.kinds import WORDS, batch
+from webhook.kinds.accounts.account import ACCOUNT
 from webhook.kinds.job_set import JOB_SET
-from webhook.kube import names
 from webhook.kube.client import Api, ApiError
-from webhook.ledger.model.account import decode
+from webhook.ledger.model.stored.reading import account_in
 from webhook.ledger.model.systems import system_of
 from webhook.objects.problem import Json
 
@@ -316,15 +316,18 @@ class Run:
         """Return what is wrong about accounts, by workload."""
         wrong: dict[str, str] = {}
         self.accounts: dict[str, tuple[int, int]] = {}
+        stored = {one["spec"]["uid"]: one async for one in self.api.objects(ACCOUNT.path(NAMESPACE), {})}
         for one in self.kinds:
             async for found in self.api.objects(one.row.path(NAMESPACE), {}):
                 name = found["metadata"]["name"]
                 if self.workloads.get(name) is not one:
                     continue  # of a PipelineRun, or of a JobSet
-                account = decode((found["metadata"].get("annotations") or {}).get(names.LEDGER))
+                account = account_in(stored.get(found["metadata"]["uid"]), found)
                 true = self.truth.causes(name)
                 self.accounts[name] = account.ended, len(self.truth.ends[name])
-                causes = self.truth.as_compared(name, account.causes)
+                causes = self.truth.as_compared(
+                    name, {str(cause): reasons for cause, reasons in account.causes.items()}
+                )
                 if causes != true or account.ended != len(self.truth.ends[name]):
                     wrong[name] = f"{account.causes} for {true}"
         return wrong

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from tests.bench.asking import cpu_seconds, resident
 from tests.bench.disruptions import leads, metrics
 from tests.bench.replay.player import Player
-from webhook.ledger.model.account import decode
+from webhook.ledger.model.stored.status import decode
 
 if TYPE_CHECKING:
     from tests.bench.replay.plan import Plan

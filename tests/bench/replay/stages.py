@@ -11,6 +11,8 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
+import msgspec
+
 from tests.bench.replay.plan import NODES, Plan, uid_of
 from tests.bench.replay.player import Writes, stamp
 from tests.bench.replay.stand_in import Local, ServedStore, StandIn
@@ -21,6 +23,7 @@ from tests.cluster.processes import Processes
 from tests.faults.stage import Replica, Stage, controller_of
 from tests.served import COMMAND
 from webhook.kinds import batch
+from webhook.kinds.accounts.account import ACCOUNT
 from webhook.kube import names
 from webhook.kube.client import Api
 from webhook.kube.lease import API_VERSION
@@ -134,7 +137,8 @@ class LocalWorld:
 
     async def accounts(self) -> dict[tuple[str, str], str | None]:
         jobs = [self.store.objects[path] for path in self.store.lists[JOBS]]
-        return {name_of(job): account_in(job) for job in jobs}
+        stored = [self.store.objects[path] for path in self.store.lists.get(ACCOUNT.path(), ())]
+        return dict.fromkeys(map(name_of, jobs)) | dict(map(account_in, stored))
 
 
 class RealWorld:
@@ -168,7 +172,9 @@ class RealWorld:
         await asyncio.gather(*(create() for _ in range(AT_ONCE)))
 
     async def accounts(self) -> dict[tuple[str, str], str | None]:
-        return {name_of(job): account_in(job) async for job in self.client.objects(JOBS, {})}
+        jobs = [name_of(job) async for job in self.client.objects(JOBS, {})]
+        stored = [account_in(one) async for one in self.client.objects(ACCOUNT.path(), {})]
+        return dict.fromkeys(jobs) | dict(stored)
 
 
 @contextlib.asynccontextmanager
@@ -206,6 +212,7 @@ def name_of(job: Json) -> tuple[str, str]:
     return job["metadata"]["namespace"], job["metadata"]["name"]
 
 
-def account_in(job: Json) -> str | None:
-    text: str | None = (job["metadata"].get("annotations") or {}).get(names.LEDGER)
-    return text
+def account_in(stored: Json) -> tuple[tuple[str, str], str | None]:
+    """Return the workload of an Account, and its text."""
+    named = stored["metadata"]["namespace"], stored["spec"]["name"]
+    return named, msgspec.json.encode(stored["status"]).decode()

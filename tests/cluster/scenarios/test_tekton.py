@@ -226,8 +226,6 @@ def test_a_requested_retry_gives_new_budgets_and_keeps_the_counts(namespace: New
     assert account(run)["before"]["fatal"] == 1
     explanation = explained(team, "build")
     assert len([row for row in explanation["rows"] if row["cost"] == "fatal"]) > 1
-    for copied in (task_run_of(team, "a"), team.get("pod", "build-a-pod")):  # Tekton copies all annotations
-        assert names.LEDGER not in copied["metadata"]["annotations"]
 
 
 def is_fatal(run: Object) -> bool:

@@ -3,7 +3,7 @@
 import contextlib
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -15,14 +15,17 @@ from click.testing import CliRunner, Result
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.accounts import apart, held, holding, status_from
 from tests.costs import assert_affordable, assert_grows_with_its_input
 from tests.objects import DISRUPTION, exit_codes, job_spec
 from webhook.cli import explain as command
 from webhook.cli.explain import UnexplainableError
 from webhook.cli.main import main
-from webhook.explain import render
-from webhook.explain.build import Explanation, explain
-from webhook.kube.names import AFTER_FAILURE, LEDGER, POLICY, RETRY_HISTORY, SKIP
+from webhook.explain import build, render
+from webhook.explain.build import Explanation
+from webhook.kinds import batch
+from webhook.kinds.job_set import JOB_SET
+from webhook.kube.names import AFTER_FAILURE, POLICY, RETRY_HISTORY, SKIP
 from webhook.objects import columns
 from webhook.objects.problem import Json
 from webhook.policy.applied import applied
@@ -53,14 +56,19 @@ POLICY_TEXT = msgspec.json.encode(Record("default", applied=applied(PROFILE), re
 
 
 def job(account: Json | None = None, status: Json | None = None, **spec: Any) -> Json:
-    annotations = {"annotations": {POLICY: POLICY_TEXT, **({} if account is None else {LEDGER: json.dumps(account)})}}
-    return {
+    annotations = {"annotations": {POLICY: POLICY_TEXT}}
+    root = {
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": {"namespace": "ml", "name": "train", "uid": "job-uid", **annotations},
         "spec": job_spec(rules=[DISRUPTION, BUG], backoffLimit=6, **spec),
         "status": status or {},
     }
+    return holding(batch.JOB, root, None if account is None else status_from(**account))
+
+
+def explain(root: Json, jobs: list[Json], parts: Iterable[Json]) -> Explanation:
+    return build.explain(root, jobs, [*parts, *held(root)])
 
 
 def pod(name: str, phase: str, code: int | None = None, **metadata: Any) -> Json:
@@ -190,8 +198,9 @@ def suspending(account: Json | None = None, **spec: Any) -> Explanation:
 
 def test_evictions_by_kueue_are_shown_with_the_budgets_of_a_job_and_of_a_job_set() -> None:
     account = {"evictions": {"reasons": {"Preempted": 2, "PodsReadyTimeout": 1}, "requeues": 1, "limit": 5}}
-    line = "evicted by Kueue 3 times (2 Preempted, 1 PodsReadyTimeout); 2 left; requeued 1 time"
-    for root in (job(account), {**job(account), "kind": "JobSet"}):
+    line = "evicted by Kueue 3 times (1 PodsReadyTimeout, 2 Preempted); 2 left; requeued 1 time"
+    of_set = holding(JOB_SET, {**job(), "kind": "JobSet"}, status_from(**account))
+    for root in (job(account), of_set):
         assert line in explain(root, [], []).budgets
     assert not any("Kueue" in one for one in explain(job(), [], []).budgets)
 
@@ -245,7 +254,7 @@ def test_a_job_whose_end_is_decided_has_no_next_failure_even_if_its_pods_still_r
 
 def test_with_a_budget_per_index_each_index_shows_what_is_left() -> None:
     spec: Json = {"completionMode": "Indexed", "completions": 2, "backoffLimitPerIndex": 2}
-    detail = {"attempt": 1, "unit": "1", "pod": "a", "cause": "ExitCode", "reason": "main 143", "cost": "retry"}
+    detail = {"attempt": 1, "scope": "1", "pod": "a", "cause": "ExitCode", "reason": "main 143", "cost": "retry"}
     detail["left"] = {"retries": 0, "disruptions": 1}
     root = job({"ended": 1, "cost": {"retry": 5}, "last": [detail]}, **spec)
     found = explain(root, [root], [])
@@ -373,7 +382,7 @@ def run(*arguments: str) -> Result:
 
 def file(folder: Path, *objects: Json) -> str:
     path = folder / "objects.yaml"
-    path.write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": list(objects)}))
+    path.write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": apart(*objects)}))
     return str(path)
 
 
@@ -405,7 +414,7 @@ def test_an_object_that_does_not_exist_is_an_error_that_says_what_to_do(tmp_path
     result = run("ml/other", "-f", file(tmp_path, job(ACCOUNT)))
     assert result.exit_code == 2
     assert "there is no workload ml/other in" in result.output
-    assert "kubectl get jobs,pods -o yaml" in result.output
+    assert "kubectl get jobs,pods,accounts -o yaml" in result.output
 
 
 def test_a_malformed_account_is_an_error(tmp_path: Path) -> None:
@@ -464,7 +473,7 @@ def test_a_job_with_any_value_in_any_field_brings_an_explanation_or_an_error(dat
     place: Any = data.draw(st.sampled_from(list(containers_of(root))))
     key = data.draw(st.sampled_from(list(place if isinstance(place, dict) else range(len(place)))))
     place[key] = data.draw(ODD)
-    text = json.dumps(root)
+    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": apart(root)})
     with contextlib.suppress(UnexplainableError):
         for explanation in command.of_files(("-",), io.BytesIO(text.encode()), None):
             assert list(columns.lines(command.parts_of(explanation)))

@@ -6,14 +6,22 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
+from tests.accounts import held, holding
 from tests.objects import cron_job, exit_codes, job, job_spec
 from webhook.cli.main import main
-from webhook.explain.build_cron_job import MOST_JOBS, explain, lines
+from webhook.explain import build_cron_job
+from webhook.explain.build_cron_job import MOST_JOBS, CronJobExplanation, lines
+from webhook.kinds import batch
 from webhook.kube import names
+from webhook.ledger.model.account import Account
 from webhook.objects.problem import Json
 
 FAILED = {"conditions": [{"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded"}]}
 INJECTED = {names.POLICY: "{}"}
+
+
+def explain(root: Json, jobs: list[Json]) -> CronJobExplanation:
+    return build_cron_job.explain(root, jobs, held(*jobs))
 
 
 def nightly(backoff_limit: int = 3, **spec: object) -> Json:
@@ -48,8 +56,10 @@ def test_explain_shows_what_each_job_gets_from_a_template_that_was_admitted() ->
 
 
 def test_what_each_job_gets_does_not_include_what_the_last_job_has_spent() -> None:
-    spent = {names.LEDGER: '{"ended": 1, "cost": {"retry": 1}, "last": []}', **INJECTED}
-    assert "costs a retry; then 0 retries left" in explain(nightly(), [job_of(2, annotations=spent)]).gets[-1]
+    spent = holding(batch.JOB, job_of(2, annotations=INJECTED), Account(ended=1, cost={"retry": 1}))
+    found = explain(nightly(), [spent])
+    assert "costs a retry; then 0 retries left" in found.gets[-1]
+    assert found.jobs[0].summary == "1 attempt ended: 1 retry"
 
 
 def test_the_last_jobs_are_listed_with_their_end_and_the_newest_stands_last() -> None:

@@ -4,11 +4,14 @@ from typing import Any
 
 import pytest
 
+from tests.accounts import held, holding
 from tests.objects import pod as pod_of
-from webhook.explain.build_pipeline_run import explain
+from webhook.explain import build_pipeline_run
+from webhook.explain.build import Explanation
 from webhook.explain.render import as_table
+from webhook.kinds import tekton
 from webhook.kube import names
-from webhook.ledger.model.account import Account, Attempt, encode
+from webhook.ledger.model.account import Account, Attempt
 from webhook.ledger.model.scopes import Scopes
 from webhook.objects.problem import Json
 from webhook.retry import record
@@ -101,7 +104,11 @@ def with_account(*details: Attempt, disrupted: str = "") -> Json:
         account.cost[detail.cost] = account.spent(detail.cost) + 1
     if disrupted:
         account.scopes.add(disrupted)
-    return run(**{names.LEDGER: encode(account)})
+    return holding(tekton.PIPELINE_RUN, run(), account)
+
+
+def explain(root: Json, children: list[Json], pods: list[Json]) -> Explanation:
+    return build_pipeline_run.explain(root, children, [*pods, *held(root)])
 
 
 def test_what_the_account_knows_of_an_attempt_is_shown_with_what_tekton_says_of_it() -> None:
@@ -158,5 +165,5 @@ def test_the_combinations_of_a_matrix_are_told_apart() -> None:
 
 
 def test_a_malformed_account_is_refused() -> None:
-    with pytest.raises(ValueError, match="truncated"):
-        explain(run(**{names.LEDGER: "{"}), [A], [])
+    with pytest.raises(ValueError, match="Expected `int`"):
+        explain(holding(tekton.PIPELINE_RUN, run(), {"attempts": "two"}), [A], [])

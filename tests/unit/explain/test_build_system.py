@@ -6,10 +6,11 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from tests.unit.explain.workflows import exit_with, pod, workflow
+from tests.accounts import apart, holding, status_from
+from tests.unit.explain.workflows import exit_with, explain, pod, workflow
 from webhook.cli.main import main
 from webhook.explain.build import MOST_PODS
-from webhook.explain.build_system import MOST_SCOPES, explain, is_counted_for, state
+from webhook.explain.build_system import MOST_SCOPES, is_counted_for, state
 from webhook.explain.render import as_table
 from webhook.kinds import argo, tekton
 from webhook.ledger.model.account import Account, Attempt, Left, id_of
@@ -104,8 +105,8 @@ def test_of_many_nodes_that_spent_retries_the_first_are_listed_and_the_others_ar
 
 
 def test_a_range_of_scopes_as_long_as_any_user_may_write_is_read_in_parts() -> None:
-    root = workflow()
-    root["metadata"]["annotations"]["retry-policy.dev/ledger"] = '{"retries":{"1":"a/0-2000000000"}}'
+    retries = {"groups": [{"number": 1, "scopes": "a/0-2000000000"}]}
+    root = holding(argo.WORKFLOW, workflow(), status_from(scopeRetries=retries))
     assert len(explain(ARGO, root, []).budgets) == MOST_SCOPES + 1
 
 
@@ -117,9 +118,8 @@ def test_a_workload_that_the_ledger_has_suspended_says_how_often() -> None:
 
 
 def test_a_malformed_account_is_an_error() -> None:
-    root = workflow()
-    root["metadata"]["annotations"]["retry-policy.dev/ledger"] = "{"
-    with pytest.raises(ValueError, match="truncated"):
+    root = holding(argo.WORKFLOW, workflow(), {"attempts": "two"})
+    with pytest.raises(ValueError, match="Expected `int`"):
         explain(ARGO, root, [])
 
 
@@ -172,7 +172,7 @@ def run(*arguments: str) -> Result:
 def test_a_dump_with_a_workflow_and_its_pods_is_explained(tmp_path: Path) -> None:
     dump = tmp_path / "dump.yaml"
     dump.write_text(
-        yaml.safe_dump({"kind": "List", "apiVersion": "v1", "items": [pod("build", 2), workflow(account())]})
+        yaml.safe_dump({"kind": "List", "apiVersion": "v1", "items": apart(pod("build", 2), workflow(account()))})
     )
     for arguments in ((), ("ml/train",), ("ml/workflow/train",)):
         result = run(*arguments, "-f", str(dump))

@@ -28,7 +28,7 @@ def test_the_disruption_limit_is_shown_before_a_pod_has_ended() -> None:
 
 
 def test_the_disruption_limit_of_an_indexed_job_is_shown_for_each_index() -> None:
-    account = Account(ended=2, cost={"disruption": 2}, scopes=read({"1": "0-1"}))
+    account = Account(ended=2, cost={"disruption": 2}, scopes=read([(1, "0-1")]))
     found = budgets(account, completionMode="Indexed", completions=3, parallelism=3)
     assert found[1] == "disruptions: 2 so far; the limit for each index: 1"
 

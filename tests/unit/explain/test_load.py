@@ -10,22 +10,25 @@ from tests.objects import stored_job
 from tests.unit.explain.workflows import pod, workflow
 from webhook.explain.load import LABELS, load
 from webhook.kinds import KindSpec, argo, core, tekton
+from webhook.kinds.accounts.account import ACCOUNT, path_of
 from webhook.kinds.batch import JOB
 from webhook.kinds.job_set import JOB_SET
 from webhook.kube.client import Api
 from webhook.objects.problem import Json
 
-SET: Json = {"kind": "JobSet", "metadata": {"name": "train", "namespace": "ml"}}
+SET: Json = {"kind": "JobSet", "metadata": {"name": "train", "namespace": "ml", "uid": "u"}}
 OWNER = {"apiVersion": JOB_SET.api_version, "kind": "JobSet", "name": "train", "uid": "u", "controller": True}
 
 
 class Stored:
-    """An API with one JobSet, or none, and one Job."""
+    """An API with one JobSet, or none, and one Job; with an Account of each workload."""
 
     def __init__(self, job_set: Json | None) -> None:
         self.job_set = job_set
 
     async def find(self, path: str) -> Json | None:
+        if path.startswith(ACCOUNT.path("ml")):
+            return {"kind": ACCOUNT.kind, "path": path}
         assert path == JOB_SET.path("ml", "train")
         return self.job_set
 
@@ -39,8 +42,8 @@ def loaded(job_set: Json | None, job: Json) -> tuple[Json, list[Json], list[Json
 
 
 def test_for_a_job_of_a_job_set_the_job_set_is_loaded_with_all_of_its_jobs() -> None:
-    root, jobs, _ = loaded(SET, stored_job(ownerReferences=[OWNER]))
-    assert root == SET
+    root, jobs, (account,) = loaded(SET, stored_job(ownerReferences=[OWNER]))
+    assert (root, account["path"]) == (SET, path_of(JOB_SET, SET))
     assert [loaded_job["metadata"]["name"] for loaded_job in jobs] == ["jobset.sigs.k8s.io/jobset-name=train"]
 
 
@@ -57,7 +60,9 @@ class Listed:
         self.queries: dict[str, dict[str, str]] = {}
 
     async def find(self, path: str) -> Json | None:
-        return {"kind": "PipelineRun", "metadata": {"name": path.rpartition("/")[2], "namespace": "ml"}}
+        if path.startswith(ACCOUNT.path("ml")):
+            return None
+        return {"kind": "PipelineRun", "metadata": {"name": path.rpartition("/")[2], "namespace": "ml", "uid": "u"}}
 
     async def objects(self, path: str, query: dict[str, str], **_: Any) -> AsyncIterator[Json]:
         self.queries[path] = query

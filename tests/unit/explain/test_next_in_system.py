@@ -5,8 +5,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from tests.unit.explain.workflows import pod, workflow
-from webhook.explain.build_system import explain
+from tests.unit.explain.workflows import explain, pod, workflow
 from webhook.explain.next_in_system import MOST_NAMED
 from webhook.kinds import argo
 from webhook.ledger.model.account import Account

@@ -6,11 +6,10 @@ from typing import Any
 import pytest
 
 from tests.objects import DISRUPTION
-from tests.unit.explain.test_build import POLICY_TEXT, job, pod
+from tests.unit.explain.test_build import POLICY_TEXT, explain, job, pod
 from tests.unit.explain.test_next_failure import COUPLED, standing
 from tests.unit.ledger.pods import disrupted, failed, running_pod
 from webhook.explain import pending, render
-from webhook.explain.build import explain
 from webhook.kube.names import AFTER_FAILURE, DELAY, POLICY
 from webhook.ledger.model.pods import Pod
 from webhook.objects.problem import Json
@@ -115,7 +114,7 @@ def test_the_verdict_on_a_retriable_exit_code_or_on_independent_pods_is_not_pend
 
 
 def test_a_pending_verdict_is_printed_until_shortly_after_it_is_due() -> None:
-    crash = {"attempt": 0, "unit": "0", "pod": "train-1", "cause": "ExitCode", "reason": "main 1", "cost": "retry"}
+    crash = {"attempt": 0, "scope": "0", "pod": "train-1", "cause": "ExitCode", "reason": "main 1", "cost": "retry"}
     root = job({"ended": 1, "cost": {"retry": 1}, "last": [{**crash, "end": "2026-01-01T01:00:00Z"}]}, **COUPLED)
     root["spec"]["podFailurePolicy"]["rules"] = [DISRUPTION]
     assert root["metadata"]["annotations"][POLICY] == POLICY_TEXT

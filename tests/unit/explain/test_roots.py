@@ -6,7 +6,7 @@ import pytest
 
 from webhook.explain.roots import MADE, MAKERS, OTHERS, ROOTS, instead
 from webhook.kinds import KINDS, KindSpec, app_wrapper, argo, batch, core, flyte, ray, tekton
-from webhook.kinds.beside.airflow import DAG_RUN
+from webhook.kinds.accounts.airflow import DAG_RUN
 from webhook.kinds.job_set import JOB_SET
 from webhook.ledger.model.systems import SYSTEMS
 

@@ -1,14 +1,19 @@
 """A Workflow with an account, and its pods, as the API has them."""
 
+from collections.abc import Iterable
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
 import msgspec
 
+from tests.accounts import held, holding
+from webhook.explain import build_system
+from webhook.explain.build import Explanation
 from webhook.kinds import argo
 from webhook.kinds.argo import NODE_NAME
 from webhook.kube import names
-from webhook.ledger.model.account import Account, encode
+from webhook.ledger.model.account import Account
+from webhook.ledger.model.systems import System
 from webhook.objects.problem import Json
 from webhook.policy.applied import applied, applied_rules
 from webhook.policy.model import Profile
@@ -25,7 +30,7 @@ OWNER: Json = {
 
 def workflow(account: Account | None = None, profile: Profile | None = None, **status: Any) -> Json:
     """Return a Workflow as the API has it; `profile`: the one that admission recorded on it."""
-    annotations = {} if account is None else {names.LEDGER: encode(account)}
+    annotations = {}
     if profile is not None:
         codes = profile.failure_policy.retriable_exit_codes
         record = Record(
@@ -33,7 +38,7 @@ def workflow(account: Account | None = None, profile: Profile | None = None, **s
         )
         annotations[names.POLICY] = msgspec.json.encode(record).decode()
     template = {"name": "main", "retryStrategy": {"limit": 3}, "container": {"image": "x"}}
-    return {
+    root = {
         "apiVersion": argo.WORKFLOW.api_version,
         "kind": argo.WORKFLOW.kind,
         "metadata": {
@@ -46,6 +51,11 @@ def workflow(account: Account | None = None, profile: Profile | None = None, **s
         "spec": {"entrypoint": "main", "templates": [template]},
         "status": status,
     }
+    return holding(argo.WORKFLOW, root, account)
+
+
+def explain(system: System, root: Json, pods: Iterable[Json]) -> Explanation:
+    return build_system.explain(system, root, [*pods, *held(root)])
 
 
 def pod(step: str, attempt: int = 0, *, limit: int = 3, minute: int = 0, **status: Any) -> Json:

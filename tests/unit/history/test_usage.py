@@ -1,6 +1,6 @@
 """What attempts used, added up by cause and capacity."""
 
-from webhook.history.usage import MOST_RESOURCES, Row, Rows, Used, add, every, forget_prices, shorten
+from webhook.history.usage import MOST_RESOURCES, Row, Rows, Used, add, every, forget_prices
 
 GPUS = Used(100.0, (("cpu", 0.1), ("memory", 2.0**29), ("nvidia.com/gpu", 2.0)), "Spot", 0.5, "USD")
 
@@ -39,17 +39,6 @@ def test_at_most_five_resources_are_listed_and_no_long_names() -> None:
     rows, names = rows_of(("Other", Used(1.0, (("a.b/" + "x" * 60, 1.0), *many))))
     assert names == [f"a.b/{number}" for number in range(MOST_RESOURCES)]
     assert rows["Other"][""].resources == [1.0] * MOST_RESOURCES
-
-
-def test_rows_are_shortened_cause_by_cause_until_one_is_left() -> None:
-    on_demand = GPUS._replace(capacity="OnDemand")
-    rows, _ = rows_of(("A", GPUS), ("A", on_demand), ("B", GPUS), ("B", on_demand))
-    assert shorten(rows)
-    assert {cause: [*found] for cause, found in rows.items()} == {"A": [""], "B": ["Spot", "OnDemand"]}
-    assert shorten(rows)
-    assert shorten(rows)
-    assert rows == {"": {"": Row(4, 400.0, 4, 2.0, [40.0, 200.0, 800.0])}}
-    assert not shorten(rows)
 
 
 def test_prices_are_forgotten_and_nothing_else() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webhook.kinds import argo, tekton
-from webhook.kinds.beside.airflow import DAG_RUN
+from webhook.kinds.accounts.airflow import DAG_RUN
 from webhook.kinds.flyte import FLYTE_WORKFLOW
 from webhook.kinds.kind_spec import OwnerReference
 from webhook.kinds.places import LONGEST_SCOPE, SYSTEMS, Place, place_of

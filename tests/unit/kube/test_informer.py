@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from tests.costs import assert_affordable, assert_grows_with_its_input, bytes_of
 from tests.opted_in import opted_in
 from webhook.kinds import argo
+from webhook.kinds.accounts import retry_history
 from webhook.kube import client, names, slices
 from webhook.kube.client import Api, ApiError, ListMeta, Page, TooLargeError
 from webhook.kube.informer import Event, Informer
-from webhook.ledger.model.account import LARGEST
 from webhook.ledger.tracking.trackers import Trackers
 from webhook.lookups.cluster import Cluster
 from webhook.objects.problem import Json
@@ -55,7 +55,7 @@ LARGE: dict[str, tuple[Informer[Any], Callable[[int], Json], int]] = {
         lambda n: job_with(metadata={"ownerReferences": [{"kind": "X", "name": "x", "controller": False}] * n}),
         45,
     ),
-    "annotations of a Job": (JOBS, lambda n: job_with(metadata={"annotations": {names.LEDGER: "x" * n}}), 1),
+    "annotations of a Job": (JOBS, lambda n: job_with(metadata={"annotations": {names.SKIP: "x" * n}}), 1),
     "rules of a JobSet": (
         JOB_SETS,
         lambda n: job_with(spec={"failurePolicy": {"rules": [{"action": "FailJobSet"}] * n}}),
@@ -66,7 +66,7 @@ LARGE: dict[str, tuple[Informer[Any], Callable[[int], Json], int]] = {
         lambda n: job_with(spec={"failurePolicy": {"rules": [{"onJobFailureMessagePatterns": ["(a+)+!"] * n}]}}),
         9,
     ),
-    "annotations of a Workflow": (WORKFLOWS, lambda n: job_with(metadata={"annotations": {names.LEDGER: "x" * n}}), 1),
+    "annotations of a Workflow": (WORKFLOWS, lambda n: job_with(metadata={"annotations": {names.SKIP: "x" * n}}), 1),
     "labels of a Workflow": (
         WORKFLOWS,
         lambda n: job_with(metadata={"labels": {f"{number}": "" for number in range(n)}}),
@@ -144,10 +144,14 @@ def test_a_malformed_object_does_not_keep_other_objects_from_being_read(hostile:
     assert ("ml", "train") in watched.items or not watched.stored
 
 
-def test_a_cached_account_is_cut_but_still_recognised_as_too_long() -> None:
-    read = JOBS.read(msgspec.Raw(msgspec.json.encode(job_with(metadata={"annotations": {names.LEDGER: "x" * 9999}}))))
+def test_of_a_cached_retry_history_only_what_others_read_is_kept() -> None:
+    entries = [{"at": "2026-01-01T00:00:00Z", "by": "x" * 5000, "of": str(number)} for number in range(3)]
+    text = msgspec.json.encode(entries).decode()
+    read = JOBS.read(msgspec.Raw(msgspec.json.encode(job_with(metadata={"annotations": {names.RETRY_HISTORY: text}}))))
     assert read is not None
-    assert len(read[1]["metadata"]["annotations"][names.LEDGER]) == LARGEST + 1
+    kept = retry_history.read(read[1]["metadata"]["annotations"][names.RETRY_HISTORY])
+    assert [one.of for one in kept] == ["0", "1", "2"]
+    assert len(read[1]["metadata"]["annotations"][names.RETRY_HISTORY]) < 200
 
 
 def test_failures_that_the_job_controller_has_not_counted_yet_are_kept_as_failures() -> None:

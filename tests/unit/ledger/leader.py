@@ -14,17 +14,21 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
+from tests.accounts import stored
 from tests.admission import policy
 from tests.unit.ledger.pods import job
 from tests.virtual_time import now
-from webhook.kinds import batch
+from webhook.kinds import KindSpec, batch
 from webhook.kube import names
 from webhook.kube.client import ListMeta, Page
 from webhook.kube.events import Events
+from webhook.kube.informer import Event
 from webhook.ledger.controller import Ledger
-from webhook.ledger.model.account import Account, decode
+from webhook.ledger.model.account import Account
 from webhook.ledger.model.cached import CachedJob
+from webhook.ledger.model.stored.status import decode, encode
 from webhook.ledger.model.tracker import Key
+from webhook.ledger.tracking.trackers import Trackers
 from webhook.lookups.cluster import Cluster
 from webhook.lookups.policy_source import PolicySource
 from webhook.objects.problem import Json
@@ -32,19 +36,31 @@ from webhook.policy.model import Profile
 
 KEY = Key("ml", batch.JOB, "train")
 JOB_PATH = "/apis/batch/v1/namespaces/ml/jobs/train"
-ACCOUNT_POINTER = "/metadata/annotations/retry-policy.dev~1ledger"
+ACCOUNTS = "/apis/retry-policy.dev/v1alpha1/namespaces/"
+VERSION = "7"  # of all objects
 
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """A write that the API received; `at`: seconds since the loop began."""
+    """A write that the API received; `at`: seconds since the loop began. `root`: the object that it created."""
 
     at: float
     path: str
     operations: list[Json]
+    root: Json | None = None
 
-    def operations_on_account(self) -> list[Json]:
-        return [operation for operation in self.operations if operation["path"] == ACCOUNT_POINTER]
+    @property
+    def is_of_account(self) -> bool:
+        return self.path.startswith(ACCOUNTS)
+
+    @property
+    def workload(self) -> str:
+        """The name of the workload that an account is about."""
+        return self.path.rpartition("/")[2].partition("-")[2].rpartition("-")[0]
+
+    @property
+    def is_new(self) -> bool:
+        return self.root is not None
 
     @property
     def account(self) -> Account:
@@ -52,14 +68,10 @@ class Write:
 
     @property
     def text(self) -> str:
-        (text,) = [operation["value"] for operation in self.operations_on_account() if operation["op"] == "add"]
-        return str(text)
-
-    @property
-    def before(self) -> str | None:
-        """Return the account that the write replaces."""
-        (text,) = [operation["value"] for operation in self.operations_on_account() if operation["op"] == "test"]
-        return None if text is None else str(text)
+        if self.root is not None:
+            return encode(decode(msgspec.json.encode(self.root["status"])))
+        (status,) = [operation["value"] for operation in self.operations if operation["path"] == "/status"]
+        return encode(decode(msgspec.json.encode(status)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,19 +98,25 @@ class FakeApi:
         self.deleted: list[tuple[str, str]] = []  # paths and uids
 
     async def create(self, path: str, root: Json) -> Json:
-        self.created.append((path, root))
+        if root["kind"] == "Account":
+            await self.take(Write(now(), f"{path}/{root['metadata']['name']}", [], root))
+        else:
+            self.created.append((path, root))
         return root
 
     async def delete(self, path: str, uid: str) -> None:
         self.deleted.append((path, uid))
 
     async def patch(self, path: str, operations: list[Json]) -> Json:
-        self.writes.append(Write(now(), path, operations))
+        await self.take(Write(now(), path, operations))
+        return {}
+
+    async def take(self, write: Write) -> None:
+        self.writes.append(write)
         answer = self.answers.popleft() if self.answers else Answer()
         await asyncio.sleep(answer.after)
         if answer.error is not None:
             raise answer.error
-        return {}
 
     async def get(self, path: str) -> Json:
         return self.objects[path]
@@ -121,7 +139,11 @@ class FakeApi:
             yield msgspec.json.encode(event)
 
     def account_writes(self) -> list[Write]:
-        return [write for write in self.writes if write.operations_on_account()]
+        return [write for write in self.writes if write.is_of_account]
+
+    def accounts_of(self, name: str) -> list[Write]:
+        """Return the writes of the accounts of the workloads of a name."""
+        return [write for write in self.account_writes() if write.workload == name]
 
 
 def new_ledger(api: FakeApi, profile: Profile | None = None, *, opted_in: bool = True) -> Ledger:
@@ -131,7 +153,7 @@ def new_ledger(api: FakeApi, profile: Profile | None = None, *, opted_in: bool =
     if opted_in:
         cluster.namespaces.items["", "ml"] = ("default", None)
     ledger = Ledger(cluster, PolicySource(policy(default=profile or Profile())), Events(client), clock=loop.time)
-    for cache in (cluster.namespaces, cluster.jobs, ledger.trackers.pods):
+    for cache in (cluster.namespaces, cluster.jobs, ledger.trackers.pods, ledger.trackers.accounts):
         cache.synced.set()
         cache.live = True
     return ledger
@@ -176,15 +198,24 @@ async def beside(work: Coroutine[None, None, None]) -> AsyncIterator[None]:
 def see_job(ledger: Ledger, text: str | None = None, *, name: str = "train", **fields: Any) -> CachedJob:
     """Add a Job with an account to the cache; return the part of it that is cached."""
     root = job(fields.pop("spec", None), fields.pop("status", None), name=name, uid=fields.pop("uid", "job-uid"))
-    root["metadata"] |= {"resourceVersion": "7", "labels": {names.PROFILE: "default"}, "annotations": {}}
-    if text is not None:
-        root["metadata"]["annotations"][names.LEDGER] = text
+    root["metadata"] |= {"resourceVersion": VERSION, "labels": {names.PROFILE: "default"}, "annotations": {}}
+    see_account(ledger.trackers, batch.JOB, root, text)
     read = ledger.cluster.jobs.read(msgspec.Raw(msgspec.json.encode(root)))
     assert read is not None
     key, cached = read
     ledger.cluster.jobs.items[key] = cached
     ledger.trackers.see_job(cached)
     return cached
+
+
+def see_account(found: Trackers, row: KindSpec, root: Json, text: str | None) -> None:
+    """Let the watch deliver the account of a workload, or for None its deletion."""
+    account = stored(row, root, text)
+    informer, name = found.accounts, account["metadata"]["name"]
+    if text is not None:
+        informer.take(Event("ADDED", msgspec.Raw(msgspec.json.encode(account))))
+    elif ("ml", name) in informer.items:
+        informer.take(Event("DELETED", msgspec.Raw(msgspec.json.encode(account))))
 
 
 class HeldLease:

@@ -10,16 +10,17 @@ from typing import Any, Final
 
 import msgspec
 
+from tests.accounts import stored
 from tests.admission import OPTED_IN, mutate, policy, validate
 from tests.histories import DISRUPTION, index_of, matches
 from tests.unit.ledger.alone import Alone
 from webhook.explain.build import Explanation, explain
 from webhook.kinds import batch
-from webhook.kube import names
 from webhook.ledger import settling
 from webhook.ledger.model import limits, pods
-from webhook.ledger.model.account import Attempt, decode, encode
+from webhook.ledger.model.account import Attempt
 from webhook.ledger.model.counting import CountingPass
+from webhook.ledger.model.stored.status import decode, encode
 from webhook.ledger.model.tracker import Key
 from webhook.ledger.model.workload_state import WorkloadState
 from webhook.objects.problem import Json
@@ -194,7 +195,6 @@ class World:
             found.suspend()
             self.spec["suspend"] = True
         text = encode(account)
-        self.job["metadata"]["annotations"][names.LEDGER] = text
         self.state.see_account(text, decode(text))
         self.see_job()
         if end is not None:
@@ -218,8 +218,11 @@ class World:
 
     def explained(self) -> Explanation:
         """Return what `explain` shows of the stored Job."""
-        stored: Any = msgspec.json.decode(msgspec.json.encode([self.job, *self.live.values(), *self.failed.values()]))
-        return explain(stored[0], [stored[0]], stored[1:])
+        parts = [*self.live.values(), *self.failed.values()]
+        if self.state.text is not None:
+            parts.append(stored(batch.JOB, self.job, self.state.text))
+        found: Any = msgspec.json.decode(msgspec.json.encode([self.job, *parts]))
+        return explain(found[0], [found[0]], found[1:])
 
 
 def action_of(spec: Json, ending: int) -> str:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from tests.accounts import stored
 from tests.admission import OPTED_IN, mutate, policy, validate
 from tests.histories import index_of
 from tests.job_sets import Course, pods_of_jobs
@@ -29,12 +30,12 @@ from webhook.kinds.job_set import (
     RESTART,
     SET_NAME,
 )
-from webhook.kube import names
 from webhook.ledger import settling
 from webhook.ledger.model import limits, matching, pods
-from webhook.ledger.model.account import Attempt, decode, encode
+from webhook.ledger.model.account import Attempt
 from webhook.ledger.model.counting import CountingPass
 from webhook.ledger.model.matching import JobEnd
+from webhook.ledger.model.stored.status import decode, encode
 from webhook.ledger.model.tracker import Key
 from webhook.ledger.model.workload_state import WorkloadState
 from webhook.objects.problem import Json
@@ -214,7 +215,6 @@ class SetWorld:
         found.count(self.state.tracker.uncounted(account))
         end = found.end(found.details)
         text = encode(account)
-        self.root["metadata"].setdefault("annotations", {})[names.LEDGER] = text
         self.state.see_account(text, decode(text))
         if end is not None:
             self.over = end.reason
@@ -241,5 +241,7 @@ class SetWorld:
         """Return what `explain` tells of the JobSet as the API has it."""
         jobs = [child.job for child in self.jobs.values()]
         parts = [pod for child in self.jobs.values() for pod in (*child.live.values(), *child.failed.values())]
-        stored: Any = msgspec.json.decode(msgspec.json.encode([self.root, jobs, parts]))
-        return explain(*stored)
+        if self.state.text is not None:
+            parts.append(stored(JOB_SET, self.root, self.state.text))
+        found: Any = msgspec.json.decode(msgspec.json.encode([self.root, jobs, parts]))
+        return explain(*found)

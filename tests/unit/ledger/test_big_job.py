@@ -10,16 +10,17 @@ from hypothesis import strategies as st
 from tests.bench.big_job.replay import BigJob
 from tests.costs import instructions_of
 from tests.objects import DISRUPTION
+from tests.unit.ledger.leader import see_account
 from tests.unit.ledger.pods import disrupted, job, running_pod
 from tests.unit.ledger.test_trackers import counted, trackers
 from tests.virtual_time import run
 from webhook.kinds import batch
-from webhook.kube import names
 from webhook.ledger.model import limits
-from webhook.ledger.model.account import LARGEST, Account, decode, encode
+from webhook.ledger.model.account import Account
 from webhook.ledger.model.counting import count
 from webhook.ledger.model.pods import INDEX, Pod
 from webhook.ledger.model.scopes import Scopes, read
+from webhook.ledger.model.stored.status import LARGEST, decode, encode
 from webhook.objects.problem import Json
 
 INDEXES = 100_000
@@ -82,17 +83,18 @@ def test_without_the_pods_a_number_is_never_too_low_and_its_lower_bound_never_to
         truth[index] += 1
         if chance.random() < 0.05:
             exact = scopes.exact
-            scopes = read(scopes.written())
+            scopes = read(scopes.written(), scopes.others)
             scopes.exact = exact
     for index in range(1000):
         assert scopes.at_least(str(index)) <= truth[index] <= scopes.of(str(index))
 
 
-def test_an_account_of_a_former_version_counts_every_index_that_it_has_dropped_with_the_highest_number() -> None:
-    account = decode('{"units": {"3": "7", "others": "2"}, "cost": {"disruption": 500}}')
+def test_an_account_that_is_not_exact_counts_every_index_that_it_has_dropped_with_the_highest_number() -> None:
+    account = Account(scopes=Scopes({"7": 3}, others=2), cost={"disruption": 500})
+    account = decode(encode(account))
     assert (account.scopes.of("7"), account.scopes.at_least("7")) == (3, 1)
     assert (account.scopes.of("57321"), account.scopes.at_least("57321")) == (2, 0)
-    assert not account.in_pods
+    assert not account.scopes.exact
 
 
 def full(**fields: object) -> Account:
@@ -107,7 +109,7 @@ def test_the_limit_holds_for_an_index_that_the_account_has_dropped() -> None:
     count(account, pod_of(57321, 1), root, None, BUDGETS)
     assert not limits.is_exceeded(account, BUDGETS, "57321")
     account = decode(encode(account))
-    assert account.in_pods
+    assert account.scopes.exact
     assert account.last[-1].left is not None
     assert account.last[-1].left.disruptions == 0
     count(account, pod_of(57321, 2, 2), root, None, BUDGETS)
@@ -136,11 +138,12 @@ def test_where_pods_do_not_know_it_a_dropped_index_had_at_most_the_highest_numbe
 def admitted(index: int, ignored: str | None, *ended: Pod) -> int | None:
     """Return the disruptions with which the next pod of an index is admitted, if the account has dropped that index."""
     stored = job(SPEC, resourceVersion="1")
-    stored["metadata"]["annotations"] = {names.LEDGER: encode(full())}
     said = {INDEX: str(index), batch.INDEX_FAILURES: "0"}
     if ignored is not None:
         said[batch.INDEX_IGNORED_FAILURES] = ignored
-    found = counted(trackers(stored, None, *ended), stored, {"annotations": said})
+    known = trackers(stored, None, *ended)
+    see_account(known, batch.JOB, stored, encode(full()))
+    found = counted(known, stored, {"annotations": said})
     return None if found is None else found.disruptions
 
 

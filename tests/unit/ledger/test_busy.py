@@ -1,11 +1,10 @@
 """What the leader does while the API server is busy: it waits as long as that asks, and loses and repeats nothing."""
 
 import asyncio
-from typing import Any
 
 import pytest
 
-from tests.unit.ledger.leader import BOOKMARK, Answer, FakeApi, leading, new_ledger, see_job
+from tests.unit.ledger.leader import BOOKMARK, Answer, FakeApi, Write, leading, new_ledger, see_job
 from tests.unit.ledger.pods import disrupted, failed
 from tests.unit.ledger.test_settling import WITHIN, crashed, failures, tell
 from tests.unit.ledger.test_waiting import DELAY, act, gated, ledger, see
@@ -33,15 +32,14 @@ class BusyApi(FakeApi):
         self.ended: dict[str, list[int]] = {}  # what the stored accounts of a Job say, oldest first
         self.ledger: Ledger | None = None
 
-    async def patch(self, path: str, operations: list[Any]) -> Any:
+    async def take(self, write: Write) -> None:
         if now() < self.until:
             self.answers.append(busy(self.seconds))
-        answer = await super().patch(path, operations)
+        await super().take(write)
         assert self.ledger is not None
-        name, write = path.rpartition("/")[2], self.writes[-1]
+        name = write.workload
         self.ended.setdefault(name, []).append(write.account.ended)
         see_job(self.ledger, write.text, name=name, uid=f"uid-of-{name}")
-        return answer
 
 
 @pytest.mark.parametrize("seconds", [1.0, 4.0, 32.0])
@@ -70,7 +68,7 @@ def test_the_write_after_a_refused_one_counts_what_has_ended_meanwhile() -> None
 
     api = FakeApi(busy(3.0))
     run(work())
-    assert [(write.before, write.account.ended) for write in api.writes] == [(None, 1), (None, 2)]
+    assert [(write.is_new, write.account.ended) for write in api.writes] == [(True, 1), (True, 2)]
 
 
 def test_many_accounts_do_not_hammer_a_busy_api_server_and_each_is_written_once_after_it() -> None:

@@ -6,19 +6,22 @@ from typing import Any
 
 import jsonpatch
 import msgspec
-import pytest
 
+from tests.accounts import stored
 from tests.admission import policy
+from tests.unit.ledger.leader import see_account
 from tests.unit.ledger.pods import failed, job
 from webhook import metrics
 from webhook.kinds import batch
 from webhook.kube import names
 from webhook.kube.client import ApiError
 from webhook.kube.events import Events
+from webhook.kube.informer import Event
 from webhook.ledger import patches
 from webhook.ledger.controller import Ledger
-from webhook.ledger.model.account import LARGEST, decode
+from webhook.ledger.model.account import Account
 from webhook.ledger.model.pods import Pod
+from webhook.ledger.model.stored.status import decode, encode
 from webhook.ledger.model.tracker import Key
 from webhook.ledger.model.workload_state import INTERVAL, LONGEST_PAUSE
 from webhook.lookups.cluster import Cluster
@@ -36,6 +39,13 @@ class Server:
     def __init__(self, refuses: int = 0) -> None:
         self.refuses = refuses
         self.patches: list[tuple[str, list[Json]]] = []
+        self.created: list[tuple[str, Json]] = []
+
+    async def create(self, path: str, root: Json) -> Json:
+        self.created.append((path, root))
+        if self.refuses:
+            raise ApiError(self.refuses, "no")
+        return root
 
     async def patch(self, path: str, operations: list[Json]) -> Json:
         self.patches.append((path, operations))
@@ -68,16 +78,22 @@ def ledger(
     return found
 
 
-def write(found: Ledger) -> None:
-    asyncio.run(found.write(KEY, found.trackers.states[KEY]))
+def write(found: Ledger, *pods: Pod) -> None:
+    async def work() -> None:
+        for pod in pods:
+            found.trackers.see_pod(pod)
+        await found.write(KEY, found.trackers.state_of(KEY))
+
+    asyncio.run(work())
 
 
 def test_an_ended_pod_is_counted_in_an_opted_in_namespace() -> None:
     server = Server()
     found = ledger(server, failed(1))
     write(found)
-    ((path, _),) = server.patches
-    assert path == "/apis/batch/v1/namespaces/ml/jobs/train"
+    ((path, root),) = server.created
+    assert path == "/apis/retry-policy.dev/v1alpha1/namespaces/ml/accounts"
+    assert root["status"]["attempts"] == 1
     assert found.events.waiting.qsize() == 1
 
 
@@ -103,19 +119,46 @@ def test_neither_account_nor_event_is_written_in_a_namespace_that_is_not_opted_i
     server = Server()
     found = ledger(server, failed(1), opted_in=False)
     write(found)
-    assert server.patches == []
+    assert (server.patches, server.created) == ([], [])
     assert found.events.waiting.qsize() == 0
 
 
-@pytest.mark.parametrize("annotations", [None, {"theirs": "x"}])
-def test_an_account_is_written_to_an_object_with_or_without_annotations(annotations: Json | None) -> None:
+def test_an_account_that_cannot_be_read_is_replaced_only_if_it_is_unchanged() -> None:
     server = Server()
-    write(ledger(server, failed(1), annotations=annotations))
-    ((_, patch),) = server.patches
-    on_the_server = {"metadata": {"annotations": annotations}} if annotations else {"metadata": {}}
-    after = applied(patch, on_the_server)["metadata"]["annotations"]
-    assert decode(after.pop(names.LEDGER)).ended == 1
-    assert after == (annotations or {})
+    found = ledger(server)
+    see_account(found.trackers, batch.JOB, STORED, '"unreadable"')
+    write(found, failed(1))
+    ((path, patch),) = server.patches
+    assert "/accounts/job-train-" in path
+    assert patch[0] == {"op": "replace", "path": "/metadata/resourceVersion", "value": "7"}
+    assert decode(msgspec.json.encode(patch[1]["value"])).ended == 1
+
+
+def test_an_account_without_its_owner_or_of_a_former_job_of_the_name_is_not_read() -> None:
+    text = encode(Account(ended=5, cost={"retry": 5}))
+    owners: list[list[Json]] = [[], [{"uid": "another"}]]
+    for references in owners:
+        server = Server()
+        found = ledger(server)
+        root = stored(batch.JOB, STORED, text, ownerReferences=references)
+        found.trackers.accounts.take(Event("ADDED", msgspec.Raw(msgspec.json.encode(root))))
+        write(found, failed(1))
+        ((_, made),) = server.created
+        assert made["status"]["ended"] == 1
+    former = {**STORED, "metadata": {**STORED["metadata"], "uid": "former"}}
+    found = ledger(server := Server(), failed(1))
+    see_account(found.trackers, batch.JOB, former, text)
+    write(found)
+    assert [made["status"]["ended"] for _, made in server.created] == [1]
+
+
+def test_an_account_is_owned_by_its_workload_and_keeps_it_from_no_deletion() -> None:
+    server = Server()
+    write(ledger(server, failed(1)))
+    ((_, made),) = server.created
+    (owner,) = made["metadata"]["ownerReferences"]
+    assert owner == {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "job-uid"}
+    assert made["spec"] == owner
 
 
 def applied(patch: list[Json], root: Json) -> Json:
@@ -124,27 +167,6 @@ def applied(patch: list[Json], root: Json) -> Json:
     assert all(jsonpatch.JsonPointer(operation["path"]).resolve(root, None) is None for operation in missing)
     after: Json = jsonpatch.apply_patch(root, [operation for operation in patch if operation not in missing])
     return after
-
-
-def test_annotations_that_others_added_meanwhile_are_not_overwritten() -> None:
-    patch = patches.operations(STORED, None, "{}", suspends=False)
-    assert patch[0] == {"op": "test", "path": "/metadata/annotations", "value": None}
-
-
-def test_an_account_that_is_too_long_to_be_cached_is_replaced_only_if_the_object_is_unchanged() -> None:
-    server = Server()
-    write(ledger(server, failed(1), annotations={names.LEDGER: "x" * 200_000}))
-    ((_, patch),) = server.patches
-    assert patch[0] == {"op": "replace", "path": "/metadata/resourceVersion", "value": "7"}
-    assert [operation["op"] for operation in patch] == ["replace", "add"]
-    assert decode(patch[1]["value"]).ended == 1
-
-
-def test_an_account_is_replaced_only_if_it_is_unchanged() -> None:
-    root = {"metadata": {"annotations": {}, "resourceVersion": "7"}}
-    first, second = patches.operations(root, "before", "now", suspends=False)
-    assert (first["op"], first["value"], second["op"], second["value"]) == ("test", "before", "add", "now")
-    assert patches.operations(root, "x" * (LARGEST + 1), "now", suspends=True)[-1]["path"] == "/spec/suspend"
 
 
 def test_the_pauses_grow_while_a_write_fails_each_time() -> None:

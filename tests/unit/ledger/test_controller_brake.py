@@ -42,7 +42,7 @@ def see_disrupted(ledger: Ledger, api: FakeApi, name: str = "train", number: int
 async def written(ledger: Ledger, api: FakeApi, name: str = "train") -> None:
     """Let the ledger count the pod of a Job, and the watch deliver the account."""
     await asyncio.sleep(GATHERING + 0.01)
-    (write,) = [write for write in api.account_writes() if write.path.endswith(f"/{name}")]
+    (write,) = api.accounts_of(name)
     see_job(ledger, write.text, name=name, uid=f"{name}-uid")
 
 
@@ -98,7 +98,7 @@ def test_a_suspension_that_was_held_is_made_up_for_with_its_event() -> None:
     api = FakeApi()
     run(work())
     assert len(suspensions(api)) == 1
-    assert [write.account.suspended for write in api.account_writes()] == [False, True]
+    assert [write.account.suspending for write in api.account_writes()] == [False, True]
 
 
 def test_a_suspension_that_was_held_is_dropped_once_the_next_pod_runs() -> None:
@@ -208,7 +208,7 @@ def test_with_the_default_limits_500_jobs_of_a_namespace_that_lose_their_nodes_t
                 see_disrupted(ledger, api, f"job-{number}", number)
             await asyncio.sleep(INTERVAL)
             for write in api.account_writes():
-                name = write.path.rpartition("/")[2]
+                name = write.workload
                 see_job(ledger, write.text, name=name, uid=f"{name}-uid")
             await asyncio.sleep(WINDOW + HELD_FOR + INTERVAL)
 

@@ -6,12 +6,13 @@ from itertools import pairwise
 import pytest
 
 from tests.metrics import counted
-from tests.unit.ledger.leader import JOB_PATH, KEY, Answer, FakeApi, leading, new_ledger, see_job
+from tests.unit.ledger.leader import JOB_PATH, KEY, VERSION, Answer, FakeApi, leading, new_ledger, see_job
 from tests.unit.ledger.pods import disrupted, failed, job, running_pod
 from tests.virtual_time import now, run
 from webhook.kube.client import ApiError
 from webhook.ledger.controller import GATHERING, Ledger
-from webhook.ledger.model.account import Account, Attempt, encode
+from webhook.ledger.model.account import Account, Attempt
+from webhook.ledger.model.stored.status import encode
 from webhook.ledger.model.tracker import Key
 from webhook.ledger.model.workload_state import INTERVAL, LONGEST_PAUSE, WATCH_DELAY
 from webhook.ledger.tracking.trackers import UNSEEN_AFTER
@@ -74,7 +75,7 @@ def test_an_account_is_written_no_more_than_once_in_an_interval() -> None:
     api = FakeApi()
     run(work())
     assert times(api) == [GATHERING, GATHERING + INTERVAL]
-    assert api.writes[1].before == api.writes[0].text
+    assert [write.is_new for write in api.writes] == [True, False]
     assert api.writes[1].account.ended == 2
 
 
@@ -107,7 +108,7 @@ def test_a_write_that_the_watch_never_brings_is_written_again() -> None:
     api = FakeApi()
     run(work())
     assert WATCH_DELAY <= api.writes[1].at - api.writes[0].at <= WATCH_DELAY + INTERVAL
-    assert [(write.before, write.account.ended) for write in api.writes] == [(None, 1), (None, 2)]
+    assert [(write.is_new, write.account.ended) for write in api.writes] == [(True, 1), (True, 2)]
 
 
 @pytest.mark.parametrize("status", [404, 409, 422])
@@ -123,7 +124,7 @@ def test_after_a_conflict_the_next_write_builds_on_the_account_that_the_watch_ha
     api = FakeApi(refused(status))
     run(work())
     assert times(api) == [GATHERING, GATHERING + INTERVAL]
-    assert [(write.before, write.account.ended) for write in api.writes] == [(None, 1), (ANOTHER, 2)]
+    assert [(write.is_new, write.account.ended) for write in api.writes] == [(True, 1), (False, 2)]
 
 
 @pytest.mark.parametrize(
@@ -150,7 +151,7 @@ def test_after_an_error_the_write_is_repeated_and_other_accounts_are_not_delayed
 
     api = FakeApi(Answer(0.0, error))
     run(work())
-    assert [write.path.rpartition("/")[2] for write in api.writes] == ["train", "other", "train"]
+    assert [write.workload for write in api.writes] == ["train", "other", "train"]
     assert api.writes[2].at == pytest.approx(GATHERING + pause)
 
 
@@ -268,7 +269,7 @@ def test_a_replica_that_leads_again_counts_each_pod_once_after_an_interrupted_wr
     api = FakeApi(Answer(after=10))
     run(work())
     _, again = api.writes
-    assert again.before == (api.writes[0].text if arrived else None)
+    assert again.is_new is not arrived
     assert (again.account.ended, len(set(again.account.recent))) == (2, 2)
 
 
@@ -286,7 +287,7 @@ def test_a_write_that_was_planned_when_leadership_was_lost_is_dropped() -> None:
     api = FakeApi()
     run(work())
     (write,) = api.writes
-    assert write.before == ANOTHER
+    assert (write.is_new, write.account.ended) == (False, 2)
 
 
 def test_a_new_leader_counts_pods_that_ended_before_it_led() -> None:
@@ -425,7 +426,7 @@ def test_no_job_is_failed_before_its_account_is_written() -> None:
     assert failures(api) == []
 
 
-def test_a_job_is_suspended_by_the_write_of_its_account_and_an_event_says_how_to_resume_it() -> None:
+def test_a_job_is_suspended_once_its_account_says_so_and_an_event_says_how_to_resume_it() -> None:
     async def work() -> None:
         async with leading(new_ledger(api, Profile(disruptions=Disruptions(limit=0, on_exceed="Suspend")))) as ledger:
             see_disrupted(ledger, api)
@@ -443,7 +444,11 @@ def test_a_job_is_suspended_by_the_write_of_its_account_and_an_event_says_how_to
     api, before = FakeApi(), suspended()
     run(work())
     assert suspended() == before + 1
-    (write,) = api.writes
-    assert write.account.suspended
-    assert write.operations[0] == {"op": "replace", "path": "/metadata/resourceVersion", "value": "7"}
-    assert write.operations[-1] == {"op": "add", "path": "/spec/suspend", "value": True}
+    first, second = api.writes
+    assert (first.account.suspending, first.account.suspended) == (True, False)
+    assert second.path == JOB_PATH
+    assert second.operations == [
+        {"op": "test", "path": "/metadata/uid", "value": "job-uid"},
+        {"op": "replace", "path": "/metadata/resourceVersion", "value": VERSION},
+        {"op": "add", "path": "/spec/suspend", "value": True},
+    ]

@@ -11,7 +11,17 @@ from msgspec.structs import replace
 
 from tests.admission import mutate, policy
 from tests.costs import instructions_of
-from tests.unit.ledger.leader import Answer, FakeApi, beside, events_of, leading, new_ledger, set_policy, stored_pod
+from tests.unit.ledger.leader import (
+    Answer,
+    FakeApi,
+    beside,
+    events_of,
+    leading,
+    new_ledger,
+    see_account,
+    set_policy,
+    stored_pod,
+)
 from tests.virtual_time import run
 from webhook.history import record
 from webhook.kinds import KindSpec, argo, tekton
@@ -21,9 +31,10 @@ from webhook.kube.bulkhead import repeat
 from webhook.kube.client import ApiError
 from webhook.ledger.controller import Ledger
 from webhook.ledger.model import on_failure, pods
-from webhook.ledger.model.account import LARGEST, Account, Left, encode
+from webhook.ledger.model.account import Account, Left
 from webhook.ledger.model.outcomes import DELETED, STOPPED
 from webhook.ledger.model.pods import Pod
+from webhook.ledger.model.stored.status import LARGEST, encode
 from webhook.ledger.model.tracker import DOUBT, Key
 from webhook.ledger.model.waiting import Waiting
 from webhook.ledger.model.workload_state import INTERVAL
@@ -117,8 +128,6 @@ def pod_of(number: int, code: int, status: Json, container: str = "main", **meta
 def see_root(ledger: Ledger, row: KindSpec, root: Json, text: str | None = None) -> None:
     """Let the watch deliver a workload with an account."""
     metadata = root["metadata"]
-    if text is not None:
-        metadata = {**metadata, "annotations": {**metadata["annotations"], names.LEDGER: text}}
     roots = ledger.trackers.roots[row]
     found = roots.read(msgspec.Raw(msgspec.json.encode({"metadata": metadata})))
     assert found is not None
@@ -126,6 +135,8 @@ def see_root(ledger: Ledger, row: KindSpec, root: Json, text: str | None = None)
     roots.synced.set()
     roots.live = True
     ledger.trackers.see_root(row, found[1])
+    if text is not None:
+        see_account(ledger.trackers, row, root, text)
 
 
 @asynccontextmanager
@@ -166,13 +177,14 @@ async def delivered(ledger: Ledger, api: FakeApi) -> None:
     for _ in range(60):
         await asyncio.sleep(0.5)
         for write in {write.path: write for write in api.account_writes()}.values():
-            row, root = (argo.WORKFLOW, workflow()) if write.path == WORKFLOW else (tekton.PIPELINE_RUN, pipeline_run())
+            is_workflow = "/workflow-" in write.path
+            row, root = (argo.WORKFLOW, workflow()) if is_workflow else (tekton.PIPELINE_RUN, pipeline_run())
             see_root(ledger, row, root, write.text)
 
 
 def beside_accounts(api: FakeApi) -> list[tuple[str, list[Json]]]:
     """Return path and operations of the writes that are not about an account."""
-    return [(write.path, write.operations) for write in api.writes if not write.operations_on_account()]
+    return [(write.path, write.operations) for write in api.writes if not write.is_of_account]
 
 
 def account_in(api: FakeApi) -> Account:
@@ -186,7 +198,7 @@ def retries(account: Account, *scopes: str) -> list[int]:
 def test_the_attempts_of_a_workflow_are_counted_on_it_by_node() -> None:
     api, told = played(of_workflow(0, code=1), of_workflow(1, node="score", code=137, conditions=[EVICTED]))
     account = account_in(api)
-    assert {write.path for write in api.writes} == {WORKFLOW}
+    assert {write.path.rpartition("/")[2].partition("-")[0] for write in api.writes} == {"workflow"}
     assert (account.ended, account.cost) == (2, {"retry": 1, "disruption": 1})
     assert (retries(account, "fit", "score"), account.scopes.of("fit"), account.scopes.of("score")) == ([1, 0], 0, 1)
     assert [reason for reason, _ in told] == ["AttemptEnded", "AttemptEnded"]
@@ -195,7 +207,7 @@ def test_the_attempts_of_a_workflow_are_counted_on_it_by_node() -> None:
 
 def test_the_attempts_of_a_task_are_counted_on_its_pipeline_run() -> None:
     api, _ = played(of_task(1, code=143))
-    assert [write.path for write in api.writes] == [RUN]
+    assert [write.workload for write in api.writes] == ["build"]
     assert retries(account_in(api), "compile") == [1]
     assert account_in(api).left == Left(retries=2, disruptions=1)
 
@@ -501,7 +513,9 @@ def test_a_workflow_of_thousands_of_nodes_is_counted_in_a_short_account() -> Non
     assert len(api.account_writes()[-1].text) <= LARGEST
 
 
-@pytest.mark.parametrize("text", ["{", '{"retries":{"1":"a,a"}}', '{"retries":5}', "x" * (LARGEST + 1)])
+@pytest.mark.parametrize(
+    "text", ["{}", '{"attempts":1,"scopeRetries":{"groups":[{"number":1,"scopes":"a,a"}]}}', "[]", f'"{"x" * LARGEST}"']
+)
 def test_an_account_that_a_user_has_spoilt_begins_anew(text: str) -> None:
     api = FakeApi()
 
@@ -531,7 +545,7 @@ def next_pod(*ended: Pod, disruptions: int = 0) -> Json:
         "kind": "Pod",
         "metadata": {
             "name": "train-9",
-            "annotations": {NODE: "train.fit(1)", names.LEDGER: "{}"},
+            "annotations": {NODE: "train.fit(1)"},
             "ownerReferences": [owner_of("argoproj.io/v1alpha1", "Workflow", "train", "wf-uid")],
         },
         "spec": {"containers": [container]},
@@ -561,10 +575,6 @@ def test_the_last_disruption_of_a_scope_sends_its_next_pod_to_on_demand_nodes() 
     placed = [next_pod(disruptions=number)["metadata"]["annotations"] for number in (0, 1)]
     assert [one[names.PLACEMENT] for one in placed] == ["Spot", "OnDemand"]
     assert [one[names.DISRUPTIONS] for one in placed] == ["0", "1"]
-
-
-def test_a_pod_does_not_keep_a_copy_of_an_account() -> None:
-    assert names.LEDGER not in next_pod()["metadata"]["annotations"]
 
 
 def gated(**fields: Any) -> Pod:

@@ -239,7 +239,7 @@ def test_a_limit_that_is_only_reported_is_told_at_each_further_eviction_and_noth
     api = FakeApi()
     told = [message for reason, message in run(work()) if reason == "EvictionLimitExceeded"]
     assert told == [TOO_MANY, TOO_MANY.replace("2 times (2", "3 times (3")]
-    assert all(write.path == JOB_PATH for write in api.writes)
+    assert all(write.is_of_account for write in api.writes)
 
 
 def test_what_the_brake_holds_is_made_up_for() -> None:
@@ -272,7 +272,7 @@ def test_nothing_is_done_to_a_job_that_has_ended(on_exceed: str) -> None:
 
     api = FakeApi()
     run(work())
-    assert all(write.path == JOB_PATH for write in api.writes)
+    assert all(write.is_of_account for write in api.writes)
 
 
 def test_pods_of_another_kind_that_kueue_evicts_cost_nothing_and_its_workload_is_deactivated() -> None:

@@ -8,7 +8,6 @@ import msgspec
 import pytest
 
 from tests.unit.ledger.leader import (
-    JOB_PATH,
     KEY,
     Answer,
     FakeApi,
@@ -16,6 +15,7 @@ from tests.unit.ledger.leader import (
     leading,
     new_ledger,
     running,
+    see_account,
     see_job,
     stored_pod,
     watch_event,
@@ -29,8 +29,9 @@ from webhook.kube.client import ApiError
 from webhook.kube.informer import Event
 from webhook.ledger.controller import GATHERING, Ledger
 from webhook.ledger.crashes import REMEMBERED, Crash
-from webhook.ledger.model.account import Account, encode, id_of
+from webhook.ledger.model.account import Account, id_of
 from webhook.ledger.model.in_place.tracking import RestartedPods
+from webhook.ledger.model.stored.status import encode
 from webhook.ledger.model.workload_state import INTERVAL
 from webhook.lookups import finished_jobs
 from webhook.lookups.finished_jobs import STAYS
@@ -43,7 +44,9 @@ ENDED = {"type": "Complete", "status": "True", "lastTransitionTime": "2026-01-01
 def take(ledger: Ledger, *conditions: Json, text: str | None = None, kind: str = "MODIFIED", **metadata: Any) -> None:
     """Let the watch of Jobs deliver the Job."""
     root = job(None, {"conditions": list(conditions)}, resourceVersion="7", labels={names.PROFILE: "default"})
-    root["metadata"] |= {"annotations": {} if text is None else {names.LEDGER: text}, **metadata}
+    root["metadata"] |= {"annotations": {}, **metadata}
+    if text is not None:
+        see_account(ledger.trackers, batch.JOB, root, text)
     ledger.cluster.jobs.take(Event(kind, msgspec.Raw(msgspec.json.encode(root))))
 
 
@@ -159,7 +162,7 @@ def test_a_job_with_an_uncounted_pod_leaves_once_the_watch_has_brought_its_accou
             take(ledger, ENDED)
             await asyncio.sleep(GATHERING + INTERVAL)
             (write,) = api.writes
-            assert (write.path, write.account.ended) == (JOB_PATH, 1)
+            assert (write.workload, write.account.ended) == ("train", 1)
             await wait(ledger, 2 * STAYS)
             assert NAME in ledger.cluster.jobs.items  # the watch has not delivered the account
             take(ledger, ENDED, text=write.text)

@@ -6,26 +6,31 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
+from tests.accounts import stored
 from tests.admission import policy
 from tests.unit.ledger.leader import KEY, FakeApi, api_of, leading, see_job, set_policy
 from tests.unit.ledger.pods import disrupted, failed, job_set, running_pod
 from tests.unit.ledger.workloads import read, stored_workload
 from tests.virtual_time import run
 from webhook.history.record import LONGEST, AttemptRecord, Record, WorkloadRecord, decode
+from webhook.kinds import batch
 from webhook.kinds.places import Elsewhere
-from webhook.kube import names
 from webhook.kube.events import Events
 from webhook.ledger import recorder
 from webhook.ledger.controller import Ledger
-from webhook.ledger.model.account import DETAILS, Account, encode, id_of
-from webhook.ledger.model.account import decode as decode_account
+from webhook.ledger.model.account import DETAILS, Account, id_of
 from webhook.ledger.model.cached import trimmed_job_set
 from webhook.ledger.model.pods import Pod
+from webhook.ledger.model.stored.status import decode as decode_account
+from webhook.ledger.model.stored.status import encode
+from webhook.ledger.tracking.trackers import Trackers
 from webhook.lookups.cluster import Cluster
 from webhook.lookups.policy_source import PolicySource
+from webhook.objects.problem import Json
 from webhook.policy.model import Prices, Profile, Rate, RateMatch
 
 NOW = datetime(2026, 1, 1, 0, 5, tzinfo=UTC).timestamp()
@@ -51,7 +56,7 @@ class Replica:
             record=lambda _, line: self.written.append(decode(line)),
         )
         self.ledger.recorder.now = lambda: NOW
-        for cache in (cluster.namespaces, cluster.jobs, self.ledger.trackers.pods):
+        for cache in (cluster.namespaces, cluster.jobs, self.ledger.trackers.pods, self.ledger.trackers.accounts):
             cache.synced.set()
             cache.live = True
 
@@ -266,13 +271,22 @@ def test_after_the_first_list_only_what_ended_lately_is_recorded() -> None:
         root = see_job(replica.ledger)  # as a list has it: with an account
         replica.ledger.trackers.states.clear()
         replica.see(*ended, news=False)
-        root["metadata"]["annotations"][names.LEDGER] = encode(Account(recent=[id_of(pod) for pod in ended]))
         replica.ledger.trackers.see_job(root, news=False)
+        text = encode(Account(recent=[id_of(pod) for pod in ended]))
+        see_listed_account(replica.ledger.trackers, root, text)
         async with leading(replica.ledger):
             await asyncio.sleep(0)
         return replica
 
     assert [one.pod for one in run(work()).attempts] == ["train-2", "train-4"]
+
+
+def see_listed_account(found: Trackers, root: Json, text: str) -> None:
+    """Let the first list deliver the account of a Job."""
+    read = found.accounts.read(msgspec.Raw(msgspec.json.encode(stored(batch.JOB, root, text))))
+    assert read is not None
+    found.accounts.items[read[0]] = read[1]
+    found.see_stored(read[1], news=False)
 
 
 def test_a_crash_that_is_found_fatal_later_is_recorded_again() -> None:
@@ -366,7 +380,7 @@ def test_a_record_that_no_reader_would_take_is_left_out_and_a_later_leader_leads
 
 def test_an_account_that_cannot_be_read_does_not_stop_what_is_recorded_after_it() -> None:
     async def work(replica: Replica) -> None:
-        see_job(replica.ledger, "x" * 5000)
+        see_job(replica.ledger, "[]")
         replica.see(*(failed(number) for number in range(1, 13)))
         await asyncio.sleep(5)
         see_job(replica.ledger, replica.api.account_writes()[-1].text)

@@ -8,7 +8,8 @@ from tests.unit.ledger.model.in_place.pods import restarted
 from tests.virtual_time import run
 from webhook.kube import names
 from webhook.ledger.controller import Ledger
-from webhook.ledger.model.account import KEPT_RESTARTED, Account, encode
+from webhook.ledger.model.account import KEPT_RESTARTED, Account
+from webhook.ledger.model.stored.status import encode
 from webhook.policy.model import Profile, Retries
 
 

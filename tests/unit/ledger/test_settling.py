@@ -97,7 +97,7 @@ def test_a_crash_that_no_disruption_explains_fails_the_job_after_a_later_watch_e
     assert (condition["value"][0]["type"], condition["value"][0]["reason"]) == ("FailureTarget", "PodFailurePolicy")
     last = api.account_writes()[-1]
     assert last.at > failure.at
-    assert last.account.cost == {"fatal": 1, "retry": 0}
+    assert last.account.cost == {"fatal": 1}
 
 
 def test_a_crash_fails_the_job_also_if_a_disruption_twenty_minutes_away_would_explain_it() -> None:

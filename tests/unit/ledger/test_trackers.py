@@ -8,13 +8,16 @@ from msgspec.structs import replace
 
 from tests.costs import assert_affordable, instructions_of, seconds_of
 from tests.objects import DISRUPTION
+from tests.unit.ledger.leader import see_account
 from tests.unit.ledger.pods import disrupted, failed, job, job_set, running_pod
 from webhook import metrics
+from webhook.kinds import batch
 from webhook.kinds.job_set import JOB_SET
-from webhook.kube import names
 from webhook.kube.informer import Informer
-from webhook.ledger.model.account import LARGEST
+from webhook.ledger.model.account import Account
 from webhook.ledger.model.pods import Pod
+from webhook.ledger.model.scopes import Scopes
+from webhook.ledger.model.stored.status import encode
 from webhook.ledger.model.tracker import TOGETHER
 from webhook.ledger.tracking.admission_counts import AdmissionCounts, Counts
 from webhook.ledger.tracking.trackers import Trackers
@@ -33,6 +36,7 @@ def trackers(root: Json, above: Json | None, *pods: Pod) -> Trackers:
     cluster = Cluster(NO_API)
     found = Trackers(cluster)
     found.pods.synced.set()
+    found.accounts.synced.set()
     if above is not None:
         found.see_job_set(listed(cluster.job_sets, above))
     found.see_job(listed(cluster.jobs, root))
@@ -73,10 +77,10 @@ def test_admission_counts_many_uncounted_pods_at_little_cost() -> None:
 
 
 def test_an_account_is_not_decoded_again_for_each_pod() -> None:
-    scopes = '{"units":{"2":"' + ",".join(str(2 * number) for number in range(200)) + '"}}'
-    root = job({"parallelism": 1}, annotations={names.LEDGER: scopes}, **STORED)
-    assert len(scopes) <= LARGEST
+    account = Account(scopes=Scopes({str(2 * number): 2 for number in range(200)}))
+    root = job({"parallelism": 1}, **STORED)
     found = trackers(root, None)
+    see_account(found, batch.JOB, root, encode(account))
     assert admit(found, root) == 0
     assert instructions_of(lambda: admit(found, root)) <= 2_000
 
@@ -96,9 +100,10 @@ def test_admission_of_a_pod_does_not_wait_for_the_patterns_of_its_job_set() -> N
 def test_with_a_backoff_limit_per_index_failures_are_counted_before_the_job_status_has_them() -> None:
     spec = {"completionMode": "Indexed", "completions": 4, "parallelism": 4}
     spec |= {"backoffLimitPerIndex": 10, "maxFailedIndexes": 0}
-    root = job(spec, annotations={names.LEDGER: '{"ended":1,"cost":{"retry":1}}'}, **STORED)
+    root = job(spec, **STORED)
     pods = failed(1, index="0"), failed(2, index="1"), disrupted(3, index="1")
     found = trackers(root, None, *pods)
+    see_account(found, batch.JOB, root, encode(Account(ended=1, cost={"retry": 1})))
     before_index_1 = {"annotations": {"batch.kubernetes.io/job-completion-index": "1"}}
     assert counted(found, root, before_index_1) == Counts(disruptions=1, failures=3, ended=pods[1:])
 

@@ -54,6 +54,7 @@ async def watching(api: FakeApi, news: News | None = None) -> AsyncIterator[Trac
         jobs = group.create_task(cluster.jobs.run())
         await cluster.jobs.synced.wait()
         pods = group.create_task(found.pods.run())
+        found.accounts.synced.set()
         await asyncio.sleep(1)
         yield found
         jobs.cancel()
@@ -217,6 +218,7 @@ def test_the_admission_of_a_pod_waits_for_the_first_list_of_pods() -> None:
         await asyncio.sleep(CATCHING_UP / 2)
         found.see_pod(failed(1))
         found.pods.synced.set()
+        found.accounts.synced.set()
         counts = await admission
         assert counts is not None
         assert counts.ended == (failed(1),)

@@ -5,12 +5,14 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.accounts import held, holding
 from tests.unit.report.facts import GIB, HOUR, MONDAY, at, reported
 from webhook.history.usage import Row
-from webhook.kinds import argo
+from webhook.kinds import argo, batch
 from webhook.kinds.argo import NODE_NAME
+from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names
-from webhook.ledger.model.account import Account, Attempt, Left, encode, id_of
+from webhook.ledger.model.account import Account, Attempt, Left, id_of
 from webhook.ledger.model.pods import read
 from webhook.objects.problem import Json
 from webhook.policy.model import Prices, Rate, RateMatch
@@ -27,12 +29,11 @@ ALL = Window()
 
 
 def job(name: str = "train", account: Account | None = None, **fields: Any) -> Json:
-    annotations = {} if account is None else {names.LEDGER: encode(account)}
     metadata = {"namespace": "ml", "name": name, "uid": f"uid-of-{name}", "labels": {names.PROFILE: "default"}}
     spec = {"backoffLimit": 3, **fields.pop("spec", {})}
-    root = {"metadata": {**metadata, "annotations": annotations, "creationTimestamp": at(0)}, "spec": spec}
+    root = {"metadata": {**metadata, "annotations": {}, "creationTimestamp": at(0)}, "spec": spec}
     root["metadata"] |= fields.pop("metadata", {})
-    return {**root, "status": {}, **fields}
+    return holding(fields.pop("row", batch.JOB), {**root, "status": {}, **fields}, account)
 
 
 def pod(
@@ -62,7 +63,8 @@ def detail(name: str, cause: str = "ExitCode", **fields: Any) -> Attempt:
 def known_of(
     root: Json, *pods: Json, window: Window = ALL, job_sets: tuple[Json, ...] = (), prices: Prices | None = PRICES
 ) -> tuple[Known, list[str]]:
-    (workload,) = live.grouped([root], job_sets, [read(one) for one in pods])
+    accounts = held(root, *job_sets)
+    (workload,) = live.grouped([root], job_sets, [read(one) for one in pods], accounts=accounts)
     return live.known_of(workload, NODES, window, pricing.row_by_policy(prices))
 
 
@@ -150,25 +152,9 @@ def test_disruptions_without_capacity_are_told_from_the_others_by_their_reasons(
     assert (total.used.attempts, total.causes) == (5, {"Disruption": 5})
 
 
-def test_sums_that_an_account_had_to_add_up_over_all_causes_are_lost_and_the_causes_stay() -> None:
-    account = Account(
-        ended=3,
-        causes={"ExitCode": {"main 1": 2}, "OOMKilled": {"main": 1}},
-        resources=["cpu"],
-        lost={"": {"": Row(3, 3 * HOUR, 0, 0.0, [3 * HOUR])}},
-    )
-    total = report_of(job(account=account)).total
-    assert (total.lost.attempts, total.lost.seconds, total.lost.resources) == (3, 3 * HOUR, {"cpu": 3 * HOUR})
-    assert total.causes == {"ExitCode": 2, "OOMKilled": 1}
-
-
 def test_an_account_from_before_resource_seconds_counts_its_attempts_without_usage() -> None:
     total = report_of(job(account=Account(ended=2, causes={"OOMKilled": {"main": 2}}))).total
     assert (total.lost.attempts, total.lost.seconds, total.lost.price) == (2, 0.0, 0.0)
-
-
-def test_a_cause_of_another_version_counts_as_other() -> None:
-    assert report_of(job(account=Account(ended=1, causes={"Meteor": {"": 1}}))).total.causes == {"Other": 1}
 
 
 def test_what_unused_retries_would_have_used_is_taken_from_the_account() -> None:
@@ -225,7 +211,8 @@ def test_a_pod_of_a_job_set_that_is_gone_requested_what_the_pods_of_its_job_do()
     worker = pod("worker", "Succeeded", of="set-workers-0", **labels)
     account = Account(ended=1, last=[detail("gone", scope="workers-0/1")])
     found = [read(driver), read(worker)]
-    (workload,) = live.grouped([child("set-driver-0"), child()], [job_set(account=account)], found)
+    above = job_set(account=account)
+    (workload,) = live.grouped([child("set-driver-0"), child()], [above], found, accounts=held(above))
     known, _ = live.known_of(workload, NODES, ALL, pricing.row_by_policy(None))
     assert [one.resources["cpu"] for one in known.told] == [1.0]
 
@@ -238,7 +225,7 @@ def test_pods_that_run_are_in_a_window_without_an_end() -> None:
 
 
 def test_an_account_that_cannot_be_read_is_noted_and_the_pods_count() -> None:
-    broken = job(metadata={"annotations": {names.LEDGER: "{"}})
+    broken = holding(batch.JOB, job(), {"attempts": "two"})
     known, notes = known_of(broken, pod("ok", "Succeeded"))
     assert [one.pod for one in known.attempts] == ["ok"]
     assert notes[0].startswith("the account of ml/train cannot be read: ")
@@ -259,7 +246,7 @@ def test_the_state_of_a_workload_is_that_of_its_conditions(root: Json, state: st
 
 
 def job_set(name: str = "set", account: Account | None = None) -> Json:
-    return job(name, account, spec={"failurePolicy": {"maxRestarts": 2}})
+    return job(name, account, row=JOB_SET, spec={"failurePolicy": {"maxRestarts": 2}})
 
 
 def child(name: str = "set-workers-0", of: str = "set") -> Json:
@@ -329,14 +316,14 @@ def test_a_pod_requests_what_the_scheduler_adds_up() -> None:
 
 def workflow_of(*pods: Json, account: Account | None = None) -> Known:
     """Return what the report knows of the Workflow `train`, and of pods of its step `build`."""
-    root = job(account=account, metadata={"labels": {}})
+    root = job(account=account, row=argo.WORKFLOW, metadata={"labels": {}})
     found = []
     for one in pods:
         owner = {"apiVersion": argo.WORKFLOW.api_version, "kind": "Workflow", "name": "train", "controller": True}
         one["metadata"]["ownerReferences"] = [{**owner, "uid": "uid-of-train"}]
         one["metadata"]["annotations"] = {NODE_NAME: "train.build(0)", names.MAX_RETRIES: "3"}
         found.append(read(one))
-    (workload,) = live.grouped([], [], found, {argo.WORKFLOW: [{"metadata": root["metadata"]}]})
+    (workload,) = live.grouped([], [], found, {argo.WORKFLOW: [{"metadata": root["metadata"]}]}, held(root))
     return live.known_of(workload, NODES, ALL, pricing.row_by_policy(PRICES))[0]
 
 

@@ -5,20 +5,21 @@ from typing import Any, cast
 
 import pytest
 
+from tests.accounts import stored
 from tests.unit.audit.test_load import Lists
 from tests.unit.report.test_live import child, job, job_set, pod
 from webhook.kinds import argo
-from webhook.kinds.beside import account
-from webhook.kinds.beside.account import ACCOUNT
-from webhook.kinds.beside.airflow import DAG_RUN
-from webhook.kube import names
+from webhook.kinds.accounts import account
+from webhook.kinds.accounts.account import ACCOUNT
+from webhook.kinds.accounts.airflow import DAG_RUN
 from webhook.kube.client import Api, ApiError
+from webhook.ledger.model.account import Account
 from webhook.ledger.model.systems import SYSTEMS
 from webhook.objects.problem import Json
 from webhook.report.load import Loaded, Loader, NothingReadError, Scope
 
 FORBIDDEN = ApiError(403, "jobs is forbidden")
-OTHERS = [*(row for row, system in SYSTEMS.items() if not system.beside), ACCOUNT]
+OTHERS = [ACCOUNT, *(row for row in SYSTEMS if row is not DAG_RUN)]
 PATHS = {
     "jobs": "/apis/batch/v1{}/jobs",
     "sets": "/apis/jobset.x-k8s.io/v1alpha2{}/jobsets",
@@ -113,8 +114,11 @@ def test_of_other_kinds_the_workloads_with_an_account_or_pods_are_read() -> None
             ],
             "/apis/argoproj.io/v1alpha1/workflows": [
                 {"metadata": {**metadata, "name": "new"}},
-                {"metadata": {**metadata, "name": "counted", "annotations": {names.LEDGER: "{}"}}},
-                {"metadata": {**metadata, "name": "not opted in"}},
+                {"metadata": {**metadata, "name": "counted", "uid": "v"}},
+                {"metadata": {**metadata, "name": "not opted in", "uid": "w"}},
+            ],
+            PATHS["accounts"].format(""): [
+                stored(argo.WORKFLOW, {"metadata": {"name": "counted", "uid": "v"}}, Account())
             ],
         }
     )
@@ -129,11 +133,12 @@ def test_a_kind_without_pods_need_not_be_allowed_to_be_listed() -> None:
     assert [note for note in found.notes if "workflows" in note] == []
 
 
-def test_workloads_with_an_account_beside_them_are_read_from_their_accounts() -> None:
-    run = account.new(DAG_RUN, account.run_of("ml", "etl.one", "etl"), '{"ended": 1}')
+def test_runs_of_airflow_are_read_from_their_accounts() -> None:
+    run = stored(DAG_RUN, account.run_of("ml", "etl.one", "etl"), Account(ended=1))
     found, _ = loaded(
         jobs=[job()], accounts=[run, {**run, "spec": {**run["spec"], "kind": "Other"}}], pods=[pod("a", "Running")]
     )
     ((row, roots),) = found.others.items()
     assert (row, names_of(roots), roots[0]["metadata"]["uid"]) == (DAG_RUN, ["etl.one"], "etl.one")
-    assert roots[0]["metadata"]["annotations"] == {names.LEDGER: '{"ended": 1}'}
+    assert roots[0]["metadata"]["ownerReferences"][0]["name"] == "etl"
+    assert len(found.accounts) == 2

@@ -138,7 +138,7 @@ def test_a_copied_object_loses_request_mark_and_history() -> None:
         ({"labels": {names.RETRY_OF: "uid"}}, [names.RETRY_OF]),
         ({"annotations": {names.RETRY_ACCEPTED: "{}", names.SUCCESSOR: "{}"}}, [names.RETRY_ACCEPTED, names.SUCCESSOR]),
         ({"annotations": {names.RETRY_HISTORY: "[]"}}, [names.RETRY_HISTORY]),
-        ({"labels": {names.PROFILE: "default"}, "annotations": {names.LEDGER: "{}"}}, []),
+        ({"labels": {names.PROFILE: "default"}, "annotations": {names.POLICY: "{}"}}, []),
     ],
 )
 def test_adding_and_removing_fields_of_retries_are_guarded_changes(metadata: Json, changed: list[str]) -> None:

@@ -1,5 +1,6 @@
 """Keys that only the webhook and its ledger write are restored in updates by other users."""
 
+from copy import deepcopy
 from typing import Any
 
 import msgspec
@@ -9,24 +10,23 @@ from tests.admission import Answer, mutate
 from tests.objects import job, job_spec, pod
 from tests.unit.rules.job_sets.test_job_set import job_set
 from tests.volcano import volcano_job
-from webhook.kinds import argo, batch, tekton
+from webhook.kinds import KindSpec, argo, batch, tekton
 from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names
-from webhook.ledger.model import account
-from webhook.ledger.model.account import Account
 from webhook.objects.patch import Editor
 from webhook.objects.problem import Json
 from webhook.rules import own_keys
 from webhook.rules.facts import Facts
 
-SPENT = account.encode(Account(ended=3, cost={"retry": 2, "disruption": 1}))
+RETRIED = '[{"at":"2026-01-01T00:00:00Z","by":"alice","of":"uid"}]'
+AGAIN = '[{"at":"2026-01-02T00:00:00Z","by":"alice","of":"uid"}]'
 
 
-def stored(root: Json | None = None, ledger: str | None = SPENT) -> Json:
-    """Return an object as stored after its creation, with an account."""
-    made: Json = mutate(root or job(job_spec(backoffLimit=3))).object
-    if ledger is not None:
-        made["metadata"]["annotations"][names.LEDGER] = ledger
+def stored(root: Json | None = None, history: str | None = RETRIED) -> Json:
+    """Return an object as stored after its creation, with a retry history."""
+    made: Json = mutate(deepcopy(root or job(job_spec(backoffLimit=3)))).object
+    if history is not None:
+        made["metadata"]["annotations"][names.RETRY_HISTORY] = history
     return made
 
 
@@ -39,12 +39,12 @@ def changed(old: Json, field: str, key: str, value: str | None) -> Json:
 def ours(answer: Answer | Json) -> dict[str, Any]:
     metadata = (answer.object if isinstance(answer, Answer) else answer)["metadata"]
     return {
-        **{key: (metadata.get("annotations") or {}).get(key) for key in (names.POLICY, names.LEDGER)},
+        **{key: (metadata.get("annotations") or {}).get(key) for key in (names.POLICY, names.RETRY_HISTORY)},
         names.PROFILE: (metadata.get("labels") or {}).get(names.PROFILE),
     }
 
 
-KEYS = [("labels", names.PROFILE), ("annotations", names.POLICY), ("annotations", names.LEDGER)]
+KEYS = [("labels", names.PROFILE), ("annotations", names.POLICY), ("annotations", names.RETRY_HISTORY)]
 
 
 @pytest.mark.parametrize(("field", "key"), KEYS)
@@ -68,57 +68,50 @@ def test_our_keys_are_restored_in_every_mode_and_under_a_profile_that_no_longer_
         assert ours(mutate(bare, facts, old=old)) == ours(old)
 
 
-def test_a_job_that_is_created_for_a_retry_gets_the_account_of_the_previous_job_once() -> None:
-    successor = stored(ledger=None)
+def test_a_job_that_is_created_for_a_retry_gets_the_history_of_the_previous_job() -> None:
+    successor = stored(history=None)
     successor["metadata"]["annotations"][names.RETRY_OF] = "uid"
-    assert ours(mutate(changed(successor, "annotations", names.LEDGER, SPENT), old=successor))[names.LEDGER] == SPENT
-    old = changed(successor, "annotations", names.LEDGER, SPENT)
-    assert ours(mutate(changed(old, "annotations", names.LEDGER, "{}"), old=old))[names.LEDGER] == SPENT
+    released = changed(
+        changed(successor, "annotations", names.RETRY_OF, None), "annotations", names.RETRY_HISTORY, AGAIN
+    )
+    assert ours(mutate(released, old=successor))[names.RETRY_HISTORY] == AGAIN
+    again = changed(released, "annotations", names.RETRY_HISTORY, RETRIED)
+    assert ours(mutate(again, old=released))[names.RETRY_HISTORY] == AGAIN
 
 
-def test_a_job_set_begins_a_new_budget_only_after_it_failed_and_only_as_a_requested_retry_writes_it() -> None:
-    old = stored(job_set(job_spec(backoffLimit=3)))
-    anew = changed(old, "annotations", names.LEDGER, account.continued(SPENT))
-    assert ours(mutate(anew, old=old))[names.LEDGER] == SPENT
-    old["status"] = {"conditions": [{"type": "Failed", "status": "True"}]}
-    assert ours(mutate({**anew, "status": old["status"]}, old=old)) == ours(anew)
-    forged = changed(old, "annotations", names.LEDGER, "{}")
-    assert ours(mutate(forged, old=old))[names.LEDGER] == SPENT
+RAY_JOB: Json = {
+    "apiVersion": "ray.io/v1",
+    "kind": "RayJob",
+    "metadata": {"name": "tune", "annotations": {"a": "b"}},
+    "spec": {"backoffLimit": 2},
+}
+VOLCANO_JOB = {**volcano_job(), "metadata": {"name": "train", "annotations": {"a": "b"}}}
 
 
-def test_a_ray_job_begins_a_new_budget_only_after_it_failed_and_only_as_a_requested_retry_writes_it() -> None:
-    metadata = {"name": "tune", "annotations": {"a": "b"}}
-    root: Json = {"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": metadata, "spec": {"backoffLimit": 2}}
+@pytest.mark.parametrize(
+    ("root", "status"),
+    [
+        (job_set(job_spec(backoffLimit=3)), {"conditions": [{"type": "Failed", "status": "True"}]}),
+        (RAY_JOB, {"jobDeploymentStatus": "Failed"}),
+        *((VOLCANO_JOB, {"state": {"phase": phase}}) for phase in ("Failed", "Terminated", "Aborted")),
+    ],
+)
+def test_budgets_begin_anew_only_after_a_workload_has_failed(root: Json, status: Json) -> None:
     old = stored(root)
-    anew = changed(old, "annotations", names.LEDGER, account.continued(SPENT))
-    assert ours(mutate(anew, old=old))[names.LEDGER] == SPENT
-    old["status"] = {"jobDeploymentStatus": "Failed"}
-    assert ours(mutate({**anew, "status": old["status"]}, old=old)) == ours(anew)
-    forged = changed(old, "annotations", names.LEDGER, "{}")
-    assert ours(mutate(forged, old=old))[names.LEDGER] == SPENT
+    anew = changed(old, "annotations", names.RETRY_HISTORY, AGAIN)
+    assert ours(mutate(anew, old=old))[names.RETRY_HISTORY] == RETRIED
+    old["status"] = status
+    assert ours(mutate({**anew, "status": status}, old=old)) == ours(anew)
 
 
-@pytest.mark.parametrize("phase", ["Failed", "Terminated", "Aborted"])
-def test_so_does_a_volcano_job(phase: str) -> None:
-    root = {**volcano_job(), "metadata": {"name": "train", "annotations": {"a": "b"}}}
-    old = stored(root)
-    anew = changed(old, "annotations", names.LEDGER, account.continued(SPENT))
-    assert ours(mutate(anew, old=old))[names.LEDGER] == SPENT
-    old["status"] = {"state": {"phase": phase}}
-    assert ours(mutate({**anew, "status": old["status"]}, old=old)) == ours(anew)
-    forged = changed(old, "annotations", names.LEDGER, "{}")
-    assert ours(mutate(forged, old=old))[names.LEDGER] == SPENT
-
-
-def test_a_new_job_has_no_account_and_the_profile_of_its_namespace() -> None:
-    root = job(job_spec(backoffLimit=3), labels={names.PROFILE: "lax"}, annotations={names.LEDGER: SPENT})
-    found = ours(mutate(root))
-    assert (found[names.LEDGER], found[names.PROFILE]) == (None, "default")
+def test_a_new_job_has_the_profile_of_its_namespace() -> None:
+    root = job(job_spec(backoffLimit=3), labels={names.PROFILE: "lax"})
+    assert ours(mutate(root))[names.PROFILE] == "default"
 
 
 def test_a_new_job_with_the_policy_annotation_and_without_the_profile_label_gets_the_label() -> None:
-    copy = changed(stored(ledger=None), "labels", names.PROFILE, None)
-    assert ours(mutate(copy)) == ours(stored(ledger=None))
+    copy = changed(stored(history=None), "labels", names.PROFILE, None)
+    assert ours(mutate(copy)) == ours(stored(history=None))
 
 
 def test_a_new_job_that_is_skipped_has_none_of_our_keys() -> None:
@@ -132,8 +125,8 @@ def test_the_counted_annotation_is_removed_from_a_new_pod() -> None:
     assert names.COUNTED not in mutate(marked).object["metadata"]["annotations"]
 
 
-def with_keys(ledger: str | None = SPENT, profile: str = "default", policy: str = "{}", **annotations: str) -> Json:
-    own = {names.POLICY: policy, **({} if ledger is None else {names.LEDGER: ledger}), **annotations}
+def with_keys(history: str | None = RETRIED, profile: str = "default", policy: str = "{}", **annotations: str) -> Json:
+    own = {names.POLICY: policy, **({} if history is None else {names.RETRY_HISTORY: history}), **annotations}
     return {"metadata": {"labels": {names.PROFILE: profile, "a": "b"}, "annotations": {**own, "c": "d"}}}
 
 
@@ -147,63 +140,33 @@ def test_only_our_keys_are_put_back() -> None:
     editor = Editor({"metadata": {"labels": {names.PROFILE: "other", "a": "new"}, "annotations": {"c": "new"}}})
     own_keys.put_back(editor, batch.JOB, with_keys())
     assert editor.root["metadata"]["labels"] == {names.PROFILE: "default", "a": "new"}
-    assert editor.root["metadata"]["annotations"] == {names.POLICY: "{}", names.LEDGER: SPENT, "c": "new"}
+    assert editor.root["metadata"]["annotations"] == {names.POLICY: "{}", names.RETRY_HISTORY: RETRIED, "c": "new"}
 
 
 def test_an_update_that_removes_all_labels_and_annotations_gets_our_keys_back() -> None:
     editor = Editor({"metadata": {"name": "train", "labels": None}})
     own_keys.put_back(editor, batch.JOB, with_keys())
     assert editor.root["metadata"]["labels"] == {names.PROFILE: "default"}
-    assert editor.root["metadata"]["annotations"] == {names.POLICY: "{}", names.LEDGER: SPENT}
-
-
-def test_only_a_job_created_for_a_retry_and_without_an_account_continues_the_previous_account() -> None:
-    successor = with_keys(ledger=None, **{names.RETRY_OF: "uid-1"})
-    assert own_keys.continues_account(batch.JOB, with_keys(), successor)
-    assert not own_keys.continues_account(batch.JOB, with_keys(), with_keys(ledger=None))
-    assert not own_keys.continues_account(batch.JOB, with_keys(), with_keys(**{names.RETRY_OF: "uid-1"}))
+    assert editor.root["metadata"]["annotations"] == {names.POLICY: "{}", names.RETRY_HISTORY: RETRIED}
 
 
 @pytest.mark.parametrize(
-    ("conditions", "ledger", "may"),
+    ("row", "status", "may"),
     [
-        ([{"type": "Failed", "status": "True"}], account.continued(SPENT), True),
-        ([{"type": "Failed", "status": "True"}], "{}", False),
-        ([{"type": "Failed", "status": "True"}], None, False),
-        ([], account.continued(SPENT), False),
+        (batch.JOB, {"conditions": [{"type": "Failed", "status": "True"}]}, False),
+        (JOB_SET, {"conditions": [{"type": "Failed", "status": "True"}]}, True),
+        (JOB_SET, {}, False),
+        (tekton.PIPELINE_RUN, {"conditions": [{"type": "Succeeded", "status": "False"}]}, True),
+        (tekton.PIPELINE_RUN, {"conditions": [{"type": "Succeeded", "status": "Unknown"}]}, False),
+        (tekton.PIPELINE_RUN, {"conditions": [{"type": "Succeeded", "status": "True"}]}, False),
+        *((argo.WORKFLOW, {"phase": phase}, True) for phase in ("Failed", "Error")),
+        *((argo.WORKFLOW, {"phase": phase}, False) for phase in ("Running", "Succeeded")),
     ],
 )
-def test_only_a_failed_job_set_may_continue_its_account_with_a_new_budget(
-    conditions: list[Json],
-    ledger: str | None,
-    may: bool,  # noqa: FBT001
-) -> None:
-    old = {**with_keys(), "status": {"conditions": conditions}}
-    assert own_keys.continues_account(JOB_SET, with_keys(ledger=ledger), old) is may
+def test_only_what_has_failed_may_begin_anew(row: KindSpec, status: Json, *, may: bool) -> None:
+    assert own_keys.may_begin_anew(row, {**with_keys(), "status": status}) is may
 
 
-@pytest.mark.parametrize(
-    ("status", "ledger", "may"),
-    [
-        ("False", account.continued(SPENT), True),
-        ("False", "{}", False),
-        ("Unknown", account.continued(SPENT), False),
-        ("True", account.continued(SPENT), False),
-    ],
-)
-def test_only_a_failed_pipeline_run_may_continue_its_account_with_a_new_budget(
-    status: str,
-    ledger: str | None,
-    may: bool,  # noqa: FBT001
-) -> None:
-    old = {**with_keys(), "status": {"conditions": [{"type": "Succeeded", "status": status}]}}
-    assert own_keys.continues_account(tekton.PIPELINE_RUN, with_keys(ledger=ledger), old) is may
-
-
-@pytest.mark.parametrize(
-    ("phase", "may"), [("Failed", True), ("Error", True), ("Running", False), ("Succeeded", False)]
-)
-def test_only_a_failed_workflow_may_continue_its_account_with_a_new_budget(phase: str, *, may: bool) -> None:
-    old = {**with_keys(ledger=SPENT), "status": {"phase": phase}}
-    assert own_keys.continues_account(argo.WORKFLOW, with_keys(ledger=account.continued(SPENT)), old) is may
-    assert not own_keys.continues_account(argo.WORKFLOW, with_keys(ledger=SPENT + " "), old)
+def test_only_a_job_created_for_a_retry_may_begin_anew() -> None:
+    assert own_keys.may_begin_anew(batch.JOB, with_keys(**{names.RETRY_OF: "uid-1"}))
+    assert not own_keys.may_begin_anew(batch.JOB, with_keys())

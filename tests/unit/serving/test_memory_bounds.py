@@ -30,6 +30,7 @@ def restrictions(rules: tuple[FailureRule, ...], ended: Pod) -> tuple[Restrictio
 
     cluster.bounds_of_memory = bounds_of_memory
     assert server.trackers is not None
+    server.trackers.accounts.synced.set()
     server.trackers.see_pod(ended)
     body = pod_of_a_job()
     subject = subject_of(read(body), body=body)

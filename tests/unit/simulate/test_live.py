@@ -2,8 +2,11 @@
 
 from typing import Any
 
+from tests.accounts import stored
 from webhook.history.record import AttemptRecord, Record, WorkloadRecord
+from webhook.kinds import batch
 from webhook.kube import names
+from webhook.ledger.model.account import Account, Attempt
 from webhook.objects.problem import Json
 from webhook.simulate import live, past
 
@@ -94,13 +97,19 @@ def test_pods_are_attempts_and_their_job_a_workload() -> None:
 
 
 def test_an_attempt_whose_pod_was_deleted_is_known_from_the_account() -> None:
-    account = (
-        '{"ended":1,"last":[{"attempt":0,"pod":"train-0","node":"spot-1","placement":"Spot",'
-        '"start":"2026-11-21T12:01:00Z","end":"2026-11-21T12:05:00Z","cause":"Disruption","cost":"disruption"}]}'
+    detail = Attempt(
+        attempt=0,
+        pod="train-0",
+        node="spot-1",
+        placement="Spot",
+        start="2026-11-21T12:01:00Z",
+        end="2026-11-21T12:05:00Z",
+        cause="Disruption",
+        cost="disruption",
     )
-    job = {**JOB, "metadata": {**JOB["metadata"], "annotations": {names.LEDGER: account}}}
+    account = stored(batch.JOB, JOB, Account(ended=1, last=[detail]))
 
-    found = attempts(job, GOOD, NODE)
+    found = attempts(JOB, account, GOOD, NODE)
 
     assert [(one.pod, one.cause, one.seconds) for one in found] == [
         ("train-0", "Disruption", 240.0),
@@ -115,11 +124,11 @@ def test_a_dump_can_be_replayed() -> None:
 
 
 def test_running_pods_unreadable_accounts_and_other_objects_do_no_harm() -> None:
-    job = {**JOB, "metadata": {**JOB["metadata"], "annotations": {names.LEDGER: "{"}}}
+    account = {**stored(batch.JOB, JOB), "status": {"attempts": "two"}}
     running = pod("train-3", phase="Running")
     alone = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "uid": "web"}}
 
-    assert attempts(job, running, alone, {"apiVersion": "v1", "kind": "Service", "metadata": {}}) == []
+    assert attempts(JOB, account, running, alone, {"apiVersion": "v1", "kind": "Service", "metadata": {}}) == []
 
 
 def test_objects_that_are_not_as_the_api_has_them_are_left_out() -> None:

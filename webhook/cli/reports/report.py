@@ -224,7 +224,7 @@ async def facts_in(api: Api, question: Question, progress: Callable[[str], None]
     prices = policy.prices if policy is not None and question.is_priced_by_policy else None
     row_price = pricing.row_by_policy(prices)
     known = []
-    for workload in live.grouped(found.jobs, found.job_sets, found.pods, found.others):
+    for workload in live.grouped(found.jobs, found.job_sets, found.pods, found.others, found.accounts):
         one, said = live.known_of(workload, nodes, window, row_price)
         known += [one] if live.is_in(one, window) else []
         notes += said

@@ -1,57 +1,64 @@
-"""A workload's account: every pod that ended without success, counted once, in at most 4 KiB.
+"""A workload's account: every pod that ended without success, counted once. How it is stored: stored/status.py.
 
-Counts are kept as long as the workload exists; of single attempts only the last ones, as many as fit.
+Counts are kept as long as the workload exists; of single attempts only the last ones.
 """
 
 from base64 import b64encode
 from collections.abc import Container
-from functools import lru_cache
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Final, Literal, Self
 from uuid import UUID
 
 import msgspec
+from msgspec import Meta
 
 from webhook.history import usage
 from webhook.history.usage import Rows, Used
-from webhook.ledger.model import scopes
 from webhook.ledger.model.kueue.evictions import Evictions
-from webhook.ledger.model.outcomes import UNSEEN, Cost, Outcome
-from webhook.ledger.model.pods import Pod
+from webhook.ledger.model.outcomes import UNSEEN, Cause, Cost, Outcome
+from webhook.ledger.model.pods import LONGEST_MESSAGE, LONGEST_NAME, Pod
 from webhook.ledger.model.scopes import Scopes
 from webhook.policy.applied import Applied
 from webhook.policy.settings import LARGEST_COUNT
 
-LARGEST: Final = 4096  # bytes of the annotation
 DETAILS: Final = 10
 MOST_REASONS: Final = 6  # of one cause: the API does not bound the reasons in the status of pods
-LONGEST_REASON: Final = 64  # characters: enough for a container's name and an exit code
+LONGEST_REASON: Final = 128  # bytes as JSON
+LONGEST_NODE: Final = 253
+LONGEST_TIME: Final = 40
+LONGEST_ACTION: Final = 32
 KEPT: Final = 30  # ids of pods that are kept longer than needed: another replica may not have seen them counted yet
 MOST_RESTARTED: Final = 48  # ids of pods whose restarts in place are counted and that may have no mark
 KEPT_RESTARTED: Final = 16  # of those, the ones that are kept longer than needed, as KEPT
-MOST_RECENT: Final = 60  # ids of counted pods that may still exist without a mark, beside every other part at its bound
-MOST_AT_ONCE: Final = 160  # the same where other parts leave room for them
-ROOM_OF_ID: Final = 11  # bytes of an id in the text
-SPARED: Final = 1200  # bytes for the last attempts, and for what the other parts grow by while the pods are counted
+MOST_RECENT: Final = 400  # ids of counted pods that may still exist without a mark
 ID: Final = 8  # characters of a pod's id: 48 of the 122 random bits of its uid
+LONGEST_ID: Final = ID  # characters
 OTHER: Final = "Other"
 MENDED: Final = ("retry", "disruption")  # what an end cost that the ledger finds fatal afterwards
-MOST_DECODED: Final = 500  # accounts that are kept decoded: those of the workloads that change, or that get pods, now
 MOST_MESSAGES: Final = 3  # attempts whose last words are kept
 
-Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
-Names = Annotated[
-    list[Annotated[str, msgspec.Meta(max_length=usage.LONGEST_NAME)]], msgspec.Meta(max_length=usage.MOST_RESOURCES)
-]
+Count = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+Time = Annotated[str, Meta(max_length=LONGEST_TIME)]
+ConditionType = Literal["Failed", "RetriesExhausted", "Suspended"]
+
+
+class Condition(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A state of a workload that `kubectl wait` can wait for."""
+
+    type: Annotated[ConditionType, Meta(description="Which state: Failed, RetriesExhausted or Suspended.")]
+    status: Annotated[Literal["True", "False"], Meta(description="Whether the workload is in it.")]
+    last_transition_time: Annotated[Time, Meta(description="When `status` changed last.")]
+    reason: Annotated[str, Meta(max_length=LONGEST_REASON, description="Why, in one word.")]
+    message: Annotated[str, Meta(max_length=512, description="Why, for people.")] = ""
 
 
 class Left(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the scope of an attempt had left after it: retries (restarts, in a JobSet) and disruptions."""
 
-    retries: int
-    disruptions: int
+    retries: Annotated[Count, Meta(description="Retries that were left; restarts in a JobSet.")]
+    disruptions: Annotated[Count, Meta(description="Disruptions that were left.")]
 
 
-class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """One ended pod in detail.
 
     - `attempt`: the retries that were spent when the pod was created, as its annotation says.
@@ -64,40 +71,62 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     - Times are RFC 3339.
     """
 
-    attempt: Count
-    restart: Count = 0
-    scope: str = msgspec.field(default="", name="unit")
-    pod: str
-    node: str = ""
-    placement: str = ""
-    start: str = ""
-    end: str = ""
-    cause: str
-    reason: str = ""
-    rule: int | None = None
-    action: str = ""
-    cost: Cost
-    on_failure: int | None = msgspec.field(default=None, name="onFailure")
-    settled: bool = False
-    left: Left | None = None
-    message: str = ""
+    attempt: Annotated[Count, Meta(description="The retries that were spent when the pod was created.")]
+    restart: Annotated[
+        Count, Meta(description="How often the pod had restarted in place when it ended so; 0 for the end of the pod.")
+    ] = 0
+    scope: Annotated[
+        str, Meta(max_length=LONGEST_NAME, description="What has a budget of its own, such as a completion index.")
+    ] = ""
+    pod: Annotated[str, Meta(max_length=LONGEST_NAME, description="The name of the pod.")]
+    node: Annotated[str, Meta(max_length=LONGEST_NODE, description="Its node.")] = ""
+    placement: Annotated[
+        str, Meta(max_length=LONGEST_ACTION, description="Where it was placed: Spot, OnDemand or None.")
+    ] = ""
+    start: Annotated[Time, Meta(description="When it started.")] = ""
+    end: Annotated[Time, Meta(description="When it ended.")] = ""
+    cause: Annotated[Cause, Meta(description="Why it ended.")]
+    reason: Annotated[
+        str, Meta(max_length=LONGEST_REASON, description="More about it, such as a container and its exit code.")
+    ] = ""
+    rule: Annotated[Count | None, Meta(description="The index of the rule of the failure policy that matched.")] = None
+    action: Annotated[str, Meta(max_length=LONGEST_ACTION, description="The action of that rule.")] = ""
+    cost: Annotated[Cost, Meta(description="What the end cost: retry, disruption, free, none or fatal.")]
+    on_failure: Annotated[Count | None, Meta(description="The index of the rule of onFailure that decided.")] = None
+    settled: Annotated[
+        bool, Meta(description="Whether the ledger, and no rule, found that the crash ends the workload.")
+    ] = False
+    left: Annotated[Left | None, Meta(description="What its scope had left after it.")] = None
+    message: Annotated[
+        str, Meta(max_length=LONGEST_MESSAGE, description="The last words of its program, if they are kept.")
+    ] = ""
 
     def __deepcopy__(self, _: object) -> Self:
         """Return the attempt itself, which cannot change: a forecast copies an account for each way to fail."""
         return self
 
 
-class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """The content of the annotation; docs/reference/account.md shows it.
+# The most bytes as JSON of each text of an attempt.
+LONGEST_OF_ATTEMPT: Final = {
+    **dict.fromkeys(("scope", "pod"), LONGEST_NAME),
+    "node": LONGEST_NODE,
+    **dict.fromkeys(("placement", "action"), LONGEST_ACTION),
+    "reason": LONGEST_REASON,
+    "message": LONGEST_MESSAGE,
+}
+
+
+class Account(msgspec.Struct, kw_only=True):
+    """What the attempts of a workload cost; docs/reference/account.md shows how it is stored.
 
     - `ended`: the number of pods that ended. `cost`: how many of them by cost. `spot`: how many of them were placed on
       spot. `in_place`: by cost, the attempts that ended in a pod that ran on. `causes`: both, by cause and reason.
     - `restarted`: by the id of a pod, how many of its restarts in place are counted, the newest last.
-    - `scopes`, stored as `units`: disruptions by scope since the limits were last reset. `in_pods`: whether their
-      numbers are exact although some were dropped, because the pods of those say theirs. `free`: free restarts alike.
-      `retries`: retries alike; None in Jobs and JobSets.
-    - `before`: `cost` as it was at the last requested retry.
-    - `grants`: how often the Job was resumed after the ledger had suspended it. `suspended`: whether it is so now.
+    - `scopes`: disruptions by scope since the limits were last reset. `free`: free restarts alike. `retries`: retries
+      alike; None in Jobs and JobSets.
+    - `before`: `cost` as it was at the last requested retry; `requested_at`: the time of that one.
+    - `grants`: how often the workload was resumed after the ledger had suspended it. `suspending`: whether the ledger
+      is about to suspend it. `suspended`: whether it is suspended by the ledger.
     - `left`: what the scope of the last pod had left.
     - `applied`: the fields of the profile with which the last pod was counted.
     - `last`: the last attempts in detail. `recent`: ids of counted pods that may exist without a mark.
@@ -105,34 +134,33 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
     - `lost`: what the counted pods used, by cause and capacity. `saved`: what the retries that were left when a bug
       ended the workload would have used, if each were like that attempt. `resources`: the names of what the rows of
       both list. `currency`: of their prices; empty if there are none.
+    - `conditions`: as they were written last.
     """
 
-    ended: Count = 0
-    cost: dict[Cost, Count] = msgspec.field(default_factory=dict)
-    in_place: dict[Cost, Count] = msgspec.field(default_factory=dict, name="inPlace")
-    restarted: dict[str, Count] = msgspec.field(default_factory=dict)
-    causes: dict[str, dict[str, Count]] = msgspec.field(default_factory=dict)
-    spot: Count = 0
-    scopes: Scopes = msgspec.field(default_factory=Scopes, name="units")
-    in_pods: bool = msgspec.field(default=False, name="inPods")
+    ended: int = 0
+    cost: dict[Cost, int] = msgspec.field(default_factory=dict)
+    in_place: dict[Cost, int] = msgspec.field(default_factory=dict)
+    restarted: dict[str, int] = msgspec.field(default_factory=dict)
+    causes: dict[Cause, dict[str, int]] = msgspec.field(default_factory=dict)
+    spot: int = 0
+    scopes: Scopes = msgspec.field(default_factory=Scopes)
     free: Scopes = msgspec.field(default_factory=Scopes)
     retries: Scopes | None = None
-    before: dict[Cost, Count] = msgspec.field(default_factory=dict)
-    grants: Count = 0
+    before: dict[Cost, int] = msgspec.field(default_factory=dict)
+    requested_at: str = ""
+    grants: int = 0
+    suspending: bool = False
     suspended: bool = False
     left: Left | None = None
     applied: Applied | None = None
     last: list[Attempt] = msgspec.field(default_factory=list)
     recent: list[str] = msgspec.field(default_factory=list)
     evictions: Evictions | None = None
-    resources: Names = msgspec.field(default_factory=list)
-    currency: Annotated[str, msgspec.Meta(max_length=3)] = ""
+    resources: list[str] = msgspec.field(default_factory=list)
+    currency: str = ""
     lost: Rows = msgspec.field(default_factory=dict)
     saved: Rows = msgspec.field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        """Pass on what was read about the scopes."""
-        self.scopes.exact = self.scopes.exact or self.in_pods
+    conditions: list[Condition] = msgspec.field(default_factory=list)
 
     def has(self, pod: Pod) -> bool:
         """Return True if a pod is counted."""
@@ -141,8 +169,7 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
     @property
     def room(self) -> int:
         """How many more pods can be counted before counted ones must be marked."""
-        spare = LARGEST - SPARED - len(encoder.encode(msgspec.structs.replace(self, last=[])))
-        return max(MOST_RECENT - len(self.recent), min(MOST_AT_ONCE - len(self.recent), spare // ROOM_OF_ID))
+        return max(0, MOST_RECENT - len(self.recent))
 
     def spent(self, cost: Cost) -> int:
         """Return how many ended pods had this cost."""
@@ -177,13 +204,14 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
         ends = [detail for detail in self.last if not detail.restart]
         return ends[max(0, len(ends) - self.ended_now) :]
 
-    def begin_anew(self) -> None:
+    def begin_anew(self, requested_at: str) -> None:
         """Reset every budget, and keep the counts: for a requested retry."""
+        self.requested_at = requested_at
         self.before = dict(self.cost)
         self.scopes = Scopes()
         self.free = Scopes()
         self.retries = None
-        self.suspended = False
+        self.suspending = self.suspended = False
         self.left = None
         self.applied = None
         if self.evictions is not None:
@@ -235,13 +263,13 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
         for _ in range(min(failures, DETAILS)):
             self.add(Attempt(attempt=self.spent_now("retry"), pod="", cause="Other", reason=UNSEEN, cost="retry"))
 
-    def add_to_counts(self, cause: str, reason: str, cost: Cost, number: int) -> None:
+    def add_to_counts(self, cause: Cause, reason: str, cost: Cost, number: int) -> None:
         """Add attempts of one cause, reason and cost to the counts."""
         self.ended += number
         self.cost[cost] = self.spent(cost) + number
         self.add_cause(cause, reason, number)
 
-    def add_cause(self, cause: str, reason: str, number: int) -> None:
+    def add_cause(self, cause: Cause, reason: str, number: int) -> None:
         """Add attempts of one cause and reason."""
         reasons = self.causes.setdefault(cause, {})
         known = reason if reason in reasons or len(reasons) < MOST_REASONS else OTHER
@@ -265,7 +293,7 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
         self.last = [*self.last, detail][-DETAILS:]
         return detail
 
-    def add_restarts(self, cause: str, reason: str, cost: Cost, scope: str, number: int) -> None:
+    def add_restarts(self, cause: Cause, reason: str, cost: Cost, scope: str, number: int) -> None:
         """Add attempts of one cause, reason, cost and scope that ended in place to the counts."""
         self.in_place[cost] = min(self.in_place.get(cost, 0) + number, LARGEST_COUNT)
         self.add_cause(cause, reason, number)
@@ -294,6 +322,7 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     def note_left(self, left: Left) -> Attempt:
         """Record what is left after the attempt that was counted last; return that attempt."""
+        left = Left(retries=min(left.retries, LARGEST_COUNT), disruptions=min(left.disruptions, LARGEST_COUNT))
         self.left = left
         self.last[-1] = msgspec.structs.replace(self.last[-1], left=left)
         return self.last[-1]
@@ -308,7 +337,7 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
         """Forget all disruptions, so that each scope may have `disruptions.limit` again: the Job was resumed."""
         self.scopes = Scopes()
         self.grants += 1
-        self.suspended = False
+        self.suspending = self.suspended = False
 
     def forget(self, keep: int, staying: Container[str]) -> None:
         """Forget all ids but the newest `keep` and those in `staying`, whose pods could be counted again."""
@@ -338,116 +367,3 @@ def id_of(pod: Pod) -> str:
         return b64encode(UUID(pod.uid).bytes[:6], b"-_").decode()
     except ValueError:
         return pod.uid[:ID]
-
-
-def decode(text: str | None) -> Account:
-    """Return the account in the annotation, an empty one for None; raise ValueError if it is malformed or too long."""
-    if text is not None and (len(text) > LARGEST or len(text.encode()) > LARGEST):
-        raise ValueError(f"longer than {LARGEST} bytes")
-    account = Account() if text is None else decoder.decode(text)
-    if any(number > account.spent(cost) for cost, number in account.before.items()):
-        raise ValueError("more was spent before the last requested retry than in all")
-    return account
-
-
-@lru_cache(maxsize=MOST_DECODED)
-def shared(text: str | None) -> Account:
-    """Return what `decode` does: the same object for each caller, which must not change it.
-
-    So an account is not decoded again for each pod.
-    """
-    return decode(text)
-
-
-def encode(account: Account) -> str:
-    """Return the text of the annotation, which has at most LARGEST bytes: parts give way in the order of GIVE_WAY."""
-    encoded = encoded_once(account)
-    for give_way in GIVE_WAY:
-        while len(encoded) > LARGEST and give_way(account):
-            encoded = encoded_once(account)
-    return encoded.decode()
-
-
-def encoded_once(account: Account) -> bytes:
-    """Return an account as JSON, however long; `in_pods` says what holds after the drop of scopes in it."""
-    encoded = encoder.encode(account)
-    in_pods = account.scopes.exact and account.scopes.others > 0
-    if in_pods != account.in_pods:
-        account.in_pods = in_pods
-        encoded = encoder.encode(account)
-    return encoded
-
-
-def drop_detail(account: Account) -> bool:
-    """Drop the oldest attempt in detail; return False if there is none."""
-    dropped = bool(account.last)
-    account.last = account.last[1:]
-    return dropped
-
-
-def shorten_usage(account: Account) -> bool:
-    """Add up some rows of `lost` and `saved`; return False if there are none to add up."""
-    return usage.shorten(account.saved) or usage.shorten(account.lost)
-
-
-def shorten_scopes(account: Account) -> bool:
-    """Allow the scopes half their room; return False if they have none."""
-    by_scope = (account.free, account.retries, account.scopes)
-    return any(one is not None and one.shorten() for one in by_scope)
-
-
-def add_up_reasons(account: Account) -> bool:
-    """Add up the reasons of the cause with the longest ones; return False if no cause has more than one."""
-    found = max(account.causes.values(), key=lambda reasons: len("".join(reasons).encode()), default={})
-    if set(found) <= {OTHER}:
-        return False
-    number = sum(found.values())
-    found.clear()
-    found[OTHER] = min(number, LARGEST_COUNT)
-    return True
-
-
-def shorten_evictions(account: Account) -> bool:
-    """Add up the reasons of evictions; return False if there are none to add up."""
-    return account.evictions is not None and account.evictions.shorten()
-
-
-def forget_usage(account: Account) -> bool:
-    """Forget what was used; return False if nothing is known of that."""
-    known = bool(account.lost or account.saved or account.resources)
-    account.lost, account.saved, account.resources = {}, {}, []
-    return known
-
-
-# What gives way, in this order, until an account is short enough.
-GIVE_WAY: Final = (drop_detail, shorten_usage, shorten_scopes, add_up_reasons, shorten_evictions, forget_usage)
-
-
-def continued(text: str | None) -> str | None:
-    """Return the annotation that a workload has after a requested retry; None if it had no readable one before."""
-    try:
-        account = None if text is None else decode(text)
-    except ValueError:
-        return None
-    if account is None:
-        return None
-    account.begin_anew()
-    return encode(account)
-
-
-def write_scopes(value: Any) -> Any:
-    """Return a value that JSON can hold; msgspec calls this for Scopes."""
-    if isinstance(value, Scopes):
-        return value.written()
-    raise NotImplementedError
-
-
-def read_scopes(kind: type, value: Any) -> Any:
-    """Return the value of a type that JSON does not have; msgspec calls this for Scopes."""
-    if kind is Scopes:
-        return scopes.read(value)
-    raise NotImplementedError
-
-
-decoder: Final = msgspec.json.Decoder(Account, dec_hook=read_scopes)  # its ValidationError is a ValueError
-encoder: Final = msgspec.json.Encoder(enc_hook=write_scopes)

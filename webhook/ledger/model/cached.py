@@ -6,10 +6,10 @@ from typing import Final, NewType
 import msgspec
 
 from webhook.kinds import batch
+from webhook.kinds.accounts import retry_history
 from webhook.kinds.job_set import COSTLY_JOB_RESTARTS, JOB_RESTARTS, JOB_SET
 from webhook.kube import names, terminal
 from webhook.kube.packed import MOST_SHARED, shared
-from webhook.ledger.model import account
 from webhook.ledger.model.matching import LONGEST_MESSAGE, LONGEST_PATTERN, MOST_RULES
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
@@ -18,8 +18,8 @@ from webhook.objects.shape import Shape
 # The fields that are decoded.
 METADATA_READ: Final[Shape] = {
     **dict.fromkeys(("namespace", "name", "uid", "resourceVersion", "creationTimestamp", "deletionTimestamp"), str),
-    "labels": dict.fromkeys((names.PROFILE, batch.QUEUE_NAME, batch.JOBS_OF_SET), str),
-    "annotations": dict.fromkeys((*names.SAID_BY_AUTHORS, names.LEDGER, names.RETRY_HISTORY, batch.QUEUE_NAME), str),
+    "labels": dict.fromkeys((names.PROFILE, names.RETRY_OF, batch.QUEUE_NAME, batch.JOBS_OF_SET), str),
+    "annotations": dict.fromkeys((*names.SAID_BY_AUTHORS, names.RETRY_HISTORY, names.RETRY_OF, batch.QUEUE_NAME), str),
     "ownerReferences": [{**dict.fromkeys(("apiVersion", "kind", "name", "uid"), str), "controller": bool}],
 }
 JOB_READ: Final[Shape] = {
@@ -63,7 +63,6 @@ JOB_SET_READ: Final[Shape] = {
 }
 # Bounds on the cached data, where the API has no bound, or a higher one than is needed.
 LONGEST: Final = 64  # characters of an author's annotation; valid values are shorter
-LONGEST_OURS: Final = account.LARGEST + 1  # characters of the webhook's annotations; longer ones cannot be read
 LONGEST_REFERENCE: Final = 512  # characters of a field of an ownerReference
 MOST_LISTED: Final = 1000  # entries of a list in a rule of a JobSet, such as the names of its Jobs
 
@@ -84,7 +83,7 @@ ROOT_READ: Final[Shape] = {"metadata": METADATA_READ}
 # The fields of metadata that differ in every object.
 OWN: Final = ("name", "uid", "resourceVersion", "creationTimestamp", "deletionTimestamp")
 OWN_WITH_OURS: Final = (*OWN, "annotations")
-OURS: Final = frozenset({names.LEDGER, names.RETRY_HISTORY})  # annotations whose values differ in every object
+OURS: Final = frozenset({names.RETRY_HISTORY, names.RETRY_OF})  # annotations whose values differ in every object
 NOTHING: Final[Json] = {}  # one for all: thousands are cached
 
 
@@ -138,7 +137,7 @@ def trimmed_metadata(metadata: Json) -> Json:
             kept[time] = metadata[time]
     if metadata.get("annotations") is not None:
         kept["annotations"] = {
-            key: value[: LONGEST_OURS if key in OURS else LONGEST]
+            key: retry_history.shortened(value) if key == names.RETRY_HISTORY else value[:LONGEST]
             for key, value in metadata["annotations"].items()
             if value is not None
         }

@@ -275,9 +275,20 @@ class CountingPass:
         self.account.reset_limits()
         self.changed = True
 
+    def intend_suspension(self) -> None:
+        """Record that the Job is about to be suspended."""
+        self.account.suspending = True
+        self.changed = True
+
+    def withdraw_suspension(self) -> None:
+        """Record that the Job is not to be suspended any more."""
+        self.account.suspending = False
+        self.changed = True
+
     def suspend(self) -> None:
-        """Record that the next write suspends the Job."""
-        self.account.suspended = True
+        """Record that the Job is suspended, as was intended."""
+        self.account.suspending, self.account.suspended = False, True
+        self.changed = True
 
     def settle(self, pod_name: str) -> None:
         """Record that a crash which had cost a retry was a bug."""
@@ -387,7 +398,16 @@ class CountingPass:
             return (
                 self.whole is not None and any(self.exceeded(details)) and self.system.suspend(self.whole) is not None
             )
-        if self.tracker.running.has_any(self.root["metadata"]["uid"]):
+        return not self.runs and self.should_suspend(details)
+
+    @property
+    def runs(self) -> bool:
+        """Whether a pod of the Job runs."""
+        return self.tracker.running.has_any(self.root["metadata"]["uid"])
+
+    def should_suspend(self, details: list[Attempt]) -> bool:
+        """Return True if the Job exceeded its disruptions with these attempts, and no other would resume it."""
+        if self.settings.profile.disruptions.on_exceed != "Suspend" or self.key.job_set or self.system is not None:
             return False
         alone = controller_of(self.root) is None and not batch.is_queued(self.root["metadata"])
         return alone and any(self.exceeded(details))

@@ -9,7 +9,7 @@ import msgspec
 from webhook.history import amounts
 from webhook.history.amounts import Amounts
 from webhook.kinds import KINDS, KindSpec, batch, places, tekton
-from webhook.kinds.beside.airflow import DAG_RUN
+from webhook.kinds.accounts.airflow import DAG_RUN
 from webhook.kinds.job_set import JOB_RESTART, REPLICATED_JOB, RESTART, SET_NAME
 from webhook.kinds.kind_spec import controller_of
 from webhook.kinds.places import Elsewhere

@@ -4,8 +4,8 @@ A scope is what has a disruption budget of its own: a completion index, such as 
 indexes; in a JobSet either of them after the Job's name, such as `workers-0/3`; in a workload of another kind what
 webhook/kinds/places.py says.
 
-The account stores the scopes by their number of disruptions, consecutive indexes as a range: {"2": "0-3,7", "1":
-"workers-0/5"}. If this grows too long, the scopes with the fewest disruptions are dropped. From then on, each dropped
+The account stores the scopes by their number of disruptions, consecutive indexes as a range: 2 for `0-3,7`, 1 for
+`workers-0/5`. If this grows too long, the scopes with the fewest disruptions are dropped. From then on, each dropped
 scope counts with the highest number that was dropped: perhaps too many, never too few (the Space-Saving algorithm of
 Metwally et al.).
 
@@ -17,12 +17,14 @@ counted on with that number, all numbers that are stored are exact.
 from bisect import bisect_right
 from collections.abc import Iterable
 from itertools import pairwise
-from typing import Any, Final, NamedTuple, Self
+from typing import Final, NamedTuple, Self
+
+import msgspec
 
 from webhook.policy.settings import count
 
-LONGEST: Final = 800  # characters
-OTHERS: Final = "others"  # the key of the highest number of disruptions that was dropped
+LONGEST: Final = 4000  # bytes of all groups as JSON
+MOST_GROUPS: Final = LONGEST // len('{"number":1,"scopes":"0"},')
 NO_NUMBER: Final = -1  # of a scope that is no completion index
 
 
@@ -42,14 +44,12 @@ class Scopes:
     """How many disruptions each scope has had.
 
     `runs`: sorted, without a scope in common. `others`: the number with which every scope counts that is in no run.
-    `longest`: how many characters may be written. `exact`: whether the numbers in `runs` are; else each may be too high
-    by `others`.
+    `exact`: whether the numbers in `runs` are; else each may be too high by `others`.
     """
 
     def __init__(self, counts: dict[str, int] | None = None, others: int = 0) -> None:
         self.runs: list[Run] = []
         self.others = others
-        self.longest = LONGEST
         self.exact = not others
         for scope, number in (counts or {}).items():
             self.put(scope, number)
@@ -62,7 +62,7 @@ class Scopes:
     def __deepcopy__(self, _: object) -> Self:
         """Return a copy with the same runs, which cannot change."""
         found = type(self)(others=self.others)
-        found.runs, found.longest, found.exact = [*self.runs], self.longest, self.exact
+        found.runs, found.exact = [*self.runs], self.exact
         return found
 
     def of(self, scope: str) -> int:
@@ -118,47 +118,33 @@ class Scopes:
         before, after = run._replace(last=number - 1), run._replace(first=number + 1)
         self.runs[place : place + 1] = [one for one in (before, new, after) if one.first <= one.last]
 
-    def shorten(self) -> bool:
-        """Allow half as many characters; return False if no scope is left that could be dropped."""
-        self.longest //= 2
-        return bool(self.runs)
-
-    def written(self) -> dict[str, str]:
-        """Return the format of the account, at most `longest` characters long; drop the scopes that do not fit."""
+    def written(self) -> list[tuple[int, str]]:
+        """Return the scopes by number, the highest first, in at most LONGEST bytes; drop the scopes that do not fit."""
         self.runs = merged(self.runs)
         by_count: dict[int, list[str]] = {}
         for run in self.runs:
             by_count.setdefault(run.disruptions, []).append(text_of(run))
-        found, length = {}, 0
+        found, length = [], 0
         for number in sorted(by_count, reverse=True):
             text = ",".join(by_count[number])
-            length += len(text) + len(f'"{number}":"",')
-            if length > self.longest:
+            length += len(msgspec.json.encode(text)) - 2
+            length += len(f'{{"number":{number},"scopes":""}},')
+            if length > LONGEST:
                 self.others = max(self.others, number)
                 self.runs = [run for run in self.runs if run.disruptions > self.others]
                 break
-            found[str(number)] = text
-        return {**found, OTHERS: str(self.others)} if self.others else found
+            found.append((number, text))
+        return found
 
 
-def read(written: Any) -> Scopes:
-    """Return the Scopes of a value of the account, without expanding ranges; raise ValueError if it is malformed."""
-    scopes = Scopes()
-    if not isinstance(written, dict) or not all(isinstance(text, str) for text in written.values()):
-        raise ValueError("units must be an object of strings")
-    if sum(len(text) for number, text in written.items() if number != OTHERS) > LONGEST:
-        raise ValueError(f"units are longer than {LONGEST} characters")
-    for number, text in written.items():
-        disruptions = count(text if number == OTHERS else number)
-        if disruptions is None:
-            raise ValueError("disruptions must be a whole number")
-        if number == OTHERS:
-            scopes.others, scopes.exact = disruptions, False
-        else:
-            scopes.runs += (Run(*run_of(part), disruptions) for part in text.split(","))
+def read(groups: Iterable[tuple[int, str]], others: int = 0) -> Scopes:
+    """Return the Scopes of groups, without expanding ranges; raise ValueError if they are malformed."""
+    scopes = Scopes(others=others)
+    for number, text in groups:
+        scopes.runs += (Run(*run_of(part), number) for part in text.split(","))
     scopes.runs.sort()
     if any(one.prefix == other.prefix and other.first <= one.last for one, other in pairwise(scopes.runs)):
-        raise ValueError("a unit stands there twice")
+        raise ValueError("a scope stands there twice")
     return scopes
 
 

@@ -8,7 +8,6 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 from webhook.kinds import KindSpec, batch
-from webhook.kinds.beside import account
 from webhook.kinds.job_set import JOB_SET
 from webhook.ledger.model.account import Account, id_of
 from webhook.ledger.model.cached import CachedJob
@@ -65,10 +64,7 @@ class Key(NamedTuple):
 
     @property
     def path(self) -> str:
-        """The API path of the object that has the account."""
-        system = self.system
-        if system is not None and system.beside:
-            return account.path_of(self.row, self.namespace, self.name)
+        """The API path of the workload."""
         return self.row.path(self.namespace, self.name)
 
 

@@ -6,9 +6,10 @@ from typing import Final
 
 from webhook.kube.backoff import Backoff
 from webhook.ledger.model import limits, outcomes
-from webhook.ledger.model.account import Account, shared
+from webhook.ledger.model.account import Account
 from webhook.ledger.model.outcomes import Cost
 from webhook.ledger.model.pods import Pod
+from webhook.ledger.model.stored.status import shared
 from webhook.ledger.model.tracker import Tracker
 from webhook.objects.problem import Json
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from webhook import metrics
 from webhook.kinds import batch
-from webhook.kinds.beside.airflow import DAG_RUN
+from webhook.kinds.accounts.airflow import DAG_RUN
 from webhook.kinds.job_set import JOB_SET, SET_NAME
 from webhook.kinds.places import Place
 from webhook.kube.tasks import in_task
@@ -67,7 +67,7 @@ class AdmissionCounts:
         metadata, labels = job["metadata"], pod["metadata"].get("labels") or {}
         job_set, index = labels.get(SET_NAME) or "", pods.index_of(pod["metadata"].get("annotations") or {})
         key = Key(namespace, JOB_SET, job_set) if job_set else Key(namespace, batch.JOB, metadata["name"])
-        if not self.pods.synced.is_set() and not await self.is_listed():
+        if not self.knows_all and not await self.is_listed():
             return None
         known = job if job is self.cluster.last_cached else self.job_with(namespace, metadata)
         if known is None:
@@ -95,7 +95,7 @@ class AdmissionCounts:
         system, key = system_of(place.row), Key(namespace, place.row, place.name)
         if system is None:
             return None
-        if not self.pods.synced.is_set() and not await self.is_listed():
+        if not self.knows_all and not await self.is_listed():
             return None
         root = self.trackers.root_of(key)
         if root is None and key.row is DAG_RUN and self.trackers.knows_all(key.row):
@@ -134,16 +134,23 @@ class AdmissionCounts:
         return job is not None and self.running.is_behind(job, index)
 
     async def is_listed(self) -> bool:
-        """Return True if the pods have been listed; if this replica has just started, wait for that once."""
+        """Return True if pods and Accounts have been listed; if this replica has just started, wait for that once."""
         if not self.is_unlisted:
             await in_task(self.first_list())
-        return self.pods.synced.is_set()
+        return self.knows_all
+
+    @property
+    def knows_all(self) -> bool:
+        """Whether the pods and the Accounts have been listed."""
+        return self.pods.synced.is_set() and self.trackers.knows_accounts
 
     async def first_list(self) -> None:
-        """Wait for the first list of pods, at most CATCHING_UP seconds: only their ends say what the next pod needs."""
+        """Wait for the first lists of pods and Accounts, at most CATCHING_UP seconds: they say what is next."""
         try:
             async with asyncio.timeout(CATCHING_UP):
                 await self.pods.synced.wait()
+                if not self.trackers.accounts.missing:
+                    await self.trackers.accounts.synced.wait()
         except TimeoutError:
             self.is_unlisted = True  # without the ledger's Role it never comes: no other admission waits for it
             metrics.LEDGER_BEHIND.inc()

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from webhook.kube import terminal
 from webhook.ledger.model.cached import CachedJob, CachedJobSet, CachedRoot
+from webhook.ledger.store.cached import CachedAccount
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from webhook.ledger.model.pods import Pod
 
-Cached = TypeVar("Cached", CachedJob, CachedJobSet, CachedRoot)
+Cached = TypeVar("Cached", CachedJob, CachedJobSet, CachedRoot, CachedAccount)
 
 
 class PodObserver:

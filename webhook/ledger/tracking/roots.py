@@ -1,4 +1,4 @@
-"""Names the objects that have an account, and reads their account."""
+"""Names the workloads that have an account, and reads it."""
 
 from collections.abc import Callable
 
@@ -7,9 +7,9 @@ import structlog
 from webhook.kinds import batch
 from webhook.kinds.job_set import JOB_SET
 from webhook.kinds.kind_spec import controller_of
-from webhook.kube import names
-from webhook.ledger.model.account import Account, decode
+from webhook.ledger.model.account import Account
 from webhook.ledger.model.cached import CachedJob, CachedJobSet, CachedRoot
+from webhook.ledger.model.stored.status import decode
 from webhook.ledger.model.tracker import Key
 
 Root = CachedJob | CachedJobSet | CachedRoot  # the object that has an account
@@ -31,14 +31,8 @@ def key_of_job_set(job_set: CachedJobSet) -> Key:
     return Key(job_set["metadata"]["namespace"], JOB_SET, job_set["metadata"]["name"])
 
 
-def text_of(root: Root) -> str | None:
-    """Return the text of the account of an object; None if it has none."""
-    text: str | None = (root["metadata"].get("annotations") or {}).get(names.LEDGER)
-    return text
-
-
 def read(key: Key, text: str | None, decoded: Callable[[str | None], Account] = decode) -> Account:
-    """Return the account in an annotation; an empty one, with a line in the log, if it is malformed or too long."""
+    """Return the account in a status; an empty one, with a line in the log, if it is malformed or too long."""
     try:
         return decoded(text)
     except ValueError as error:

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from webhook import metrics
 from webhook.kinds import KindSpec, batch, core
-from webhook.kinds.beside.account import ACCOUNT
-from webhook.kinds.beside.airflow import DAG_RUN
+from webhook.kinds.accounts import account, retry_history
+from webhook.kinds.accounts.airflow import DAG_RUN
 from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names, terminal
 from webhook.kube.bulkhead import repeat
@@ -23,20 +23,21 @@ from webhook.kube.informer import Informer
 from webhook.kube.packed import Packed
 from webhook.kube.slices import in_slices
 from webhook.ledger import settling
-from webhook.ledger.beside.cached import BESIDE, key_of_account, whole
-from webhook.ledger.beside.roots import Beside, informer_of_accounts
 from webhook.ledger.model import pods
-from webhook.ledger.model.account import shared
 from webhook.ledger.model.cached import ROOT_READ, CachedJob, CachedJobSet, CachedRoot, pieces, trimmed_root
 from webhook.ledger.model.pods import Pod
+from webhook.ledger.model.stored.reading import begun
+from webhook.ledger.model.stored.status import shared
 from webhook.ledger.model.systems import SYSTEMS
 from webhook.ledger.model.tracked.running import RunningPods
 from webhook.ledger.model.tracker import Find, Key, Tracker, is_going, is_older, key_of
 from webhook.ledger.model.waves import Waves
 from webhook.ledger.model.workload_state import INTERVAL, WorkloadState
 from webhook.ledger.recorder import Recorder
+from webhook.ledger.store.cached import CachedAccount, key_of_account, whole
+from webhook.ledger.store.runs import Runs, informer_of_accounts
 from webhook.ledger.tracking.observers import Cached, PodObserver, WorkloadObserver
-from webhook.ledger.tracking.roots import Root, key_of_job, key_of_job_set, read, text_of
+from webhook.ledger.tracking.roots import Root, key_of_job, key_of_job_set, read
 from webhook.lookups.cluster import Cluster
 from webhook.lookups.finished_jobs import STAYS, FinishedJobs
 from webhook.objects.problem import Json
@@ -112,12 +113,12 @@ class Trackers:
         self.pods.observers.append(PodObserver(self.see_pod, self.see_pod_gone, self.see_only, self.forget_namespaces))
         cluster.jobs.observers.append(self.observer(batch.JOB, self.see_job, self.see_job_gone))
         cluster.job_sets.observers.append(self.observer(JOB_SET, self.see_job_set, self.see_job_set_gone))
-        self.account_items = Packed[CachedRoot](whole)
+        self.account_items = Packed[CachedAccount](whole)
         self.accounts = informer_of_accounts(cluster.api, self.account_items, cluster.scope, clock)
-        self.accounts.observers.append(self.observer(ACCOUNT, self.see_beside, self.see_beside_gone))
+        self.accounts.observers.append(self.observer(account.ACCOUNT, self.see_stored, self.see_stored_gone))
+        self.names_of_accounts: dict[str, tuple[str, str]] = {}  # namespace and name by the uid of the workload
         self.roots = {row: self.informer_of(row) for row in SYSTEMS if row is not DAG_RUN}
-        self.beside = {row: Beside(row, self.accounts, self.roots.get(row)) for row in BESIDE.values()}
-        self.dag_runs = self.beside[DAG_RUN]
+        self.dag_runs = Runs(self.accounts)
         self.running = RunningPods()
         self.finished = FinishedJobs(cluster.jobs, is_needed=self.needs, left=self.see_left, clock=clock)
         self.find: Find = self.job_at
@@ -129,9 +130,9 @@ class Trackers:
         metrics.LEDGER_WORKLOADS.set_function(self.number_of_workloads)
         metrics.LEDGER_AT_LAST_ATTEMPT.set_function(lambda: len(self.at_last))
 
-    def roots_of(self, row: KindSpec) -> Informer[CachedRoot] | Beside | None:
+    def roots_of(self, row: KindSpec) -> Informer[CachedRoot] | Runs | None:
         """Return the workloads of another kind; None if it is Job or JobSet."""
-        return self.beside.get(row) or self.roots.get(row)
+        return self.dag_runs if row is DAG_RUN else self.roots.get(row)
 
     def informer_of(self, row: KindSpec) -> Informer[CachedRoot]:
         """Return the informer of the workloads of another kind: of their metadata, in all namespaces."""
@@ -208,23 +209,26 @@ class Trackers:
         key = Key(metadata["namespace"], row, metadata["name"])
         state = self.states.get(key)
         if state is not None:
-            if row in self.beside:
-                root = self.beside[row].get(key.namespace, key.name) or root
             self.take_root(key, state, root, news=news or metadata["uid"] == state.tracker.root_uid)
 
-    def see_beside(self, account: CachedRoot, *, news: bool = True) -> None:
-        """Record the current state of the Account of a workload, if it has pods; `news`: as in `see_pod`."""
-        key = key_of_account(account)
-        state = None if key is None else self.states.get(key)
-        root = None if key is None else self.beside[key.row].get(key.namespace, key.name)
-        if key is not None and state is not None and root is not None:
-            self.take_root(key, state, root, news=news or root["metadata"]["uid"] == state.tracker.root_uid)
+    def see_stored(self, found: CachedAccount, *, news: bool = True) -> None:
+        """Record the current state of an Account, if its workload is known; `news`: as in `see_pod`."""
+        metadata, key = found["metadata"], key_of_account(found)
+        if key is None:
+            return
+        self.names_of_accounts[found["spec"].get("uid") or ""] = intern(metadata["namespace"]), metadata["name"]
+        root = self.root_of(key)
+        if root is not None and (key in self.states or key.system is None):
+            self.take_account(key, self.state_of(key), root, news=news)
 
-    def see_beside_gone(self, account: CachedRoot) -> None:
-        """Record that the Account of a workload was deleted: its account begins anew."""
-        self.see_beside(account)
-        key = key_of_account(account)
+    def see_stored_gone(self, found: CachedAccount) -> None:
+        """Record that an Account was deleted: the account of its workload begins anew if that exists."""
+        key = key_of_account(found)
+        self.names_of_accounts.pop(found["spec"].get("uid") or "", None)
         if key is not None:
+            root = self.root_of(key)
+            if root is not None and key in self.states:
+                self.take_account(key, self.states[key], root, news=True)
             self.tidy(key)
 
     async def forget_namespaces(self, namespaces: set[str]) -> None:
@@ -240,6 +244,50 @@ class Trackers:
         async for key in in_slices(list(self.succeeded)):
             if key.namespace in namespaces:
                 self.succeeded.pop(key, None)
+
+    def account_of(self, key: Key, root: Json) -> CachedAccount | None:
+        """Return the Account of a workload; None if it has none."""
+        metadata = root["metadata"]
+        found = self.accounts.get(key.namespace, account.name_of(key.row, metadata["name"], metadata["uid"]))
+        return found if found is not None and account.is_of(found, key.row, root) else None
+
+    def account_about(self, namespace: str, uid: str) -> CachedAccount | None:
+        """Return the Account about the Job with a uid in a namespace, whether it still exists or not; None without."""
+        found = self.accounts.get(*self.names_of_accounts.get(uid, ("", "")))
+        is_it = found is not None and found["metadata"]["namespace"] == namespace
+        return found if found is not None and is_it and found["spec"].get("kind") == batch.JOB.kind else None
+
+    def text_of(self, key: Key, root: Root) -> str | None:
+        """Return the text of the account of a workload, as it is after the last requested retry; None if it has none.
+
+        A Job that replaces a failed one has the account of that until it has one of its own.
+        """
+        found, at = self.account_of(key, root), retry_history.last_at(root)
+        if found is None and key.row is batch.JOB:
+            replaced = (root["metadata"].get("annotations") or {}).get(names.RETRY_OF)
+            found = None if replaced is None else self.account_about(key.namespace, replaced)
+            if found is None or found["spec"].get("name") != key.name:
+                return None
+            at = at or metadata_time(root)
+        if found is None:
+            return None
+        text: str = found["text"]
+        return begun(text, at)
+
+    def is_stored(self, key: Key, root: Json, text: str | None) -> bool:
+        """Return True if the account of a workload is stored so in its own Account, or if it has none."""
+        found = self.account_of(key, root)
+        return text is None if found is None else bool(found["text"] == text)
+
+    def number_of_runs(self, namespace: str) -> int:
+        """Return how many Accounts of runs of DAGs a namespace has."""
+        beginning = f"{DAG_RUN.kind.lower()}-"
+        return sum(name.startswith(beginning) for name in self.account_items.namespaces.get(namespace, ()))
+
+    @property
+    def knows_accounts(self) -> bool:
+        """Whether the Accounts have been listed, or cannot exist because their CRD is not installed."""
+        return self.accounts.synced.is_set() or self.accounts.missing
 
     def needs(self, job: CachedJob) -> bool:
         """Return True if anything is left to count, or to do, for a Job that has ended; also of each Job of a JobSet.
@@ -402,6 +450,8 @@ class Trackers:
         self.see_successes(key, state, job)
         self.see_account(key, job, news=news)
         self.see_end(key, job, news=news)
+        if names.RETRY_OF in (job["metadata"].get("labels") or {}):
+            self.changed(key, 0.0)  # an account has to be kept, or continued
         if terminal.is_decided(job["status"]):
             self.at_last.discard(key)
 
@@ -448,6 +498,9 @@ class Trackers:
         async for key in in_slices(list(self.succeeded)):
             if (key.namespace, key.name) not in self.cluster.jobs.items:
                 self.succeeded.pop(key, None)
+        async for uid in in_slices(list(self.names_of_accounts)):
+            if self.names_of_accounts.get(uid) not in self.accounts.items:
+                self.names_of_accounts.pop(uid, None)
 
     def tidy(self, key: Key) -> None:
         """Forget a workload once nothing of it is left to count or to remember; a deleted one once it is counted."""
@@ -498,7 +551,7 @@ class Trackers:
 
     def see_account(self, key: Key, root: Root, *, news: bool) -> None:
         """Record the current account of a Job or a JobSet; `news`: whether the state of it before is known."""
-        text = text_of(root)
+        text = self.text_of(key, root)
         if key in self.states or text is not None or batch.failed_in_status(root):
             state, uid = self.state_of(key), root["metadata"]["uid"]
             if key.job_set:
@@ -512,11 +565,11 @@ class Trackers:
             self.take_account(key, state, root, news=news)
 
     def take_account(self, key: Key, state: WorkloadState, root: Root, *, news: bool) -> None:
-        """Record the current account of a workload; `root` is the object that has it.
+        """Record the current account of a workload.
 
         `news`: whether the state of the workload before is known; False at the first list.
         """
-        text = text_of(root)
+        text = self.text_of(key, root)
         if text != state.text:
             account = read(key, text, shared)
             if self.recorder is not None:
@@ -524,11 +577,14 @@ class Trackers:
             state.see_account(text, account)
             last = account.left is not None and account.left.retries == 0
             (self.at_last.add if last else self.at_last.discard)(key)
-        if state.account.suspended or state.tracker.failed is not None or batch.failed_in_status(root):
+            if not self.is_stored(key, root, text):
+                self.changed(key, 0.0)
+        stops = state.account.suspended or state.account.suspending
+        if stops or state.tracker.failed is not None or batch.failed_in_status(root):
             self.changed(key, 0.0)
 
     def root_of(self, key: Key) -> Root | None:
-        """Return the object that has the account of a workload; None if it does not exist."""
+        """Return the object that is a workload; None if it does not exist."""
         roots = self.roots_of(key.row)
         if roots is not None:
             return roots.get(key.namespace, key.name)
@@ -537,6 +593,11 @@ class Trackers:
     def job_set_of(self, key: Key) -> CachedJobSet | None:
         """Return the JobSet of a key; None if the key is a Job's, or the JobSet does not exist."""
         return self.cluster.job_sets.get(key.namespace, key.name) if key.job_set else None
+
+
+def metadata_time(root: Json) -> str:
+    """Return when an object was created, RFC 3339; empty if it does not say it."""
+    return root["metadata"].get("creationTimestamp") or ""
 
 
 def is_remarkable(pod: Pod) -> bool:

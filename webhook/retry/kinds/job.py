@@ -7,7 +7,7 @@ placeholder, so that the leader or any user with the permissions can continue.
 
 Reads:
     metadata, spec and status of a Job
-    metadata.annotations[retry-policy.dev/{successor,retry-of,retry-history,retryable,ledger}]
+    metadata.annotations[retry-policy.dev/{successor,retry-of,retry-history,retryable}]
 Writes:
     the placeholder, the successor; status.{completedIndexes,succeeded} of the successor
 """
@@ -21,7 +21,6 @@ from webhook.kinds import batch
 from webhook.kinds.kind_spec import controller_of
 from webhook.kube import names, terminal
 from webhook.kube.paths import is_name
-from webhook.ledger.model import account
 from webhook.objects.patch import Editor, at, pointer
 from webhook.objects.problem import Json, Path, Problem
 from webhook.retry import consent, record
@@ -39,7 +38,7 @@ GENERATED: Final = ("batch.kubernetes.io/controller-uid", "batch.kubernetes.io/j
 # Annotations that belong to the failed Job, not to its manifest.
 NOT_IN_MANIFEST: Final = frozenset(
     (
-        *(names.POLICY, names.LEDGER, names.RETRY_OF, names.STAYS_SUSPENDED, names.RETRY_HISTORY),
+        *(names.POLICY, names.RETRY_OF, names.STAYS_SUSPENDED, names.RETRY_HISTORY),
         names.RETRY_ACCEPTED,
         "batch.kubernetes.io/job-tracking",
     )
@@ -76,7 +75,7 @@ class RetryState(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     `name`, `uid`: those of the failed Job. `by`, `at`: user and time of the request. `metadata`: the annotations,
     labels, finalizers and owners of the successor. `suspend`: whether the successor stays suspended. `stored_done`:
-    the part that does not run again. `ledger`, `history`: annotations that the successor gets when it is released.
+    the part that does not run again. `history`: an annotation that the successor gets when it is released.
     `stage`: `Stored`, the placeholder exists; `Deleting`, the failed Job is being deleted; `Created`, the successor
     exists.
     """
@@ -88,7 +87,6 @@ class RetryState(msgspec.Struct, kw_only=True, omit_defaults=True):
     metadata: Metadata
     suspend: bool = False
     stored_done: Done | str = msgspec.field(default=Done(), name="done")
-    ledger: str | None = None
     history: str = ""
     stage: Stage = "Stored"
 
@@ -144,7 +142,6 @@ def placeholder_for(job: Json, by: str, when: str) -> Json:
         at=when,
         metadata=cast("Metadata", manifest["metadata"]),
         suspend=bool(job["spec"].get("suspend")) or batch.is_queued(metadata),
-        ledger=account.continued(at(job, ("metadata", "annotations", names.LEDGER))),
         history=history_of(job, by, when),
         stored_done=packed(done_of(job)),
     )
@@ -328,15 +325,13 @@ def unreleased_check(state: RetryState) -> Json:
 
 
 def release(state: RetryState) -> list[Json]:
-    """Return the JSON Patch that releases a successor, and adds history, ledger and queue; it succeeds only once."""
+    """Return the JSON Patch that releases a successor, and adds history and queue; it succeeds only once."""
     mark = pointer(("metadata", "annotations", names.RETRY_OF))
     found: list[Json] = [unreleased_check(state), {"op": "remove", "path": mark}]
     if state.suspend:
         found.append({"op": "remove", "path": pointer(("metadata", "annotations", names.STAYS_SUSPENDED))})
-    added = {names.RETRY_HISTORY: state.history, names.LEDGER: state.ledger}
-    for name, text in added.items():
-        if text is not None:
-            found.append({"op": "add", "path": pointer(("metadata", "annotations", name)), "value": text})
+    history = pointer(("metadata", "annotations", names.RETRY_HISTORY))
+    found.append({"op": "add", "path": history, "value": state.history})
     named = {"labels": state.metadata.get("labels"), "annotations": state.metadata.get("annotations")}
     for field, entries in named.items():
         if entries and batch.QUEUE_NAME in entries:

@@ -18,7 +18,6 @@ def test_every_rule_of_admission_has_a_description() -> None:
         *registry.POD_RULES,
         *registry.VALIDATING_RULES,
         registry.CONTROLLED,
-        edit_workload.COPIED_ACCOUNT,
         edit_workload.EARLIER_INJECTIONS,
         edit_workload.NOTE,
     )

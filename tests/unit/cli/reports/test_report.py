@@ -8,6 +8,7 @@ from typing import Any, Final
 import pytest
 from click.testing import CliRunner, Result
 
+from tests.accounts import held
 from tests.unit.audit.test_load import CONFIG_MAPS
 from tests.unit.cli.test_audit import Connected
 from tests.unit.report.facts import attempt, ended
@@ -146,6 +147,7 @@ def live(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *options: str, **lists
     paths = {
         "policy": CONFIG_MAPS,
         "jobs": "/apis/batch/v1/jobs",
+        "accounts": "/apis/retry-policy.dev/v1alpha1/accounts",
         "pods": "/api/v1/pods",
         "nodes": "/api/v1/nodes",
     }
@@ -225,8 +227,10 @@ def test_opencost_prices_pods_and_the_policy_no_sums_of_accounts(
         return lambda _: Price(0.25, None)
 
     monkeypatch.setattr(opencost, "prices", prices)
+    counted = job(account=account_of_five())
     lists: dict[str, list[Json]] = {
-        "jobs": [job(account=account_of_five())],
+        "jobs": [counted],
+        "accounts": held(counted),
         "pods": [pod("a", "Succeeded")],
         "policy": [{"data": {"policy.yaml": PRICED}}],
     }

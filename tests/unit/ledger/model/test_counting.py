@@ -11,10 +11,11 @@ from tests.unit.ledger.pods import RULES, disrupted, failed, job, job_set, runni
 from webhook.kinds import batch
 from webhook.kinds.job_set import JOB_SET
 from webhook.ledger.model import words
-from webhook.ledger.model.account import Account, Left, decode, encode
+from webhook.ledger.model.account import Account, Left
 from webhook.ledger.model.cached import JOB_SET_READ, CachedJob, trimmed_job_set
 from webhook.ledger.model.counting import CountingPass, End
 from webhook.ledger.model.pods import Exit, Pod
+from webhook.ledger.model.stored.status import decode, encode
 from webhook.ledger.model.tracker import Key
 from webhook.objects.shape import type_of
 from webhook.policy.model import Diagnostics, Disruptions, FailureRule, Match, Next, Profile, Retries
@@ -234,7 +235,7 @@ def test_each_index_has_its_own_limit_of_free_restarts() -> None:
 def test_the_number_of_free_restarts_is_stored_and_begins_again_with_a_requested_retry() -> None:
     account = decode(encode(counting(failed(1, 75), root=FREE_75).account))
     assert free_too_often(counting(failed(2, 75), root=FREE_75, account=account))
-    account.begin_anew()
+    account.begin_anew("2026-01-01T00:00:00Z")
     assert free_too_often(counting(failed(3, 75), root=FREE_75, account=decode(encode(account)))) == []
 
 

@@ -9,7 +9,6 @@ import pytest
 from tests.admission import mutate
 from tests.objects import job_spec, stored_job
 from webhook.kube import names
-from webhook.ledger.model.account import decode, encode
 from webhook.objects.problem import Json
 from webhook.retry import record
 from webhook.retry.kinds import job as of_job
@@ -188,14 +187,6 @@ def test_a_successor_is_released_once() -> None:
     assert record.read(released) == (record.Requested(at=WHEN, by="alice", of=UID),)
     with pytest.raises(jsonpatch.JsonPatchException):
         jsonpatch.apply_patch(released, of_job.release(state))
-
-
-def test_the_ledger_account_is_continued_and_its_limits_start_again() -> None:
-    account = decode(None)
-    account.ended, account.cost = 3, {"retry": 2, "fatal": 1}
-    job = failed(annotations={**YES, names.LEDGER: encode(account)})
-    ledger = decode(of_job.state_of(placeholder_of(job)).ledger)
-    assert (ledger.ended, ledger.spent("retry"), ledger.spent_now("retry")) == (3, 2, 0)
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,6 @@ import jsonpatch
 import pytest
 
 from webhook.kube import names
-from webhook.ledger.model.account import Account, decode, encode
-from webhook.ledger.model.scopes import Scopes
 from webhook.objects.problem import Json
 from webhook.retry import record, requests
 from webhook.retry.kinds import job_set as of_job_set
@@ -61,15 +59,6 @@ def test_the_failure_is_removed_and_the_restarts_are_counted_on() -> None:
         "restartsCountTowardsMax": 0,
         "replicatedJobsStatus": [],
     }
-
-
-def test_the_ledger_account_is_continued_and_its_limits_start_again() -> None:
-    spent = Account(ended=2, cost={"disruption": 2}, scopes=Scopes({"job-0-0/0": 2}))
-    job_set = failed(annotations={**YES, names.LEDGER: encode(spent)})
-    *_, operation = of_job_set.record_patch(job_set, "alice", "2026-11-21T12:00:00+00:00")
-    now = decode(operation["value"])
-    assert (now.ended, now.spent("disruption"), now.spent_now("disruption")) == (2, 2, 0)
-    assert now.scopes.of("job-0-0/0") == 0
 
 
 def test_a_retry_is_recorded_once() -> None:

@@ -6,8 +6,6 @@ import jsonpatch
 import pytest
 
 from webhook.kube import names
-from webhook.ledger.model.account import Account, decode, encode
-from webhook.ledger.model.scopes import Scopes
 from webhook.objects.problem import Json
 from webhook.retry import record
 from webhook.retry.kinds import pipeline_run as of_pipeline_run
@@ -226,13 +224,3 @@ def test_a_run_whose_timeout_has_passed_is_refused_while_a_task_run_stays(timeou
     spec = {"timeouts": timeouts}
     assert ("counts from 2026-11-21T12:30:00Z" in refusal([child("a", "good"), child("b", "bad")], spec=spec)) == passed
     assert not refusal([child("b", "bad")], spec=spec)
-
-
-def test_the_account_is_continued_and_its_limits_start_again() -> None:
-    children = [child("a", "good"), child("b", "bad")]
-    spent = Account(ended=2, cost={"disruption": 1, "fatal": 1}, scopes=Scopes({"b": 1}))
-    run = run_of(children, annotations={**YES, names.LEDGER: encode(spent)})
-    planned = of_pipeline_run.plan(run, children, keep_finally=False)
-    run = jsonpatch.apply_patch(run, of_pipeline_run.record_patch(run, planned, "alice", WHEN, keep_finally=False))
-    now = decode(run["metadata"]["annotations"][names.LEDGER])
-    assert (now.ended, now.spent("fatal"), now.spent_now("fatal"), now.scopes.of("b")) == (2, 1, 0, 0)

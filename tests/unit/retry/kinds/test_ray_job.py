@@ -6,8 +6,6 @@ import jsonpatch
 import pytest
 
 from webhook.kube import names
-from webhook.ledger.model.account import Account, decode, encode
-from webhook.ledger.model.scopes import Scopes
 from webhook.objects.problem import Json
 from webhook.retry import record, requests
 from webhook.retry.kinds import ray_job as of_ray_job
@@ -87,13 +85,6 @@ def test_a_retry_is_recorded_once() -> None:
     assert of_ray_job.is_recorded(ray_job)
     assert record.read(ray_job)[-1].of == "train-abcde"
     assert requests.is_marked(ray_job)  # by which the leader finds it
-
-
-def test_its_account_is_continued_and_the_limits_start_again() -> None:
-    spent = Account(ended=2, cost={"disruption": 2}, scopes=Scopes({"head": 2}))
-    ray_job = failed(annotations={**YES, names.LEDGER: encode(spent)})
-    *_, operation = of_ray_job.record_patch(ray_job, "alice", WHEN)
-    assert decode(operation["value"]).scopes.of("head") == 0
 
 
 def test_a_retry_has_begun_once_the_ray_job_runs_or_has_another_cluster() -> None:

@@ -7,8 +7,6 @@ import pytest
 
 from tests.volcano import task
 from webhook.kube import names
-from webhook.ledger.model.account import Account, decode, encode
-from webhook.ledger.model.scopes import Scopes
 from webhook.objects.problem import Json
 from webhook.retry import record
 from webhook.retry.kinds import volcano_job as of_volcano_job
@@ -140,15 +138,12 @@ def test_its_controller_begins_it_again_with_all_retries() -> None:
     assert status == {"state": {"phase": "Pending", "lastTransitionTime": WHEN}, **kept}
 
 
-def test_a_retry_is_recorded_once_and_the_account_is_continued() -> None:
-    spent = Account(ended=2, cost={"retry": 1, "fatal": 1}, scopes=Scopes({"main/1": 1}))
-    job = failed(annotations={**YES, names.LEDGER: encode(spent)})
+def test_a_retry_is_recorded_once() -> None:
+    job = failed(annotations=YES)
     job = jsonpatch.apply_patch(job, of_volcano_job.steps(workload(job, *HALF), "alice").record)
     (noted,) = record.read(job)
     assert (noted.at, noted.by, noted.of) == (WHEN, "alice", ENDED)
     assert of_volcano_job.steps(workload(job, *HALF), "bob").record == []
-    now = decode(job["metadata"]["annotations"][names.LEDGER])
-    assert (now.ended, now.spent("fatal"), now.spent_now("fatal"), now.scopes.of("main/1")) == (2, 1, 0, 0)
 
 
 @pytest.mark.parametrize(

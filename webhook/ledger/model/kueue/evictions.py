@@ -77,11 +77,3 @@ class Evictions(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel"
     def begin_anew(self) -> None:
         """Let the limit count from now on: after a requested retry, or because a person has activated the Workload."""
         self.before, self.deactivated = self.limited, False
-
-    def shorten(self) -> bool:
-        """Add up the reasons, those of a deactivation apart; return False if they are added up."""
-        if set(self.reasons) <= {OTHER, DEACTIVATED}:
-            return False
-        added = {OTHER: min(self.limited, LARGEST), DEACTIVATED: min(self.number - self.limited, LARGEST)}
-        self.reasons = {reason: number for reason, number in added.items() if number}
-        return True

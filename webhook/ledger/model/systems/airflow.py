@@ -7,7 +7,7 @@ outside can end or suspend one.
 
 from typing import Final
 
-from webhook.kinds.beside import airflow
+from webhook.kinds.accounts import airflow
 from webhook.ledger.model.outcomes import Cost
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.systems.system import Spent, System
@@ -42,6 +42,6 @@ DAG_RUN: Final = System(
     ends_bugs=False,
     fail=fail,
     suspend=suspend,
-    beside=True,
+    can_end=False,
     knows_retries=False,
 )

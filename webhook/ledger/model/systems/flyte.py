@@ -58,6 +58,6 @@ FLYTE_WORKFLOW: Final = System(
     fail=fail,
     suspend=suspend,
     is_single=lambda scope: not scope.endswith(ANY),
-    beside=True,
+    can_end=False,
     knows_retries=False,
 )

@@ -21,7 +21,8 @@ ENDED: Final = frozenset({"COMPLETED", "FAILED", "SUSPENDING", "SUSPENDED"})
 STATE: Final = ("status", "applicationState", "state")
 # In any other state the operator may be running spark-submit, for seconds. If the application changes then, it takes
 # the driver that it has just created for the one before, and waits for its deletion for ever in PENDING_RERUN.
-STEADY: Final = frozenset({*ENDED, "SUBMITTED", "RUNNING", "SUCCEEDING", "FAILING"})
+RUNNING: Final = "RUNNING"
+STEADY: Final = frozenset({*ENDED, "SUBMITTED", RUNNING, "SUCCEEDING", "FAILING"})
 INVALIDATING: Final = "INVALIDATING"  # somebody has changed the spec: it runs again, with all of its retries
 OF_APACHE_ENDED: Final = frozenset({"ResourceReleased", "TerminatedWithoutReleaseResources"})
 
@@ -39,12 +40,6 @@ def has_ended(root: Json) -> bool:
     return at(root, STATE) in ENDED or bool(at(root, ("spec", "suspend")))
 
 
-def bears(root: Json) -> list[Json] | None:
-    """Return the operation that tests that Kubeflow's operator submits no run; None if it may do so now."""
-    state = at(root, STATE)
-    return [{"op": "test", "path": pointer(STATE), "value": state}] if state in STEADY else None
-
-
 def has_ended_of_apache(root: Json) -> bool:
     """Return True if an application of Apache's operator has ended."""
     return at(root, ("status", "currentState", "currentStateSummary")) in OF_APACHE_ENDED
@@ -56,10 +51,15 @@ def fail(_root: Json, _pod: Pod, _reason: str, _message: str) -> None:
 
 
 def suspend(root: Json) -> Write | None:
-    """Return the write that suspends an application of Kubeflow's operator; None if Kueue would resume it."""
+    """Return the write that suspends an application of Kubeflow's operator; None if Kueue would resume it.
+
+    It fails, and is tried again, as long as the operator may be submitting a run.
+    """
     if batch.is_queued(root["metadata"]):
         return None
-    return set_in_spec(spark.SPARK_APPLICATION, root, "suspend", value=True)
+    write, state = set_in_spec(spark.SPARK_APPLICATION, root, "suspend", value=True), at(root, STATE)
+    steady = {"op": "test", "path": pointer(STATE), "value": state if state in STEADY else RUNNING}
+    return write._replace(operations=[steady, *write.operations])
 
 
 def suspend_of_apache(_root: Json) -> None:
@@ -75,7 +75,6 @@ SPARK_APPLICATION: Final = System(
     fail=fail,
     suspend=suspend,
     writes={("suspend",): (True,)},
-    bears=bears,
     is_single=lambda scope: scope == DRIVER,
 )
 OF_APACHE: Final = System(

@@ -66,10 +66,8 @@ class System:
     - `reads_spec`: whether `cost_of` needs the spec of the workload.
     - `bounded`: whether its controller ends a workload without retries left. If not, the leader does.
     - `coupled`: whether the pods of a workload depend on each other, so that all crash if one is disrupted.
-    - `bears`: returns the operations that test that a workload, as the API has it, is in a state in which its
-      controller bears a change of its metadata; None if it is in no such state. None if its controller always does.
+    - `can_end`: whether anything outside can end a workload, or a part of it.
     - `knows_retries`: whether the API says how many retries a scope has. If not, no end of a pod is the last for it.
-    - `beside`: whether the account is in an Account beside the workload, which must not be written, or is no object.
     - `is_single`: returns whether a scope has one pod at a time. If not, its disruptions are counted, but no limit ends
       the workload.
     """
@@ -84,9 +82,8 @@ class System:
     reads_spec: bool = False
     bounded: bool = True
     coupled: bool = False
+    can_end: bool = True
     knows_retries: bool = True
-    beside: bool = False
-    bears: Callable[[Json], list[Json] | None] | None = None
     is_single: Callable[[str], bool] = single
 
 

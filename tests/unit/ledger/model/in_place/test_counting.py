@@ -10,11 +10,12 @@ from tests.unit.ledger.pods import job
 from webhook.history.usage import Used
 from webhook.kinds import batch
 from webhook.ledger.model import words
-from webhook.ledger.model.account import KEPT_RESTARTED, LARGEST, MOST_RESTARTED, Account, Left, decode, encode, id_of
+from webhook.ledger.model.account import KEPT_RESTARTED, MOST_RESTARTED, Account, Left, id_of
 from webhook.ledger.model.cached import CachedJob
 from webhook.ledger.model.counting import FREE_TOO_OFTEN, CountingPass
 from webhook.ledger.model.in_place.counting import forget, last_attempt
 from webhook.ledger.model.pods import Pod
+from webhook.ledger.model.stored.status import LARGEST, decode, encode
 from webhook.ledger.model.tracker import Key
 from webhook.objects.times import between
 from webhook.policy.model import Diagnostics, Profile, Retries
@@ -164,5 +165,5 @@ def test_restarts_are_not_among_the_pods_that_ended_since_a_requested_retry() ->
     account = counting(read(stored(status, phase="Failed"))).account
     assert [detail.restart for detail in account.last] == [2, 0]
     assert [detail.restart for detail in account.last_now] == [0]
-    account.begin_anew()
+    account.begin_anew("2026-01-01T00:00:00Z")
     assert counting(restarted(1, number=2), account=account).account.last_now == []

@@ -86,12 +86,3 @@ def test_counts_stay_within_their_bounds() -> None:
         found.see(read(stored_workload(stats, uid=f"{number:08}-0000")), 1)
     assert len(found.reasons) <= 6
     assert max(found.reasons.values()) == LARGEST
-
-
-def test_reasons_can_be_added_up_without_mixing_what_is_limited_with_what_is_not() -> None:
-    found = Evictions()
-    seen(found, 5, Preempted=2, PodsReadyTimeout=1, DeactivatedDueToAdmissionCheck=4)
-    assert found.shorten()
-    assert found.reasons == {"Other": 3, "Deactivated": 4}
-    assert (found.number, found.limited) == (7, 3)
-    assert not found.shorten()

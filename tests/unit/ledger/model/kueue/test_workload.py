@@ -5,13 +5,13 @@ from typing import get_args
 import pytest
 from msgspec.structs import replace
 
-from tests.unit.ledger.model.test_account import restarting
 from tests.unit.ledger.pods import running_pod
 from tests.unit.ledger.workloads import EVICTED_AT, read, stored_workload
-from webhook.ledger.model.account import MOST_RECENT, Account, decode, encode
+from webhook.ledger.model.account import MOST_RECENT, Account
 from webhook.ledger.model.kueue.evictions import Evictions
 from webhook.ledger.model.kueue.workload import LARGEST, Eviction, has_ended
 from webhook.ledger.model.outcomes import Cause
+from webhook.ledger.model.stored.status import decode, encode
 from webhook.objects.problem import Json
 from webhook.policy.applied import applied
 from webhook.policy.model import Profile
@@ -108,7 +108,7 @@ def test_whatever_the_reasons_of_a_workload_are_its_account_can_be_read_again(ch
     evictions = Evictions()
     workload = read(stored_workload())
     evictions.see(replace(workload, evictions=tuple(of_stats(*stats).items())), limit=1)
-    account = restarting(Account(evictions=evictions, recent=["x" * 8] * MOST_RECENT, applied=applied(Profile())))
+    account = Account(evictions=evictions, recent=["x" * 8] * MOST_RECENT, applied=applied(Profile()))
     for cause in get_args(Cause):
         for number in range(10):
             account.add_cause(cause, f"{number}{character * 60}", 2**31 - 1)

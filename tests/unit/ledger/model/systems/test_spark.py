@@ -111,16 +111,19 @@ def test_only_the_driver_is_one_pod_at_a_time(system: System) -> None:
 
 
 @pytest.mark.parametrize("state", ["", "PENDING_RERUN", "SUBMISSION_FAILED", "RESUMING", "INVALIDATING", "UNKNOWN"])
-def test_nothing_is_written_on_an_application_while_the_operator_may_submit_a_run(state: str) -> None:
-    assert SPARK_APPLICATION.bears is not None
-    assert SPARK_APPLICATION.bears(application(state)) is None
-
-
-@pytest.mark.parametrize("state", ["SUBMITTED", "RUNNING", "FAILING", "SUCCEEDING", "COMPLETED", "FAILED", "SUSPENDED"])
-def test_a_write_in_any_other_state_fails_if_the_state_has_changed(state: str) -> None:
-    assert SPARK_APPLICATION.bears is not None
-    tests = SPARK_APPLICATION.bears(application(state))
-    assert tests is not None
-    jsonpatch.apply_patch(application(state), tests)
+def test_an_application_is_not_suspended_while_the_operator_may_submit_a_run(state: str) -> None:
     with pytest.raises(jsonpatch.JsonPatchTestFailed):
-        jsonpatch.apply_patch(application("PENDING_RERUN"), tests)
+        jsonpatch.apply_patch(application(state), suspension(state))
+
+
+@pytest.mark.parametrize("state", ["SUBMITTED", "RUNNING", "FAILING", "SUCCEEDING"])
+def test_a_suspension_in_any_other_state_fails_if_the_state_has_changed(state: str) -> None:
+    assert jsonpatch.apply_patch(application(state), suspension(state))["spec"]["suspend"]
+    with pytest.raises(jsonpatch.JsonPatchTestFailed):
+        jsonpatch.apply_patch(application("PENDING_RERUN"), suspension(state))
+
+
+def suspension(state: str) -> list[Json]:
+    write = SPARK_APPLICATION.suspend(application(state))
+    assert isinstance(write, Write)
+    return write.operations

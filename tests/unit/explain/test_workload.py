@@ -5,22 +5,24 @@ from typing import cast
 
 import pytest
 
+from tests.accounts import stored
 from webhook.cli.cluster import NotOneError, find
 from webhook.cli.console import ObjectArgument, object_argument
 from webhook.explain import build_system
-from webhook.explain.beside import workload
 from webhook.explain.roots import ROOTS
+from webhook.explain.workload import workload
 from webhook.kinds import KindSpec, argo
-from webhook.kinds.beside import account
-from webhook.kinds.beside.airflow import DAG_RUN
+from webhook.kinds.accounts import account
+from webhook.kinds.accounts.airflow import DAG_RUN
 from webhook.kinds.flyte import FLYTE_WORKFLOW
-from webhook.kube import names
 from webhook.kube.client import Api
+from webhook.ledger.model.account import Account
+from webhook.ledger.model.scopes import Scopes
 from webhook.ledger.model.systems import SYSTEMS
 from webhook.objects.problem import Json
 
 RUN = "etl.manual__2026-11-23T12.00.00"
-TEXT = '{"ended": 1, "cost": {"retry": 1}, "retries": {"1": "load"}}'
+SPENT = Account(ended=1, cost={"retry": 1}, retries=Scopes({"load": 1}))
 FLYTE: Json = {
     "apiVersion": FLYTE_WORKFLOW.api_version,
     "kind": FLYTE_WORKFLOW.kind,
@@ -41,33 +43,31 @@ class Stored:
 
 def found(row: KindSpec, name: str, **objects: Json) -> Json | None:
     """Return what `explain` reads of a workload; `objects`: those that exist, by `own` and `account`."""
-    paths = {"own": row.path("ml", name) if row is not DAG_RUN else "", "account": account.path_of(row, "ml", name)}
+    of_it = account.path_of(row, {"metadata": {"namespace": "ml", "name": name, "uid": name}})
+    paths = {"own": row.path("ml", name) if row is not DAG_RUN else "", "account": of_it}
     api = cast("Api", Stored({paths[key]: root for key, root in objects.items()}))
     return asyncio.run(workload(api, row, "ml", name))
 
 
 def of_run() -> Json:
-    return account.new(DAG_RUN, account.run_of("ml", RUN, "etl"), TEXT)
+    return stored(DAG_RUN, account.run_of("ml", RUN, "etl"), SPENT)
 
 
 def test_a_run_of_airflow_is_what_its_account_says_and_without_one_there_is_none() -> None:
     root = found(DAG_RUN, RUN, account=of_run())
     assert root is not None
-    explanation = build_system.explain(SYSTEMS[DAG_RUN], root, [])
+    explanation = build_system.explain(SYSTEMS[DAG_RUN], root, [of_run()])
     assert (explanation.kind, explanation.name) == ("DAGRun", RUN)
     assert explanation.budgets == ["task load: 1 retry spent"]
     assert found(DAG_RUN, RUN) is None
 
 
 def test_a_flyte_workflow_has_the_account_beside_it_and_its_own_phase() -> None:
-    root = found(FLYTE_WORKFLOW, "f1", own=FLYTE, account=account.new(FLYTE_WORKFLOW, FLYTE, TEXT))
+    root = found(FLYTE_WORKFLOW, "f1", own=FLYTE)
     assert root is not None
-    explanation = build_system.explain(SYSTEMS[FLYTE_WORKFLOW], root, [])
+    explanation = build_system.explain(SYSTEMS[FLYTE_WORKFLOW], root, [stored(FLYTE_WORKFLOW, FLYTE, SPENT)])
     assert (explanation.state, explanation.budgets) == ("Failed", ["node load: 1 retry spent"])
-    bare = found(FLYTE_WORKFLOW, "f1", own=FLYTE)
-    assert bare is not None
-    assert names.LEDGER not in bare["metadata"]["annotations"]
-    assert found(FLYTE_WORKFLOW, "f1", account=account.new(FLYTE_WORKFLOW, FLYTE, TEXT)) is None
+    assert found(FLYTE_WORKFLOW, "f1") is None
 
 
 def test_a_workload_of_another_kind_is_read_as_it_is() -> None:

@@ -8,22 +8,24 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.accounts import stored
 from tests.metrics import counted
-from tests.unit.ledger.leader import FakeApi, beside, events_of, leading, new_ledger, stored_pod
+from tests.unit.ledger.leader import FakeApi, Write, beside, events_of, leading, new_ledger, stored_pod
 from tests.virtual_time import run
-from webhook.kinds.beside import account
-from webhook.kinds.beside.airflow import DAG_RUN
+from webhook.kinds import batch
+from webhook.kinds.accounts import account
+from webhook.kinds.accounts.airflow import DAG_RUN
 from webhook.kinds.flyte import FLYTE_WORKFLOW
 from webhook.kinds.places import Place
-from webhook.kube import names
 from webhook.kube.bulkhead import repeat
 from webhook.kube.informer import Event
-from webhook.ledger.beside import cached, store
 from webhook.ledger.controller import Ledger
 from webhook.ledger.model import pods
-from webhook.ledger.model.account import Account, decode
+from webhook.ledger.model.account import Account, Attempt
 from webhook.ledger.model.pods import Pod
+from webhook.ledger.model.stored.status import decode
 from webhook.ledger.model.tracker import Key
+from webhook.ledger.store import cached, store
 from webhook.ledger.tracking import trackers
 from webhook.ledger.tracking.admission_counts import AdmissionCounts
 from webhook.objects.problem import Json
@@ -70,14 +72,13 @@ def deliver(ledger: Ledger, root: Json, kind: str = "ADDED") -> None:
 
 @asynccontextmanager
 async def playing(api: FakeApi, profile: Profile | None = None) -> AsyncIterator[Ledger]:
-    """Let a ledger lead that knows a FlyteWorkflow, in which a user has written an account."""
+    """Let a ledger lead that knows a FlyteWorkflow."""
     ledger = new_ledger(api, profile)
     informers = (ledger.trackers.accounts, ledger.trackers.roots[FLYTE_WORKFLOW])
     for informer in informers:
         informer.synced.set()
         informer.live = True
-    annotations = {names.LEDGER: '{"attempts": 7}'}
-    metadata = {"namespace": "ml", "name": "f1", "uid": "u-1", "resourceVersion": "1", "annotations": annotations}
+    metadata = {"namespace": "ml", "name": "f1", "uid": "u-1", "resourceVersion": "1"}
     raw = msgspec.Raw(msgspec.json.encode({"metadata": metadata}))
     ledger.trackers.roots[FLYTE_WORKFLOW].take(Event("ADDED", raw))
     async with (
@@ -87,8 +88,18 @@ async def playing(api: FakeApi, profile: Profile | None = None) -> AsyncIterator
         yield ledger
 
 
+def created(api: FakeApi) -> list[tuple[str, Json]]:
+    """Return path and content of the Accounts that were created."""
+    return [(write.path.rpartition("/")[0], write.root) for write in api.writes if write.root is not None]
+
+
+def changed(api: FakeApi) -> list[Write]:
+    """Return the writes of existing objects."""
+    return [write for write in api.writes if write.root is None]
+
+
 def account_of(root: Json) -> Account:
-    return decode(root["metadata"]["annotations"][names.LEDGER])
+    return decode(msgspec.json.encode(root["status"]))
 
 
 async def settled() -> None:
@@ -103,17 +114,17 @@ def test_the_first_failed_try_of_a_run_creates_its_account_and_the_second_change
         async with playing(api) as ledger:
             ledger.trackers.see_pod(of_airflow(0, code=0))
             await settled()
-            assert api.created == []
+            assert created(api) == []
             ledger.trackers.see_pod(of_airflow(0))
             await settled()
-            ((path, root),) = api.created
+            ((path, root),) = created(api)
             assert (path, root["spec"]["name"], account_of(root).cost) == (ACCOUNTS, RUN, {"retry": 1})
             deliver(ledger, root)
             ledger.trackers.see_pod(of_airflow(1))
             await settled()
-            (write,) = api.writes
-            assert (write.path, write.account.cost) == (account.path_of(DAG_RUN, "ml", RUN), {"retry": 2})
-            assert len(api.created) == 1
+            (write,) = changed(api)
+            assert (write.path, write.account.cost) == (path_of(RUN), {"retry": 2})
+            assert len(created(api)) == 1
             assert [reason for reason, _ in events_of(ledger)] == ["AttemptEnded", "AttemptEnded"]
 
     run(work())
@@ -126,12 +137,12 @@ def test_the_attempts_of_a_flyte_workflow_are_counted_beside_it_and_it_is_never_
         async with playing(api) as ledger:
             ledger.trackers.see_pod(of_flyte(0, conditions=[EVICTED]))
             await settled()
-            ((path, root),) = api.created
+            ((path, root),) = created(api)
             found = account_of(root)
             assert (path, found.cost, found.scopes.of("n0")) == (ACCOUNTS, {"disruption": 1}, 1)  # and not 7 others
             deliver(ledger, root)
             await settled()
-            assert api.writes == []
+            assert changed(api) == []
             counts = await AdmissionCounts(ledger.trackers).of_scope("ml", Place(FLYTE_WORKFLOW, "f1", "u-1", "n0"))
             assert counts is not None
             assert (counts.disruptions, counts.failures) == (1, 0)
@@ -151,8 +162,8 @@ def test_beyond_the_limit_of_disruptions_nothing_is_done_to_a_flyte_workflow(pro
             }
             ledger.trackers.see_pod(of_flyte(0, conditions=[EVICTED]))
             await settled()
-            assert [path for path, _ in api.created] == [ACCOUNTS]
-            assert api.writes == []
+            assert [path for path, _ in created(api)] == [ACCOUNTS]
+            assert changed(api) == []
 
     run(work())
 
@@ -178,15 +189,15 @@ def test_a_namespace_gets_no_more_than_a_thousand_accounts_however_many_runs_its
     async def work() -> None:
         async with playing(api) as ledger:
             for number in range(store.MOST):
-                deliver(ledger, account.new(DAG_RUN, account.run_of("ml", f"etl.{number}", "etl"), "{}"))
+                deliver(ledger, account.new(DAG_RUN, account.run_of("ml", f"etl.{number}", "etl")))
             ledger.trackers.see_pod(of_airflow(0))
             await settled()
-            assert api.created == []
+            assert created(api) == []
             assert counted("retry_policy_ledger_writes_total", result="full") > before
-            deliver(ledger, account.new(DAG_RUN, account.run_of("ml", "etl.7", "etl"), "{}"), "DELETED")
+            deliver(ledger, account.new(DAG_RUN, account.run_of("ml", "etl.7", "etl")), "DELETED")
             ledger.trackers.see_pod(of_airflow(1))
             await settled()
-            assert [root["spec"]["name"] for _, root in api.created] == [RUN]
+            assert [root["spec"]["name"] for _, root in created(api)] == [RUN]
 
     run(work())
 
@@ -229,7 +240,7 @@ def test_an_account_outlives_its_pods_and_starts_again_once_it_is_deleted() -> N
         async with playing(api) as ledger:
             ledger.trackers.see_pod(of_airflow(0))
             await settled()
-            ((_, root),) = api.created
+            ((_, root),) = created(api)
             deliver(ledger, root)
             ledger.trackers.see_pod_gone(of_airflow(0))
             found = await AdmissionCounts(ledger.trackers).of_scope("ml", PLACE)
@@ -244,9 +255,8 @@ def test_an_account_outlives_its_pods_and_starts_again_once_it_is_deleted() -> N
 def old_accounts(ledger: Ledger, *ends: str) -> None:
     """Let the watch deliver the accounts of runs whose last attempts ended at these times."""
     for number, end in enumerate(ends):
-        last = [{"attempt": 0, "pod": "p", "cause": "ExitCode", "cost": "retry", "end": end}]
-        text = msgspec.json.encode({"attempts": 1, "last": last}).decode()
-        deliver(ledger, account.new(DAG_RUN, account.run_of("ml", f"etl.{number}", "etl"), text))
+        last = [Attempt(attempt=0, pod="p", cause="ExitCode", cost="retry", end=end)]
+        deliver(ledger, stored(DAG_RUN, account.run_of("ml", f"etl.{number}", "etl"), Account(ended=1, last=last)))
 
 
 def test_accounts_of_runs_without_pods_are_deleted_a_week_after_the_last_attempt() -> None:
@@ -258,7 +268,7 @@ def test_accounts_of_runs_without_pods_are_deleted_a_week_after_the_last_attempt
             old_accounts(ledger, "2027-01-07T00:00:00Z", "2027-01-14T00:00:00Z", "2027-01-01T00:00:00Z")
             ledger.trackers.see_pod(of_airflow(0, code=0, run="2"))  # it has a pod
             await ledger.accounts.delete_old()
-            assert api.deleted == [(account.path_of(DAG_RUN, "ml", "etl.0"), "account-uid")]
+            assert api.deleted == [(path_of("etl.0"), "account-uid")]
 
     run(work())
 
@@ -276,9 +286,39 @@ def test_the_leader_looks_for_old_accounts_and_other_replicas_do_not() -> None:
     run(work())
 
 
-def test_a_long_account_and_a_long_name_are_cut_as_they_are_read() -> None:
-    long = account.new(DAG_RUN, account.run_of("ml", "r" * 10_000, ""), "x" * 100_000)
+def path_of(run: str) -> str:
+    return account.path_of(DAG_RUN, account.run_of("ml", run, ""))
+
+
+def test_an_account_that_has_lost_its_owner_is_deleted_a_week_after_its_last_attempt() -> None:
+    api = FakeApi()
+
+    async def work() -> None:
+        async with playing(api) as ledger:
+            ledger.accounts.now = lambda: NOW
+            job = {"metadata": {"namespace": "ml", "name": "train", "uid": "job-uid"}}
+            orphan = stored(batch.JOB, job, Account(ended=1), ownerReferences=[])
+            deliver(ledger, orphan)
+            deliver(ledger, stored(batch.JOB, {"metadata": {**job["metadata"], "uid": "another"}}, Account(ended=1)))
+            await ledger.accounts.delete_old()
+            assert [path.rpartition("/")[2] for path, _ in api.deleted] == [orphan["metadata"]["name"]]
+
+    run(work())
+
+
+@pytest.mark.parametrize(
+    "status",
+    [b"{}", b"[]", b'"x"', b'{"attempts":1e400}', b"[" * 2000 + b"]" * 2000, b"{" + b" " * 300_000 + b"}"],
+    ids=lambda status: status[:10].decode(),
+)
+def test_an_account_that_cannot_be_read_is_cached_as_such(status: bytes) -> None:
+    root = account.new(DAG_RUN, account.run_of("ml", "r", ""))
+    root["metadata"] |= {"uid": "u", "resourceVersion": "1"}
+    found = cached.trimmed_account({**root, "status": msgspec.Raw(status)})
+    assert found["text"] == ""
+
+
+def test_a_long_name_is_cut_as_it_is_read() -> None:
+    long = account.new(DAG_RUN, account.run_of("ml", "r" * 10_000, ""))
     long["metadata"] |= {"uid": "u", "resourceVersion": "1"}
-    found = cached.trimmed_account(long)
-    assert len(found["metadata"]["annotations"][names.LEDGER]) < 5000
-    assert len(found["spec"]["name"]) == pods.LONGEST_NAME
+    assert len(cached.trimmed_account(long)["spec"]["name"]) == pods.LONGEST_NAME

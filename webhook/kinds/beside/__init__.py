@@ -1,1 +1,0 @@
-"""Accounts as objects of their own, and the workloads that have no object at all."""

@@ -1,0 +1,1 @@
+"""How the account of a workload is stored and read."""

@@ -1,0 +1,1 @@
+"""The accounts of workloads, in Accounts: objects of our own beside them."""

@@ -1,0 +1,72 @@
+"""What is cached of Accounts."""
+
+from typing import Final, NewType
+
+import msgspec
+
+from webhook.kinds import KindSpec, batch
+from webhook.kinds.job_set import JOB_SET
+from webhook.ledger.model.pods import LONGEST_NAME, cut
+from webhook.ledger.model.stored import status
+from webhook.ledger.model.systems import SYSTEMS
+from webhook.ledger.model.tracker import Key
+from webhook.objects.problem import Json
+from webhook.objects.shape import Shape
+
+# An Account as it is cached. `metadata`: namespace, name, uid, resourceVersion, creationTimestamp and the uids of
+# ownerReferences; `spec`; `text`: its status as `status.encode` writes it, empty if it cannot be read.
+CachedAccount = NewType("CachedAccount", Json)
+
+KEPT: Final = ("namespace", "name", "uid", "resourceVersion", "creationTimestamp")
+ACCOUNT_READ: Final[dict[str, Shape]] = {
+    "metadata": {
+        **dict.fromkeys(KEPT, str),
+        "ownerReferences": [{"uid": str}],
+    },
+    "spec": dict.fromkeys(("apiVersion", "kind", "name", "uid", "owner"), str),
+    "status": msgspec.Raw,
+}
+MOST_OWNERS: Final = 10
+# The kinds whose objects have Accounts, by group and kind.
+COUNTED: Final = {(row.group, row.kind): row for row in (batch.JOB, JOB_SET, *SYSTEMS)}
+
+
+def trimmed_account(root: Json) -> CachedAccount:
+    """Return an Account, decoded as ACCOUNT_READ."""
+    metadata = root["metadata"]
+    kept = {
+        key: metadata.get(key) or "" for key in ("namespace", "name", "uid", "resourceVersion", "creationTimestamp")
+    }
+    owners = [
+        {"uid": cut(one.get("uid"), LONGEST_NAME)} for one in (metadata.get("ownerReferences") or ())[:MOST_OWNERS]
+    ]
+    spec = {key: cut(value, LONGEST_NAME) for key, value in (root.get("spec") or {}).items()}
+    return CachedAccount(
+        {"metadata": {**kept, "ownerReferences": owners}, "spec": spec, "text": text_of(root.get("status"))}
+    )
+
+
+def text_of(stored: msgspec.Raw | None) -> str:
+    """Return a stored status as `status.encode` writes it; empty if there is none that can be read."""
+    try:
+        return "" if stored is None else status.encode(status.decode(stored))
+    except ValueError:
+        return ""
+
+
+def whole(found: CachedAccount) -> tuple[bytes, ...]:
+    """Return the JSON of an Account in one piece: nothing long is equal in two of them."""
+    return (msgspec.json.encode(found),)
+
+
+def key_of_account(found: CachedAccount) -> Key | None:
+    """Return the workload that an Account is about; None if its kind has no Accounts."""
+    spec = found["spec"]
+    row = row_of(found)
+    return None if row is None else Key(found["metadata"]["namespace"], row, spec.get("name") or "")
+
+
+def row_of(found: Json) -> KindSpec | None:
+    """Return the kind of the workload that an Account is about; None if it has no Accounts."""
+    spec = found.get("spec") or {}
+    return COUNTED.get(((spec.get("apiVersion") or "").rpartition("/")[0], spec.get("kind") or ""))
