@@ -313,13 +313,13 @@ def failures_of_index(annotations: Json) -> tuple[int | None, int | None]:
 
 def conditions_of(conditions: Iterable[Json], *, all_of_them: bool) -> tuple[Condition, ...]:
     """Return a pod's conditions, at most MOST, or DISRUPTED alone; DISRUPTED is never left out."""
-    kept = [one for one in conditions if all_of_them or one["type"] == DISRUPTED]
+    kept = [one for one in conditions if all_of_them or one.get("type") == DISRUPTED]
     if len(kept) > MOST:
-        kept.sort(key=lambda one: one["type"] != DISRUPTED)
+        kept.sort(key=lambda one: one.get("type") != DISRUPTED)
     return tuple(
         Condition(
-            cut(one["type"], LONGEST_NAME),
-            cut(one["status"], LONGEST),
+            cut(one.get("type"), LONGEST_NAME),
+            cut(one.get("status"), LONGEST),
             cut(one.get("reason"), LONGEST),
             one.get("lastTransitionTime") or "",
         )

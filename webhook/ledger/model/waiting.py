@@ -66,12 +66,12 @@ def waiting_of(pod: Json) -> Waiting | None:
     gates = [gate.get("name") for gate in spec.get("schedulingGates") or ()]
     if gates:
         return Waiting(created, gates.index(names.DELAY) if names.DELAY in gates else None, gated=True)
-    scheduled = next((one for one in status.get("conditions") or () if one["type"] == SCHEDULED), None)
+    scheduled = next((one for one in status.get("conditions") or () if one.get("type") == SCHEDULED), None)
     if scheduled is None:
         return None
     time = scheduled.get("lastTransitionTime") or created
     if not spec.get("nodeName"):
-        is_refused = scheduled["status"] == "False" and scheduled.get("reason") == UNSCHEDULABLE
+        is_refused = scheduled.get("status") == "False" and scheduled.get("reason") == UNSCHEDULABLE
         return Waiting(created, unschedulable=time) if is_refused else None
     stalled = next(stalled_in(status, time), None)
     return None if stalled is None else Waiting(created, stalled=stalled)
