@@ -37,7 +37,7 @@ coverage: install  ## which branches the unit tests leave out; takes nearly twic
 	$(BIN)/coverage report
 
 .PHONY: test
-test: check test-cluster test-hardest-faults  ## check, then everything on one real Kubernetes control plane
+test: check test-cluster test-fuzz test-hardest-faults  ## check, then everything on one real Kubernetes control plane
 
 .PHONY: test-image
 test-image: install  ## the image, built and run as the Deployment does; as root on Debian it brings a container engine
@@ -72,6 +72,12 @@ AT_ONCE := -n 10 --dist worksteal
 test-cluster test-operators test-systems: export GOGC = 400
 test-cluster test-operators test-systems: export GOMEMLIMIT = 4GiB
 
+# A control plane of its own: what is stored here would be in the reports and waves of the other tests.
+.PHONY: test-fuzz
+test-fuzz: install  ## 500 mutated objects of users in a cluster, and every command over them; two minutes
+	RETRY_POLICY_FUZZED=$(FUZZED) $(BIN)/python -m tests.cluster -- $(BIN)/pytest -q tests/fuzz
+FUZZED = 500
+
 .PHONY: test-operators
 test-operators: install  ## what needs the controller of Kueue too, which takes six minutes to build
 	$(BIN)/python -m tests.cluster --with-kueue -- $(BIN)/pytest -q $(AT_ONCE) -m kueue tests/cluster
@@ -88,6 +94,7 @@ test-versions: install  ## test-cluster on the other Kubernetes versions that ar
 test-long: install  ## ten times as many generated objects, other ones each time, and what waits for ten minutes
 	for round in 1 2 3 4 5 6 7 8 9 10; do $(BIN)/pytest -q -n 2 --hypothesis-profile=other $(GENERATED) || exit 1; done
 	RETRY_POLICY_EXAMPLES=10000 $(BIN)/python -m tests.cluster -- $(BIN)/pytest -q -n 3 -m "(long or generated) and not kueue and not systems" tests/cluster
+	$(MAKE) test-fuzz FUZZED=20000
 GENERATED := tests/unit/ledger/test_forecast.py tests/unit/test_properties.py tests/unit/rules/test_registry.py tests/unit/test_job_set_restarts.py tests/unit/test_numbers.py tests/unit/cli/offline/test_admission.py
 
 .PHONY: test-faults
