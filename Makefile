@@ -102,7 +102,7 @@ test-faults: install  ## what breaks while the API server asks: a table of what 
 	$(BIN)/pytest -q tests/faults
 
 .PHONY: test-hardest-faults
-test-hardest-faults: install  ## the six of these that hit live admission hardest
+test-hardest-faults: install  ## the seven of these that hit live admission hardest
 	$(BIN)/pytest -q -m hardest tests/faults
 
 .PHONY: test-chart

@@ -22,7 +22,7 @@ COLUMNS = ("tries", "admissions", "failed", "wrong", "seconds")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "hardest: one of the six faults that hit live admission hardest")
+    config.addinivalue_line("markers", "hardest: one of the seven faults that hit live admission hardest")
 
 
 @pytest.fixture(scope="session")

@@ -27,6 +27,7 @@ WRITES = ("create", "replace", "patch")
 DEFAULT = Lifetimes()
 INTERVAL = 0.002
 HELD = "a write is held back"  # a line in the log
+RAISES = "raises on purpose:"  # begins a line in the log
 
 
 def main() -> None:
@@ -57,6 +58,8 @@ def main() -> None:
     app.serve = serve_with_ours  # type: ignore[assignment]
     controller.control = control_with_ours  # type: ignore[assignment]
     watch_writes(options.slow, options.hold, options.die)
+    if options.raising is not None:
+        let_raise(options.raising)
     cli.main(options.command)
 
 
@@ -99,6 +102,18 @@ def watch_writes(slow: float, hold: Path | None, die: str | None) -> None:
         setattr(Api, name, watched(getattr(Api, name)))
 
 
+def let_raise(handler: str) -> None:
+    """Let each call of a handler raise, given as MODULE:CLASS.METHOD."""
+    module, _, place = handler.partition(":")
+    owner, _, method = place.partition(".")
+
+    def raising(*_arguments: object, **_options: object) -> None:
+        sys.stderr.write(f"{RAISES} {handler}\n")
+        raise RuntimeError(handler)
+
+    setattr(getattr(importlib.import_module(module), owner), method, raising)
+
+
 def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.faults.replica", description=__doc__)
     for name in ("authority", "leaf", "announcement"):
@@ -109,6 +124,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--slow", type=float, default=0.0, help="seconds that each write waits")
     parser.add_argument("--hold", type=Path, help="while this file exists, writes wait")
     parser.add_argument("--die", help="before:N or after:N")
+    parser.add_argument("--raising", help="a handler that always raises: MODULE:CLASS.METHOD")
     parser.add_argument("command", nargs="+", help="serve or control and its options, after --")
     return parser.parse_args()
 

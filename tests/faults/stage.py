@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import signal
@@ -156,6 +157,17 @@ class Stage(Installed):
         self.balancer.ask("remove", replica.name)
         return self.listening(self.launch(pod=replica.pod), in_balancer=True)
 
+    def restart_controller(self, replica: Replica, *options: str, ending: signal.Signals = signal.SIGKILL) -> Replica:
+        """End the controller of a replica by a signal, and start another one; `options`: of `tests.faults.replica`."""
+        replica.controller.send_signal(ending)
+        replica.controller.wait()
+        name = controller_of(replica.name)
+        self.processes.running.pop(name)
+        self.start_controller(replica.name, *options)
+        found = dataclasses.replace(replica, controller=self.processes.running[name])
+        self.replicas[self.replicas.index(replica)] = found
+        return found
+
     def start_together(
         self, number: int, *options: str, in_balancer: bool = True, kubeconfig: Path | None = None
     ) -> list[Replica]:
@@ -170,24 +182,29 @@ class Stage(Installed):
         self.started += 1
         name = f"replica-{self.started}"
         self.pods[name] = pod or name
-        empty_dir = self.folder / self.pods[name]
+        self.start_program(name, name, options, "serve", f"--kubeconfig={kubeconfig or self.kubeconfig}", "--port=0")
+        self.start_controller(name, *options, kubeconfig=of_controller)
+        return name
+
+    def start_controller(self, replica: str, *options: str, kubeconfig: Path | None = None) -> None:
+        """Start the controller of a replica; for the options see `start`."""
+        chosen = kubeconfig or self.controllers_kubeconfig
+        self.start_program(controller_of(replica), replica, options, "control", f"--kubeconfig={chosen}")
+
+    def start_program(self, name: str, replica: str, options: tuple[str, ...], *command: str) -> None:
+        """Start a program of a replica, with the environment of its pod."""
+        empty_dir = self.folder / self.pods[replica]
         empty_dir.mkdir(exist_ok=True)
-        env = {**os.environ, "POD_NAMESPACE": SYSTEM, "POD_NAME": self.pods[name], "TMPDIR": str(empty_dir)}
-        program = (sys.executable, "-m", "tests.faults.replica", *options, "--")
-        both = (f"--policy-configmap={CONFIG_MAP}", "--health-port=0", *self.options)
+        env = {**os.environ, "POD_NAMESPACE": SYSTEM, "POD_NAME": self.pods[replica], "TMPDIR": str(empty_dir)}
         self.processes.start(
             name,
-            [*program, "serve", *both, f"--kubeconfig={kubeconfig or self.kubeconfig}", "--port=0"],
+            [
+                *(sys.executable, "-m", "tests.faults.replica", *options, "--", *command),
+                *(f"--policy-configmap={CONFIG_MAP}", "--health-port=0", *self.options),
+            ],
             env=env,
             stdout=self.answer(name),
         )
-        self.processes.start(
-            controller_of(name),
-            [*program, "control", *both, f"--kubeconfig={of_controller or self.controllers_kubeconfig}"],
-            env=env,
-            stdout=self.answer(controller_of(name)),
-        )
-        return name
 
     def until_dead(self, name: str) -> None:
         """Wait until the controller of a replica that was started with `--die` has killed itself; kill the webhook."""
