@@ -129,7 +129,7 @@ def replica(kubectl: Kubectl, api: Api, tmp_path_factory: pytest.TempPathFactory
 
 def as_ledger(namespace: Namespace, root: Object) -> None:
     """Create an Account, as only the ledger may, and only while the namespace is opted in."""
-    who = (f"--as=system:serviceaccount:{SYSTEM}:retry-policy-webhook", "--as-group=system:masters")
+    who = (f"--as=system:serviceaccount:{SYSTEM}:{CONTROLLER_ACCOUNT}", "--as-group=system:masters")
     assert namespace.run("label", "namespace", namespace.name, f"{names.PROFILE}=default").returncode == 0
     until(lambda: namespace.run("create", *who, "-f", "-", stdin=json.dumps(root)).returncode == 0)
     assert namespace.run("label", "namespace", namespace.name, f"{names.PROFILE}-").returncode == 0

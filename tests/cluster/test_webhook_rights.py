@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from tests.cluster.conftest import with_operators
-from tests.cluster.installation import CONTROLLER_ACCOUNT, SERVICE_ACCOUNT, SYSTEM
+from tests.cluster.installation import CONTROLLER_ACCOUNT, INSTALLED, SERVICE_ACCOUNT, SYSTEM, as_service_account, built
+from tests.cluster.rights import granted
 from webhook.kube.client import Api
 from webhook.kube.paths import path_of
 
@@ -16,8 +18,10 @@ if TYPE_CHECKING:
 
     from tests.cluster.kubectl import Kubectl, Object
 
+# Group, resource, and the name of an object, empty for all of them.
+Target: TypeAlias = tuple[str, str, str]
 WRITES = ("create", "update", "patch", "delete", "deletecollection", "bind", "escalate", "impersonate", "sign")
-REVIEWS = path_of("authorization.k8s.io/v1", "subjectaccessreviews")
+REVIEWS = path_of("authorization.k8s.io/v1", "selfsubjectaccessreviews")
 # They store nothing. Every authenticated user may ask about itself; the webhook asks about users who request retries.
 ASKED = {
     *(("authorization.k8s.io", f"selfsubject{kind}reviews") for kind in ("access", "rules")),
@@ -27,19 +31,15 @@ ASKED = {
 AT_ONCE = 20
 
 
-def review(account: str, namespace: str, group: str, resource: str, verb: str) -> Object:
-    """Return the question whether a ServiceAccount may do something in a namespace; empty: in all of them."""
+def review(namespace: str, target: Target, verb: str) -> Object:
+    """Return the question of a token's owner for its own right in a namespace; empty: in all of them."""
+    group, resource, name = target
     kind, _, sub = resource.partition("/")
-    attributes = {"namespace": namespace, "group": group, "resource": kind, "subresource": sub, "verb": verb}
-    groups = ["system:serviceaccounts", f"system:serviceaccounts:{SYSTEM}", "system:authenticated"]
+    attributes = {"namespace": namespace, "group": group, "resource": kind, "subresource": sub, "name": name}
     return {
         "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SubjectAccessReview",
-        "spec": {
-            "user": f"system:serviceaccount:{SYSTEM}:{account}",
-            "groups": groups,
-            "resourceAttributes": attributes,
-        },
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": {**attributes, "verb": verb}},
     }
 
 
@@ -54,33 +54,45 @@ async def resources(api: Api) -> set[tuple[str, str]]:
     return found
 
 
-async def allowed(kubeconfig: Path, account: str) -> tuple[int, set[tuple[str, str, str]]]:
-    """Return how many resources there are, and group, resource and verb of every write that is allowed anywhere."""
+def named(kubectl: Kubectl) -> set[Target]:
+    """Return the objects to which a role of one of the programs is limited: a right to one is none to all."""
+    manifests = built(kubectl, INSTALLED)
+    rights = granted(manifests, SERVICE_ACCOUNT) | granted(manifests, CONTROLLER_ACCOUNT)
+    return {(group, resource, name) for _, group, resource, name, _ in rights if name}
+
+
+async def allowed(kubectl: Kubectl, folder: Path, account: str) -> tuple[int, set[tuple[str, str, str, str]]]:
+    """Return how many resources there are, and each target and verb of a write that is allowed anywhere."""
     places = asyncio.Semaphore(AT_ONCE)
+    kubeconfig = folder / "kubeconfig"
+    kubeconfig.write_text(json.dumps(as_service_account(kubectl, account)))
+    async with await Api.connect(str(kubectl.kubeconfig)) as admin:
+        served = await resources(admin)
+    targets = {(*one, "") for one in served} | named(kubectl)
     async with await Api.connect(str(kubeconfig)) as api:
-        served = await resources(api)
 
-        async def ask(namespace: str, one: tuple[str, str], verb: str) -> tuple[str, str, str] | None:
+        async def ask(namespace: str, target: Target, verb: str) -> tuple[str, str, str, str] | None:
             async with places:
-                answer = await api.create(REVIEWS, review(account, namespace, *one, verb))
-            return (*one, verb) if answer["status"]["allowed"] else None
+                answer = await api.create(REVIEWS, review(namespace, target, verb))
+            return (*target, verb) if answer["status"]["allowed"] else None
 
-        answers = await asyncio.gather(*(ask(*asked) for asked in product(("", SYSTEM), served, WRITES)))
+        answers = await asyncio.gather(*(ask(*asked) for asked in product(("", SYSTEM), targets, WRITES)))
     return len(served), {one for one in answers if one is not None}
 
 
 @with_operators
-def test_rbac_refuses_the_webhook_every_write_of_every_resource(kubectl: Kubectl) -> None:
-    number, found = asyncio.run(allowed(kubectl.kubeconfig, SERVICE_ACCOUNT))
+def test_rbac_refuses_the_webhook_every_write_of_every_resource(kubectl: Kubectl, tmp_path: Path) -> None:
+    number, found = asyncio.run(allowed(kubectl, tmp_path, SERVICE_ACCOUNT))
     assert number > 100
-    assert {one for one in found if one[:2] not in ASKED or one[2] != "create"} == set()
+    assert {one for one in found if one[:2] not in ASKED or one[3] != "create"} == set()
 
 
 @with_operators
-def test_the_same_question_finds_what_the_controller_may_write(kubectl: Kubectl) -> None:
-    _, found = asyncio.run(allowed(kubectl.kubeconfig, CONTROLLER_ACCOUNT))
+def test_the_same_question_finds_what_the_controller_may_write(kubectl: Kubectl, tmp_path: Path) -> None:
+    _, found = asyncio.run(allowed(kubectl, tmp_path, CONTROLLER_ACCOUNT))
     assert {
-        ("batch", "jobs", "patch"),
-        ("", "pods/status", "patch"),
-        ("coordination.k8s.io", "leases", "create"),
+        ("batch", "jobs", "", "patch"),
+        ("", "pods/status", "", "patch"),
+        ("coordination.k8s.io", "leases", "", "create"),
+        ("", "secrets", "retry-policy-webhook-certificates", "update"),
     } <= found
