@@ -17,7 +17,9 @@ STORED = 10_000  # levels, the most that the API server accepts
 
 def nested(levels: int, name: str = "a") -> bytes:
     deep = '{"a":' * levels + "1" + "}" * levels
-    metadata = f'{{"namespace":"ml","name":"{name}","uid":"u","resourceVersion":"7","managedFields":[{{"fieldsV1":{deep}}}]}}'
+    metadata = (
+        f'{{"namespace":"ml","name":"{name}","uid":"u","resourceVersion":"7","managedFields":[{{"fieldsV1":{deep}}}]}}'
+    )
     return f'{{"metadata":{metadata},"spec":{deep},"status":{{}}}}'.encode()
 
 
