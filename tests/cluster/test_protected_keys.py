@@ -36,6 +36,7 @@ def protected() -> list[tuple[str, str]]:
     found = {
         ("labels" if variable["name"] == "labels" else "annotations", key)
         for variable in spec["variables"]
+        if variable["name"] != "leaves"
         for key in re.findall(r"'([a-z.-]+/[a-z-]+)'", variable["expression"])
     }
     return sorted(found)
