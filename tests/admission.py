@@ -59,9 +59,12 @@ def review_of(root: Any, *, old: Any = None, operation: str | None = None, **req
 
 def seen(subject: Subject, root: Any) -> Any:
     """Return the part of an object that the rules were given."""
-    if subject.row is not core.POD or subject.malformed:
+    if subject.row is not core.POD or "kind" in subject.root:
         return root
-    return msgspec.json.decode(msgspec.json.encode(root), type=type_of(core.POD.shape))
+    try:
+        return msgspec.json.decode(msgspec.json.encode(root), type=type_of(core.POD.shape))
+    except msgspec.ValidationError:
+        return root
 
 
 def answer_of(body: bytes, root: Any) -> Answer:

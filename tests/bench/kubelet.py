@@ -24,6 +24,7 @@ class End(NamedTuple):
 
 SUCCESS = End()
 OUT_OF_MEMORY = End(137, "OOMKilled")
+EVICTED = End(137, "Error", "evicted")
 
 
 async def end(api: Api, pod: Json, how: End) -> bool:

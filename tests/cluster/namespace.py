@@ -156,7 +156,7 @@ class Namespace(Kubectl):
         if plural not in PATHS or len(name) != 1 or name[0].startswith("-"):
             return Kubectl.get(self, *arguments)
         found = _as_printed(self.api.send("GET", f"{PATHS[plural]}/namespaces/{self.name}/{plural}/{name[0]}"))
-        return self._with_accounts(plural, [found])[0]
+        return self.with_accounts(plural, [found])[0]
 
     def wait_for(
         self, resource: str, name: str, until: Callable[[Object], object], *, seconds: int = SECONDS
@@ -238,7 +238,7 @@ class Namespace(Kubectl):
         while True:  # the API server ends a watch early if the client reads its events too slowly
             listed = self.api.list(path, **query)
             found: dict[str, Object] = {item["metadata"]["uid"]: item for item in listed["items"]}
-            if until(self._with_accounts(resource, _oldest_first(found))):
+            if until(self.with_accounts(resource, _oldest_first(found))):
                 return _oldest_first(found)
             left = math.ceil(end - time.monotonic())
             if left <= 0:
@@ -252,14 +252,14 @@ class Namespace(Kubectl):
                     found.pop(item["metadata"]["uid"], None)
                 else:
                     found[item["metadata"]["uid"]] = item
-                if until(self._with_accounts(resource, _oldest_first(found))):
+                if until(self.with_accounts(resource, _oldest_first(found))):
                     return _oldest_first(found)
         raise AssertionError(
             f"waited {seconds} s for {resource} in {self.name}; they are now:\n{_shown(found)}\n"
             f"events:\n{self._events()}"
         )
 
-    def _with_accounts(self, resource: str, found: list[Object]) -> list[Object]:
+    def with_accounts(self, resource: str, found: list[Object]) -> list[Object]:
         """Add to each workload its Account under the key ACCOUNT."""
         if resource not in UNCOUNTED and found:
             accounts = self.api.list(f"{PATHS['accounts']}/namespaces/{self.name}/accounts")["items"]

@@ -68,6 +68,11 @@ def restarts(found: Object) -> tuple[int, int]:
     return status.get("restarts", 0), status.get("restartsCountTowardsMax", 0)
 
 
+def account_in(found: Object) -> list[Object]:
+    """Return the Account of a workload that `Namespace` has read; empty if it has none yet."""
+    return [found[ACCOUNT]] if ACCOUNT in found else []
+
+
 def account(found: Object) -> Object:
     """Return what is not empty of the account of a workload that `Namespace` has read, or in an Account."""
     stored = found if found.get("kind") == "Account" else found.get(ACCOUNT) or {}

@@ -17,7 +17,7 @@ import pytest
 from tests.cluster.conftest import opted_in, with_operators
 from tests.cluster.failing_sets import SET, FailingSet, restarts_alone
 from tests.cluster.manifests import job_set, replicated_job
-from tests.cluster.objects import condition, noted, restarts
+from tests.cluster.objects import account_in, condition, noted, restarts
 from tests.cluster.test_forecast import AT_ONCE, DEFAULT, EXAMPLES, HISTORIES, LONG, MOST_ENDINGS, counted
 from tests.histories import AUTHORS_RULES, DISRUPTION, ENDINGS, foretold, index_of
 from tests.job_sets import pods_of_jobs
@@ -101,7 +101,7 @@ class SetHistory:
     def ends_as_foretold(self, name: str, pod: Object, ending: int) -> bool:
         """End a pod, and compare what was foretold with what becomes of it; return True if the set goes on."""
         before, jobs = self.root(), self.jobs()
-        told = explain(before, jobs, self.pods()).forecasts
+        told = explain(before, jobs, [*self.pods(), *account_in(before)]).forecasts
         (job,) = [one for one in jobs if one["metadata"]["name"] == f"{self.name}-{name}"]
         pod_name = pod["metadata"]["name"]
         if ending == DISRUPTION:
@@ -127,7 +127,7 @@ class SetHistory:
     def fails(self, after: Object, pod_name: str, forecast: Forecast, where: str) -> bool:
         """Wait until the set has failed; return True if a crash was not one that the ledger decides after all."""
         if forecast.ends != "JobSet":
-            pending = explain(after, self.jobs(), self.pods()).verdicts
+            pending = explain(after, self.jobs(), [*self.pods(), *account_in(after)]).verdicts
             if not any(one.pod == pod_name for one in pending):
                 return True  # an eviction before it explains it
         found = self.team.wait_for("jobsets", self.name, lambda found: condition(found, "Failed"), seconds=LONG)

@@ -36,6 +36,7 @@ def protected() -> list[tuple[str, str]]:
     found = {
         ("labels" if variable["name"] == "labels" else "annotations", key)
         for variable in spec["variables"]
+        if variable["name"] != "leaves"
         for key in re.findall(r"'([a-z.-]+/[a-z-]+)'", variable["expression"])
     }
     return sorted(found)
@@ -107,6 +108,30 @@ def test_the_job_controller_and_the_kubelet_write_what_they_need(namespace: NewN
     assert kept["status"]["phase"] == "Failed"  # as the kubelet says
     assert kept["metadata"]["annotations"].items() >= {names.ATTEMPT: "0", batch.INDEX_FAILURES: "0"}.items()
     team.wait_for("jobs", "train", lambda found: ended(found, 1))
+
+
+def test_a_job_adopts_an_orphan_and_releases_a_pod_without_labels_as_upstreams_conformance_test_wants(
+    namespace: NewNamespace,
+) -> None:
+    team = opted_in(namespace)
+    team.create(job("train", parallelism=2, completions=4, backoffLimit=4))
+    pod, other = team.running("train", 2)
+    name = pod["metadata"]["name"]
+
+    def patch(**metadata: object) -> str:
+        patched = team.run("patch", "pod", name, "--type=merge", "--patch", json.dumps({"metadata": metadata}))
+        return patched.stderr if patched.returncode else ""
+
+    assert patch(ownerReferences=None) == ""
+    team.wait_for("pods", name, lambda found: bool(found["metadata"].get("ownerReferences")))  # adopted
+    kept = {key: value for key, value in pod["metadata"]["labels"].items() if key != names.PROFILE}
+    assert f"metadata.labels[{names.PROFILE}]: " in patch(labels={names.PROFILE: None})
+    assert f"metadata.labels[{names.PROFILE}]: " in patch(
+        labels={"batch.kubernetes.io/job-name": None, names.PROFILE: None}
+    )
+    assert patch(labels=dict.fromkeys([names.PROFILE, *kept])) == ""
+    team.wait_for("pods", name, lambda found: not found["metadata"].get("ownerReferences"))  # released
+    team.running("train", 1, but=other)  # the Job has another one in its place
 
 
 def is_released(pod: Object) -> bool:

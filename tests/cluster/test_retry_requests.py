@@ -517,7 +517,8 @@ async def process_requests(kubeconfig: Path, keys: list[controller.Key], events_
         cluster, events = Cluster(api), Events(api)
         brake = Brake(PolicySource(load_default()), events)
         leader = controller.RetryController(cluster, events, Lease(api, "nowhere", "none", "test"), brake)
-        watching = [asyncio.create_task(one.run()) for one in leader.lists.values()]
+        watching = [asyncio.create_task(cluster.namespaces.run())]
+        watching += [asyncio.create_task(one.run()) for one in leader.lists.values()]
         watching.append(asyncio.create_task(events.run()))
         for key in keys:
             root = await api.get(key.row.path(key.namespace, key.name))

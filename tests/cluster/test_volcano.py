@@ -32,7 +32,9 @@ COMMANDS = "apis/bus.volcano.sh/v1alpha1/namespaces/{}/commands"
 
 
 def job_in(team: Namespace, name: str = "train") -> Object:
-    return team.api.send("GET", JOBS.format(team.name, name))
+    """Return the Job of Volcano with its Account."""
+    found = team.api.send("GET", JOBS.format(team.name, name))
+    return team.with_accounts("jobs.batch.volcano.sh", [found])[0]
 
 
 def commands(team: Namespace) -> list[Object]:

@@ -5,7 +5,7 @@ from unittest.mock import patch
 
 import pytest
 
-from tests.bench.leaders.scenarios import RETRIES, SCENARIOS, Scenario
+from tests.bench.leaders.scenarios import RETRIES, VIRTUAL, Scenario
 from tests.bench.leaders.store import Store
 from tests.bench.leaders.virtual import Kill, Moment, Run, kills
 from webhook.ledger.model.tracked.failed import FailedPods
@@ -13,7 +13,7 @@ from webhook.ledger.model.tracker import Tracker
 from webhook.objects.problem import Json
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=list(SCENARIOS))
+@pytest.mark.parametrize("scenario", VIRTUAL.values(), ids=list(VIRTUAL))
 def test_nothing_is_stuck_and_nothing_is_done_twice_wherever_the_leader_is_killed(scenario: Scenario) -> None:
     found = {str(kill): Run(scenario, kill).play().problems for kill in kills(scenario, 1)}
     assert [*filter(None, found.values())] == [], found

@@ -11,7 +11,7 @@ from webhook.objects.patch import Editor
 from webhook.objects.problem import Json, Problem
 from webhook.policy.settings import NamedProfile
 from webhook.rules import annotations, opt_in, registry
-from webhook.rules.contexts import PodContext
+from webhook.rules.contexts import PodContext, UnplacedPod
 from webhook.rules.facts import Facts
 from webhook.rules.pods import memory, placement
 from webhook.rules.rule import apply
@@ -25,6 +25,8 @@ def edit(subject: Subject, facts: Facts, profile: NamedProfile, editor: Editor) 
     root = subject.root
     said = annotations.of(root)
     settings = profile.settings(said if facts.owner is None else {**annotations.of(facts.owner), **said})
+    if subject.is_unplaced and not settings.skip and not is_of_unchanged_job(subject.owner_row, facts, said):
+        return apply(registry.UNPLACED_POD_RULES, UnplacedPod(editor, profile.name), editor), "", ()
     if settings.skip or not subject.takes_part or is_no_batch(subject.owner_row, facts, said):
         return [], "", ()
     if facts.mode in ENFORCED and is_of_unchanged_job(subject.owner_row, facts, said):

@@ -53,7 +53,11 @@ def mutate(subject: Subject, policy: Policy, facts: Facts) -> Response:
         return response
     if subject.malformed:
         left = [Problem(problem.path, problem.what, "not changed") for problem in subject.malformed]
-        return Response(warnings=left) if facts.mode in ENFORCED else modes.would_change(facts.mode, [], left)
+        if facts.mode not in ENFORCED:
+            return modes.would_change(facts.mode, [], left)
+        if subject.is_unplaced:
+            edit_pod.edit(subject, facts, profile, editor)
+        return Response(warnings=left, patch=editor.patch() if editor.edits else b"")
     before = len(editor.edits)
     warnings, placed, growths = edit(subject, profile, facts, editor)
     if facts.mode not in ENFORCED:

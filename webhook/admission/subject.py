@@ -64,6 +64,7 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     owner_row: KindSpec | None = None  # of the kind of a pod's controller
     controlled: bool = False  # whether a pod has a controller
     takes_part: bool = False  # whether a pod is placed
+    is_unplaced: bool = False  # whether it is no pod to place, but one of a batch workload: its end counts
     body: bytes | None = None  # the request, if `root` has only the fields of the row's shape
 
     def whole(self) -> Json:
@@ -99,7 +100,8 @@ def subject_of(request: Request, root: Json | None = None, body: bytes = b"") ->
         if found is None:
             return None
         if found:
-            return Subject(request=request, row=row, root=seen, malformed=found)
+            unplaced = row is core.POD and is_readable(seen) and is_of_batch(seen, controller_of(seen))
+            return Subject(request=request, row=row, root=seen, malformed=found, is_unplaced=unplaced)
     if row is core.POD:
         return pod_subject(request, seen, body if in_part else None)
     reference = owner.sparing(seen) if row is batch.JOB else None
@@ -174,8 +176,9 @@ def pod_subject(request: Request, root: Json, body: bytes | None) -> Subject | N
     reference, row = owner_of(root, controller, labels)
     is_batch = reference is not None or airflow.is_task(labels) or apache_spark.APPLICATION in labels
     takes_part = placement.takes_part(root, controller, batch=is_batch)
-    judged = controller is None and any(key.startswith(names.PREFIX) for key in annotations)
-    if not takes_part and not judged:
+    if not (
+        takes_part or is_batch or (controller is None and any(key.startswith(names.PREFIX) for key in annotations))
+    ):
         return None
     return Subject(
         request=request,
@@ -186,8 +189,21 @@ def pod_subject(request: Request, root: Json, body: bytes | None) -> Subject | N
         owner_row=row,
         controlled=controller is not None,
         takes_part=takes_part,
+        is_unplaced=is_batch and not takes_part,
         body=body,
     )
+
+
+def is_readable(root: Any) -> bool:
+    """Return True if the metadata of a pod that rules cannot read has the types by which its workload is known."""
+    return next(wrong_types(root, {"metadata": core.METADATA}), None) is None
+
+
+def is_of_batch(root: Json, controller: OwnerReference | None) -> bool:
+    """Return True if a pod belongs to a known batch workload."""
+    labels = (root.get("metadata") or {}).get("labels") or {}
+    known = owner_of(root, controller, labels)[0] is not None
+    return known or airflow.is_task(labels) or apache_spark.APPLICATION in labels
 
 
 def owner_of(

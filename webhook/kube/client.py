@@ -22,6 +22,7 @@ import aiohttp
 import msgspec
 
 from webhook.kube.clock import utc_now
+from webhook.kube.deep import decoded
 from webhook.kube.kubeconfig import Kubeconfig
 from webhook.kube.paths import path_of
 from webhook.kube.slices import in_slices
@@ -86,6 +87,9 @@ class Page(msgspec.Struct, frozen=True):
 
     metadata: ListMeta
     items: list[msgspec.Raw] | None = None
+
+
+page_decoder: Final = msgspec.json.Decoder(Page)
 
 
 def ignore(*_: object) -> None:
@@ -243,7 +247,7 @@ class Api:
             except TooLargeError:
                 size = max(1, size // 4)
                 continue
-            page = msgspec.json.decode(body, type=Page)
+            page = decoded(page_decoder.decode, body)
             yield page
             if not page.metadata.following:
                 return

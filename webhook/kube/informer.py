@@ -20,6 +20,7 @@ from webhook import metrics
 from webhook.kube.backoff import Backoff
 from webhook.kube.bulkhead import Bulkhead
 from webhook.kube.client import METADATA_ONLY, METADATA_ONLY_LIST, UNREACHABLE, Api, ApiError, wait_after
+from webhook.kube.deep import decoded
 from webhook.kube.slices import in_slices
 from webhook.objects.problem import Json
 from webhook.objects.shape import Shape, type_of
@@ -217,7 +218,7 @@ class Informer(Generic[Item]):
                     backoff.shorten(LONGEST_PAUSE_AFTER_OPENING)
                     async for line in lines:
                         async with self.turn:
-                            version = self.take(event_decoder.decode(line)) or version
+                            version = self.take(decoded(event_decoder.decode, line)) or version
                         self.last_event = self.clock()
                         backoff.reset()
             except (ApiError, *UNREACHABLE) as error:
@@ -343,7 +344,7 @@ class Informer(Generic[Item]):
     def read(self, raw: msgspec.Raw, metadata: Metadata = NAMELESS) -> tuple[tuple[str, str], Item] | None:
         """Return the key of an object and the value that `keep` returns for it; None if the object is malformed."""
         try:
-            item = self.decoder.decode(raw)
+            item = decoded(self.decoder.decode, raw)
             return key_of(item), self.keep(item)
         except Exception as error:  # noqa: BLE001 - one object must not hide all others, whatever is wrong with it
             self.bulkhead.set_aside(error, metadata.namespace, metadata.name, metadata.version or "")
@@ -388,8 +389,8 @@ def key_of(item: Json) -> tuple[str, str]:
 def metadata_of(raw: msgspec.Raw) -> Metadata:
     """Return the name and version of an object; empty ones if they cannot be read, as in no object of the API."""
     try:
-        return event_object_decoder.decode(raw).metadata
-    except msgspec.DecodeError:
+        return decoded(event_object_decoder.decode, raw).metadata
+    except (msgspec.DecodeError, RecursionError):
         return NAMELESS
 
 

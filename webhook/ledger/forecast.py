@@ -104,7 +104,7 @@ class Forecast:
 def foretell(standing: Standing, pod: Pod) -> Forecast:
     """Return what the failure of `pod` does; `pod` is as the API would have it after the failure."""
     counting = counted(standing, pod)
-    (detail,) = counting.details
+    detail = counting.details[-1]  # before it are the restarts in place that are not counted yet
     end, suspends = counting.end(counting.details), counting.suspends(counting.details)
     set_action = action_of_set(standing, pod)
     ends = ended_by(standing, counting.account, pod, detail, set_action)

@@ -57,6 +57,7 @@ class KnownNodes:
     def __init__(self, api: Api) -> None:
         self.api = api
         self.places: dict[str, Place] = {}
+        self.zones: set[str] = set()  # of all nodes that were ever seen
         self.unknown: dict[str, None] = {}  # nodes to ask for, the oldest first
         self.asked = asyncio.Event()
         self.spot_labels: Labels = {}
@@ -79,6 +80,7 @@ class KnownNodes:
         """Record the place of a node; forget the one that was recorded first, beyond MOST_NODES."""
         self.places.pop(name, None)
         self.places[name] = place
+        self.zones.add(place.zone)
         while len(self.places) > MOST_NODES:
             del self.places[next(iter(self.places))]
 
@@ -101,11 +103,17 @@ class KnownNodes:
         return msgspec.structs.replace(place, capacity="OnDemand")
 
     def zone_of(self, node: str, said: str) -> str:
-        """Return the zone of a node; empty if it has none, or is not known yet. `said`: the label of a pod on it."""
+        """Return the zone of a node; empty if it has none, or is not known.
+
+        `said`: the label of a pod on it, which users may write. Of a node that is not known yet, or is gone, it counts
+        if any node has that zone, so that nobody can invent one.
+        """
         place = self.places.get(node)
         if place is None:
             self.ask_later(node)
-        return said if place is None or not place.exists else place.zone
+        if place is not None and place.exists:
+            return place.zone
+        return said if said in self.zones else ""
 
     def ask_later(self, node: str) -> None:
         """Ask for a node soon."""

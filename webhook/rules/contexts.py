@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 import msgspec
 
@@ -18,6 +19,13 @@ from webhook.rules.facts import Facts
 from webhook.rules.job_sets import free_restarts, job_set
 from webhook.rules.jobs import failure_policy, own_retries, restart_policy
 from webhook.rules.pods import memory, placement
+
+
+class UnplacedPod(NamedTuple):
+    """A pod of a batch workload that is not placed: it has a node already, or is too large for the rules."""
+
+    editor: Editor
+    profile_name: str
 
 
 class WorkloadContext:

@@ -18,7 +18,7 @@ from webhook.objects.patch import Pattern, at
 from webhook.objects.problem import Problem
 from webhook.policy.settings import count
 from webhook.rules import annotations, in_place, limits, owner, retries
-from webhook.rules.contexts import JobContext, PodContext, ValidationContext, WorkloadContext
+from webhook.rules.contexts import JobContext, PodContext, UnplacedPod, ValidationContext, WorkloadContext
 from webhook.rules.job_sets import free_restarts, job_set, train_job
 from webhook.rules.jobs import back_off, failure_policy, own_retries, schema, single_pod, timeouts
 from webhook.rules.pods import avoid, delay, environment, groups, last_words, loss, memory, placement, protect, roles
@@ -394,6 +394,16 @@ def edit_pod_annotations(context: PodContext) -> list[Problem]:
     return context.evidence.warnings
 
 
+def mark_unplaced_pod(pod: UnplacedPod) -> list[Problem]:
+    """Label a pod that is not placed, and remove our annotations from it."""
+    said = annotations.of(pod.editor.root)
+    for key in WRITTEN_ON_PODS:
+        if key in said:
+            pod.editor.remove((*annotations.OWN, key))
+    pod.editor.update(("metadata", "labels"), {names.PROFILE: pod.profile_name})
+    return []
+
+
 def is_short_of_disruptions(context: PodContext) -> bool:
     """Return True if the Job controller's count of an index, without the ledger's, lacks what the ledger has counted.
 
@@ -425,6 +435,7 @@ POD_KEYS: Final = (
     names.MEMORY,
     names.PLACEMENT,
 )
+WRITTEN_ON_PODS: Final = tuple(key for key in POD_KEYS if key not in {names.ATTEMPT, names.MAX_RETRIES})
 POD_RULES: Final[tuple[Rule[PodContext], ...]] = (
     # Before the placement: both read this annotation of the Job controller.
     Rule(
@@ -475,6 +486,17 @@ POD_RULES: Final[tuple[Rule[PodContext], ...]] = (
         applies=lambda context: context.profile.profile.diagnostics.last_words,
         edit=edit_last_words,
         writes=in_pods(*last_words.WRITES),
+    ),
+)
+
+
+# Whatever its shape, a pod of a batch workload is counted, and nothing that it says of itself in our name is believed.
+UNPLACED_POD_RULES: Final[tuple[Rule[UnplacedPod], ...]] = (
+    Rule(
+        name="annotations",
+        applies_to="a pod of a batch workload that has a node already, or is too large for the rules",
+        edit=mark_unplaced_pod,
+        writes=in_pods(*((*annotations.OWN, key) for key in WRITTEN_ON_PODS), ("metadata", "labels", names.PROFILE)),
     ),
 )
 

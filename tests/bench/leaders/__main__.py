@@ -14,7 +14,7 @@ import sys
 import structlog
 
 from tests.bench.leaders import real
-from tests.bench.leaders.scenarios import SCENARIOS
+from tests.bench.leaders.scenarios import VIRTUAL
 from tests.bench.leaders.virtual import Run, kills
 
 JOBS = (1, 3)
@@ -24,7 +24,7 @@ def virtual(names: list[str]) -> int:
     """Play all kills of scenarios, and print a line for each; return the number of runs in which something is wrong."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     wrong = 0
-    for scenario in (SCENARIOS[name] for name in names):
+    for scenario in (VIRTUAL[name] for name in names):
         runs = [Run(scenario, kill, jobs).play() for jobs in JOBS for kill in kills(scenario, jobs)]
         bad = [run for run in runs if run.problems]
         print(f"{scenario.name}: {len(runs)} runs, something stuck, twice or too early in {len(bad)}", flush=True)
@@ -36,7 +36,7 @@ def virtual(names: list[str]) -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.leaders", description=__doc__)
-    parser.add_argument("scenario", nargs="*", default=list(SCENARIOS), help=f"of {', '.join(SCENARIOS)}")
+    parser.add_argument("scenario", nargs="*", default=list(VIRTUAL), help=f"of {', '.join(VIRTUAL)}")
     parser.add_argument("--cluster", type=int, metavar="RUNS", help="on a real control plane")
     options = parser.parse_args()
     return bool(virtual(options.scenario) if options.cluster is None else real.main(options.cluster))

@@ -107,4 +107,12 @@ SPOT_WAIT: Final = Scenario(
     pods=("SpotUnavailable", "succeeded"),
     cost={"disruption": 1},
 )
+SUSPENSION: Final = Scenario(
+    name="suspension",
+    profile={**GKE, "disruptions": {"limit": 1, "onExceed": "Suspend"}},
+    program=ends(kubelet.EVICTED, kubelet.EVICTED, kubelet.SUCCESS),
+    pods=("TerminationByKubelet", "TerminationByKubelet", "succeeded"),
+    cost={"disruption": 2},
+)
 SCENARIOS: Final = {one.name: one for one in (RETRIES, MEMORY, DELAY, SPOT_WAIT)}
+VIRTUAL: Final = {**SCENARIOS, SUSPENSION.name: SUSPENSION}  # somebody has to resume its Job

@@ -85,6 +85,8 @@ def wrong_account(scenario: Scenario, job: Json, mine: list[Json]) -> Iterator[s
     cost = {kind: spent for kind in get_args(outcomes.Cost) if (spent := account.spent(kind))}
     if cost != scenario.cost:
         yield f"{name}: the account has the costs {cost}, not {scenario.cost}"
+    if account.suspending or (account.suspended and not job["spec"].get("suspend")):
+        yield f"{name}: the account says that it is suspended, or about to be"
     if any(times > 1 for times in Counter(account.recent).values()):
         yield f"{name}: the account has pods twice: {account.recent}"
 

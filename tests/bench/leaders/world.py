@@ -17,6 +17,7 @@ from uuid import UUID
 
 import msgspec
 
+from tests.bench import kubelet
 from tests.bench.leaders.replica import NAMESPACE, TICK, Lease, Replica
 from tests.bench.leaders.store import PODS, Store, finalizers
 from tests.bench.leaders.verdict import History, has_ended
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from webhook.policy.model import Policy
 
 JOBS: Final = "/apis/batch/v1/jobs"
+BY_KUBELET: Final = {"type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet"}
+UNTIL_RESUMED: Final = 30.0  # seconds until a person resumes a suspended Job
 BACK_OFF: Final = 10.0  # seconds from the end of a pod to the next one
 SPOT_NODE, ON_DEMAND_NODE = "spot-1", "on-demand-1"
 ALLOCATABLE: Final = {"cpu": "64", "memory": "256Gi"}
@@ -62,6 +65,7 @@ class World:
     def __post_init__(self) -> None:
         self.store = Store(self.stamp)
         self.tasks: list[asyncio.Task[None]] = []
+        self.suspended: dict[str, float] = {}  # since when, by path of the Job
 
     def wall(self) -> float:
         """Return the seconds since 1970 in the world's time."""
@@ -142,8 +146,17 @@ class World:
             await self.end_job(path, "Failed")
         elif status.get("succeeded"):
             await self.end_job(path, "Complete")
+        elif job["spec"].get("suspend"):
+            await self.resume(path)
         elif self.wall() >= status.get("waits_until", 0) and all(has_ended(pod) for pod in mine):
             await self.create_pod(path, job)
+
+    async def resume(self, path: str) -> None:
+        """Resume a suspended Job, as a person does after a while."""
+        since = self.suspended.setdefault(path, now())
+        if now() - since > UNTIL_RESUMED:
+            del self.suspended[path]
+            await self.store.patch(path, [{"op": "replace", "path": "/spec/suspend", "value": False}])
 
     async def count(self, path: str, pod: Json) -> None:
         """Count an ended pod by the Job's failure policy, and remove the finalizer."""
@@ -235,6 +248,8 @@ class World:
         if how.message:
             terminated["message"] = how.message
         status = {**root["status"], "phase": "Failed" if how.code else "Succeeded"}
+        if how == kubelet.EVICTED:
+            status["conditions"] = [*status["conditions"], {**BY_KUBELET, "lastTransitionTime": self.stamp()}]
         first, *others = status["containerStatuses"]
         status["containerStatuses"] = [{**first, "state": {"terminated": terminated}}, *others]
         await self.store.put(path, {**root, "status": status})

@@ -76,7 +76,7 @@ def counted(team: Namespace, number: int) -> Object:
 def of_head(found: Object) -> list[tuple[str, str, str]]:
     """Return cause, reason and cost of the attempts of heads in the account."""
     attempts = account(found)["last"]
-    return [(one["cause"], one.get("reason", ""), one["cost"]) for one in attempts if one.get("unit") == "head"]
+    return [(one["cause"], one.get("reason", ""), one["cost"]) for one in attempts if one.get("scope") == "head"]
 
 
 def cost_is(cost: str, number: int) -> Any:
@@ -167,7 +167,7 @@ def test_a_preempted_worker_is_replaced_and_costs_nothing(namespace: NewNamespac
     team.evict(worker["metadata"]["name"])
     found = counted(team, 1)
     assert last(found) == [("Disruption", EVICTED, "free")]
-    assert account(found)["last"][0]["unit"] == "worker/small"
+    assert account(found)["last"][0]["scope"] == "worker/small"
     assert (status(found, "jobDeploymentStatus"), status(found, "failed")) == ("Running", 0)
 
 

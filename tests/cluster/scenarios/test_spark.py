@@ -59,7 +59,7 @@ def running_pod(team: Namespace, role: str, *, but: tuple[Object, ...] = ()) -> 
 def attempts(found: Object, role: str) -> list[tuple[str, str, str]]:
     """Return cause, reason and cost of the attempts of driver or executors in the account."""
     last = account(found).get("last", [])
-    return [(one["cause"], one.get("reason", ""), one["cost"]) for one in last if one.get("unit") == role]
+    return [(one["cause"], one.get("reason", ""), one["cost"]) for one in last if one.get("scope") == role]
 
 
 def counted(team: Namespace, role: str, number: int) -> Object:

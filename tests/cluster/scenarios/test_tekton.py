@@ -180,7 +180,7 @@ def test_each_combination_of_a_matrix_has_its_own_scope(namespace: NewNamespace)
         team.ends(team.wait_for("pods", f"build-many-{number}-pod", is_running), code)
     team.ends(team.wait_for("pods", "build-many-0-pod-retry1", is_running), 0)
     run = team.wait_for("pipelineruns", "build", lambda found: succeeded_is("False")(found) and is_fatal(found))
-    costs = {one["unit"]: one["cost"] for one in account(run)["last"] if one["cause"] == "ExitCode"}
+    costs = {one["scope"]: one["cost"] for one in account(run)["last"] if one["cause"] == "ExitCode"}
     assert costs == {"many/0": "retry", "many/1": "fatal"}
     assert succeeded_of(team.get("taskrun", "build-many-0")) == "True"
 

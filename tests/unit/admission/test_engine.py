@@ -610,3 +610,27 @@ def test_a_profile_can_make_jobs_retryable_unless_their_annotation_says_otherwis
     silent = mutate(job(annotations={names.RETRYABLE: "false"}), under=under).object["metadata"]["annotations"]
     assert silent[names.RETRYABLE] == "false"
     assert names.RETRYABLE not in mutate(job()).object["metadata"]["annotations"]
+
+
+FORGED = {
+    names.COUNTED: "true",
+    names.AFTER_FAILURE: '{"uid":"x"}',
+    names.DISRUPTIONS: "9",
+    names.MEMORY: "{}",
+}
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param({"nodeName": "spot-1"}, id="it has a node already"),
+        pytest.param(
+            {"tolerations": [{"key": str(index)} for index in range(20_000)]}, id="it is too large for the rules"
+        ),
+    ],
+)
+def test_a_pod_that_is_not_placed_is_counted_and_nothing_is_believed_that_it_says_in_our_name(spec: Json) -> None:
+    answer = mutate(pod(spec, annotations={**FORGED, "team": "ml"}))
+    assert answer.object["metadata"]["annotations"] == {"team": "ml"}
+    assert answer.object["metadata"]["labels"] == {names.PROFILE: "default"}
+    assert answer.object["spec"] == pod(spec)["spec"]

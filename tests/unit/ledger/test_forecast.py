@@ -3,9 +3,11 @@
 import pytest
 from hypothesis import assume, event, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.histories import DISRUPTION, foretold, index_of, manifests, profiles, steps
 from tests.strategies import examples
+from tests.unit.ledger.model.in_place import pods as in_place
 from tests.unit.ledger.pods import failed, job
 from tests.unit.ledger.simulated import World
 from webhook.kube import names
@@ -92,3 +94,11 @@ def test_after_a_pod_that_no_spot_node_took_the_next_ones_run_on_demand(
         profile=NamedProfile("default", Profile(placement=placement)),
     )
     assert foretell(standing, failed(1)).off_spot is leaves
+
+
+def test_a_pod_whose_restarts_in_place_are_not_counted_yet_is_foretold_by_its_end() -> None:
+    restarted = in_place.read(in_place.stored(in_place.container(restarts=3), policy="OnFailure"))
+    profile = NamedProfile("default", Profile())
+    standing = Standing(job=job(), job_set=None, account=Account(), live=(restarted,), profile=profile)
+    found = foretell(standing, replace(restarted, phase="Failed", exits=failed(1, 1).exits))
+    assert found.cause == "ExitCode"

@@ -14,6 +14,7 @@ from uuid import UUID
 import msgspec
 import pytest
 
+from tests.opted_in import opted_in
 from tests.unit.ledger.leader import see_account
 from tests.unit.ledger.pods import job
 from webhook.kinds import batch
@@ -79,7 +80,7 @@ def cached_job(number: int, spec: Json) -> CachedJob:
 
 def trackers_of_jobs(**spec: Any) -> Trackers:
     """Return trackers that know the Jobs, with the pods' watch open."""
-    found = Trackers(Cluster(NO_API))
+    found = Trackers(opted_in(Cluster(NO_API), *(f"team-{number:03}" for number in range(100))))
     found.pods.live = True
     for number in range(NUMBER):
         root = cached_job(number, spec)

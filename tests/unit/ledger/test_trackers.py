@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from tests.costs import assert_affordable, instructions_of, seconds_of
 from tests.objects import DISRUPTION
+from tests.opted_in import opted_in
 from tests.unit.ledger.leader import see_account
 from tests.unit.ledger.pods import disrupted, failed, job, job_set, running_pod
 from webhook import metrics
@@ -33,7 +34,7 @@ SET_LABELS = {"jobset.sigs.k8s.io/jobset-name": "set"}
 
 def trackers(root: Json, above: Json | None, *pods: Pod) -> Trackers:
     """Return the trackers of a replica, with a Job, its JobSet and its pods in the caches."""
-    cluster = Cluster(NO_API)
+    cluster = opted_in(Cluster(NO_API))
     found = Trackers(cluster)
     found.pods.synced.set()
     found.accounts.synced.set()
@@ -134,6 +135,7 @@ def test_a_zone_that_loses_its_spot_pods_is_reported_from_its_first_pod_on() -> 
     root = job({"parallelism": 1}, **STORED)
     found = trackers(root, None)
     found.now = lambda: 1767225640.0  # ten seconds after the disruptions
+    found.cluster.known_nodes.zones.add("tracked")
     for number in range(4):
         found.see_pod(running_pod(number, zone="tracked"))
     assert sample("tracked") == 0

@@ -264,6 +264,7 @@ def test_a_replica_that_starts_finds_the_zone_that_has_just_lost_its_spot_pods()
     async def work() -> None:
         trackers = Trackers(opted_in(Cluster(api_of(api))))
         trackers.now = lambda: 1767225660.0  # 2026-01-01T00:01:00Z
+        trackers.cluster.known_nodes.zones.add("started")
         async with beside(trackers.pods.run()):
             await trackers.pods.synced.wait()
             await asyncio.sleep(1)

@@ -90,10 +90,11 @@ def test_while_the_api_server_is_busy_no_other_node_is_asked_for_and_none_is_for
     assert len(server.asked) == 5
 
 
-def test_the_label_of_a_pod_says_its_zone_before_its_node_is_known() -> None:
+def test_the_label_of_a_pod_says_the_zone_of_an_unknown_node_only_if_a_node_has_that_zone() -> None:
     server = NodesApi({"n-1": "a"})
-    assert looked_up(server, zone_of("n-1", "a"), zone_of("n-2", "b"), zone_of("n-2", "b")) == ["a", "b", "b"]
-    assert server.asked == ["n-1", "n-2"]  # their capacity is known by their own labels alone
+    found = looked_up(server, zone_of("n-1", "a"), zone_of("n-1", "b"), zone_of("gone", "a"), zone_of("gone", "b"))
+    assert found == ["", "a", "a", ""]
+    assert server.asked == ["n-1", "gone"]
 
 
 def test_the_zone_of_a_known_node_counts_and_not_the_label_that_a_user_may_have_written() -> None:

@@ -71,7 +71,7 @@ def test_the_jobs_of_a_selected_job_set_are_read_although_they_lack_its_labels()
     assert ("/apis/batch/v1/jobs", "retry-policy.dev/profile,jobset.sigs.k8s.io/jobset-name") in asked
 
 
-@pytest.mark.parametrize("missing", ["sets", "pods", "nodes"])
+@pytest.mark.parametrize("missing", ["sets", "pods", "nodes", "accounts"])
 def test_a_right_that_the_user_lacks_is_a_note(missing: str) -> None:
     lists: dict[str, Any] = {"jobs": [job()], "sets": [], "pods": [], "nodes": [], missing: FORBIDDEN}
     found, _ = loaded(**lists)

@@ -210,6 +210,7 @@ def test_a_pod_on_spot_avoids_a_zone_that_the_watch_of_pods_has_seen_losing_its_
     known = cluster.Cluster(no_api)
     known.namespaces.items["", "ml"] = ("default", None)
     known.namespaces.live = True
+    known.known_nodes.zones.add("a")
     trackers = Trackers(known)
     lost = Condition("DisruptionTarget", "True", "EvictionByEvictionAPI", datetime.now(UTC).isoformat())
     for number in range(3):

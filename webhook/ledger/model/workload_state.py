@@ -138,7 +138,8 @@ class WorkloadState:
         """Whether pods are left to count, or the leader has anything left to do, after the end of a Job."""
         restarted = self.tracker.restarted is not None and self.tracker.restarted.open
         to_count = restarted or self.missing_since is not None or any(True for _ in self.tracker.open_pods())
-        return bool(to_count or self.over_limit or self.bugs or self.backoff is not None)
+        to_do = self.over_limit or self.bugs or self.account.suspending or self.backoff is not None
+        return bool(to_count or to_do)
 
     def see_written(self, text: str, now: float, vanished: Iterable[str]) -> None:
         """Record that an account was written; `vanished`: uids of the vanished pods that it considers."""

@@ -40,6 +40,7 @@ class AccountStore:
         self.trackers = trackers
         self.now = now
         self.full: set[str] = set()  # namespaces for which the log says that they have too many
+        self.is_missing_told = False
 
     async def write(self, key: Key, root: Json, text: str) -> bool:
         """Write the account of a workload; return False if its namespace has no room for it. Raise what `Api` raises.
@@ -75,7 +76,8 @@ class AccountStore:
         Users may create pods with any labels: so those of runs of DAGs have a bound.
         """
         if self.trackers.accounts.missing:
-            return False  # their CRD is not installed
+            self.tell_missing()
+            return False
         if key.row is not DAG_RUN or self.trackers.number_of_runs(key.namespace) < MOST:
             self.full.discard(key.namespace)
             return True
@@ -84,6 +86,13 @@ class AccountStore:
             self.full.add(key.namespace)
             log.warning("no account: the namespace has too many Accounts of runs", **where(key), most=MOST)
         return False
+
+    def tell_missing(self) -> None:
+        """Log once that the CRD of Accounts is not installed."""
+        if not self.is_missing_told:
+            what = "no account: the CRD accounts.retry-policy.dev is not installed; apply manifests/base/accounts.yaml"
+            log.error(what, disruptions="have no limit", settle="acts as Retry")
+        self.is_missing_told = True
 
     async def run(self, is_leading: Callable[[], bool]) -> None:
         """Delete the Accounts of old runs while this replica leads, until cancelled."""

@@ -11,7 +11,7 @@ Reads:
     status.pipelineSpec.{tasks,finally}[*].{name,onError,taskSpec.metadata}
 Writes:
     spec.status, status.{conditions,startTime,completionTime,finallyStartTime,skippedTasks,childReferences}
-    metadata.annotations[retry-policy.dev/{retry-history,ledger}], metadata.labels[retry-policy.dev/retry-in-progress]
+    metadata.annotations[retry-policy.dev/retry-history], metadata.labels[retry-policy.dev/retry-in-progress]
 """
 
 from collections import defaultdict

@@ -10,7 +10,8 @@ import pytest
 
 from tests.accounts import stored
 from tests.metrics import counted
-from tests.unit.ledger.leader import FakeApi, Write, beside, events_of, leading, new_ledger, stored_pod
+from tests.unit.ledger.leader import FakeApi, Write, beside, events_of, leading, new_ledger, see_job, stored_pod
+from tests.unit.ledger.pods import disrupted
 from tests.virtual_time import run
 from webhook.kinds import batch
 from webhook.kinds.accounts import account
@@ -200,6 +201,21 @@ def test_a_namespace_gets_no_more_than_a_thousand_accounts_however_many_runs_its
             assert [root["spec"]["name"] for _, root in created(api)] == [RUN]
 
     run(work())
+
+
+def test_without_the_crd_no_account_is_written_and_no_job_is_suspended() -> None:
+    api = FakeApi()
+
+    async def work() -> None:
+        async with playing(api, SUSPEND) as ledger:
+            ledger.trackers.accounts.missing = True
+            see_job(ledger)
+            ledger.trackers.see_pod(disrupted(1))
+            await settled()
+            assert ledger.accounts.is_missing_told
+
+    run(work())
+    assert api.writes == []
 
 
 def test_a_run_without_an_account_is_forgotten_when_its_pods_are_gone() -> None:
