@@ -1,7 +1,8 @@
 """The command line: retry-policy COMMAND."""
 
 import importlib
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -31,6 +32,20 @@ COMMANDS: Final = {
 }
 # The commands that ask no cluster: the kubectl plugin is without them.
 OFFLINE: Final = {"serve", "control", "render", "check", "test", "export"}
+PROGRAMS: Final = {"serve", "control"}
+
+
+class Unexpected(click.ClickException):
+    """An error of ours that ends a command."""
+
+    exit_code = 2
+
+    def __init__(self, error: Exception) -> None:
+        trace = error.__traceback__
+        while trace is not None and trace.tb_next is not None:
+            trace = trace.tb_next
+        place = "" if trace is None else f" in {Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}"
+        super().__init__(f"unexpected {type(error).__name__}{place}: {error}; please report this with the command")
 
 
 class LazyGroup(click.Group):
@@ -47,6 +62,20 @@ class LazyGroup(click.Group):
         module, _ = COMMANDS[cmd_name]
         command: click.Command = getattr(importlib.import_module(f"webhook.cli.{module}"), cmd_name)
         return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command. What it did not expect becomes a message with its place in the code, and the exit code 2.
+
+        The programs of a cluster keep their traceback: it belongs into their log.
+        """
+        try:
+            return super().invoke(ctx)
+        except (click.ClickException, click.Abort, click.exceptions.Exit, BrokenPipeError):
+            raise
+        except Exception as error:
+            if ctx.invoked_subcommand in PROGRAMS:
+                raise
+            raise Unexpected(error) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands without importing them."""

@@ -73,10 +73,6 @@ def test_signals_of_other_systems_give_a_job_no_level() -> None:
     ]
 
 
-def test_a_pod_that_has_a_node_already_is_unchanged() -> None:
-    assert place(pod({"nodeName": "n1"}), stored_job(status={"failed": 2})) == UNTOUCHED
-
-
 def test_a_pod_that_cannot_run_on_spot_also_gets_the_annotation_of_its_attempt() -> None:
     refuses = pod({"nodeSelector": {"eks.amazonaws.com/capacityType": "ON_DEMAND"}})
     found = place(refuses, stored_job(job_spec(backoffLimit=3), {"failed": 1}))

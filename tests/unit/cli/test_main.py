@@ -634,3 +634,16 @@ def test_check_and_render_start_without_the_servers_imports() -> None:
         loaded = set(done.stderr.decode().split())
         assert loaded >= {"webhook", "yaml"}
         assert loaded.isdisjoint({"aiohttp", "uvloop", "asyncio", "kubernetes", "cryptography", "certs", "structlog"})
+
+
+def test_an_error_of_ours_ends_a_command_with_its_place_and_without_a_traceback(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise RecursionError("nested too deeply")
+
+    monkeypatch.setattr("webhook.cli.check.check.callback", broken)
+    result = CliRunner().invoke(main, ["check", "-f", "-"], input="{}")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("Error: unexpected RecursionError in test_main.py:")
+    assert "Traceback" not in result.output
