@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 ALLOWED = (0, 1, 2)
 LONGEST = 120  # seconds, after which a command counts as one that does not end
 LINES = 25  # of a traceback
+OURS = ("Traceback", "Error: unexpected ")  # in what a process says of an error of ours
 CHECK_FORMS = ("text", "json", "sarif", "junit", "github")
 REPORT_FORMS = ("text", "json", "csv", "html")
 
@@ -115,6 +116,6 @@ def trouble_of_dashboard(log: Path) -> str | None:
         process.send_signal(signal.SIGINT)
         status = process.wait(LONGEST)
     text = log.read_text(errors="replace")
-    if problem or status not in ALLOWED or "Traceback" in text:
+    if problem or status not in ALLOWED or any(mark in text for mark in OURS):
         return f"retry-policy dashboard: {problem}, exit status {status}\n{text[-2_000:]}"
     return None
