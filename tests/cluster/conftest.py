@@ -35,13 +35,18 @@ class NewNamespace(Protocol):
     def __call__(self, labels: Mapping[str, str] | None = None) -> Namespace: ...
 
 
+def kubectl_of_admin(tests: str) -> Kubectl:
+    """Return kubectl for the test cluster, as its admin; without one, fail the tests in a folder."""
+    program = shutil.which("kubectl")
+    if "RETRY_POLICY_TEST_POLICY" not in os.environ or program is None:
+        pytest.fail(f"no test cluster; run: python -m tests.cluster -- pytest {tests}", pytrace=False)
+    return Kubectl(Path(program), Path(os.environ["KUBECONFIG"]))
+
+
 @pytest.fixture(scope="session")
 def kubectl() -> Kubectl:
     """kubectl with the permissions of the cluster's admin, and without a namespace."""
-    program = shutil.which("kubectl")
-    if "RETRY_POLICY_TEST_POLICY" not in os.environ or program is None:
-        pytest.fail("no test cluster; run: python -m tests.cluster -- pytest tests/cluster", pytrace=False)
-    return Kubectl(Path(program), Path(os.environ["KUBECONFIG"]))
+    return kubectl_of_admin("tests/cluster")
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.awaiting import until
-from tests.cluster.conftest import new_namespace
+from tests.cluster.conftest import kubectl_of_admin, new_namespace
 from tests.cluster.kubectl import Kubectl
 from tests.cluster.manifests import exits, job
 from tests.cluster.namespace import Api
@@ -41,10 +41,7 @@ LOGS = Path(os.environ.get("RETRY_POLICY_TEST_LOGS", "."))
 
 @pytest.fixture(scope="module")
 def kubectl() -> Kubectl:
-    program = shutil.which("kubectl")
-    if "RETRY_POLICY_TEST_POLICY" not in os.environ or program is None:
-        pytest.fail("no test cluster; run: python -m tests.cluster -- pytest tests/fuzz", pytrace=False)
-    return Kubectl(Path(program), Path(os.environ["KUBECONFIG"]))
+    return kubectl_of_admin("tests/fuzz")
 
 
 @pytest.fixture(scope="module")

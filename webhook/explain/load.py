@@ -47,12 +47,10 @@ async def load(api: Api, row: KindSpec, root: Json) -> tuple[KindSpec, Json, lis
     above = await above_of(api, row, root)
     if above is not None:
         row, root = above
-    name, accounts = root["metadata"]["name"], []
-    if row is not batch.CRON_JOB:
-        accounts = await accounts_of(api, row, root)
     if row is batch.CRON_JOB:
         jobs = await jobs_of(api, root)
         return row, root, jobs, [one for job in jobs for one in await accounts_of(api, batch.JOB, job)]
+    name, accounts = root["metadata"]["name"], await accounts_of(api, row, root)
     if row is tekton.PIPELINE_RUN:
         children = list(await children_of(api, pipeline_run.ADAPTER, root))
         return row, root, children, [*await pods(api, namespace, f"{pipeline_run.LABEL}={name}"), *accounts]

@@ -19,10 +19,7 @@ CachedAccount = NewType("CachedAccount", Json)
 
 KEPT: Final = ("namespace", "name", "uid", "resourceVersion", "creationTimestamp")
 ACCOUNT_READ: Final[dict[str, Shape]] = {
-    "metadata": {
-        **dict.fromkeys(KEPT, str),
-        "ownerReferences": [{"uid": str}],
-    },
+    "metadata": {**dict.fromkeys(KEPT, str), "ownerReferences": [{"uid": str}]},
     "spec": dict.fromkeys(("apiVersion", "kind", "name", "uid", "owner"), str),
     "status": msgspec.Raw,
 }
@@ -34,9 +31,7 @@ COUNTED: Final = {(row.group, row.kind): row for row in (batch.JOB, JOB_SET, *SY
 def trimmed_account(root: Json) -> CachedAccount:
     """Return an Account, decoded as ACCOUNT_READ."""
     metadata = root["metadata"]
-    kept = {
-        key: metadata.get(key) or "" for key in ("namespace", "name", "uid", "resourceVersion", "creationTimestamp")
-    }
+    kept = {key: metadata.get(key) or "" for key in KEPT}
     owners = [
         {"uid": cut(one.get("uid"), LONGEST_NAME)} for one in (metadata.get("ownerReferences") or ())[:MOST_OWNERS]
     ]
