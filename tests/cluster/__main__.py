@@ -5,7 +5,8 @@ and what was created in it is deleted at the end. A KUBECONFIG in the environmen
 that people work on. Without COMMAND the cluster runs until Ctrl-C (playground.py). For COMMAND a new control plane has
 the CRDs of all workload kinds, and the controllers of JobSet and Tekton (operators.py). Kueue's controller runs only
 with --with-kueue, and those of other systems (systems.py) only with --with-systems: they take minutes to build, and
-only their own scenarios need them.
+only their own scenarios need them. With --real-nodes containers run: kubelets in place of KWOK's simulated nodes
+(real_nodes/), as root on Debian.
 
 The API server of a foreign cluster must reach this machine. RETRY_POLICY_WEBHOOK_HOST is the address for that; the
 server listens on it. For kind it is the gateway of its network:
@@ -41,6 +42,8 @@ from tests.cluster import (
 )
 from tests.cluster.kubectl import Kubectl, KubectlError
 from tests.cluster.processes import HarnessError, Processes, die_with_parent
+from tests.cluster.real_nodes import own_namespaces
+from tests.cluster.real_nodes import start as real_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -59,6 +62,7 @@ def main() -> int:
     )
     parser.add_argument("--with-kueue", action="store_true", help="Kueue's controller beside JobSet's and Tekton's")
     parser.add_argument("--with-systems", action="store_true", help="the controllers of other systems: systems.py")
+    parser.add_argument("--real-nodes", action="store_true", help="kubelets that run containers, in place of KWOK")
     parser.add_argument("--kubeconfig", metavar="FILE", help="use this cluster, and start no control plane")
     parser.add_argument("command", nargs="*", help="runs with KUBECONFIG set; its exit code is the result")
     options = parser.parse_args()
@@ -68,17 +72,12 @@ def main() -> int:
             signal.signal(number, _exit)
     try:
         with ExitStack() as stack:
+            if options.real_nodes and options.kubeconfig:
+                parser.error("--real-nodes excludes --kubeconfig")
             if options.without_operators and (options.with_kueue or options.with_systems):
                 parser.error("--without-operators excludes --with-kueue and --with-systems")
             _warn_about_exported_kubeconfig(options.kubeconfig)
-            return _run(
-                stack,
-                options.command,
-                options.kubeconfig,
-                without_operators=options.without_operators,
-                with_kueue=options.with_kueue,
-                with_systems=options.with_systems,
-            )
+            return _run(stack, options)
     except (HarnessError, KubectlError) as error:
         sys.stderr.write(f"{error}\n")
         return 1
@@ -95,49 +94,33 @@ def _warn_about_exported_kubeconfig(chosen: str | None) -> None:
         )
 
 
-def _run(
-    stack: ExitStack,
-    command: Sequence[str],
-    chosen: str | None,
-    *,
-    without_operators: bool,
-    with_kueue: bool,
-    with_systems: bool,
-) -> int:
-    foreign = chosen is not None
-    with_operators = bool(command) and not foreign and not without_operators
-    needed = binaries.foreign_cluster() if foreign else binaries.own_cluster()
-    of_operators = [binaries.JOB_SET, binaries.TEKTON] if with_operators else []
-    if with_kueue:
-        of_operators.append(binaries.KUEUE)
-    others = systems.CONTROLLERS if with_systems else ()
-    of_operators += [one.BINARY for one in others]
-    programs = binaries.build([*needed, *of_operators])
+def _run(stack: ExitStack, options: argparse.Namespace) -> int:
+    command: Sequence[str] = options.command
+    with_operators = bool(command) and options.kubeconfig is None and not options.without_operators
+    if options.real_nodes:
+        real_nodes.prepare()
+    programs = binaries.build(_needed(options, with_operators=with_operators))
     found = operators.fetch() if with_operators else None
+    if options.real_nodes:
+        own_namespaces.enter()
     folder = stack.enter_context(_run_folder())
     processes = Processes(folder / "logs")
     processes.logs.mkdir()
     stack.callback(processes.stop)
-
-    if chosen is not None:
-        kubeconfig = _flat_kubeconfig(programs["kubectl"], chosen, folder)
+    if options.real_nodes:
+        kubeconfig = real_nodes.start(stack, programs, processes, folder)
     else:
-        kubeconfig = control_plane.start(programs, processes, folder)
+        kubeconfig = _with_simulated_nodes(stack, programs, processes, folder, options.kubeconfig)
     kubectl = Kubectl(programs["kubectl"], kubeconfig)
-    if foreign:
-        _refuse_if_taken(kubectl)
-        stack.callback(nodes.remove, kubectl)
-        stack.callback(installation.remove, kubectl)
     if found is not None:
         operators.install(processes, kubectl, found)
-    nodes.start(programs, processes, kubectl, foreign=foreign)
     policy = installation.start(processes, kubectl, folder, for_tests=bool(command))
     if found is not None:
         job_set_controller.start(programs, processes, kubectl, folder, found)
-        if with_kueue:
+        if options.with_kueue:
             kueue_controller.start(programs, processes, kubectl, folder, found)
         tekton_controller.start(programs, processes, kubectl, found)
-        for one in others:
+        for one in systems.CONTROLLERS if options.with_systems else ():
             one.start(programs, processes, kubectl, folder)
 
     folders = [str(programs["kubectl"].parent), str(Path(sys.executable).parent), os.environ["PATH"]]
@@ -146,14 +129,45 @@ def _run(
         "PATH": os.pathsep.join(folders),  # this kubectl, this pytest
         "RETRY_POLICY_TEST_POLICY": str(policy),
         "RETRY_POLICY_TEST_LOGS": str(processes.logs),
-        "RETRY_POLICY_TEST_KUEUE": "true" if with_kueue else "",
-        "RETRY_POLICY_TEST_SYSTEMS": "true" if with_systems else "",
+        "RETRY_POLICY_TEST_KUEUE": "true" if options.with_kueue else "",
+        "RETRY_POLICY_TEST_SYSTEMS": "true" if options.with_systems else "",
+        "RETRY_POLICY_TEST_NODES": str(folder / real_nodes.FILE) if options.real_nodes else "",
     }
     if not command:
         playground.keep(processes, environment, json.loads((folder / installation.ANSWER).read_text())["http"])
     code = _call(command, environment)
-    processes.check()
+    processes.check(but=real_nodes.programs_in(folder))
     return code
+
+
+def _needed(options: argparse.Namespace, *, with_operators: bool) -> list[binaries.Binary]:
+    """Return the programs to build."""
+    needed = binaries.own_cluster() if options.kubeconfig is None else binaries.foreign_cluster()
+    if options.real_nodes:
+        needed += binaries.real_nodes()
+    if with_operators:
+        needed += [binaries.JOB_SET, binaries.TEKTON]
+    if options.with_kueue:
+        needed.append(binaries.KUEUE)
+    return [*needed, *(one.BINARY for one in systems.CONTROLLERS if options.with_systems)]
+
+
+def _with_simulated_nodes(
+    stack: ExitStack, programs: Mapping[str, Path], processes: Processes, folder: Path, chosen: str | None
+) -> Path:
+    """Start a control plane, or use the cluster of a kubeconfig, and add nodes of KWOK; return the kubeconfig."""
+    foreign = chosen is not None
+    if chosen is None:
+        kubeconfig = control_plane.start(programs, processes, folder)
+    else:
+        kubeconfig = _flat_kubeconfig(programs["kubectl"], chosen, folder)
+    kubectl = Kubectl(programs["kubectl"], kubeconfig)
+    if foreign:
+        _refuse_if_taken(kubectl)
+        stack.callback(nodes.remove, kubectl)
+        stack.callback(installation.remove, kubectl)
+    nodes.start(programs, processes, kubectl, foreign=foreign)
+    return kubeconfig
 
 
 def _begin() -> None:

@@ -67,6 +67,10 @@ class Binary:
 
 
 ETCD = Binary("etcd", "etcd", "go.etcd.io/etcd/server/v3")
+CONTAINERD = [
+    Binary(name, "containerd", f"github.com/containerd/containerd/v2/cmd/{name}")
+    for name in ("containerd", "containerd-shim-runc-v2", "ctr")
+]
 KWOK = Binary("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok")
 JOB_SET = Binary("jobset", "jobset", "sigs.k8s.io/jobset")
 TEKTON = Binary("tekton", "tekton", "retry-policy.dev/tests/tekton")
@@ -79,6 +83,11 @@ def own_cluster() -> list[Binary]:
     """Return the programs of a complete control plane, the largest first: the others reuse its compiled packages."""
     names = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
     return [*(_kubernetes(name) for name in names), ETCD, KWOK]
+
+
+def real_nodes() -> list[Binary]:
+    """Return the programs of nodes that run containers."""
+    return [*(_kubernetes(name) for name in ("kubelet", "kube-proxy")), *CONTAINERD]
 
 
 def foreign_cluster() -> list[Binary]:

@@ -15,13 +15,12 @@ from tests.cluster.credentials import Credentials
 from tests.cluster.kubectl import Kubectl
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from tests.cluster.processes import Processes
 
 HOST = "127.0.0.1"
-READY = 60.0  # seconds until an API server with few objects is ready, on a busy machine
 # The default rate limits of controllers would make every test slower.
 UNLIMITED = ("--kube-api-qps=1000", "--kube-api-burst=2000")
 # For MutatingAdmissionPolicy, which is on from 1.36 on.
@@ -40,7 +39,14 @@ def start(binaries: Mapping[str, Path], processes: Processes, folder: Path) -> P
 
     Returns when a pod can be created in the namespace `default`; raises HarnessError with the end of a log if it fails.
     """
-    plane, kubectl = _start_api(binaries, processes, folder)
+    return start_at(HOST, binaries, processes, folder)[1].kubeconfig
+
+
+def start_at(
+    address: str, binaries: Mapping[str, Path], processes: Processes, folder: Path, *flags: str
+) -> tuple[ControlPlane, Kubectl]:
+    """Start a control plane as `start` does, whose API server listens at an address, with further flags."""
+    plane, kubectl = _start_api(binaries, processes, folder, *flags, address=address)
     plane.start_controller_manager()
     plane.start_scheduler()
     waiting = ("wait", "serviceaccount/default", "--namespace=default", "--for=create", WHILE_WAITING)
@@ -49,35 +55,37 @@ def start(binaries: Mapping[str, Path], processes: Processes, folder: Path) -> P
         "the service account of the namespace default",
         log="kube-controller-manager",
     )
-    return kubectl.kubeconfig
+    return plane, kubectl
 
 
-def start_api(
-    binaries: Mapping[str, Path], processes: Processes, folder: Path, *flags: str, seconds: float = READY
-) -> Path:
+def start_api(binaries: Mapping[str, Path], processes: Processes, folder: Path, *flags: str) -> Path:
     """Start etcd and API server alone, which is all that admission needs; return the cluster admin's kubeconfig.
 
-    `flags`: additional ones of the API server. `seconds`: until it is ready; it first reads all objects of its etcd.
+    `flags`: additional ones of the API server.
     """
-    _, kubectl = _start_api(binaries, processes, folder, *flags, seconds=seconds)
+    _, kubectl = _start_api(binaries, processes, folder, *flags)
     return kubectl.kubeconfig
 
 
 def _start_api(
-    binaries: Mapping[str, Path], processes: Processes, folder: Path, *flags: str, seconds: float = READY
-) -> tuple[_ControlPlane, Kubectl]:
+    binaries: Mapping[str, Path],
+    processes: Processes,
+    folder: Path,
+    *flags: str,
+    address: str = HOST,
+) -> tuple[ControlPlane, Kubectl]:
     etcd_port, peer_port, port = free_ports(3)
     credentials = Credentials.create(folder / "credentials")
-    plane = _ControlPlane(binaries, processes, credentials, f"https://{HOST}:{etcd_port}", f"https://{HOST}:{port}")
+    plane = ControlPlane(binaries, processes, credentials, f"https://{HOST}:{etcd_port}", f"https://{address}:{port}")
     kubectl = Kubectl(binaries["kubectl"], credentials.kubeconfig("admin", plane.server, groups=["system:masters"]))
     plane.start_etcd(folder / "etcd", peer_port)
-    plane.start_api_server(port, *flags)
-    processes.wait_until(plane.is_ready, "the API server's /readyz", log="kube-apiserver", seconds=seconds)
+    plane.start_api_server(address, port, *flags)
+    processes.wait_until(plane.is_ready, "the API server's /readyz", log="kube-apiserver")
     return plane, kubectl
 
 
 @dataclass(frozen=True, slots=True)
-class _ControlPlane:
+class ControlPlane:
     """The values that its programs share; `etcd` and `server` are URLs."""
 
     binaries: Mapping[str, Path]
@@ -107,9 +115,9 @@ class _ControlPlane:
             "--log-level=warn",
         )
 
-    def start_api_server(self, port: int, *flags: str) -> None:
+    def start_api_server(self, address: str, port: int, *flags: str) -> None:
         certificate, key = self.credentials.server(
-            "kube-apiserver", [HOST, "localhost", "kubernetes.default.svc", "10.0.0.1"]
+            "kube-apiserver", [address, "localhost", "kubernetes.default.svc", "10.0.0.1"]
         )
         token_certificate, token_key = self.credentials.client("service-accounts")
         etcd_certificate, etcd_key = self.credentials.client("etcd-client")
@@ -119,14 +127,15 @@ class _ControlPlane:
             f"--etcd-cafile={self.credentials.authority_file}",
             f"--etcd-certfile={etcd_certificate}",
             f"--etcd-keyfile={etcd_key}",
-            f"--bind-address={HOST}",
-            f"--advertise-address={HOST}",
-            "--endpoint-reconciler-type=none",  # from 1.37 on the API server does not publish a loopback address
+            f"--bind-address={address}",
+            f"--advertise-address={address}",
+            # From 1.37 on the API server does not publish a loopback address.
+            *(["--endpoint-reconciler-type=none"] if address == HOST else self._to_kubelets()),
             f"--secure-port={port}",
             f"--tls-cert-file={certificate}",
             f"--tls-private-key-file={key}",
             f"--client-ca-file={self.credentials.authority_file}",
-            "--authorization-mode=RBAC",
+            "--authorization-mode=Node,RBAC",
             "--allow-privileged",  # as in nearly every cluster
             f"--admission-control-config-file={self._admission()}",
             "--service-cluster-ip-range=10.0.0.0/24",
@@ -136,6 +145,12 @@ class _ControlPlane:
             *OF_VERSION.get(kubernetes_version(), ()),
             *flags,
         )
+
+    def _to_kubelets(self) -> Iterator[str]:
+        """Yield the flags of an API server that real kubelets can reach, and that calls them for logs."""
+        certificate, key = self.credentials.client("kube-apiserver-to-kubelets", groups=["system:masters"])
+        yield from (f"--kubelet-client-certificate={certificate}", f"--kubelet-client-key={key}")
+        yield "--enable-admission-plugins=NodeRestriction"
 
     def _admission(self) -> Path:
         """Write a configuration that gives webhooks a client certificate on request (docs/how-to/certificates.md)."""

@@ -39,9 +39,10 @@ class Credentials:
         """Issue a server's certificate; return its file and that of its key."""
         return self._save(name, issue(self.authority, name, now=datetime.now(UTC), lifetime=LIFETIME, hosts=hosts))
 
-    def client(self, name: str) -> tuple[Path, Path]:
+    def client(self, name: str, groups: Iterable[str] = ()) -> tuple[Path, Path]:
         """Issue a client's certificate; return its file and that of its key."""
-        return self._save(name, issue(self.authority, name, now=datetime.now(UTC), lifetime=LIFETIME, client=True))
+        pair = issue(self.authority, name, now=datetime.now(UTC), lifetime=LIFETIME, organizations=groups, client=True)
+        return self._save(name, pair)
 
     def kubeconfig(self, user: str, server: str, groups: Iterable[str] = ()) -> Path:
         """Write a kubeconfig of `user` for the API server at the URL `server`; return its file."""

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
+from tests.awaiting import LONGEST
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from pathlib import Path
@@ -84,13 +86,13 @@ class Processes:
             if name not in but and process.poll() is not None:
                 raise HarnessError(f"{name} ended with exit code {process.returncode}\n{self.tail(name)}")
 
-    def wait_until(self, condition: Callable[[], object], what: str, *, log: str, seconds: float = 60) -> None:
+    def wait_until(self, condition: Callable[[], object], what: str, *, log: str) -> None:
         """Wait for a condition; raise HarnessError with the end of this log if it takes too long or a program ends."""
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + LONGEST
         while not condition():
             self.check()
             if time.monotonic() > deadline:
-                raise HarnessError(f"waited {seconds:g} s for {what}\n{self.tail(log)}")
+                raise HarnessError(f"waited {LONGEST:g} s for {what}\n{self.tail(log)}")
             time.sleep(POLL_SECONDS)
 
     def log(self, name: str) -> Path:

@@ -1,0 +1,104 @@
+"""Starts two pools of real nodes, spot and on-demand; some of the spot nodes are for the pods of one test alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from typing import TYPE_CHECKING, Final
+
+from tests import debian
+from tests.cluster import control_plane
+from tests.cluster.control_plane import WHILE_WAITING
+from tests.cluster.processes import HarnessError
+from tests.cluster.real_nodes import control_groups, images, own_namespaces
+from tests.cluster.real_nodes.node import Node
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from contextlib import ExitStack
+    from pathlib import Path
+
+    from tests.cluster.processes import Processes
+
+PACKAGES: Final[Mapping[str, str]] = {  # by program
+    "runc": "runc",
+    "iptables": "iptables",
+    "conntrack": "conntrack",
+    "ethtool": "ethtool",
+    "socat": "socat",
+    "ip": "iproute2",
+    "/usr/lib/cni/bridge": "containernetworking-plugins",
+    "/bin/busybox": "busybox-static",
+}
+SHARED: Final = {"spot-0": True, "on-demand-0": False}  # whether it is a spot node
+RESERVED: Final = (
+    "tainted",
+    "restarted",
+    "deleted",
+    "lost",
+)  # spot nodes; what a test does to one disrupts no pod of another
+FILE: Final = "nodes.json"
+
+
+def prepare() -> None:
+    """Install what nodes need; raise HarnessError where they cannot run."""
+    if os.geteuid() != 0:
+        raise HarnessError("--real-nodes needs root, for namespaces, mounts and control groups")
+    try:
+        debian.install(PACKAGES)
+    except debian.InstallError as error:
+        raise HarnessError(str(error)) from None
+
+
+def nodes_in(folder: Path) -> list[Node]:
+    """Return the nodes of a run with this folder."""
+    known = {**SHARED, **dict.fromkeys(RESERVED, True)}
+    return [
+        Node(name, number, folder / "nodes" / name, spot=spot, reserved=name in RESERVED)
+        for number, (name, spot) in enumerate(known.items(), 1)
+    ]
+
+
+def programs_in(folder: Path) -> list[str]:
+    """Return the names of the programs of nodes, which tests may end."""
+    return [name for node in nodes_in(folder) for name in (node.kubelet, node.containerd)]
+
+
+def start(stack: ExitStack, programs: Mapping[str, Path], processes: Processes, folder: Path) -> Path:
+    """Start a control plane with real nodes, and wait until they are Ready; return the cluster admin's kubeconfig.
+
+    What runs on the nodes ends with the stack.
+    """
+    run, nodes = secrets.token_hex(4), nodes_in(folder)
+    stack.callback(own_namespaces.unmount, folder)
+    stack.callback(control_groups.remove, run)
+    stack.callback(processes.stop)  # is called first
+    archives = images.make(folder)
+    own_namespaces.set_up([node.address for node in nodes])
+    plane, kubectl = control_plane.start_at(own_namespaces.API_ADDRESS, programs, processes, folder)
+    for node in nodes:
+        group = control_groups.create(run, node.name)
+        node.start_containerd(programs, processes, archives)
+        node.start_kubelet(programs, processes, plane.credentials, plane.server, group)
+    processes.start(
+        "kube-proxy",
+        [
+            programs["kube-proxy"],
+            f"--kubeconfig={plane.credentials.kubeconfig('system:kube-proxy', plane.server)}",
+            "--proxy-mode=iptables",
+            "--conntrack-max-per-core=0",  # it may not change what holds for the whole machine
+            f"--hostname-override={nodes[0].name}",  # all nodes share one network, and so its rules
+        ],
+    )
+    ready = ("wait", "node", "--all", "--for=condition=Ready", WHILE_WAITING)
+    processes.wait_until(
+        lambda: len(kubectl.get("nodes")["items"]) == len(nodes) and not kubectl.run(*ready).returncode,
+        "the nodes to be Ready",
+        log=nodes[0].kubelet,
+    )
+    known = {
+        node.name: {name: processes.running[name].pid for name in (node.kubelet, node.containerd)} for node in nodes
+    }
+    (folder / FILE).write_text(json.dumps(known))
+    return kubectl.kubeconfig
