@@ -78,6 +78,11 @@ test-fuzz: install  ## 500 mutated objects of users in a cluster, and every comm
 	RETRY_POLICY_FUZZED=$(FUZZED) $(BIN)/python -m tests.cluster -- $(BIN)/pytest -q tests/fuzz
 FUZZED = 500
 
+# What a program does to a real kubelet; their nodes are processes of this machine, in namespaces of Linux of their own.
+.PHONY: test-real
+test-real: install  ## pods that really run, on nodes that are really lost; as root on Debian; four minutes
+	$(BIN)/python -m tests.cluster --real-nodes --without-operators -- $(BIN)/pytest -q -n 6 --dist worksteal tests/real_nodes
+
 .PHONY: test-operators
 test-operators: install  ## what needs the controller of Kueue too, which takes six minutes to build
 	$(BIN)/python -m tests.cluster --with-kueue -- $(BIN)/pytest -q $(AT_ONCE) -m kueue tests/cluster
@@ -95,7 +100,7 @@ test-long: install  ## ten times as many generated objects, other ones each time
 	for round in 1 2 3 4 5 6 7 8 9 10; do $(BIN)/pytest -q -n 2 --hypothesis-profile=other $(GENERATED) || exit 1; done
 	RETRY_POLICY_EXAMPLES=10000 $(BIN)/python -m tests.cluster -- $(BIN)/pytest -q -n 3 -m "(long or generated) and not kueue and not systems" tests/cluster
 	$(MAKE) test-fuzz FUZZED=20000
-GENERATED := tests/unit/ledger/test_forecast.py tests/unit/test_properties.py tests/unit/rules/test_registry.py tests/unit/test_job_set_restarts.py tests/unit/test_numbers.py tests/unit/cli/offline/test_admission.py
+GENERATED := tests/unit/ledger/test_big_job.py tests/unit/ledger/test_forecast.py tests/unit/retry/kinds/test_done.py tests/unit/test_properties.py tests/unit/rules/test_registry.py tests/unit/test_job_set_restarts.py tests/unit/test_numbers.py tests/unit/cli/offline/test_admission.py
 
 .PHONY: test-faults
 test-faults: install  ## what breaks while the API server asks: a table of what was lost

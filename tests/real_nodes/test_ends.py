@@ -1,0 +1,204 @@
+"""How pods end on a real kubelet, what that costs, and where the next one runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.cluster.conftest import opted_in
+from tests.cluster.objects import account, condition, ended, has_failed, last, noted
+from tests.cluster.test_retry import run_retry
+from tests.real_nodes.workloads import FOR_EVER, UNTIL_SIGTERM, container, job, preferring, running
+from webhook.kube import names
+
+if TYPE_CHECKING:
+    from tests.cluster.conftest import NewNamespace
+    from tests.cluster.kubectl import Kubectl, Object
+
+
+def complete(found: Object) -> Object:
+    return condition(found, "Complete")
+
+
+def test_a_bug_ends_the_job_at_once(namespace: NewNamespace) -> None:
+    team = opted_in(namespace)
+    team.create(job("exit 1", backoffLimit=3))
+    found = team.wait_for("jobs", "train", lambda one: ended(one, 1) and has_failed(one))
+    assert last(found) == [("ExitCode", "main 1", "fatal")]
+    assert condition(found, "Failed")["reason"] == "PodFailurePolicy"
+
+
+def test_a_retriable_exit_code_costs_a_retry_and_the_last_attempt_runs_on_demand(namespace: NewNamespace) -> None:
+    team = opted_in(namespace)
+    team.create(job("exit 143", backoffLimit=1))
+    found = team.wait_for("jobs", "train", lambda one: ended(one, 2) and has_failed(one))
+    assert last(found) == [("ExitCode", "main 143", "retry"), ("ExitCode", "main 143", "fatal")]
+    pods = sorted(team.pods_of("train", bool), key=lambda one: noted(one)["attempt"])
+    assert [one["spec"]["nodeName"].rpartition("-")[0] for one in pods] == ["spot", "on-demand"]
+
+
+@pytest.mark.parametrize("script", [UNTIL_SIGTERM, FOR_EVER], ids=["ends by SIGTERM, 143", "is killed, 137"])
+def test_a_drain_costs_a_disruption_however_the_pod_ends(namespace: NewNamespace, script: str) -> None:
+    team = opted_in(namespace)
+    team.create(job(script, backoffLimit=2))
+    before = running(team)
+    team.evict(before["metadata"]["name"])
+    running(team, but=before)
+    found = team.wait_for("jobs", "train", lambda one: ended(one, 1))
+    assert last(found) == [("Disruption", "EvictionByEvictionAPI", "disruption")]
+
+
+def test_a_taint_costs_a_disruption(namespace: NewNamespace, kubectl: Kubectl) -> None:
+    team = opted_in(namespace)
+    team.create(job(UNTIL_SIGTERM, backoffLimit=2, pod=preferring("tainted")))
+    before = running(team)
+    assert before["spec"]["nodeName"] == "tainted"
+    assert kubectl.run("taint", "node", "tainted", "test/repaired=x:NoExecute").returncode == 0
+    assert running(team, but=before)["spec"]["nodeName"] != "tainted"
+    found = team.wait_for("jobs", "train", lambda one: ended(one, 1))
+    assert last(found) == [("Disruption", "DeletionByTaintManager", "disruption")]
+
+
+def test_preemption_by_priority_costs_a_disruption(namespace: NewNamespace, kubectl: Kubectl) -> None:
+    team = opted_in(namespace)
+    name = f"first-{team.name[-6:]}"
+    kubectl.create(
+        {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": 1000}
+    )
+    large = {"requests": {"cpu": "1200m", "memory": "16Mi"}}  # of two cores
+    on = {"nodeSelector": {"kubernetes.io/hostname": "spot-0"}}
+    team.create(job(container(UNTIL_SIGTERM, resources=large), backoffLimit=2, pod=on))
+    running(team)
+    urgent = container(UNTIL_SIGTERM, resources=large)
+    team.create(job(urgent, "urgent", backoffLimit=2, pod={**on, "priorityClassName": name}))
+    found = team.wait_for("jobs", "train", lambda one: ended(one, 1))
+    assert last(found) == [("Disruption", "PreemptionByScheduler", "disruption")]
+
+
+def test_a_container_that_is_killed_for_its_memory_gets_more_until_it_succeeds(namespace: NewNamespace) -> None:
+    team = opted_in(namespace, "memory")
+    eats = "x=$(head -c 50000000 /dev/zero | tr '\\0' x); echo ${#x}"
+    small = {"requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"memory": "32Mi"}}
+    team.create(job(container(eats, resources=small), backoffLimit=5))
+    found = team.wait_for("jobs", "train", complete)
+    causes = {cause for cause, _, _ in last(found)}
+    assert causes == {"OOMKilled"}, account(found)
+    pods = team.pods_of("train", bool)
+    limits = [one["spec"]["containers"][0]["resources"]["limits"]["memory"] for one in pods]
+    assert limits[0] == "32Mi"
+    assert len(set(limits)) == len(limits)
+
+
+def test_the_last_words_are_the_end_of_the_log(namespace: NewNamespace) -> None:
+    team = opted_in(namespace, "telling")
+    team.create(job("echo first; echo 'ValueError: no such shard' >&2; exit 1", backoffLimit=1))
+    found = team.wait_for("jobs", "train", lambda one: ended(one, 1) and has_failed(one))
+    assert "ValueError: no such shard" in account(found)["last"][0]["message"]
+
+
+def test_a_container_that_restarts_in_place_is_counted_and_its_job_fails_at_its_limit(namespace: NewNamespace) -> None:
+    team = opted_in(namespace)
+    team.create(job("exit 1", backoffLimit=1, pod={"restartPolicy": "OnFailure"}))
+    found = team.wait_for("jobs", "train", lambda one: has_failed(one) and account(one))
+    assert condition(found, "Failed")["reason"] == "BackoffLimitExceeded"
+
+
+def test_a_delay_holds_the_next_pod_back(namespace: NewNamespace) -> None:
+    team = opted_in(namespace, "delay")
+    team.create(job("exit 143", backoffLimit=1))
+    found = team.wait_for("jobs", "train", lambda one: ended(one, 2) and has_failed(one))
+    first, second = account(found)["last"]
+    assert (first["cost"], second["cost"]) == ("retry", "fatal")
+
+
+MISSING = {"name": "none"}  # a ConfigMap
+CANNOT_START: dict[str, tuple[Object, Object, str]] = {
+    "an image that cannot be pulled": ({"image": "registry.invalid/none:1", "imagePullPolicy": "Always"}, {}, "Pull"),
+    "a variable of a missing ConfigMap": ({"envFrom": [{"configMapRef": MISSING}]}, {}, "CreateContainerConfigError"),
+    "a volume of a missing ConfigMap": (
+        {"volumeMounts": [{"name": "data", "mountPath": "/data"}]},
+        {"volumes": [{"name": "data", "configMap": MISSING}]},
+        "ContainerCreating",
+    ),
+}
+
+
+@pytest.mark.parametrize(("fields", "pod", "reason"), CANNOT_START.values(), ids=CANNOT_START)
+def test_a_container_that_cannot_start_fails_the_job_with_the_reason_of_the_kubelet(
+    namespace: NewNamespace, fields: Object, pod: Object, reason: str
+) -> None:
+    team = opted_in(namespace, "start-timeout")
+    team.create(job(container("exit 0", **fields), backoffLimit=1, pod=pod))
+    found = team.wait_for("jobs", "train", has_failed)
+    why = condition(found, "Failed")
+    assert why["reason"] == "NeverStarted"
+    assert reason in why["message"]
+
+
+def test_an_init_container_that_fails_costs_what_the_main_container_would(namespace: NewNamespace) -> None:
+    team = opted_in(namespace)
+    team.create(job("exit 0", backoffLimit=0, pod={"initContainers": [container("exit 4", "prepare")]}))
+    found = team.wait_for("jobs", "train", lambda one: ended(one, 1) and has_failed(one))
+    assert last(found) == [("ExitCode", "prepare 4", "fatal")]
+
+
+def test_the_next_attempt_is_told_its_number(namespace: NewNamespace) -> None:
+    team = opted_in(namespace, "telling")
+    team.create(job('test "$RETRY_ATTEMPT" = 1 || exit 143', backoffLimit=2))
+    found = team.wait_for("jobs", "train", complete)
+    assert [cost for _, _, cost in last(found)] == ["retry"]
+
+
+def test_a_pod_that_a_user_deletes_costs_a_retry_if_it_ends_by_sigterm(namespace: NewNamespace) -> None:
+    team = opted_in(namespace)
+    team.create(job(UNTIL_SIGTERM, backoffLimit=2))
+    before = running(team)
+    team.run("delete", "pod", before["metadata"]["name"], "--wait=false")
+    running(team, but=before)
+    found = team.wait_for("jobs", "train", lambda one: ended(one, 1))
+    assert last(found) == [("ExitCode", "main 143", "retry")]
+
+
+def test_an_index_with_a_bug_fails_and_the_others_go_on(namespace: NewNamespace) -> None:
+    team = opted_in(namespace)
+    script = 'test "$JOB_COMPLETION_INDEX" != 1'
+    shards: Object = {"completions": 3, "parallelism": 3, "completionMode": "Indexed", "backoffLimitPerIndex": 2}
+    team.create(job(script, **shards))
+    found = team.wait_for("jobs", "train", lambda one: ended(one, 1) and has_failed(one))
+    assert last(found) == [("ExitCode", "main 1", "fatal")]
+    assert (found["status"]["failedIndexes"], found["status"]["completedIndexes"]) == ("1", "0,2")
+
+
+def test_a_requested_retry_reruns_a_failed_job(namespace: NewNamespace) -> None:
+    team = opted_in(namespace)
+    manifest = job("exit 1", backoffLimit=1)
+    manifest["metadata"]["annotations"] = {names.RETRYABLE: "true"}
+    team.create(manifest)
+    before = team.wait_for("jobs", "train", lambda one: ended(one, 1) and has_failed(one))
+    code, _, complaints = run_retry(team, "job/train", "--yes")
+    assert (code, complaints) == (0, "")
+    again = team.wait_for("jobs", "train", lambda one: ended(one, 2) and has_failed(one))
+    assert again["metadata"]["uid"] != before["metadata"]["uid"]
+    assert [cost for _, _, cost in last(again)] == ["fatal", "fatal"]
+
+
+def test_a_sidecar_that_fails_at_the_end_costs_nothing(namespace: NewNamespace) -> None:
+    team = opted_in(namespace)
+    sidecar = container(UNTIL_SIGTERM, "proxy", restartPolicy="Always")
+    team.create(job("sleep 1", backoffLimit=1, pod={"initContainers": [sidecar]}))
+    found = team.wait_for("jobs", "train", complete)
+    assert account(found).get("cost", {}) == {}
+
+
+def test_a_rule_of_a_container_restarts_it_in_place(namespace: NewNamespace) -> None:
+    team = opted_in(namespace)
+    rule = {"action": "Restart", "exitCodes": {"operator": "In", "values": [143]}}
+    script = "test -e /data/again || { touch /data/again; exit 143; }"
+    mount = [{"name": "data", "mountPath": "/data"}]
+    main = container(script, restartPolicy="Never", restartPolicyRules=[rule], volumeMounts=mount)
+    team.create(job(main, backoffLimit=2, pod={"volumes": [{"name": "data", "emptyDir": {}}]}))
+    found = team.wait_for("jobs", "train", complete)
+    (pod,) = team.pods_of("train", bool)
+    assert pod["status"]["containerStatuses"][0]["restartCount"] == 1
+    assert condition(found, "Failed") == {}
