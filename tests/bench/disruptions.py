@@ -7,7 +7,6 @@ scheduler and nodes: `python -m tests.bench.disruptions [JOBS DISRUPTIONS]`.
 
 import asyncio
 import contextlib
-import http.client
 import random
 import sys
 import time
@@ -16,7 +15,6 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import urlsplit
 
 import msgspec
 import yaml
@@ -28,7 +26,6 @@ from tests.cluster.ended_pods import EndedPods, records_in
 from tests.cluster.manifests import job
 from tests.cluster.nodes import own_node
 from tests.faults.stage import Replica, Stage, new_stage
-from tests.served import request
 from webhook.history.record import AttemptRecord, Capacity
 from webhook.history.usage import Row
 from webhook.kinds.accounts.account import ACCOUNT
@@ -389,10 +386,8 @@ def leads(replica: Replica) -> bool:
 
 
 def metrics(replica: Replica, *wanted: str) -> dict[str, float]:
-    address = urlsplit(replica.addresses["http"])
-    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", address.port)) as connection:
-        lines = request(connection, "GET", "/metrics").body.decode().splitlines()
-    split = (line.rpartition(" ") for line in lines if line.startswith(wanted))
+    """Return the metrics of the controller of a replica whose names begin so."""
+    split = (line.rpartition(" ") for line in replica.measured().splitlines() if line.startswith(wanted))
     return {name: float(value) for name, _, value in split}
 
 

@@ -20,8 +20,6 @@ from tests.cluster.namespace import Api, Namespace
 from tests.cluster.objects import account, condition, ended
 from webhook.kube.names import MAX_RETRIES, PROFILE
 
-LONG = 400  # seconds that the back-off may take
-
 
 def run_sequence(kubectl: Kubectl, api: Api, profile: str) -> str:
     """Let the pods of a Job with 6 retries end in all these ways; return the output of `explain`."""
@@ -39,7 +37,7 @@ def run_sequence(kubectl: Kubectl, api: Api, profile: str) -> str:
         team.evict(pod["metadata"]["name"])
         pod = next_pod(team, pod)
         taint(kubectl, node)
-        team.wait_for("jobs", "train", lambda found: ended(found, 4), seconds=LONG)
+        team.wait_for("jobs", "train", lambda found: ended(found, 4))
         untaint(kubectl, node)
         pod = next_pod(team, pod)
         team.ends(pod, 143)
@@ -52,7 +50,7 @@ def run_sequence(kubectl: Kubectl, api: Api, profile: str) -> str:
 
 def next_pod(team: Namespace, before: Object | None) -> Object:
     """Return the running pod of the Job, other than `before`, as soon as there is one."""
-    (pod,) = team.running("train", 1, but=before, seconds=LONG)
+    (pod,) = team.running("train", 1, but=before)
     return pod
 
 

@@ -17,41 +17,46 @@ from webhook.kube import names
 
 MEBIBYTE = 2**20
 BASE, JOB, POD, NODE = 60, 400.0, 700.0, 90.0
+MORE = 5  # MiB of the controller without any object
 
 
 def run(jobs: int, pods: int, nodes: int = 1000, *, whole: bool = True, **fields: float) -> Run:
     """Return a run in which each object costs what the constants say."""
     memory = BASE + (jobs * JOB + pods * POD + nodes * NODE) / MEBIBYTE
-    found = Run(jobs, pods, nodes, 1000, [Started(1, 2, 3, memory, memory, 4, 5)], plain=3)
+    webhook = Started(1, 2, 3, memory, memory, 4, 5)
+    controller = Started(1, 2, 3, memory + MORE, memory + MORE, 4, 5)
+    found = Run(jobs, pods, nodes, 1000, webhook=webhook, controller=controller, plain=3)
     if whole:
         found.rest = [0.01, 0.01]
         found.p50 = 0.2
-        found.disruption = Cost(fields.get("leader", 2000.0), 400, 9000, 19_000, 12_000)
+        found.disruption = Cost(fields.get("controller", 2000.0), 400, 9000, 19_000, 12_000)
         found.event, found.job_event = Cost(50, 60, 1, 5000, 6000), Cost(20, 10, 1, 4000, 4000)
         found.calls = {"PATCH pods/status": 1, "PATCH jobs": 1, "POST events": 1}
     return found
 
 
 CURVE = [run(1000, 1500), run(10_000, 15_000), run(100_000, 150_000)]
-NOTHING_STARTED = Run(10_000, 15_000, 1000, 1, [])
-OTHERS = [run(10_000, 60_000, whole=False), run(10_000, 15_000, 15_000, whole=False), NOTHING_STARTED]
+NOTHING_STARTED = Run(10_000, 15_000, 1000, 1)
+ALL_FAILED = Run(1000, 1500, 1000, 1000, failed=True, webhook=Started(1, 2, 3, 900, 900, 4, 5))
+OTHERS = [run(10_000, 60_000, whole=False), run(10_000, 15_000, 15_000, whole=False), NOTHING_STARTED, ALL_FAILED]
 RATES = Rates(
     [
         Through("none", 300, 200, 300, {"kube-apiserver": 4000, "etcd": 1000}),
-        Through("this one", 200, 300, 400, {"kube-apiserver": 5000, "etcd": 1000, "replica-0": 500}),
+        Through("this one", 200, 300, 400, {"kube-apiserver": 5000, "etcd": 1000, "webhook-0": 500}),
     ],
     [Direct(1000, 1000, 1, 2, 300, 50), Direct(2000, 2000, 1, 9, 250, 40), Direct(5000, 4100, 90, 900, 200, 30)],
 )
 
 
 def test_the_memory_of_each_object_follows_from_runs_in_different_proportions() -> None:
-    grown = figures.growth([*CURVE, *OTHERS])
-    assert (grown.base, grown.job, grown.pod, grown.node) == pytest.approx((BASE, JOB, POD, NODE), rel=1e-6)
+    for program, more in (("webhook", 0), ("controller", MORE)):
+        grown = figures.growth([*CURVE, *OTHERS], program)
+        assert (grown.base, grown.job, grown.pod, grown.node) == pytest.approx((BASE + more, JOB, POD, NODE), rel=1e-6)
 
 
 def test_runs_in_one_proportion_do_not_say_what_a_pod_costs() -> None:
     with pytest.raises(ValueError, match="do not determine"):
-        figures.growth([*CURVE, run(50_000, 75_000)])
+        figures.growth([*CURVE, run(50_000, 75_000)], "webhook")
 
 
 @pytest.mark.parametrize(
@@ -71,8 +76,8 @@ def test_a_line_may_not_become_steeper_with_the_number_of_jobs(values: list[floa
 
 def test_lines_that_grow_faster_than_the_number_of_jobs_are_named() -> None:
     assert figures.faster_than_linear(CURVE) == []
-    steep = [*CURVE[:2], run(100_000, 150_000, leader=200_000)]
-    assert figures.faster_than_linear(steep) == ["leader's CPU for a disruption"]
+    steep = [*CURVE[:2], run(100_000, 150_000, controller=200_000)]
+    assert figures.faster_than_linear(steep) == ["the controller's CPU for a disruption"]
 
 
 def test_two_sizes_do_not_say_whether_a_line_is_straight() -> None:
@@ -84,7 +89,8 @@ def test_runs_of_a_start_alone_are_no_points_of_the_curve() -> None:
     assert figures.curve([*OTHERS, *reversed(CURVE)]) == CURVE
 
 
-COSTS = Costs(Growth(BASE, JOB, POD, NODE), 50, 20, 2000, 400, 250, 6000, 4000, 2, 9000, 5000, 1000)
+GROWN = {"webhook": Growth(BASE, JOB, POD, NODE), "controller": Growth(BASE + MORE, JOB, POD, NODE)}
+COSTS = Costs(GROWN, 50, 20, 2000, 400, 250, 6000, 4000, 2, 9000, 5000, 1000)
 
 
 def test_costs_are_those_of_the_largest_cluster_and_of_the_highest_rate_that_was_reached() -> None:
@@ -97,24 +103,24 @@ def test_without_any_rate_within_the_bound_the_lowest_rate_says_what_a_review_co
     assert model.fastest(slow).asked == 1000
 
 
-def test_each_replica_pays_for_all_events_and_for_its_share_of_the_reviews() -> None:
+def test_each_program_pays_for_all_events_and_a_webhook_for_its_share_of_the_reviews() -> None:
     load = Load("", nodes=1000, pods=15_000, created=300, disrupted=10)
-    found = needs(load, COSTS, replicas=2)
+    found = needs(load, COSTS, webhooks=2)
     assert load.reviews == pytest.approx(700)
     assert found.reviewing == pytest.approx(700 * 250e-6)
     assert found.watching == pytest.approx(7 * 300 * 50e-6 + 7 * 200 * 20e-6)
-    assert found.leader == pytest.approx(found.watching + found.reviewing / 2 + 10 * 2000e-6)
-    assert found.follower == pytest.approx(found.watching + found.reviewing / 2 + 10 * 400e-6)
-    assert found.memory == pytest.approx(CURVE[1].replicas[0].memory)
-    assert (found.calls, found.api, found.webhook, found.ending) == pytest.approx((20, 1.5, 0.3, 0.09))
-    more = needs(load, COSTS, replicas=4)
+    assert found.controller == pytest.approx(found.watching + 10 * 2000e-6)
+    assert found.webhook == pytest.approx(found.watching + found.reviewing / 2 + 10 * 400e-6)
+    assert found.memory == pytest.approx({name: CURVE[1].started(name).memory for name in GROWN})
+    assert (found.calls, found.api, found.calling, found.ending) == pytest.approx((20, 1.5, 0.3, 0.09))
+    more = needs(load, COSTS, webhooks=4)
     assert (more.watching, more.reviewing) == (found.watching, found.reviewing)
-    assert more.follower < found.follower
+    assert more.webhook < found.webhook
 
 
 def test_the_first_limit_is_the_bound_of_which_most_is_used() -> None:
     busy = Load("", nodes=1000, pods=1500, created=0, disrupted=1000)
-    assert first_limit(needs(busy, COSTS)) == "the leader's core"
+    assert first_limit(needs(busy, COSTS)) == "the controller's core"
     full = Load("", nodes=1000, pods=1_500_000, created=0, disrupted=0)
     assert first_limit(needs(full, COSTS)) == "the memory of the manifests"
 

@@ -40,7 +40,8 @@ def main() -> None:
     half = BigJob(INDEXES // 2, AT_ONCE)
     run(half.play(PER_SECOND, most=0.5))
     half.job["status"] = {"succeeded": len(half.done), "completedIndexes": ranges(map(str, half.done))}
-    explained = asdict(explained_of(half.job, [*half.stored.values()]))
+    assert half.account is not None
+    explained = asdict(explained_of(half.job, half.account, [*half.stored.values()]))
     print("explain:", explained)
     FILE.write_text(json.dumps({"replay": found, "explain": explained}, indent=2) + "\n")
 

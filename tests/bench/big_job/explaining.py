@@ -48,9 +48,9 @@ def ran(*arguments: str) -> tuple[float, float, int]:
     return cpu, time.monotonic() - began, answer.stdout.count("\n")
 
 
-def explained_of(job: Json, pods: list[Json]) -> Explained:
-    """Run the command against a server with a Job and its pods."""
-    with serving(job, pods) as (url, sent), tempfile.TemporaryDirectory() as folder:
+def explained_of(job: Json, account: Json, pods: list[Json]) -> Explained:
+    """Run the command against a server with a Job, its Account and its pods."""
+    with serving(job, account, pods) as (url, sent), tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "kubeconfig")
         context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
         cluster, user = {"name": "c", "cluster": {"server": url}}, {"name": "u", "user": {}}
@@ -62,8 +62,11 @@ def explained_of(job: Json, pods: list[Json]) -> Explained:
 
 
 @contextmanager
-def serving(job: Json, pods: list[Json]) -> Iterator[tuple[str, list[int]]]:
-    """Serve a Job, its pods page by page, and no Events; yield the address, and the sizes of the pods that are sent."""
+def serving(job: Json, account: Json, pods: list[Json]) -> Iterator[tuple[str, list[int]]]:
+    """Serve a Job, its Account, its pods page by page, and no Events.
+
+    Yield the address, and the sizes of the pods that are sent.
+    """
     by_phase: list[tuple[str, bytes]] = [(pod["status"]["phase"], json.dumps(padded(pod)).encode()) for pod in pods]
     sent: list[int] = []
 
@@ -75,6 +78,8 @@ def serving(job: Json, pods: list[Json]) -> Iterator[tuple[str, list[int]]]:
             query = parse_qs(url.query)
             if url.path.endswith("/jobs/train"):
                 body = json.dumps(job).encode()
+            elif "/accounts/" in url.path:
+                body = json.dumps(account).encode()
             elif url.path.endswith("/pods"):
                 body = self.page(query)
             else:

@@ -223,6 +223,7 @@ class BigJob(FakeApi):
             ended=counts.ended,
             recognised=provider_named("any", None),
             ledger=True,
+            state_key=self.ledger.cluster.state_key,
         )
         engine.mutate(subject, policy(default=self.profile), facts)
         self.figures.cpu_of_admissions += time.process_time() - began
@@ -338,7 +339,7 @@ class BigJob(FakeApi):
         if path.startswith(POD):
             pod = self.stored.get(path.removeprefix(POD))
             if pod is not None:
-                pod["metadata"]["annotations"][names.COUNTED] = "true"
+                pod["metadata"]["annotations"][names.COUNTED] = operations[-1]["value"]
                 self.see("MODIFIED", pod)
         else:
             assert self.account is not None

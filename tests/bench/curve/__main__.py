@@ -1,9 +1,9 @@
-"""Measures replicas in clusters of 1,000, 10,000 and 100,000 Jobs with 1.5 pods each: `python -m tests.bench.curve`.
+"""Measures both programs in clusters of 1,000, 10,000 and 100,000 Jobs with 1.5 pods each.
 
-Only API server and etcd run: the objects are there before the API server starts. `python -m tests.bench.curve 100000`
-measures that size alone, and keeps the figures of the others; `others` are the starts that say what one pod and one
-node cost, and the look-ups with all pods in one namespace. Writes docs/reference/scale.json and draws
-docs/reference/scale.svg.
+`python -m tests.bench.curve`. Only API server and etcd run: the objects are there before the API server starts.
+`python -m tests.bench.curve 100000` measures that size alone, and keeps the figures of the others; `others` are the
+starts that say what one pod and one node cost, and the look-ups with all pods in one namespace; `failed` is a start
+where all Jobs have failed. Writes docs/reference/scale.json and draws docs/reference/scale.svg.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from tests.bench.curve import figures
 from tests.bench.curve.figures import Cost, Look, Run, Started
 from tests.bench.curve.fill import STARTED, Size, StoredPod, stored_job, stored_pod
 from tests.bench.curve.picture import draw
-from tests.bench.curve.stage import DISRUPTED, Replica, Stage, stage
+from tests.bench.curve.stage import CONTROLLER, DISRUPTED, Program, Stage, stage
 from tests.bench.peers import ask
 from tests.cluster.credentials import Credentials
 from webhook.kube import names
@@ -29,11 +29,13 @@ from webhook.kube.client import PAGE, Api
 
 SIZES: Final = (1_000, 10_000, 100_000)
 PODS: Final = 1.5  # of each Job
-# For what one pod costs, and one node; the start of one replica is measured.
+# For what one pod costs, and one node; the start of both programs is measured.
 OTHERS: Final = (Size(10_000, 60_000), Size(10_000, 15_000, nodes=15_000))
 ONE_NAMESPACE: Final = Size(10_000, 15_000, namespaces=1)  # for what a look-up costs if all pods are in one
+ALL_FAILED: Final = Size(100_000, 150_000, failed=True)
+LEAVING: Final = 180.0  # seconds after which Jobs that have ended have left the caches
 BESIDE: Final = Size(100, 150)
-TURNS: Final = 15  # of the two replicas that are compared
+TURNS: Final = 15  # of the two webhooks that are compared
 TURN: Final = ("-connections", "1", "-duration", "300ms")
 RESTING: Final = 20.0  # seconds for the CPU at rest
 DISRUPTIONS: Final = 400
@@ -52,19 +54,20 @@ CONDITION: Final = {
 
 
 def whole(size: Size) -> Run:
-    """Measure a cluster with one replica, and then with two, beside one that sees 100 Jobs."""
+    """Measure a cluster with a controller and a webhook, beside a webhook that sees 100 Jobs."""
     run = begun(size)
     with stage(size) as large, stage(BESIDE) as small:
-        leader = large.start()
-        run.replicas.append(started(leader))
+        controller = large.start_controller()
+        run.controller = started(controller)
+        webhook = large.start_webhook()
+        run.webhook = started(webhook)
         run.plain = asyncio.run(read_plainly(large))
-        compare(run, large, small.start(), small)
-        follower = large.start()
-        run.replicas.append(started(follower))
-        assert leader.leads
-        run.rest = at_rest([leader, follower])
+        small.start_controller()
+        compare(run, large, small.start_webhook(), small)
+        assert controller.leads
+        run.rest = at_rest([controller, webhook])
         print(f"  at rest {run.rest}", flush=True)
-        pair = Pair(large, leader, follower, run.rest)
+        pair = Pair(large, controller, webhook, run.rest)
         run.event, _ = asyncio.run(pair.cost(EVENTS, touch, stopped=True))
         run.job_event, _ = asyncio.run(pair.cost(EVENTS, touch_job, stopped=True))
         run.disruption, run.calls = asyncio.run(pair.cost(DISRUPTIONS, disrupt, DISRUPTED))
@@ -73,10 +76,13 @@ def whole(size: Size) -> Run:
 
 
 def start_alone(size: Size) -> Run:
-    """Measure the start of one replica."""
+    """Measure the start of both programs, and then, if all Jobs have failed, until these have left the caches."""
     run = begun(size)
     with stage(size) as only:
-        run.replicas.append(started(only.start()))
+        controller, webhook = only.start_controller(), only.start_webhook()
+        if size.failed:
+            time.sleep(LEAVING)
+        run.controller, run.webhook = started(controller), started(webhook)
     return run
 
 
@@ -90,26 +96,26 @@ def look_ups_alone(size: Size) -> Run:
 
 def begun(size: Size) -> Run:
     print(size, flush=True)
-    return Run(*size, replicas=[], load=round(os.getloadavg()[0], 1))
+    return Run(*size, load=round(os.getloadavg()[0], 1))
 
 
-def started(replica: Replica) -> Started:
-    start = replica.start
+def started(program: Program) -> Started:
+    start = program.start
     found = Started(
         start.listening,
         start.ready,
         start.listed,
-        round(replica.memory, 1),
-        round(replica.peak, 1),
-        round(replica.cpu, 2),
-        replica.received,
+        round(program.memory, 1),
+        round(program.peak, 1),
+        round(program.cpu, 2),
+        program.received,
     )
     print(f"  {found}", flush=True)
     return found
 
 
 async def read_plainly(cluster: Stage) -> float:
-    """Read all Jobs and pods in the pages of a replica, both kinds at once; return the seconds that it takes."""
+    """Read all Jobs and pods in the pages of our programs, both kinds at once; return the seconds that it takes."""
 
     async def pages(path: str, query: dict[str, str]) -> None:
         while True:
@@ -127,18 +133,18 @@ async def read_plainly(cluster: Stage) -> float:
     return took
 
 
-def compare(run: Run, large: Stage, beside: Replica, small: Stage) -> None:
-    """Ask the replica and the one that sees 100 Jobs in turns, each for pods of its own Jobs."""
-    (replica,) = large.replicas
+def compare(run: Run, large: Stage, beside: Program, small: Stage) -> None:
+    """Ask the webhook and the one that sees 100 Jobs in turns, each for pods of its own Jobs."""
+    (webhook,) = large.webhooks
     both = [
         (one, cluster.reviews(Credentials.create(cluster.folder / "recorder")))
-        for one, cluster in ((replica, large), (beside, small))
+        for one, cluster in ((webhook, large), (beside, small))
     ]
     turns, cpu = [], 0.0
     for _ in range(TURNS):
-        before = replica.cpu
-        first = ask(replica.peer, "/mutate", both[0][1], *TURN)
-        cpu += replica.cpu - before
+        before = webhook.cpu
+        first = ask(webhook.peer, "/mutate", both[0][1], *TURN)
+        cpu += webhook.cpu - before
         turns.append((first, ask(beside.peer, "/mutate", both[1][1], *TURN)))
     run.review = round(1e6 * cpu / sum(first.answers for first, _ in turns), 1)
     run.p50 = round(median(one.latency.p50 for one, _ in turns) / 1000, 3)
@@ -148,19 +154,19 @@ def compare(run: Run, large: Stage, beside: Replica, small: Stage) -> None:
     print(f"  /mutate {run.p50} ms, p99 {run.p99} ms, over 100 Jobs {run.ratio} and {run.ratio_p99}", flush=True)
 
 
-def at_rest(replicas: list[Replica]) -> list[float]:
-    """Return the cores that the replicas use when nothing happens."""
-    before = [replica.cpu for replica in replicas]
+def at_rest(programs: list[Program]) -> list[float]:
+    """Return the cores that programs use when nothing happens."""
+    before = [program.cpu for program in programs]
     time.sleep(RESTING)
-    return [round((replica.cpu - cpu) / RESTING, 4) for replica, cpu in zip(replicas, before, strict=True)]
+    return [round((program.cpu - cpu) / RESTING, 4) for program, cpu in zip(programs, before, strict=True)]
 
 
 class Pair(NamedTuple):
-    """The two replicas of a cluster, and the cores that they use at rest."""
+    """The two programs of a cluster, and the cores that they use at rest."""
 
     cluster: Stage
-    leader: Replica
-    follower: Replica
+    controller: Program
+    webhook: Program
     rest: list[float]
 
     async def cost(
@@ -173,35 +179,35 @@ class Pair(NamedTuple):
     ) -> tuple[Cost, dict[str, float]]:
         """Change this number of pods; return what one change costs, and the requests to the API server for it.
 
-        `counted`: the leader's metric that counts the changes; empty if the replicas only read them. `stopped`: the
-        replicas stand still meanwhile, and then read all changes at once, as they would at a high rate; one that comes
-        alone also costs that the process wakes up. What the replicas use at rest is subtracted.
+        `counted`: the controller's metric that counts the changes; empty if both programs only read them. `stopped`:
+        they stand still meanwhile, and then read all changes at once, as they would at a high rate; one that comes
+        alone also costs that the process wakes up. What they use at rest is subtracted.
         """
-        cluster, both = self.cluster, (self.leader, self.follower)
+        cluster, both = self.cluster, (self.controller, self.webhook)
         calls, api_cpu, begin = requests(cluster), cluster.api_cpu, time.monotonic()
-        before = [(replica.cpu, replica.received) for replica in both]
+        before = [(program.cpu, program.received) for program in both]
         todo = iter(range(number))
 
         async def client(api: Api) -> None:
             for place in todo:
                 await change(api, stored_pod(cluster.size, place % cluster.size.pods))
 
-        for replica in both if stopped else ():
-            replica.served.process.send_signal(signal.SIGSTOP)
+        for program in both if stopped else ():
+            program.served.process.send_signal(signal.SIGSTOP)
         async with await Api.connect(str(cluster.kubectl.kubeconfig)) as api:
             await asyncio.gather(*(client(api) for _ in range(AT_ONCE)))
-        for replica in both:
-            replica.served.process.send_signal(signal.SIGCONT)
+        for program in both:
+            program.served.process.send_signal(signal.SIGCONT)
         if counted:
             await asyncio.to_thread(
-                cluster.wait, lambda: (self.leader.metric(counted) or 0) >= number, counted, "replica-0"
+                cluster.wait, lambda: (self.controller.metric(counted) or 0) >= number, counted, CONTROLLER
             )
         await asyncio.sleep(2)  # for what follows from the last change
         took = time.monotonic() - begin
         cpu, received = [], []
-        for replica, (cpu_before, received_before), resting in zip(both, before, self.rest, strict=True):
-            cpu.append(round(1e6 * (replica.cpu - cpu_before - resting * took) / number, 1))
-            received.append(round((replica.received - received_before) / number, 1))
+        for program, (cpu_before, received_before), resting in zip(both, before, self.rest, strict=True):
+            cpu.append(round(1e6 * (program.cpu - cpu_before - resting * took) / number, 1))
+            received.append(round((program.received - received_before) / number, 1))
         api_each = round(1e6 * (cluster.api_cpu - api_cpu) / number, 1)
         found = Cost(cpu[0], cpu[1], api_each, received[0], received[1])
         print(f"  {change.__name__} {number} in {took:.1f} s: {found}", flush=True)
@@ -244,7 +250,7 @@ def requests(cluster: Stage) -> Counter[str]:
 
 
 async def look_ups(cluster: Stage) -> list[Look]:
-    """List the pods of single Jobs by label, as a replica without a cache of pods would at each admission of a pod."""
+    """List the pods of single Jobs by label, as a webhook without a cache of pods would at each admission of a pod."""
     found = []
     async with await Api.connect(str(cluster.kubectl.kubeconfig)) as api:
         for query in ({"resourceVersion": "0"}, {}):
@@ -268,6 +274,7 @@ def main(chosen: list[str]) -> None:
     made: dict[str, list[tuple[Size, Callable[[Size], Run]]]] = {
         str(jobs): [(Size(jobs, int(PODS * jobs)), whole)] for jobs in SIZES
     }
+    made["failed"] = [(ALL_FAILED, start_alone)]
     made["others"] = [*((size, start_alone) for size in OTHERS), (ONE_NAMESPACE, look_ups_alone)]
     for name in chosen or made:
         for size, measure in made[name]:

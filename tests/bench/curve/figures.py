@@ -17,10 +17,12 @@ MEBIBYTE: Final = 2**20
 # A line grows faster than linear if each further Job costs more than this many times what the Jobs before cost.
 TOLERANCE: Final = 1.25
 POINTS: Final = 3
+WEBHOOK: Final = "webhook"
+CONTROLLER: Final = "controller"
 
 
 class Started(msgspec.Struct):
-    """A replica after its start: times in seconds from the start of its process, memory in MiB.
+    """A program after its start: times in seconds from the start of its process, memory in MiB.
 
     `received`: bytes that it read until then.
     """
@@ -35,16 +37,16 @@ class Started(msgspec.Struct):
 
 
 class Cost(msgspec.Struct):
-    """What one event costs, in microseconds of CPU time and in bytes that a replica receives.
+    """What one event costs, in microseconds of CPU time and in bytes that a program receives.
 
     `api`: of API server and etcd together, including the write that causes the event.
     """
 
-    leader: float
-    follower: float
+    controller: float
+    webhook: float
     api: float
-    leader_bytes: float
-    follower_bytes: float
+    controller_bytes: float
+    webhook_bytes: float
 
 
 class Look(msgspec.Struct):
@@ -61,20 +63,23 @@ class Look(msgspec.Struct):
 
 
 class Run(msgspec.Struct):
-    """The figures of a cluster with one and then two replicas, or only of the first one's start.
+    """The figures of a cluster with a controller and a webhook, or only of their start.
 
-    `rest`: cores of leader and follower when nothing happens. `ratio` and `ratio_p99`: of the latencies of `/mutate`
-    to those of a replica that sees 100 Jobs. `p50` and `p99`: of `/mutate` in milliseconds. `review`: CPU time of one
-    request in microseconds. `calls`: requests to the API server for one disruption, by verb and resource. `event`,
-    `job_event`: a change of a pod, and of a Job, that is only read. `plain`: seconds in which a client that keeps
-    nothing reads the same pages of Jobs and pods; 0 if that was not measured.
+    `failed`: whether every Job and pod has failed, and each Job has an Account. `rest`: cores of controller and webhook
+    when nothing happens. `ratio` and `ratio_p99`: of the latencies of `/mutate` to those of a webhook that sees 100
+    Jobs. `p50` and `p99`: of `/mutate` in milliseconds. `review`: CPU time of one request in microseconds. `calls`:
+    requests to the API server for one disruption, by verb and resource. `event`, `job_event`: a change of a pod, and of
+    a Job, that is only read. `plain`: seconds in which a client that keeps nothing reads the same pages of Jobs and
+    pods; 0 if that was not measured.
     """
 
     jobs: int
     pods: int
     nodes: int
     namespaces: int
-    replicas: list[Started]
+    failed: bool = False
+    controller: Started | None = None
+    webhook: Started | None = None
     rest: list[float] = []
     p50: float = 0
     p99: float = 0
@@ -90,8 +95,15 @@ class Run(msgspec.Struct):
     load: float = 0  # average of the machine when the run began
 
     @property
-    def size(self) -> tuple[int, int, int, int]:
-        return self.jobs, self.pods, self.nodes, self.namespaces
+    def size(self) -> tuple[int, int, int, int, bool]:
+        return self.jobs, self.pods, self.nodes, self.namespaces, self.failed
+
+    def started(self, program: str) -> Started:
+        """Return the start of a program of PROGRAMS; raise ValueError if it was not measured."""
+        found = self.webhook if program == WEBHOOK else self.controller
+        if found is None:
+            raise ValueError(f"the start of the {program} was not measured")
+        return found
 
 
 def runs() -> list[Run]:
@@ -122,9 +134,9 @@ class Through(msgspec.Struct):
 
 
 class Direct(msgspec.Struct):
-    """Reviews that are sent to two replicas at a constant rate; latencies in milliseconds, from when each was due.
+    """Reviews that are sent to two webhooks at a constant rate; latencies in milliseconds, from when each was due.
 
-    `review`, `loader`: microseconds of CPU time for one review, of the replicas and of the program that sends it.
+    `review`, `loader`: microseconds of CPU time for one review, of the webhooks and of the program that sends it.
     """
 
     asked: float  # a second
@@ -148,7 +160,7 @@ def rates() -> Rates:
 
 
 class Growth(msgspec.Struct):
-    """The memory of a replica: MiB without any object, and bytes for each one."""
+    """The memory of a program: MiB without any object, and bytes for each one."""
 
     base: float
     job: float
@@ -156,15 +168,15 @@ class Growth(msgspec.Struct):
     node: float
 
 
-def growth(found: Sequence[Run]) -> Growth:
-    """Return the memory at rest of the first replicas as a sum over their objects, by least squares.
+def growth(found: Sequence[Run], program: str) -> Growth:
+    """Return the memory at rest of a program as a sum over the objects, by least squares.
 
     The squares are of relative errors, so that a small cluster counts as much as a large one. Raise ValueError if the
     runs do not determine it: fewer than four, or Jobs, pods and nodes always in the same proportion.
     """
-    started = [run for run in found if run.replicas]
+    started = [run for run in found if run.webhook is not None and not run.failed]
     rows = [[1.0, run.jobs, run.pods, run.nodes] for run in started]
-    memory = [run.replicas[0].memory * MEBIBYTE for run in started]
+    memory = [run.started(program).memory * MEBIBYTE for run in started]
     weighted = [[value / size for value in row] for row, size in zip(rows, memory, strict=True)]
     base, job, pod, node = least_squares(weighted, [1.0] * len(started))
     return Growth(base / MEBIBYTE, job, pod, node)
@@ -207,14 +219,18 @@ def is_linear(sizes: Sequence[float], values: Sequence[float]) -> bool:
 
 
 LINES: Final[dict[str, Callable[[Run], float]]] = {
-    "memory at rest": lambda run: run.replicas[0].memory,
-    "highest memory": lambda run: run.replicas[0].peak,
-    "time until ready": lambda run: run.replicas[0].ready,
-    "CPU of the start": lambda run: run.replicas[0].cpu,
-    "time until all pods are listed, over a client that keeps nothing": lambda run: run.replicas[0].listed / run.plain,
+    "the webhook's memory at rest": lambda run: run.started(WEBHOOK).memory,
+    "the controller's memory at rest": lambda run: run.started(CONTROLLER).memory,
+    "the webhook's highest memory": lambda run: run.started(WEBHOOK).peak,
+    "the controller's highest memory": lambda run: run.started(CONTROLLER).peak,
+    "time until ready": lambda run: run.started(WEBHOOK).ready,
+    "CPU of the start": lambda run: run.started(WEBHOOK).cpu,
+    "time until all pods are listed, over a client that keeps nothing": lambda run: (
+        run.started(WEBHOOK).listed / run.plain
+    ),
     "`/mutate`, median": lambda run: run.p50,
-    "leader's CPU at rest": lambda run: run.rest[0],
-    "leader's CPU for a disruption": lambda run: run.disruption.leader if run.disruption else 0,
+    "the controller's CPU at rest": lambda run: run.rest[0],
+    "the controller's CPU for a disruption": lambda run: run.disruption.controller if run.disruption else 0,
 }
 
 
@@ -227,34 +243,42 @@ def faster_than_linear(found: Sequence[Run]) -> list[str]:
 def table() -> str:
     """Return the table of the curve."""
     columns = (
-        *("Jobs", "pods", "memory at rest", "most"),
+        *("Jobs", "pods", "webhook's memory", "most", "controller's memory", "most"),
         *("ready after", "pods listed after", "plain client", "CPU of the start"),
         *("`/mutate`, median", "p99", "over 100 Jobs, median", "CPU of a request"),
-        *("leader at rest", "leader, a disruption", "other replica, a disruption"),
+        *("controller at rest", "controller, a disruption", "webhook, a disruption"),
     )
     rows = []
     for run in curve(runs()):
-        first, cost = run.replicas[0], run.disruption
+        webhook, controller, cost = run.started(WEBHOOK), run.started(CONTROLLER), run.disruption
         assert cost is not None
         rows.append(
             (
-                *(f"{run.jobs:,}", f"{run.pods:,}", f"{first.memory:.0f} MiB", f"{first.peak:.0f} MiB"),
-                *(f"{first.ready:.1f} s", f"{first.listed:.1f} s", f"{run.plain:.1f} s", f"{first.cpu:.1f} s"),
+                *(f"{run.jobs:,}", f"{run.pods:,}", *memory_of(webhook), *memory_of(controller)),
+                *(f"{webhook.ready:.1f} s", f"{webhook.listed:.1f} s", f"{run.plain:.1f} s", f"{webhook.cpu:.1f} s"),
                 *(f"{run.p50:.2f} ms", f"{run.p99:.2f} ms", f"{run.ratio:.2f}", f"{run.review:.0f} µs"),
-                *(f"{run.rest[0]:.3f} cores", f"{cost.leader:,.0f} µs", f"{cost.follower:,.0f} µs"),
+                *(f"{run.rest[0]:.3f} cores", f"{cost.controller:,.0f} µs", f"{cost.webhook:,.0f} µs"),
             )
         )
     return markdown(columns, rows)
 
 
+def memory_of(started: Started) -> tuple[str, str]:
+    """Return the memory of a program at rest, and the most."""
+    return f"{started.memory:.0f} MiB", f"{started.peak:.0f} MiB"
+
+
 def summary() -> str:
-    """Return what a replica needs for each object, and which lines grow faster than linear."""
+    """Return what each program needs for each object, and which lines grow faster than linear."""
     found = runs()
-    grown = growth(found)
-    return (
-        f"A replica needs {grown.base:.0f} MiB, and {grown.job:,.0f} bytes for each Job, "
-        f"{grown.pod:,.0f} for each pod and {grown.node:,.0f} for each node. {verdict(found)}\n"
-    )
+    needs = []
+    for program in (WEBHOOK, CONTROLLER):
+        grown = growth(found, program)
+        needs.append(
+            f"The {program} needs {grown.base:.0f} MiB, and {grown.job:,.0f} bytes for each Job, "
+            f"{grown.pod:,.0f} for each pod and {grown.node:,.0f} for each node."
+        )
+    return f"{' '.join(needs)} {verdict(found)}\n"
 
 
 def verdict(found: Sequence[Run]) -> str:
@@ -285,7 +309,7 @@ def through_table() -> str:
     columns = ("Webhook", "pods a second", "median", "p99", "CPU of a pod: API server", "etcd", "webhook", "clients")
     rows = []
     for one in rates().through:
-        webhook = sum(one.cpu.get(name, 0) for name in ("yes", "replica-0"))
+        webhook = sum(one.cpu.get(name, 0) for name in ("yes", "webhook-0"))
         used = [one.cpu["kube-apiserver"], one.cpu["etcd"], webhook, one.cpu["clients"]]
         cpu = (f"{value:,.0f} µs" if value else "" for value in used)
         rows.append((one.webhook, f"{one.pods:,.0f}", f"{one.p50:.0f} ms", f"{one.p99:.0f} ms", *cpu))
@@ -293,7 +317,7 @@ def through_table() -> str:
 
 
 def direct_table() -> str:
-    """Return the table of the reviews that are sent to two replicas."""
+    """Return the table of the reviews that are sent to two webhooks."""
     columns = ("asked a second", "answered", "median", "p99", "CPU of a review", "the load's own", "cores in use")
     rows = [
         (

@@ -20,18 +20,26 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import msgspec
+import yaml
 
 from tests.admission import mutate
 from tests.bench.reviews import job, pod_of
 from tests.cluster import binaries, control_plane, toolchain
 from tests.cluster.control_plane import HOST, free_ports
-from tests.cluster.installation import FIRST_POLICY
+from tests.cluster.installation import BASE, FIRST_POLICY
 from tests.cluster.kubectl import Kubectl
 from tests.cluster.nodes import own_node
 from tests.cluster.processes import HarnessError, Processes
+from webhook.history.usage import Row
+from webhook.kinds import batch
+from webhook.kinds.accounts import account
 from webhook.kube import names
+from webhook.ledger.model.account import Account, Attempt, Left, id_of_uid
+from webhook.ledger.model.stored import conditions
+from webhook.ledger.model.stored.status import encode
 from webhook.objects.problem import Json
-from webhook.policy.model import Policy
+from webhook.policy.applied import applied
+from webhook.policy.model import Policy, Profile
 from webhook.policy.parse import parse
 from webhook.rules.facts import Facts
 
@@ -48,15 +56,20 @@ QUOTA: Final = f"--quota-backend-bytes={8 * 2**30}"
 
 
 class Size(NamedTuple):
-    """The numbers of objects in a cluster; `namespaces` are opted in, and the Jobs are spread over them."""
+    """The numbers of objects in a cluster; `namespaces` are opted in, and the Jobs are spread over them.
+
+    `failed`: whether every Job and pod has failed, and each Job has an Account.
+    """
 
     jobs: int
     pods: int
     nodes: int = 1000
     namespaces: int = NAMESPACES
+    failed: bool = False
 
     def __str__(self) -> str:
-        return f"{self.jobs:,} Jobs, {self.pods:,} pods, {self.nodes:,} nodes, {self.namespaces:,} namespaces"
+        found = f"{self.jobs:,} Jobs, {self.pods:,} pods, {self.nodes:,} nodes, {self.namespaces:,} namespaces"
+        return f"{found}, all failed" if self.failed else found
 
 
 class StoredJob(NamedTuple):
@@ -102,7 +115,7 @@ def filled(size: Size) -> Iterator[Path]:
 
 def cached(size: Size) -> Path:
     """Return the data of an etcd with these objects, from the cache, or else fill one."""
-    made_from = msgspec.json.encode([originals(), size, FILLING]).decode()
+    made_from = msgspec.json.encode([originals(failed=size.failed), size, FILLING]).decode()
     key = toolchain.digest(made_from, Path(__file__).read_text(), binaries.ETCD.go_mod, binaries.kubernetes_version())
     prefix = "filled-" + "-".join(map(str, size))
     folder = toolchain.cache() / f"{prefix}-{key}"
@@ -126,7 +139,10 @@ def fill(size: Size, programs: dict[str, Path], folder: Path) -> None:
     processes.logs.mkdir()
     try:
         kubeconfig = control_plane.start_api(programs, processes, folder, "--disable-admission-plugins=ServiceAccount")
-        created = store_originals(Kubectl(programs["kubectl"], kubeconfig))
+        kubectl = Kubectl(programs["kubectl"], kubeconfig)
+        if size.failed:
+            install_accounts(processes, kubectl)
+        created = store_originals(kubectl, failed=size.failed)
         terminate(processes, "kube-apiserver")
         terminate(processes, "etcd")
         port, peer = free_ports(2)
@@ -148,8 +164,17 @@ def terminate(processes: Processes, name: str) -> None:
     process.wait()
 
 
-def originals() -> dict[str, Json]:
-    """Return the object of each kind that is stored through the API server, as our webhook stores it."""
+def install_accounts(processes: Processes, kubectl: Kubectl) -> None:
+    """Install the CRD of Accounts; return when it is served."""
+    manifests = yaml.safe_load_all((BASE / "accounts.yaml").read_text())
+    kubectl.apply(next(one for one in manifests if one["kind"] == "CustomResourceDefinition"))
+    processes.wait_until(
+        lambda: not kubectl.run("get", "accounts", "--all-namespaces").returncode, "Accounts", log="kube-apiserver"
+    )
+
+
+def originals(*, failed: bool = False) -> dict[str, Json]:
+    """Return the object of each kind that is stored through the API server, as our programs store it."""
     size = Size(1, 1)
     owner, running = stored_job(size, 0), stored_pod(size, 0)
     policy = parse(FIRST_POLICY.read_text())
@@ -171,15 +196,71 @@ def originals() -> dict[str, Json]:
         "node": own_node(running.node, spot=True),
         "job": root,
         "pod": pod,
+        **({"account": account_of(known)} if failed else {}),
     }
 
 
+def account_of(root: Json) -> Json:
+    """Return the Account of a Job whose two pods have failed, as the ledger writes it."""
+    name = root["metadata"]["name"]
+    attempts = [
+        Attempt(
+            attempt=number,
+            pod=f"{name}-{number:05}",
+            node=f"node-{number:05}",
+            placement="Spot",
+            start=STARTED,
+            end=STARTED,
+            cause="ExitCode",
+            reason="main 1",
+            cost="retry",
+            left=Left(retries=1 - number, disruptions=3),
+            message=f"{LAST_WORDS} {number}",
+        )
+        for number in range(2)
+    ]
+    failed = Account(
+        ended=2,
+        cost={"retry": 2},
+        causes={"ExitCode": {"main 1": 2}},
+        spot=2,
+        left=Left(retries=0, disruptions=3),
+        applied=applied(Profile()),
+        last=attempts,
+        recent=list(RECENT),
+        resources=["cpu", "memory"],
+        lost={"ExitCode": {"Spot": Row(2, 7200.0, 0, 0.0, [7200.0, 14400.0])}},
+    )
+    failed.conditions = conditions.updated(failed, STARTED)
+    return {**account.new(batch.JOB, root), "status": msgspec.json.decode(encode(failed))}
+
+
+RECENT: Final = ("AAAAAAAA", "AAAAAAAB")  # the ids of the pods of Job number 0 in its Account
+LAST_WORDS: Final = "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB, 39.56 GiB total, 1.81 GiB free;"
+
 JOB_STATUS: Final[Json] = {"active": 2, "ready": 2, "startTime": STARTED, "uncountedTerminatedPods": {}}
+FAILED_JOB_STATUS: Final[Json] = {
+    "failed": 2,
+    "ready": 0,
+    "startTime": STARTED,
+    "uncountedTerminatedPods": {},
+    "conditions": [
+        {
+            "type": kind,
+            "status": "True",
+            "lastProbeTime": STARTED,
+            "lastTransitionTime": STARTED,
+            "reason": "BackoffLimitExceeded",
+            "message": "Job has reached the specified backoff limit",
+        }
+        for kind in ("FailureTarget", "Failed")
+    ],
+}
 CONDITIONS: Final = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
 
 
-def pod_status() -> Json:
-    """Return the status of a running pod, as a kubelet writes it."""
+def pod_status(*, failed: bool = False) -> Json:
+    """Return the status of a pod that runs, or that has failed, as a kubelet writes it."""
     conditions = [
         {"type": kind, "status": "True", "lastProbeTime": None, "lastTransitionTime": STARTED} for kind in CONDITIONS
     ]
@@ -193,8 +274,12 @@ def pod_status() -> Json:
         "restartCount": 0,
         "state": {"running": {"startedAt": STARTED}},
     }
+    if failed:
+        running |= {"ready": False, "started": False}
+        ended = {"exitCode": 1, "reason": "Error", "startedAt": STARTED, "finishedAt": STARTED, "message": LAST_WORDS}
+        running["state"] = {"terminated": {**ended, "containerID": running["containerID"]}}
     return {
-        "phase": "Running",
+        "phase": "Failed" if failed else "Running",
         "conditions": conditions,
         "containerStatuses": [running],
         "hostIP": "10.1.2.3",
@@ -206,15 +291,16 @@ def pod_status() -> Json:
     }
 
 
-def store_originals(kubectl: Kubectl) -> dict[str, Json]:
+def store_originals(kubectl: Kubectl, *, failed: bool = False) -> dict[str, Json]:
     """Store an object of each kind; return them as the API server stores them, with uid and time of creation."""
     found: dict[str, Json] = {}
-    for kind, root in originals().items():
+    for kind, root in originals(failed=failed).items():
         text = msgspec.json.encode(root).decode()
-        if kind == "pod":
+        if kind in {"pod", "account"}:
             text = text.replace(uid_of("job", 0), found["job"]["metadata"]["uid"])
         found[kind] = kubectl.create(msgspec.json.decode(text))
-    for kind, status in (("job", JOB_STATUS), ("pod", pod_status())):
+    job_status = FAILED_JOB_STATUS if failed else JOB_STATUS
+    for kind, status in (("job", job_status), ("pod", pod_status(failed=failed))):
         metadata = found[kind]["metadata"]
         patch = msgspec.json.encode({"status": status}).decode()
         where = (f"--namespace={metadata['namespace']}", "--subresource=status", "--type=merge", f"--patch={patch}")
@@ -270,6 +356,8 @@ def copy_originals(size: Size, port: int, created: dict[str, Json]) -> None:
         "job": etcd.value(f"/registry/jobs/{first.job.namespace}/{first.job.name}"),
         "pod": etcd.value(f"/registry/pods/{first.job.namespace}/{first.name}"),
     }
+    if size.failed:
+        one_of_each["account"] = etcd.value(key_of_account(first.job))
     todo = copies(size, one_of_each, created)
     with ThreadPoolExecutor(WRITERS) as pool:
         clients = [Etcd(port) for _ in range(WRITERS)]
@@ -295,6 +383,12 @@ def copies(size: Size, one_of_each: dict[str, bytes], created: dict[str, Json]) 
         new = {first.job.namespace: owner.namespace, first.job.name: owner.name, job_uid: owner.uid}
         value = replaced(one_of_each["job"], new)
         yield f"/registry/jobs/{owner.namespace}/{owner.name}", later(value, times["job"], number % SPREAD)
+        if size.failed:
+            new = {account_named(first.job): account_named(owner), **new}
+            new[created["account"]["metadata"]["uid"]] = uid_of("account", number)
+            counted = (id_of_uid(uid_of("pod", of_job)) for of_job in (number, number + size.jobs))
+            new |= dict(zip(RECENT, counted, strict=True))
+            yield key_of_account(owner), replaced(one_of_each["account"], new)
     for number in range(size.pods):
         pod = stored_pod(size, number)
         # The name of a pod begins with the name of its Job, so it is replaced first.
@@ -302,6 +396,16 @@ def copies(size: Size, one_of_each: dict[str, bytes], created: dict[str, Json]) 
         new |= {job_uid: pod.job.uid, pod_uid: pod.uid, first.node: pod.node}
         value = replaced(one_of_each["pod"], new)
         yield f"/registry/pods/{pod.job.namespace}/{pod.name}", later(value, times["pod"], number % SPREAD)
+
+
+def account_named(owner: StoredJob) -> str:
+    """Return the name of the Account of a Job."""
+    return account.name_of(batch.JOB, owner.name, owner.uid)
+
+
+def key_of_account(owner: StoredJob) -> str:
+    """Return where etcd has the Account of a Job."""
+    return f"/registry/retry-policy.dev/accounts/{owner.namespace}/{account_named(owner)}"
 
 
 def replaced(value: bytes, new: dict[str, str]) -> bytes:

@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from tests.bench.curve.figures import MEBIBYTE, Direct, Growth, Rates, Run, curve, growth, markdown, rates, runs
+from tests.bench.curve.figures import (
+    CONTROLLER,
+    MEBIBYTE,
+    WEBHOOK,
+    Direct,
+    Growth,
+    Rates,
+    Run,
+    curve,
+    growth,
+    markdown,
+    rates,
+    runs,
+)
 
 # Created, bound, started, running, ended, counted by the Job controller, deleted.
 EVENTS_OF_POD: Final = 7
@@ -47,35 +60,35 @@ LOADS: Final = (
 
 
 class Costs(NamedTuple):
-    """CPU time in microseconds, and bytes that a replica receives."""
+    """CPU time in microseconds, and bytes that a program receives."""
 
-    memory: Growth
+    memory: dict[str, Growth]  # by program
     pod_event: float
     job_event: float
-    leader: float  # a disruption, beyond the pod's event
-    follower: float
+    controller: float  # a disruption, beyond the pod's event
+    webhook: float
     review: float
     pod_bytes: float
     job_bytes: float
-    calls: float  # of the leader, for a disruption
+    calls: float  # of the controller, for a disruption
     ended: float  # of API server and etcd, for a disruption and what is written about it
     created: float  # of them, for a pod that is created without a webhook
     called: float  # more of them with ours
 
 
 class Needs(NamedTuple):
-    """What replicas need under a load: cores of the leader and of another replica, MiB, and the rest a second."""
+    """What the programs need under a load: cores of the controller and of each webhook, MiB, and the rest a second."""
 
-    reviewing: float  # cores of all replicas together
-    watching: float  # cores of each replica
-    leading: float  # cores of the leader for disruptions
-    leader: float
-    follower: float
-    memory: float
-    traffic: float  # MiB a second to each replica
+    reviewing: float  # cores of all webhooks together
+    watching: float  # cores of each program
+    counting: float  # cores of the controller for disruptions
+    controller: float
+    webhook: float
+    memory: dict[str, float]  # by program
+    traffic: float  # MiB a second to each program
     calls: float
     api: float  # cores of API servers and etcd for creating the pods alone
-    webhook: float  # further ones, because they call the webhook
+    calling: float  # further ones, because they call the webhook
     ending: float  # further ones, for the disruptions and what is written about them
 
 
@@ -93,14 +106,14 @@ def measured(found: list[Run], reached: Rates) -> Costs:
     assert disruption is not None
     cpu = {one.webhook: sum(one.cpu.get(name, 0.0) for name in ("kube-apiserver", "etcd")) for one in reached.through}
     return Costs(
-        growth(found),
-        max(event.leader, event.follower),
-        max(job_event.leader, job_event.follower),
-        disruption.leader,
-        disruption.follower,
+        {program: growth(found, program) for program in (WEBHOOK, CONTROLLER)},
+        max(event.controller, event.webhook),
+        max(job_event.controller, job_event.webhook),
+        disruption.controller,
+        disruption.webhook,
         fastest(reached).review,
-        event.follower_bytes,
-        job_event.follower_bytes,
+        event.webhook_bytes,
+        job_event.webhook_bytes,
         # The write that ends the pod is the bench's own.
         sum(count for name, count in largest.calls.items() if name != "PATCH pods/status"),
         disruption.api,
@@ -115,22 +128,19 @@ def fastest(reached: Rates) -> Direct:
     return max(good, key=lambda one: one.asked) if good else min(reached.direct, key=lambda one: one.asked)
 
 
-def needs(load: Load, of: Costs, replicas: int = 2) -> Needs:
-    """Return what this number of replicas needs; requests are spread over them evenly."""
+def needs(load: Load, of: Costs, webhooks: int = 2) -> Needs:
+    """Return what the controller and this number of webhooks need; requests are spread over these evenly."""
     jobs_created = load.created / PODS_OF_JOB
     pod_events, job_events = EVENTS_OF_POD * load.created, EVENTS_OF_JOB * jobs_created
     watching = (pod_events * of.pod_event + job_events * of.job_event) / 1e6
     reviewing = load.reviews * of.review / 1e6
-    each = watching + reviewing / replicas
-    memory = of.memory.base * MEBIBYTE + load.jobs * of.memory.job + load.pods * of.memory.pod
-    memory += load.nodes * of.memory.node
     return Needs(
         reviewing,
         watching,
-        load.disrupted * of.leader / 1e6,
-        each + load.disrupted * of.leader / 1e6,
-        each + load.disrupted * of.follower / 1e6,
-        memory / MEBIBYTE,
+        load.disrupted * of.controller / 1e6,
+        watching + load.disrupted * of.controller / 1e6,
+        watching + reviewing / webhooks + load.disrupted * of.webhook / 1e6,
+        {program: memory_under(load, grown) for program, grown in of.memory.items()},
         (pod_events * of.pod_bytes + job_events * of.job_bytes) / MEBIBYTE,
         load.disrupted * of.calls,
         load.created * of.created / 1e6,
@@ -139,15 +149,20 @@ def needs(load: Load, of: Costs, replicas: int = 2) -> Needs:
     )
 
 
+def memory_under(load: Load, grown: Growth) -> float:
+    """Return the MiB of a program under a load."""
+    return grown.base + (load.jobs * grown.job + load.pods * grown.pod + load.nodes * grown.node) / MEBIBYTE
+
+
 def shares(found: Needs) -> dict[str, float]:
-    """Return how much of each bound of one replica is used: above 1 it is too little.
+    """Return how much of each bound of one process is used: above 1 it is too little.
 
     One process uses one core.
     """
     return {
-        "the leader's core": found.leader,
-        "the core of another replica": found.follower,
-        "the memory of the manifests": found.memory / MEMORY,
+        "the controller's core": found.controller,
+        "the core of each webhook": found.webhook,
+        "the memory of the manifests": max(found.memory.values()) / MEMORY,
     }
 
 
@@ -168,16 +183,17 @@ def table() -> str:
     rows = [
         row("pods disrupted a second", "{:,.1f}", [load.disrupted for load in LOADS]),
         row("reviews a second", "{:,.0f}", [load.reviews for load in LOADS]),
-        row("cores for reviews, all replicas together", "{:.2f}", [one.reviewing for one in found]),
-        row("cores for the watches, each replica", "{:.2f}", [one.watching for one in found]),
-        row("cores for the accounts, the leader", "{:.2f}", [one.leading for one in found]),
-        row("leader, of two replicas: cores", "{:.2f}", [one.leader for one in found]),
-        row("the other replica: cores", "{:.2f}", [one.follower for one in found]),
-        row("memory, each replica: MiB", "{:,.0f}", [one.memory for one in found]),
-        row("watches, to each replica: MiB a second", "{:,.0f}", [one.traffic for one in found]),
-        row("requests of the leader to the API server a second", "{:,.1f}", [one.calls for one in found]),
+        row("cores for reviews, all webhooks together", "{:.2f}", [one.reviewing for one in found]),
+        row("cores for the watches, each program", "{:.2f}", [one.watching for one in found]),
+        row("cores for the accounts, the controller", "{:.2f}", [one.counting for one in found]),
+        row("the controller: cores", "{:.2f}", [one.controller for one in found]),
+        row("each of two webhooks: cores", "{:.2f}", [one.webhook for one in found]),
+        row("memory, each webhook: MiB", "{:,.0f}", [one.memory[WEBHOOK] for one in found]),
+        row("memory, the controller: MiB", "{:,.0f}", [one.memory[CONTROLLER] for one in found]),
+        row("watches, to each program: MiB a second", "{:,.0f}", [one.traffic for one in found]),
+        row("requests of the controller to the API server a second", "{:,.1f}", [one.calls for one in found]),
         row("API servers and etcd, for creating the pods alone: cores", "{:.1f}", [one.api for one in found]),
-        row("more of them, because they call the webhook: cores", "{:.1f}", [one.webhook for one in found]),
+        row("more of them, because they call the webhook: cores", "{:.1f}", [one.calling for one in found]),
         row("more of them, for the disruptions and the accounts: cores", "{:.1f}", [one.ending for one in found]),
         ("first limit", *(f"{first_limit(one)}: {max(shares(one).values()):.1f} of it" for one in found)),
     ]
@@ -185,11 +201,11 @@ def table() -> str:
 
 
 def verdict() -> str:
-    """Return how far one core of a replica goes, in a sentence or two."""
+    """Return how far one core of each process goes, in a sentence or two."""
     of = costs()
     ordinary = needs(LOADS[0], of)
-    pods = LOADS[0].created / max(ordinary.leader, ordinary.follower)
+    pods = LOADS[0].created / max(ordinary.controller, ordinary.webhook)
     return (
-        f"With two replicas of one core each, {pods:,.0f} pods a second are possible in an ordinary hour, and "
-        f"{1e6 / of.leader:,.0f} disruptions a second if nothing else happens.\n"
+        f"With a controller and two webhooks of one core each, {pods:,.0f} pods a second are possible in an ordinary "
+        f"hour, and {1e6 / of.controller:,.0f} disruptions a second if nothing else happens.\n"
     )

@@ -1,4 +1,4 @@
-"""Draws docs/reference/scale.svg: memory, start, look-ups and the leader's CPU over the number of Jobs."""
+"""Draws docs/reference/scale.svg: memory, start, look-ups and the controller's CPU over the number of Jobs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import matplotlib as mpl
 from matplotlib import pyplot as plt
 
-from tests.bench.curve.figures import DOCS, Run, curve
+from tests.bench.curve.figures import CONTROLLER, DOCS, WEBHOOK, Run, curve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,19 +24,21 @@ def draw(found: Sequence[Run], output: Path = PICTURE) -> None:
     plt.rcParams.update({"svg.hashsalt": "scale", "font.size": 9})
     figure, (memory, start, looking, leading) = plt.subplots(1, 4, figsize=(13, 3.2), layout="constrained")
     sizes: dict[str, Callable[[Run], float]] = {
-        "at rest": lambda run: run.replicas[0].memory,
-        "highest": lambda run: run.replicas[0].peak,
+        "webhook": lambda run: run.started(WEBHOOK).memory,
+        "its highest": lambda run: run.started(WEBHOOK).peak,
+        "controller": lambda run: run.started(CONTROLLER).memory,
+        "its highest ": lambda run: run.started(CONTROLLER).peak,
     }
-    lines(memory, of, "memory of a replica, MiB", sizes)
+    lines(memory, of, "memory, MiB", sizes)
     times: dict[str, Callable[[Run], float]] = {
-        "ready": lambda run: run.replicas[0].ready,
-        "all pods listed": lambda run: run.replicas[0].listed,
+        "ready": lambda run: run.started(WEBHOOK).ready,
+        "all pods listed": lambda run: run.started(WEBHOOK).listed,
     }
-    lines(start, of, "start, seconds", times)
+    lines(start, of, "start of a webhook, seconds", times)
     lines(looking, of, "/mutate of a pod, ms", {"median": lambda run: run.p50, "p99": lambda run: run.p99})
     costs: dict[str, Callable[[Run], float]] = {
-        "leader": lambda run: run.disruption.leader / 1000 if run.disruption else 0,
-        "other replica": lambda run: run.disruption.follower / 1000 if run.disruption else 0,
+        "controller": lambda run: run.disruption.controller / 1000 if run.disruption else 0,
+        "webhook": lambda run: run.disruption.webhook / 1000 if run.disruption else 0,
     }
     lines(leading, of, "CPU for a disruption, ms", costs)
     for axes in (memory, start):

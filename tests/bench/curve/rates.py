@@ -1,7 +1,7 @@
 """Measures how many pods a second are admitted, through an API server and directly.
 
 In a cluster of 10,000 Jobs. Through the API server: pods are created by many clients, without a webhook, with one in Go
-that says yes, and with ours. Directly: reviews of pods of these Jobs are sent to two replicas at constant rates.
+that says yes, and with ours. Directly: reviews of pods of these Jobs are sent to two webhooks at constant rates.
 `python -m tests.bench.curve.rates` takes three minutes, and writes docs/reference/rates.json.
 """
 
@@ -33,13 +33,13 @@ MANY: Final = 100_000  # pods of a Job at a time, so that no created pod replace
 TURN: Final = ("-duration", "3s", "-status", "201", "-connections", str(CLIENTS))
 # As many idle connections as an API server keeps to a webhook.
 CONNECTIONS: Final = 25
-ASKED: Final = (500, 1000, 2000, 3000, 4000, 5000)  # reviews a second of both replicas together
+ASKED: Final = (500, 1000, 2000, 3000, 4000, 5000)  # reviews a second of both webhooks together
 LOAD: Final = "8s"
 
 
 def through_the_api_server(cluster: Stage, peers: Peers) -> list[Through]:
     """Create pods in turns in three namespaces: without a webhook, with one that says yes, with ours."""
-    (replica,) = cluster.replicas
+    (webhook,) = cluster.webhooks
     yes = peers.yes("yes")
     until(lambda: is_open(yes.address))
     ours = stored_job(cluster.size, 0)
@@ -50,7 +50,7 @@ def through_the_api_server(cluster: Stage, peers: Peers) -> list[Through]:
     cluster.kubectl.apply(reviews.webhook("rates-yes", url, peers.credentials, ["rates-yes"], PODS_CREATED))
     for manifest in built(cluster.kubectl, BASE):
         if "webhooks" in manifest:
-            cluster.kubectl.apply(pointed_at(f"https://{replica.peer.address}", manifest))
+            cluster.kubectl.apply(pointed_at(f"https://{webhook.peer.address}", manifest))
     owner = reviews.job("many-pods", VARIABLES)
     owner["spec"] |= {"completions": MANY, "parallelism": MANY}
     pod = reviews.pod_of(cluster.kubectl.create(owner, f"--namespace={ours.namespace}"), VARIABLES)
@@ -91,19 +91,19 @@ def through(name: str, turns: list[tuple[Seen, dict[str, float]]]) -> Through:
 
 
 def direct(cluster: Stage, folder: Path, rate: int) -> Direct:
-    """Send reviews to two replicas at a constant rate, half of it to each.
+    """Send reviews to two webhooks at a constant rate, half of it to each.
 
     All of them run at real-time priority, so that what else the machine does makes no review wait.
     """
-    both = cluster.replicas
+    both = cluster.webhooks
     options = ("-connections", str(CONNECTIONS), "-duration", LOAD, "-rate", str(rate / len(both)))
-    before = sum(replica.cpu for replica in both)
-    with ThreadPoolExecutor(len(both)) as pool, stalls.in_real_time([replica.pid for replica in both]):
+    before = sum(webhook.cpu for webhook in both)
+    with ThreadPoolExecutor(len(both)) as pool, stalls.in_real_time([webhook.pid for webhook in both]):
         loads = [
-            pool.submit(ask, replica.peer, "/mutate", folder, *options, before=stalls.at_real_time) for replica in both
+            pool.submit(ask, webhook.peer, "/mutate", folder, *options, before=stalls.at_real_time) for webhook in both
         ]
         runs = [load.result() for load in loads]
-    answers, used = sum(run.answers for run in runs), sum(replica.cpu for replica in both) - before
+    answers, used = sum(run.answers for run in runs), sum(webhook.cpu for webhook in both) - before
     found = Direct(
         rate,
         round(sum(run.per_second for run in runs)),
@@ -118,13 +118,14 @@ def direct(cluster: Stage, folder: Path, rate: int) -> Direct:
 
 def main() -> None:
     with stage(SIZE) as cluster:
-        cluster.start()
+        cluster.start_controller()
+        cluster.start_webhook()
         peers = Peers(cluster.processes, cluster.folder)
         folder = cluster.reviews(peers.credentials)
-        cluster.start()
+        cluster.start_webhook()
         found = [direct(cluster, folder, rate) for rate in ASKED]
-        cluster.processes.running.pop("replica-1").kill()
-        cluster.replicas.pop()
+        cluster.processes.running.pop("webhook-1").kill()
+        cluster.webhooks.pop()
         created = through_the_api_server(cluster, peers)
         for one in created:
             print(one, flush=True)

@@ -1,4 +1,4 @@
-"""A cluster that was filled before its API server started, and replicas of the server beside it."""
+"""A cluster that was filled before its API server started, and both programs beside it."""
 
 import os
 import random
@@ -18,7 +18,15 @@ from tests.bench.curve.fill import Size, filled, stored_job
 from tests.bench.peers import LOAD, Peer
 from tests.cluster import binaries, control_plane
 from tests.cluster.credentials import Credentials
-from tests.cluster.installation import BASE, FIRST_POLICY, SYSTEM, as_service_account, built
+from tests.cluster.installation import (
+    BASE,
+    CONTROLLER_ACCOUNT,
+    FIRST_POLICY,
+    SERVICE_ACCOUNT,
+    SYSTEM,
+    built,
+    kubeconfig_of,
+)
 from tests.cluster.kubectl import Kubectl
 from tests.cluster.processes import Processes
 from tests.served import Served
@@ -29,8 +37,8 @@ PODS_AGE: Final = 'retry_policy_cache_age_seconds{list="pods"}'
 LEADING: Final = "retry_policy_ledger_leading "
 DISRUPTED: Final = "retry_policy_ledger_disruptions_total"
 PROGRAM: Final = Path(sys.executable).with_name("retry-policy")
-LONGEST_START: Final = 300.0  # seconds until an API server, or a replica, has listed everything
-QUIET: Final = 0.02  # cores that a replica uses when nothing is left to do
+QUIET: Final = 0.02  # cores that a program uses when nothing is left to do
+CONTROLLER: Final = "controller"  # its name among the processes
 VARIABLES: Final = 19  # of the container of a replayed pod, whose review then has 6 KB
 REPLAYED: Final = 200  # reviews, each of a pod of another Job
 # Admission of ServiceAccounts would need one in each namespace.
@@ -39,7 +47,7 @@ FLAGS: Final = ("--disable-admission-plugins=ServiceAccount",)
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Seconds from the start of a replica's process until it listens, is ready, and has listed all pods."""
+    """Seconds from the start of a process until it listens, is ready, and has listed all pods."""
 
     listening: float
     ready: float
@@ -47,8 +55,8 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True)
-class Replica:
-    """A running `retry-policy serve`."""
+class Program:
+    """A running `retry-policy serve` or `retry-policy control`."""
 
     served: Served
     start: Start
@@ -95,50 +103,60 @@ class Replica:
 
 
 class Stage:
-    """The cluster; replicas are added by `start`."""
+    """The cluster; programs are added by `start_controller` and `start_webhook`."""
 
     def __init__(self, size: Size, folder: Path, processes: Processes) -> None:
         self.size = size
         self.folder = folder
         self.processes = processes
         programs = binaries.build([*binaries.own_cluster(), LOAD])
-        admin = control_plane.start_api(programs, processes, folder, *FLAGS, seconds=LONGEST_START)
+        admin = control_plane.start_api(programs, processes, folder, *FLAGS)
         self.kubectl = Kubectl(programs["kubectl"], admin)
         others = [one for one in built(self.kubectl, BASE) if "webhooks" not in one]
         self.kubectl.apply({"apiVersion": "v1", "kind": "List", "items": others})
-        self.kubeconfig = folder / "replica.kubeconfig"
-        self.kubeconfig.write_bytes(msgspec.json.encode(as_service_account(self.kubectl)))  # JSON is YAML too
-        self.replicas: list[Replica] = []
+        self.kubeconfigs = {
+            name: kubeconfig_of(self.kubectl, folder, account)
+            for name, account in (("serve", SERVICE_ACCOUNT), ("control", CONTROLLER_ACCOUNT))
+        }
+        self.webhooks: list[Program] = []
 
     @property
     def api_cpu(self) -> float:
         """CPU seconds of API server and etcd."""
         return sum(cpu_seconds(self.processes.running[name].pid) for name in ("kube-apiserver", "etcd"))
 
-    def start(self, *options: str) -> Replica:
-        """Start a replica, and wait until it has listed everything and rests."""
-        name = f"replica-{len(self.replicas)}"
+    def start_controller(self) -> Program:
+        """Start the controller, as `start`; it issues the certificate without which no webhook listens."""
+        return self.start(CONTROLLER, "control")
+
+    def start_webhook(self) -> Program:
+        """Start a webhook, as `start`."""
+        found = self.start(f"webhook-{len(self.webhooks)}", "serve", "--port=0")
+        self.webhooks.append(found)
+        return found
+
+    def start(self, name: str, command: str, *options: str) -> Program:
+        """Start a program, and wait until it has listed everything and rests."""
         answer = self.folder / f"{name}.json"
-        command: list[str | Path] = [PROGRAM, "serve", f"--policy={FIRST_POLICY}", f"--kubeconfig={self.kubeconfig}"]
+        both = (f"--policy={FIRST_POLICY}", f"--kubeconfig={self.kubeconfigs[command]}", "--health-port=0")
         env = {**os.environ, "POD_NAMESPACE": SYSTEM, "TMPDIR": str(self.folder)}
         begin = time.monotonic()
-        self.processes.start(name, [*command, "--port=0", "--health-port=0", *options], env=env, stdout=answer)
+        self.processes.start(name, [PROGRAM, command, *both, *options], env=env, stdout=answer)
         self.wait(lambda: answer.read_text().endswith("\n"), f"{name} to listen", name)
         listening = time.monotonic() - begin
         addresses = msgspec.json.decode(answer.read_text())
         served = Served(self.processes.running[name], addresses, self.processes.log(name))
         self.wait(lambda: served.get("/readyz").status == 200, f"{name} to be ready", name)
         ready = time.monotonic() - begin
-        replica = Replica(served, Start(0, 0, 0))
-        self.wait(lambda: replica.metric(PODS_AGE) == 0, "pods", name)
+        program = Program(served, Start(0, 0, 0))
+        self.wait(lambda: program.metric(PODS_AGE) == 0, "pods", name)
         start = Start(round(listening, 2), round(ready, 2), round(time.monotonic() - begin, 2))
-        replica = Replica(served, start)
-        self.replicas.append(replica)
-        rest(replica)
-        return replica
+        program = Program(served, start)
+        rest(program)
+        return program
 
     def wait(self, condition: Callable[[], object], what: str, log: str) -> None:
-        self.processes.wait_until(condition, what, log=log, seconds=LONGEST_START)
+        self.processes.wait_until(condition, what, log=log)
 
     def reviews(self, credentials: Credentials) -> Path:
         """Return a folder with reviews as the API server sends them, each of a new pod of another Job."""
@@ -163,19 +181,19 @@ def of_another_job(body: bytes, first: tuple[str, ...], other: tuple[str, ...]) 
     return body
 
 
-def rest(replica: Replica) -> None:
-    """Wait until a replica uses almost no CPU time, and has given free memory back."""
+def rest(program: Program) -> None:
+    """Wait until a program uses almost no CPU time, and has given free memory back."""
     for _ in range(40):
-        before = replica.cpu
+        before = program.cpu
         time.sleep(6)
-        if replica.cpu - before < 6 * QUIET:
+        if program.cpu - before < 6 * QUIET:
             break
     time.sleep(6)  # it gives memory back every ten seconds
 
 
 @contextmanager
 def stage(size: Size) -> Iterator[Stage]:
-    """Start a cluster of this size; end it, and all replicas, with the block."""
+    """Start a cluster of this size; end it, and all programs, with the block."""
     with filled(size) as folder:
         processes = Processes(folder / "logs")
         processes.logs.mkdir()

@@ -9,6 +9,7 @@ from unittest.mock import patch
 
 from tests.admission import answer_of, review_of
 from tests.bench.leaders.store import StoreApi
+from tests.objects import STATE_KEY
 from tests.virtual_time import now
 from webhook.admission import engine, review
 from webhook.admission.subject import read
@@ -57,6 +58,7 @@ class Replica:
         self.api = StoreApi(world.store)
         client: Any = self.api
         self.cluster = Cluster(client)
+        self.cluster.state_key.key = STATE_KEY.key
         self.policy = PolicySource(world.policy)
         self.ledger = Ledger(self.cluster, self.policy, Events(client), clock=asyncio.get_running_loop().time)
         waiting: Any = getattr(self.ledger, "waiting", None)

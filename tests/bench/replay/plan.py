@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from uuid import UUID
 
 from tests.cluster.nodes import SPOT
+from tests.objects import with_proof
 from webhook.kinds import batch
 from webhook.kube import names
 from webhook.ledger.model.pods import INDEX, TRACKING
@@ -142,10 +143,10 @@ class Workload:
         }
 
     def pod(self, number: int) -> Json:
-        """Return a pod as the Job controller creates it, and the webhook admits it."""
+        """Return a pod as the Job controller creates it, and a webhook with STATE_KEY admits it."""
         of_index = {INDEX: str(number), batch.INDEX_FAILURES: "0"} if self.indexed else {}
         owner = {"apiVersion": "batch/v1", "kind": "Job", "name": self.name, "uid": self.uid}
-        return {
+        root = {
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": {
@@ -158,6 +159,7 @@ class Workload:
             },
             "spec": {**self.pod_spec(), "nodeName": f"node-{(self.number + number) % NODES}"},
         }
+        return with_proof(root)
 
     @staticmethod
     def pod_spec() -> Json:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from tests.bench.asking import cpu_seconds, resident
 from tests.bench.disruptions import leads, metrics
 from tests.bench.replay.player import Player
+from tests.faults.stage import controller_of
 from webhook.ledger.model.stored.status import decode
 
 if TYPE_CHECKING:
@@ -78,7 +79,8 @@ class Run:
         replicas.replicas.remove(replica)
         begin = time.monotonic()
         await asyncio.to_thread(replicas.kill if kill else replicas.terminate, replica)
-        await asyncio.to_thread(replica.process.wait)
+        for process in (replica.process, replica.controller):
+            await asyncio.to_thread(process.wait)
         started = await self.start()
         await self.leader()
         print(f"  another one leads after {time.monotonic() - begin:.0f} s; {started.name} is started", flush=True)
@@ -124,14 +126,19 @@ class Run:
             print(f"  {now - ended:.0f} s after the last end {len(wrong)} differences are left", flush=True)
             await asyncio.sleep(2)
 
+    def pids(self) -> dict[str, int]:
+        """Return the processes of the replicas, by name."""
+        replicas = self.world.replicas.replicas
+        webhooks = {one.name: one.process.pid for one in replicas}
+        return webhooks | {controller_of(one.name): one.controller.pid for one in replicas}
+
     def cpu(self) -> dict[str, float]:
-        """Return the CPU seconds of each replica, and of this program."""
-        found = {one.name: cpu_seconds(one.process.pid) for one in self.world.replicas.replicas}
-        return {**found, "this program": cpu_seconds(os.getpid())}
+        """Return the CPU seconds of each process of the replicas, and of this program."""
+        return {name: cpu_seconds(pid) for name, pid in {**self.pids(), "this program": os.getpid()}.items()}
 
     def memory(self) -> str:
-        """Return the resident memory of each replica."""
-        found = {one.name: resident(one.process.pid) for one in self.world.replicas.replicas}
+        """Return the resident memory of each process of the replicas."""
+        found = {name: resident(pid) for name, pid in self.pids().items()}
         return ", ".join(f"{name} {size:.0f} MiB" for name, size in found.items())
 
     def report(self, leader: Replica, before: dict[str, float], seconds: float) -> None:
@@ -139,7 +146,7 @@ class Run:
         done = self.player.done
         print(f"{done} ends in {seconds:.0f} s, {done / seconds:.0f} a second, {self.player.late:.2f} s late at most")
         for name, after in self.cpu().items():
-            used, role = after - before[name], " (leader)" if name == leader.name else ""
+            used, role = after - before[name], " (leader)" if name == controller_of(leader.name) else ""
             print(f"  {name}{role}: {1e6 * used / done:.0f} us of CPU time per end, {used / seconds:.2f} cores")
         print(f"  calls of this program per end: {per(self.player.calls, done)}")
         if self.world.stand_in is not None:

@@ -21,6 +21,7 @@ from tests.cluster.installation import SYSTEM
 from tests.cluster.nodes import own_node
 from tests.cluster.processes import Processes
 from tests.faults.stage import Replica, Stage, controller_of
+from tests.objects import STATE_KEY
 from tests.served import COMMAND
 from webhook.kinds import batch
 from webhook.kinds.accounts.account import ACCOUNT
@@ -28,6 +29,7 @@ from webhook.kube import names
 from webhook.kube.client import Api
 from webhook.kube.lease import API_VERSION
 from webhook.kube.paths import path_of
+from webhook.lookups.state_key import SECRET, secret_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 
 AT_ONCE: Final = 32  # creations at a time
 JOBS: Final = batch.JOB.path()
+SECRETS: Final = path_of("v1", "secrets", SYSTEM)
 LEASES: Final = path_of(API_VERSION, "leases", SYSTEM)
 
 
@@ -78,7 +81,9 @@ class LocalReplicas:
             self.processes.start(program, [COMMAND, *command], env=env, stdout=answer)
         self.processes.wait_until(lambda: answer.read_text().endswith("\n"), f"{name} to listen", log=name)
         running = self.processes.running
-        found = Replica(name, name, running[name], running[controller_of(name)], json.loads(answer.read_text()))
+        both_programs = running[name], running[controller_of(name)]
+        announced = self.folder / f"{controller_of(name)}.json"
+        found = Replica(name, name, *both_programs, json.loads(answer.read_text()), announced)
         self.replicas.append(found)
         return found
 
@@ -126,6 +131,7 @@ class LocalWorld:
         for name in plan.namespaces:
             metadata = {"name": name, "labels": {names.PROFILE: "default"}}
             await self.store.put(f"/api/v1/namespaces/{name}", {"metadata": metadata})
+        await self.store.put(f"{SECRETS}/{SECRET}", secret_of(STATE_KEY.key))
         numbers = iter(range(10**9))
         for one in plan.workloads:
             one.uid = uid_of(next(numbers))
@@ -159,6 +165,7 @@ class RealWorld:
             await self.client.create("/api/v1/namespaces", {"metadata": metadata})
             accounts = f"/api/v1/namespaces/{name}/serviceaccounts"
             await self.client.create(accounts, {"metadata": {"name": "default"}})
+        await self.client.create(SECRETS, secret_of(STATE_KEY.key))
         todo = iter(plan.workloads)
 
         async def create() -> None:

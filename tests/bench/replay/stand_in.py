@@ -10,6 +10,7 @@ import asyncio
 import ssl
 from collections import Counter, deque
 from http import HTTPStatus
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -102,6 +103,7 @@ class StandIn:
         self.sent: Counter[str] = Counter()
         self.received: Counter[str] = Counter()
         self.pages: dict[str, tuple[int, list[bytes]]] = {}  # the rest of lists, by their token
+        self.tokens = count()
 
     def forget(self) -> None:
         """Begin to count anew."""
@@ -148,7 +150,7 @@ class StandIn:
             raise ApiError(HTTPStatus.NOT_FOUND, "the server could not find the requested resource")
         if method == "GET":
             if is_list(path):
-                return self.page(list_of(path), query)
+                return self.page(path, query)
             return msgspec.json.encode(self.store.found(path))
         if method == "PATCH":
             return msgspec.json.encode(await self.store.patch(path, body))
@@ -166,15 +168,17 @@ class StandIn:
             raise ApiError(HTTPStatus.METHOD_NOT_ALLOWED, method)
         return msgspec.json.encode(await self.store.put(path, body))
 
-    def page(self, of: str, query: dict[str, str]) -> bytes:
-        """Return a page of a list, as it was at the first page."""
+    def page(self, path: str, query: dict[str, str]) -> bytes:
+        """Return a page of a list, of one namespace if the path names one, as it was at the first page."""
+        of = list_of(path)
+        stored = self.store.lists.get(of, {})
+        if of != path:
+            stored = {one: item for one, item in stored.items() if one.startswith(f"{path}/")}
         token, limit = query.get("continue"), int(query.get("limit") or 0)
-        version, items = (
-            self.pages.pop(token) if token else (self.store.version, [*self.store.lists.get(of, {}).values()])
-        )
+        version, items = self.pages.pop(token) if token else (self.store.version, [*stored.values()])
         metadata = {"resourceVersion": str(version)}
         if limit and len(items) > limit:
-            metadata["continue"] = token = f"{version}-{len(items)}-{len(self.pages)}"
+            metadata["continue"] = token = str(next(self.tokens))
             self.pages[token] = version, items[limit:]
             items = items[:limit]
         return b'{"kind":"List","metadata":%b,"items":[%b]}' % (msgspec.json.encode(metadata), b",".join(items))
