@@ -16,6 +16,7 @@ from webhook.doctor.checks import (
     namespaces,
     others,
     permissions,
+    placement,
     policy,
 )
 from webhook.doctor.finding import Finding, Section, bounded, warning
@@ -30,6 +31,7 @@ CHECKS: Final[dict[str, Callable[[Snapshot], Iterator[Finding]]]] = {
     "Leader": leader.check,
     "Delays": delays.check,
     "Policy": policy.check,
+    "Placement": placement.check,
     "Namespaces": namespaces.check,
     "Kinds": kinds.check,
     "Permissions": permissions.check,
@@ -49,8 +51,15 @@ def judge(snapshot: Snapshot) -> list[Section]:
     titles = list(WITHOUT_INSTALLATION if installed.is_absent(snapshot) else CHECKS)
     if snapshot.asked is not None:
         titles.sort(key=lambda title: title not in ANSWERS)
-    sections = [Section(title, bounded([*CHECKS[title](snapshot), *not_seen(snapshot, title)])) for title in titles]
+    sections = [Section(title, bounded([*found_by(title, snapshot), *not_seen(snapshot, title)])) for title in titles]
     return causes_first(snapshot, [one for one in sections if one.findings])
+
+
+def found_by(title: str, snapshot: Snapshot) -> list[Finding]:
+    """Return what a check has found; nothing if it raises for another reason than an object that it can name."""
+    with snapshot.left_out.around("the check", {"metadata": {"name": title}}):
+        return [*CHECKS[title](snapshot)]
+    return []
 
 
 def not_seen(snapshot: Snapshot, title: str) -> Iterator[Finding]:

@@ -21,8 +21,10 @@ from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names
 from webhook.kube.client import METADATA_ONLY, METADATA_ONLY_LIST, Api, ApiError, TooLargeError
 from webhook.kube.paths import path_of
+from webhook.objects.left_out import RAISING, LeftOut
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
+from webhook.objects.shape import ANY_KEY, type_of
 from webhook.objects.times import time_of
 from webhook.policy.model import Policy
 from webhook.policy.parse import KEY
@@ -33,6 +35,8 @@ SLICES: Final = "discovery.k8s.io/v1"
 CRDS: Final = path_of(
     "apiextensions.k8s.io/v1", "customresourcedefinitions", name=f"{JOB_SET.resource}.{JOB_SET.group}"
 )
+NODES: Final = path_of("v1", "nodes")
+NODE: Final = type_of({"metadata": {"name": str, "labels": {ANY_KEY: str}}, "spec": {"providerID": str}})
 DISCOVERY: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 LARGEST_DISCOVERY: Final = 32 * 1024 * 1024  # bytes; a cluster with 300 CRDs has less than one million
 MOST: Final = 1_000  # objects that are read of a list
@@ -57,13 +61,16 @@ class Question:
     name: str = ""
 
 
-async def load(api: Api, question: Question, version: str, warnings: list[str]) -> Snapshot:
+async def load(
+    api: Api, question: Question, version: str, warnings: list[str], left_out: LeftOut = RAISING
+) -> Snapshot:
     """Return the state of the cluster; raise what `Api` raises if it is not reached, or the user is unknown.
 
     `warnings`: the list to which the connection adds each Warning header.
     """
     nowhere = Installation(NAMESPACE, {})
-    reader = Reader(api, Snapshot(version=version, installed=nowhere, asked=question.namespace))
+    snapshot = Snapshot(version=version, installed=nowhere, asked=question.namespace, left_out=left_out)
+    reader = Reader(api, snapshot)
     await reader.read_installation()
     await reader.read_rest()
     await reader.read_namespaces()
@@ -166,6 +173,7 @@ class Reader:
             self.read_certificate(),
             self.read_delayed(),
             self.read_policy(),
+            self.read_nodes(),
             self.read_permissions(),
             self.read_crd(),
         )
@@ -224,7 +232,11 @@ class Reader:
         """Read the pods that are held back by a delay."""
         of_jobs = {"labelSelector": f"{names.PROFILE},{JOB_NAME}", "fieldSelector": "status.phase=Pending"}
         found = await self.objects("Delays", path_of("v1", "pods"), "list pods", query=of_jobs)
-        self.snapshot.delayed = None if found is None else list(filter(delays.is_delayed, found))
+        if found is not None:
+            self.snapshot.delayed = []
+            for pod in found:
+                with self.snapshot.left_out.around("Pod", pod):
+                    self.snapshot.delayed += [pod] if delays.is_delayed(pod) else []
 
     async def lease(self, name: str) -> SeenLease:
         """Return a Lease, and whether it is renewed if it is old or nobody holds it; raise as `Api` does."""
@@ -261,6 +273,13 @@ class Reader:
         self.snapshot.config_maps = found
         text = at(found[0], ("data", KEY)) if found else None
         self.snapshot.policy = policy_in(text)
+
+    async def read_nodes(self) -> None:
+        """Read the nodes, and whether Karpenter makes some."""
+        self.snapshot.nodes = await self.objects("Placement", NODES, "list nodes", kind=NODE)
+        pools = ("karpenter.sh", "nodepools") in (self.snapshot.kinds or {})
+        path = path_of("karpenter.sh/v1", "nodepools")
+        self.snapshot.node_pools = await self.objects("Placement", path, "list nodepools", most=1) if pools else []
 
     async def read_permissions(self) -> None:
         """Read which permissions the server lacks, and the admission policies that limit it."""

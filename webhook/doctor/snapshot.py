@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from webhook.doctor.installation import Installation
 from webhook.doctor.shipped import Right
+from webhook.objects.left_out import RAISING, LeftOut
 from webhook.objects.problem import Json
 from webhook.policy.model import Policy
 
@@ -65,7 +66,10 @@ class Stored(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class Snapshot:
-    """The state of a cluster. `asked`: the namespace that the user asks about; `version`: that of the command line."""
+    """The state of a cluster. `asked`: the namespace that the user asks about; `version`: that of the command line.
+
+    `left_out`: takes the objects that make a check raise.
+    """
 
     version: str
     installed: Installation
@@ -84,6 +88,8 @@ class Snapshot:
     delayed: Objects = None  # pods that are held back by a delay
     config_maps: Objects = None
     policy: Policy | None = None
+    nodes: Objects = None
+    node_pools: Objects = None  # of Karpenter, at most one; empty if it is not installed
     namespaces: Objects = None
     kinds: dict[tuple[str, str], list[str]] | None = None  # served versions, by group and resource
     job_set_crd: Objects = None
@@ -95,6 +101,7 @@ class Snapshot:
     stored: list[Stored] = field(default_factory=list)
     unread: list[Unread] = field(default_factory=list)
     cut: dict[str, str] = field(default_factory=dict)  # by section: which list was longer than what is read of it
+    left_out: LeftOut = RAISING
 
     def named(self, objects: Objects, name: str) -> Json | None:
         """Return the object of a list with this name; None if there is none, or the list could not be read."""

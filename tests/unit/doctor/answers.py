@@ -45,7 +45,7 @@ class Answers:
     async def body(self, path: str, *_: Any) -> bytes:
         return msgspec.json.encode(self.answer(path))
 
-    async def objects(self, path: str, query: Json, accept: str = "") -> AsyncIterator[Json]:
+    async def objects(self, path: str, query: Json, accept: str = "", kind: Any = None) -> AsyncIterator[Json]:  # noqa: ARG002 - as in Api
         self.queries.append((path, query or accept))
         found = self.paths.get(path, [] if self.otherwise.status == 404 else self.otherwise)
         if isinstance(found, ApiError):

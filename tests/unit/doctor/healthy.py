@@ -25,6 +25,7 @@ STRANGER: Final = issue.new_authority("stranger", now=NOW, lifetime=timedelta(da
 POLICY_TEXT: Final = (
     "{apiVersion: retry-policy.dev/v1alpha1, kind: RetryPolicy, profiles: {default: {}, gpu: {retries: {limit: 2}}}}"
 )
+SPOT: Final = "cloud.google.com/gke-spot=true"
 READY: Final = {"conditions": [{"type": "Ready", "status": "True"}]}
 
 
@@ -81,6 +82,12 @@ def namespace(name: str = "ml", **labels: str) -> Json:
     return {"metadata": {"name": name, "labels": {names.PREFIX + key: value for key, value in labels.items()}}}
 
 
+def node(name: str, *labels: str, **fields: Any) -> Json:
+    """Return a node of GKE with these further labels, each KEY=VALUE."""
+    own = dict(one.split("=") for one in ("cloud.google.com/gke-nodepool=main", *labels))
+    return {"metadata": {"name": name, "labels": own}, "spec": {}, **fields}
+
+
 def lease(age: float = 1.0, name: str = LEDGER, holder: str = "pod-0_uid", *, renewed: bool | None = None) -> SeenLease:
     """Return a Lease that was renewed `age` seconds ago."""
     spec = {"holderIdentity": holder, "renewTime": (NOW - timedelta(seconds=age)).isoformat()}
@@ -117,8 +124,14 @@ def healthy(**changes: Any) -> Snapshot:
         "leases": [lease()],
         "config_maps": [{"metadata": {}, "data": {"policy.yaml": POLICY_TEXT}}],
         "policy": load_default(),
+        "nodes": [node("spot-0", SPOT), node("plain-0")],
+        "node_pools": [],
         "namespaces": [namespace(profile="default")],
-        "kinds": {("batch", "jobs"): ["v1"], ("batch", "cronjobs"): ["v1"]},
+        "kinds": {
+            ("batch", "jobs"): ["v1"],
+            ("batch", "cronjobs"): ["v1"],
+            ("retry-policy.dev", "accounts"): ["v1alpha1"],
+        },
         "job_set_crd": [],
         "missing_rights": [],
         "admission_policies": policies,

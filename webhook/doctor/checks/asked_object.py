@@ -22,7 +22,10 @@ def check(snapshot: Snapshot) -> Iterator[Finding]:
         elif one.root is None:
             yield problem(one.name, "does not exist", f"kubectl -n {snapshot.asked} get {KINDS[one.kind].resource}")
         else:
-            yield from judged(snapshot, one.name, one.root, KINDS[one.kind].resource)
+            findings: list[Finding] = []
+            with snapshot.left_out.around(KINDS[one.kind].kind, one.root):
+                findings += judged(snapshot, one.name, one.root, KINDS[one.kind].resource)
+            yield from findings
 
 
 def judged(snapshot: Snapshot, name: str, root: Json, resource: str) -> Iterator[Finding]:

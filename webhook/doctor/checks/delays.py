@@ -20,17 +20,26 @@ def check(snapshot: Snapshot) -> Iterator[Finding]:
     """Yield each pod whose delay is over and has not ended; one finding if there are only others."""
     if snapshot.delayed is None or snapshot.now is None:
         return
-    late = [pod for pod in snapshot.delayed if late_by(pod, snapshot.now) > LATE]
-    for pod in late:
-        namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
-        place = [gate.get("name") for gate in at(pod, GATES)].index(names.DELAY)
-        what = f"is held back by a delay that ended {late_by(pod, snapshot.now):.0f} s ago: no leader removes its gate"
-        gate = f'[{{"op":"remove","path":"/spec/schedulingGates/{place}"}}]'
-        yield problem(
-            f"Pod {namespace}/{name}", what, f"kubectl -n {namespace} patch pod {name} --type=json -p '{gate}'"
-        )
+    late: list[Finding] = []
+    for pod in snapshot.delayed:
+        with snapshot.left_out.around("Pod", pod):
+            late += judged(pod, snapshot.now)
+    yield from late
     if snapshot.delayed and not late:
         yield ok("Delays", f"{len(snapshot.delayed)} pods are held back, none for too long")
+
+
+def judged(pod: Json, now: datetime) -> list[Finding]:
+    """Return what is wrong if the delay of a pod is over and has not ended, as a list of at most one."""
+    late = late_by(pod, now)
+    if late <= LATE:
+        return []
+    namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
+    place = [gate.get("name") for gate in at(pod, GATES)].index(names.DELAY)
+    what = f"is held back by a delay that ended {late:.0f} s ago: no leader removes its gate"
+    gate = f'[{{"op":"remove","path":"/spec/schedulingGates/{place}"}}]'
+    fix = f"kubectl -n {namespace} patch pod {name} --type=json -p '{gate}'"
+    return [problem(f"Pod {namespace}/{name}", what, fix)]
 
 
 def late_by(pod: Json, now: datetime) -> float:

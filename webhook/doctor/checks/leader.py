@@ -1,4 +1,4 @@
-"""Checks which replica leads, and whether its clock agrees with the API server's. Pure."""
+"""Checks which replica leads, whether its clock agrees with the API server's, and whether it can count. Pure."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -6,6 +6,7 @@ from typing import Final
 from webhook.doctor.finding import Finding, ok, problem, warning
 from webhook.doctor.shipped import LEDGER
 from webhook.doctor.snapshot import SeenLease, Snapshot
+from webhook.kinds.accounts.account import ACCOUNT
 from webhook.objects.patch import at
 from webhook.objects.times import time_of
 
@@ -18,6 +19,9 @@ def check(snapshot: Snapshot) -> Iterator[Finding]:
     """Yield what is right and wrong with each Lease."""
     for seen in snapshot.leases or ():
         yield judged(snapshot, seen)
+    if snapshot.kinds is not None and (ACCOUNT.group, ACCOUNT.resource) not in snapshot.kinds:
+        where = f"CustomResourceDefinition {ACCOUNT.resource}.{ACCOUNT.group}"
+        yield problem(where, "does not exist: nothing is counted", snapshot.installed.apply)
 
 
 def judged(snapshot: Snapshot, seen: SeenLease) -> Finding:

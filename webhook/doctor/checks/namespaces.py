@@ -31,13 +31,16 @@ def check(snapshot: Snapshot) -> Iterator[Finding]:
             return
         yield from judged(snapshot, asked)
         return
-    opted_in = [one for one in snapshot.namespaces if names.PROFILE in labels_of(one)]
+    opted_in, findings = False, list[Finding]()
+    for one in snapshot.namespaces:
+        with snapshot.left_out.around("Namespace", one):
+            is_opted_in = names.PROFILE in labels_of(one)
+            opted_in = opted_in or is_opted_in
+            findings += judged(snapshot, one) if is_opted_in or labels.warnings(one, None) else []
     if not opted_in:
         what = f"no namespace has the label {names.PROFILE}, so the policy applies nowhere"
         yield problem("Namespaces", what, opt_in(snapshot))
-    for one in snapshot.namespaces:
-        if names.PROFILE in labels_of(one) or labels.warnings(one, None):
-            yield from judged(snapshot, one)
+    yield from findings
 
 
 def judged(snapshot: Snapshot, namespace: Json) -> Iterator[Finding]:

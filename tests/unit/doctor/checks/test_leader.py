@@ -41,3 +41,9 @@ def test_a_leader_that_may_not_write_the_ledger_is_not_right() -> None:
 
 def test_the_pod_whose_clock_is_wrong_is_in_the_command() -> None:
     assert "get pod pod-0 -o wide" in told(check, healthy(leases=[lease(-240)]))[2]
+
+
+def test_without_the_kind_of_accounts_nothing_is_counted() -> None:
+    status, what, _ = told(check, healthy(kinds={("batch", "jobs"): ["v1"]}))
+    assert status == "problem"
+    assert what == "CustomResourceDefinition accounts.retry-policy.dev: does not exist: nothing is counted"
