@@ -189,6 +189,17 @@ SPECIAL_ANNOTATIONS: Final = (
 )
 
 
+# Types of conditions of pods: the API server takes qualified names alone.
+CONDITIONS: Final = (
+    "DisruptionTarget",
+    "PodScheduled",
+    "Ready",
+    "a" * 63,
+    f"{'a' * 63}.example.test/{'A' * 63}",
+    "0_.-0",
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Drawn:
     """One draw: the sample, mutated, and the names of the mutations.
@@ -415,7 +426,7 @@ def status_of_pod(rng: random.Random, root: Json, status: Json | None) -> str:
         return found | {"state": state(), "lastState": state()}
 
     names_of = ["main", *(f"c{one}" for one in range(rng.choice((0, 0, 1, 25))))]
-    types = rng.sample(("DisruptionTarget", "PodScheduled", "Ready", *TEXTS[2:5]), 3)
+    types = rng.sample(CONDITIONS, 3)
     status.clear()
     status |= {
         "phase": rng.choice(("Failed", "Failed", "Succeeded", "Running", "Pending", "Unknown")),

@@ -81,7 +81,7 @@ def of_kind(row: KindSpec) -> Sample:
     metadata |= {"name": "sample", "annotations": {"team": "ml"}}
     root |= {"apiVersion": f"{row.group}/{row.versions[0]}", "kind": row.kind}
     path = path_of(row.group, row.versions[0], row.resource, namespaced=row.namespaced)
-    return Sample(row.kind, path, root, {"phase": "Failed", "startTime": "2026-11-24T00:00:00Z"})
+    return Sample(row.kind, path, root, {"phase": "Failed", "startTime": "2026-11-24T00:00:00Z", "podName": "a"})
 
 
 def of_ours() -> Iterator[Sample]:
@@ -96,7 +96,7 @@ def of_ours() -> Iterator[Sample]:
     evicted = {"type": "Evicted", "status": "True", "reason": "Preempted", "lastTransitionTime": "2026-11-24T00:00:00Z"}
     status = {
         "conditions": [evicted | {"message": ""}],
-        "schedulingStats": {"evictions": [{"reason": "a", "count": 1}]},
+        "schedulingStats": {"evictions": [{"reason": "a", "underlyingCause": "", "count": 1}]},
     }
     yield Sample("Workload", path_of("kueue.x-k8s.io", "v1beta2", "workloads"), workload, status, weight=2)
     node = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import ssl
 from collections import Counter
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -36,14 +37,16 @@ class Store:
     """A user with every right, on one connection.
 
     `hosts`: by namespace the uid of its Job that other objects belong to. `stored`: the paths of stored objects, by
-    seed; `refused`: how often the API server gave each reason; `without_status`: how many statuses it has refused.
+    seed; `refused`: how often the API server gave each reason; `statuses`: how many were sent, and `refused_statuses`
+    how often it gave each reason against one of these.
     """
 
     address: Address
     hosts: dict[str, str] = field(default_factory=dict)
     stored: dict[int, str] = field(default_factory=dict)
     refused: Counter[str] = field(default_factory=Counter)
-    without_status: int = 0
+    statuses: int = 0
+    refused_statuses: Counter[str] = field(default_factory=Counter)
     connection: http.client.HTTPSConnection | None = None
 
     def open(self, namespace: str) -> None:
@@ -76,8 +79,13 @@ class Store:
             return False
         self.stored[drawn.seed] = path = f"{path}/{name}"
         if drawn.status is not None:
-            status, answer = self.send("PATCH", f"{path}/status", body({"status": drawn.status}))
-            self.without_status += status != HTTPStatus.OK
+            said = body({"status": drawn.status})
+            status, answer = self.send("PATCH", f"{path}/status", said)
+            if status == HTTPStatus.NOT_FOUND:  # the kind has no subresource: its status is a field as any other
+                status, answer = self.send("PATCH", path, said)
+            self.statuses += 1
+            if status != HTTPStatus.OK:
+                self.refused_statuses[f"{status} {answer.get('message', '')}"[:SHORT]] += 1
         return True
 
     def owner(self, namespace: str) -> Object:
@@ -104,10 +112,11 @@ class Store:
                 self.connection.request(method, f"/{path}", data, {"Content-Type": kind})
                 answer = self.connection.getresponse()
                 content = answer.read()
-            except (http.client.HTTPException, ConnectionError):
+            except (http.client.HTTPException, ConnectionError, ssl.SSLError) as error:
+                self.connection.close()
                 self.connection = None
-                if not again:
-                    raise
+                if not again:  # it does not read what is larger than it accepts
+                    return HTTPStatus.REQUEST_ENTITY_TOO_LARGE, {"message": f"{len(data or b'')} bytes: {error}"}
             else:
                 return answer.status, decoded(content)
         raise AssertionError

@@ -5,12 +5,14 @@ RETRY_POLICY_FUZZED: how many objects, by default 500; RETRY_POLICY_FUZZ_SEED: t
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import random
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +27,7 @@ from tests.faults.direct import Address
 from tests.fuzz import commands, samples
 from tests.fuzz.mutations import drawn
 from tests.fuzz.storing import HOST, SORTS, Store
+from webhook.history import reading
 from webhook.kube import names
 
 if TYPE_CHECKING:
@@ -79,6 +82,13 @@ def is_counted(team: Namespace, name: str) -> bool:
     return True
 
 
+def has_record(copy: Path, name: str) -> bool:
+    """Copy the controller's log; return True if it has the record of an attempt of a workload of this name."""
+    shutil.copy(log_file("control"), copy)
+    found = reading.read((str(copy),), io.BytesIO(), lambda one: one.workload == name, lambda _: None)
+    return bool(found.attempts)
+
+
 def dumped(store: Store, namespaces: list[Namespace], file: Path) -> None:
     """Write all objects of these namespaces of which there are samples into a file, as a List."""
     items: list[Any] = []
@@ -111,7 +121,7 @@ def test_nothing_that_users_store_ends_a_program_delays_others_or_breaks_a_comma
     other = new_namespace("innocent", {names.PROFILE: "default"}, kubectl, api)
     policy, store = Path(os.environ["RETRY_POLICY_TEST_POLICY"]), Store(Address.of(kubectl.kubeconfig))
     client = (sys.executable, "-m", "tests.fuzz.innocent", str(kubectl.kubeconfig), other.name, str(pids["serve"]))
-    troubles: list[str] = []
+    troubles, left_out = list[str](), set[str]()
     with subprocess.Popen(client, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as innocent:
         for first in range(SEED, SEED + OBJECTS, ROUND):
             seeds = range(first, min(first + ROUND, SEED + OBJECTS))
@@ -130,10 +140,12 @@ def test_nothing_that_users_store_ends_a_program_delays_others_or_breaks_a_comma
             dump = tmp_path / "dump.json"
             dumped(store, namespaces, dump)
             copy = tmp_path / "controller.log"
-            shutil.copy(log_file("control"), copy)
+            until(partial(has_record, copy, f"good-{first}"))
             chosen = explainable(store, stored, rng)
-            lines = commands.lines([team.name for team in namespaces], chosen, dump, policy, copy)
-            found = [*map(commands.trouble, lines), commands.trouble_of_dashboard(tmp_path / "dashboard.log")]
+            teams, good = [team.name for team in namespaces], f"good-{first}"
+            lines = commands.lines(teams, chosen, dump, policy, copy, good, HOST)
+            found = [commands.trouble(line, left_out) for line in lines]
+            found.append(commands.trouble_of_dashboard(tmp_path / "dashboard.log"))
             troubles += [f"in the round of seed {first}: {one}" for one in found if one]
             for path in (store.stored[seed] for seed in stored if "/namespaces/" not in store.stored[seed]):
                 store.delete(path)
@@ -143,9 +155,13 @@ def test_nothing_that_users_store_ends_a_program_delays_others_or_breaks_a_comma
     store.close()
     assert {command: pid_of(command) for command in pids} == pids
     result = json.loads(seen)
+    with_status = store.statuses - store.refused_statuses.total()
     record_testsuite_property("objects", f"{len(store.stored)} stored of {OBJECTS}")
+    record_testsuite_property("statuses", f"{with_status} stored of {store.statuses}")
     record_testsuite_property("admissions of another team", result)
-    print(f"stored {len(store.stored)} of {OBJECTS}, {store.without_status} without their status; {result}")  # noqa: T201
+    print(f"stored {len(store.stored)} of {OBJECTS} objects, {with_status} of {store.statuses} statuses; {result}")  # noqa: T201
     assert len(store.stored) >= OBJECTS / 2, store.refused.most_common(10)
+    print(f"{len(left_out)} lines about objects that were left out", *sorted(left_out)[:20], sep="\n")  # noqa: T201
+    assert with_status >= store.statuses * 0.9, store.refused_statuses.most_common(10)
     assert (result["lost"], result["late"]) == (0, 0), result
     assert not troubles, f"{len(troubles)} commands:\n\n" + "\n\n".join(troubles[:40])
