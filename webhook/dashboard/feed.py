@@ -12,6 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from webhook.kube.client import UNREACHABLE, ApiError
+from webhook.objects.left_out import unexpected
 from webhook.page.render import as_json
 from webhook.report.model import Report
 
@@ -44,13 +45,17 @@ class Shown(NamedTuple):
 
 
 class Feed:
-    """The newest report, gzipped JSON, which all clients share; `body` is None if there is none."""
+    """The newest report, gzipped JSON, which all clients share; `body` is None if there is none.
+
+    `ended`: whether the dashboard ends, and nothing more is told.
+    """
 
     def __init__(self, read: Read) -> None:
         self.read = read
         self.body: bytes | None = None
         self.shown = Shown()
         self.digest = b""
+        self.ended = False
         self.watchers = 0
         self.watched = asyncio.Event()
         self.news = asyncio.Condition()
@@ -68,10 +73,16 @@ class Feed:
                 self.watched.clear()
 
     async def after(self, number: int) -> Shown:
-        """Return what is to be told, as soon as its number is another."""
+        """Return what is to be told, as soon as its number is another, or nothing more is told."""
         async with self.news:
-            await self.news.wait_for(lambda: self.shown.number != number)
+            await self.news.wait_for(lambda: self.ended or self.shown.number != number)
             return self.shown
+
+    async def end(self) -> None:
+        """Tell nothing more."""
+        async with self.news:
+            self.ended = True
+            self.news.notify_all()
 
     async def run(self) -> None:
         """Read the report while it is watched, until this is cancelled."""
@@ -87,7 +98,7 @@ class Feed:
             except UNREACHABLE as error:
                 await self.fail(f"The cluster cannot be reached: {str(error) or type(error).__name__}.")
             except Exception as error:  # noqa: BLE001 - the page must say it, and the next reading may succeed
-                await self.fail(f"The report cannot be made: {type(error).__name__}: {error}.")
+                await self.fail(f"The report cannot be made: {unexpected(error)}.")
             took = asyncio.get_running_loop().time() - began
             await asyncio.sleep(min(max(EVERY, PAUSE * took), LONGEST_PAUSE))
 

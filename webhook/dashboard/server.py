@@ -5,20 +5,24 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final, cast
 
 from aiohttp import hdrs, web
-from aiohttp.typedefs import Handler
 
 from webhook.dashboard.feed import Feed, Read
 from webhook.dashboard.guard import AGAIN, HEADERS, TOKEN, Guard, refused
 from webhook.page.render import live_page, page_script, page_style
+from webhook.serving.connections import Connection, Connections, State
+from webhook.serving.limits import Limits
 
 HOST: Final = "127.0.0.1"
 MOST_STREAMS: Final = 16  # pages that are told of news
 MOST_REQUESTS: Final = 32  # in progress, besides these
-LARGEST_HEADER: Final = 8190  # bytes
-SLOW: Final = 30.0  # seconds for a client to take an answer, or an event
+# More than are ever in progress; the rest waits for a request, and gives way to a new one. With those that are accepted
+# at once, and what reads the cluster, that is below the 256 files that a process may open on macOS.
+LIMITS: Final = Limits(connections=64, spare=16, client_timeout=30.0)
+ACCEPTED: Final = 100
+OPTIONS: Final[dict[str, Any]] = {"access_log": None, "max_line_size": 8190, "max_field_size": 8190}
 HEARTBEAT: Final = 15.0  # seconds without news after which a page is asked whether it is still there
 LAST: Final = 1.0  # seconds for answers in progress when the dashboard ends
 RECONNECT: Final = b"retry: 2000\n\n"  # milliseconds after which a page connects again
@@ -42,26 +46,45 @@ async def dashboard(read: Read, port: int) -> AsyncIterator[str]:
     except OSError as error:
         message = f"cannot listen on {HOST}:{port}: {error.strerror}; choose another port, or leave --port out"
         raise CannotListenError(message) from None
-    guard = Guard(listening.getsockname()[1])
-    runner = web.AppRunner(
-        Pages(feed, guard).app(),
-        access_log=None,
-        shutdown_timeout=LAST,
-        max_line_size=LARGEST_HEADER,
-        max_field_size=LARGEST_HEADER,
-    )
+    guard, connections = Guard(listening.getsockname()[1]), Connections(LIMITS)
+    runner = web.ServerRunner(Server(Pages(feed, guard), connections), shutdown_timeout=LAST)
     await runner.setup()
-    reading = asyncio.create_task(feed.run())
+    tasks = [asyncio.create_task(feed.run()), asyncio.create_task(connections.run())]
     try:
-        await web.SockSite(runner, listening).start()
+        await web.SockSite(runner, listening, backlog=ACCEPTED).start()
         yield guard.address
     finally:
-        reading.cancel()
+        for task in tasks:
+            task.cancel()
         try:
-            with suppress(asyncio.CancelledError):
-                await reading
+            await asyncio.wait(tasks)
+            await feed.end()
         finally:
             await runner.cleanup()
+
+
+class Server(web.Server):
+    """aiohttp's server, with the bounds of Connections."""
+
+    def __init__(self, pages: "Pages", connections: Connections) -> None:
+        super().__init__(self.answer)
+        self.pages = pages
+        self.bounds = connections
+
+    def __call__(self) -> Connection:
+        """Return the protocol of a new connection."""
+        return Connection(self, self.bounds, **OPTIONS)
+
+    async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Return the answer to a request."""
+        connection = cast("Connection", request.protocol)
+        connection.enter(State.BUSY)
+        try:
+            answer = await self.pages.answer(request)
+            answer.headers.update(HEADERS)
+            return answer
+        finally:
+            connection.enter(State.IDLE)
 
 
 class Pages:
@@ -71,24 +94,16 @@ class Pages:
         self.feed = feed
         self.guard = guard
         self.requests = 0
+        self.by_path = {
+            "/": self.page,
+            "/page.css": self.style,
+            "/page.js": self.script,
+            "/report": self.report,
+            "/events": self.events,
+        }
 
-    def app(self) -> web.Application:
-        """Return the application."""
-        app = web.Application(middlewares=[self.guarded])
-        app.on_response_prepare.append(with_headers)
-        for path, handler in (
-            ("/", self.page),
-            ("/page.css", self.style),
-            ("/page.js", self.script),
-            ("/report", self.report),
-            ("/events", self.events),
-        ):
-            app.router.add_get(path, handler, allow_head=False)
-        return app
-
-    @web.middleware
-    async def guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Answer a request that may be answered, in bounded time and number."""
+    async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer a request that may be answered, in bounded number."""
         refusal = self.guard.refusal(request)
         if refusal is not None:
             return refused(*refusal)
@@ -96,6 +111,9 @@ class Pages:
             return self.guard.enter(request)
         if not self.guard.admits(request):
             return refused(HTTPStatus.FORBIDDEN, f"this browser has not opened the dashboard; {AGAIN}")
+        handler = self.by_path.get(request.path)
+        if handler is None:
+            return refused(HTTPStatus.NOT_FOUND, f"there is no such page; there are {', '.join(self.by_path)}")
         if request.path == "/events":
             return await handler(request)
         if self.requests >= MOST_REQUESTS:
@@ -103,54 +121,39 @@ class Pages:
         self.requests += 1
         try:
             return await handler(request)
-        except web.HTTPException as error:
-            return refused(error.status, error.reason)
         finally:
             self.requests -= 1
 
-    async def page(self, _: web.Request) -> web.Response:
+    async def page(self, _: web.BaseRequest) -> web.StreamResponse:
         """Answer with the page."""
         return web.Response(text=live_page(), content_type="text/html", charset="utf-8")
 
-    async def style(self, _: web.Request) -> web.Response:
+    async def style(self, _: web.BaseRequest) -> web.StreamResponse:
         """Answer with the style sheet."""
         return web.Response(text=page_style(), content_type="text/css", charset="utf-8")
 
-    async def script(self, _: web.Request) -> web.Response:
+    async def script(self, _: web.BaseRequest) -> web.StreamResponse:
         """Answer with the scripts."""
         return web.Response(text=page_script(), content_type="text/javascript", charset="utf-8")
 
-    async def report(self, request: web.Request) -> web.StreamResponse:
-        """Answer with the newest report; 204 if there is none. A client that takes it too slowly is cut off."""
+    async def report(self, _: web.BaseRequest) -> web.StreamResponse:
+        """Answer with the newest report; 204 if there is none."""
         body = self.feed.body
         if body is None:
             return web.Response(status=HTTPStatus.NO_CONTENT)
-        response = web.StreamResponse(headers={hdrs.CONTENT_TYPE: "application/json", hdrs.CONTENT_ENCODING: "gzip"})
-        response.content_length = len(body)
-        try:
-            async with asyncio.timeout(SLOW):
-                await response.prepare(request)
-                await response.write(body)
-                await response.write_eof()
-        except TimeoutError:
-            cut(request)
-        return response
+        headers = {hdrs.CONTENT_TYPE: "application/json", hdrs.CONTENT_ENCODING: "gzip"}
+        return web.Response(body=body, headers=headers)
 
-    async def events(self, request: web.Request) -> web.StreamResponse:
-        """Tell a page of news until it is closed: of many news the last. One that takes them too slowly is cut off."""
+    async def events(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Tell a page of news until it is closed: of many news the last."""
         if self.feed.watchers >= MOST_STREAMS:
             return refused(HTTPStatus.SERVICE_UNAVAILABLE, f"{MOST_STREAMS} pages are open; close one")
-        response = web.StreamResponse(headers={hdrs.CONTENT_TYPE: "text/event-stream"})
-        with self.feed.watching(), suppress(ConnectionError, TimeoutError):
+        response = web.StreamResponse(headers={**HEADERS, hdrs.CONTENT_TYPE: "text/event-stream"})
+        with self.feed.watching(), suppress(ConnectionError):
             await response.prepare(request)
             news, number, of = RECONNECT, -1, 0
-            while True:
-                try:
-                    async with asyncio.timeout(SLOW):
-                        await response.write(news)
-                except TimeoutError:
-                    cut(request)
-                    break
+            while not self.feed.ended:
+                await response.write(news)
                 try:
                     async with asyncio.timeout(HEARTBEAT):
                         shown = await self.feed.after(number)
@@ -166,14 +169,3 @@ class Pages:
 def event(name: str, text: str) -> bytes:
     """Return a server-sent event."""
     return f"event: {name}\ndata: {' '.join(text.split())}\n\n".encode()
-
-
-def cut(request: web.Request) -> None:
-    """Close the connection of a client, with what it has not taken."""
-    if request.transport is not None:
-        request.transport.abort()
-
-
-async def with_headers(_: web.Request, response: web.StreamResponse) -> None:
-    """Add what browsers are told to each response."""
-    response.headers.update(HEADERS)

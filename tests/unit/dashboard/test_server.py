@@ -3,20 +3,24 @@
 import asyncio
 import gzip
 import json
+import os
 import re
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import aiohttp
 import pytest
-from aiohttp import web
 
 from tests import reports
+from tests.awaiting import LONGEST
 from webhook.dashboard import server as module
 from webhook.dashboard.server import CannotListenError, dashboard
 from webhook.kube.client import ApiError
 from webhook.report.model import Report
+from webhook.serving.connections import Connection
+from webhook.serving.limits import Limits
 
 POLICY = {"default-src 'none'", "script-src 'self'", "frame-ancestors 'none'", "connect-src 'self'"}
 
@@ -193,16 +197,15 @@ def test_the_number_of_requests_at_once_is_bounded(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_client_that_takes_nothing_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "SLOW", 0.2)
+    monkeypatch.setattr(module, "LIMITS", Limits(client_timeout=0.2))
     monkeypatch.setattr("webhook.dashboard.feed.packed", lambda *_: (b"digest", bytes(64 * 1024 * 1024)))
+    is_cut, dropped = asyncio.Event(), Connection.drop
 
-    is_cut, cut = asyncio.Event(), module.cut
-
-    def seen(request: web.Request) -> None:
-        cut(request)
+    def drop(connection: Connection, reason: str) -> None:
+        dropped(connection, reason)
         is_cut.set()
 
-    monkeypatch.setattr(module, "cut", seen)
+    monkeypatch.setattr(Connection, "drop", drop)
 
     async def work(session: aiohttp.ClientSession, base: str) -> None:
         cookies = "; ".join(f"{one.key}={one.value}" for one in session.cookie_jar)
@@ -220,6 +223,65 @@ def test_a_client_that_takes_nothing_is_cut_off(monkeypatch: pytest.MonkeyPatch)
         writer.close()
 
     run(work)
+
+
+# The dashboard in a process that may open no more files than on macOS; each reading opens one, as the API client does.
+CROWDED = """
+import asyncio, resource, sys
+from tests import reports
+from webhook.dashboard import feed
+from webhook.dashboard.server import dashboard
+
+feed.EVERY = feed.PAUSE = 0.05
+resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
+
+async def read():
+    open(__import__("os").devnull).close()
+    return reports.report(3)
+
+async def main():
+    async with dashboard(read, 0) as address:
+        print(address, flush=True)
+        await asyncio.to_thread(sys.stdin.read)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /", b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"], ids=["none", "part", "whole"])
+def test_connections_of_others_take_the_dashboard_no_files(sent: bytes) -> None:
+    async def work(process: asyncio.subprocess.Process) -> None:
+        assert process.stdout is not None
+        address = (await process.stdout.readline()).decode().strip()
+        host, _, port = address.removeprefix("http://").partition("/")[0].partition(":")
+        async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True), auto_decompress=False) as session:
+            async with session.get(address) as answer:
+                assert answer.status == 200
+            async with session.get(f"http://{host}:{port}/events") as stream:
+                opened = [await asyncio.open_connection(host, int(port)) for _ in range(600)]
+                for _, writer in opened:
+                    writer.write(sent)
+                for _ in range(3):  # readings, of which each opens a file
+                    assert (await next_event(stream))[0] in {"report", "checked"}
+                async with session.get(f"http://{host}:{port}/report") as answer:
+                    assert answer.status == 200
+                files = len(os.listdir(f"/proc/{process.pid}/fd"))  # noqa: PTH208 - names alone
+                assert files < module.LIMITS.connections + 64
+            for _, writer in opened:
+                writer.close()
+
+    async def main() -> None:
+        pipe = asyncio.subprocess.PIPE
+        process = await asyncio.create_subprocess_exec(sys.executable, "-c", CROWDED, stdin=pipe, stdout=pipe)
+        assert process.stdin is not None
+        try:
+            async with asyncio.timeout(LONGEST):
+                await work(process)
+        finally:
+            process.stdin.close()
+            assert await asyncio.wait_for(process.wait(), 60) == 0
+
+    asyncio.run(main())
 
 
 def test_nothing_is_read_before_a_page_is_open_and_after_the_last_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:

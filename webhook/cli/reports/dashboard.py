@@ -11,7 +11,7 @@ from typing import Final, Self
 import click
 
 from webhook.cli.cluster import ask, fail, kubeconfig_or_default
-from webhook.cli.console import kubeconfig_option, namespace_option
+from webhook.cli.console import kubeconfig_option, leaving_out, namespace_option
 from webhook.cli.reports.report import Question, facts_in, made_of, named
 from webhook.cli.terminal.examples import WithExamples
 from webhook.dashboard.feed import NothingReadableError
@@ -20,6 +20,7 @@ from webhook.dashboard.server import dashboard as serving
 from webhook.kube.client import Api, ApiError
 from webhook.kube.kubeconfig import Kubeconfig
 from webhook.kube.paths import is_name
+from webhook.objects.left_out import LeftOut
 from webhook.report.build import About
 from webhook.report.known import Window
 from webhook.report.load import NothingReadError, Scope
@@ -48,7 +49,8 @@ ENDS: Final = (signal.SIGINT, signal.SIGTERM)
 @click.option("--port", type=PORT, default=0, help="Port of 127.0.0.1.  [default: a free one]")
 @click.option("--open", "is_opened", is_flag=True, help="Open the address in the default browser.")
 @kubeconfig_option
-def dashboard(namespace: str | None, port: int, kubeconfig: Kubeconfig, *, is_opened: bool) -> None:
+@leaving_out
+def dashboard(namespace: str | None, port: int, kubeconfig: Kubeconfig, *, is_opened: bool, left_out: LeftOut) -> None:
     """Show the report of the cluster in a browser on this machine, live, until Ctrl-C.
 
     Reads with your rights, every few seconds while a page is open, and never writes. The address that it prints opens
@@ -58,7 +60,7 @@ def dashboard(namespace: str | None, port: int, kubeconfig: Kubeconfig, *, is_op
         raise click.UsageError(f"{namespace!r} is not the name of a namespace; list them: kubectl get namespaces")
     file = kubeconfig_or_default(kubeconfig)
     try:
-        ask(file, serve(Reader(file, Scope(namespace)), port, is_opened=is_opened))
+        ask(file, serve(Reader(file, Scope(namespace), left_out), port, is_opened=is_opened))
     except (NothingReadableError, CannotListenError) as error:
         fail(str(error))
 
@@ -80,11 +82,15 @@ async def serve(reader: "Reader", port: int, *, is_opened: bool) -> None:
 
 
 class Reader:
-    """Reads the report of a cluster, on one connection; use as an async context manager."""
+    """Reads the report of a cluster, on one connection; use as an async context manager.
 
-    def __init__(self, kubeconfig: Kubeconfig, scope: Scope) -> None:
+    `left_out`: takes the objects that any reading left out.
+    """
+
+    def __init__(self, kubeconfig: Kubeconfig, scope: Scope, left_out: LeftOut) -> None:
         self.kubeconfig = kubeconfig
         self.scope = scope
+        self.left_out = left_out
         self.connection = AsyncExitStack()
         self.api: Api | None = None
 
@@ -116,10 +122,12 @@ class Reader:
         """Return the report, as `__call__` does."""
         if self.api is None:
             self.api = await self.connection.enter_async_context(await Api.connect(self.kubeconfig))
-        window = Window()
+        window, left_out = Window(), LeftOut(self.left_out.tell)
         try:
-            facts = await facts_in(self.api, Question(self.scope, window), lambda _: None)
+            facts = await facts_in(self.api, Question(self.scope, window), lambda _: None, left_out)
+            about = About("cluster", named(self.scope), window, time.time())
+            return await asyncio.to_thread(made_of, facts, None, about, left_out)
         except NothingReadError as error:
             raise NothingReadableError(str(error)) from None
-        about = About("cluster", named(self.scope), window, time.time())
-        return await asyncio.to_thread(made_of, facts, None, about)
+        finally:
+            self.left_out.number += left_out.number

@@ -23,6 +23,7 @@ from webhook.dashboard.feed import NothingReadableError
 from webhook.kube import names
 from webhook.kube.client import Api, ApiError
 from webhook.kube.kubeconfig import Kubeconfig
+from webhook.objects.left_out import RAISING
 from webhook.objects.problem import Json
 from webhook.report.load import Scope
 from webhook.report.model import Report
@@ -68,7 +69,7 @@ def invoke(folder: Path, *arguments: str) -> Result:
 
 
 def reader() -> Reader:
-    return Reader(Kubeconfig("", None), Scope("ml"))
+    return Reader(Kubeconfig("", None), Scope("ml"), RAISING)
 
 
 def test_the_report_is_that_of_the_scope_and_only_lists_are_read(cluster: Cluster) -> None:
