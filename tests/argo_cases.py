@@ -5,7 +5,7 @@ Each case: its name, the WorkflowSpec that the author writes, and by their paths
 
 from typing import Any, Final
 
-from webhook.kinds.argo import sparing_disruptions
+from webhook.kinds.argo import bounded, sparing_disruptions
 from webhook.objects.problem import Json
 
 # As the policy says it: of the exit codes only 143 is retriable.
@@ -35,10 +35,21 @@ def stored(limit: Any, retries: int | None, *parts: str, **author: Any) -> Json:
     return {**author, "retryPolicy": "Always", "expression": expression, "limit": limit}
 
 
+def stored_bounded(limit: str, *parts: str, **author: Any) -> Json:
+    """Return a strategy whose limit is a template expression as admission stores it."""
+    strategy = stored(limit, None, *parts, **author)
+    return {**strategy, "expression": bounded(strategy["expression"], 10)}
+
+
+def without_limit(strategy: Json) -> Json:
+    return {key: value for key, value in strategy.items() if key != "limit"}
+
+
 OF_TEMPLATE: Final = "spec.templates[0].retryStrategy"
 OF_WORKFLOW: Final = "spec.retryStrategy"
 OF_DEFAULTS: Final = "spec.templateDefaults.retryStrategy"
 BACKOFF: Final[Json] = {"duration": "10s", "factor": 2}
+TRIES: Final = "{{inputs.parameters.tries}}"
 TRANSIENT: Final[Json] = {"limit": 2, "retryPolicy": "OnTransientError"}
 TAGGED: Final[Json] = {"limit": 2, "expression": "asInt(lastRetry.exitCode) in {{inputs.parameters.codes}}"}
 
@@ -57,8 +68,27 @@ CASES: Final[dict[str, tuple[Json, dict[str, Json]]]] = {
         {OF_TEMPLATE: stored(4, 3, NO_BUG)},
     ),
     "a limit that is a parameter": (
-        workflow_spec(template({"limit": "{{inputs.parameters.tries}}"})),
-        {OF_TEMPLATE: stored("{{inputs.parameters.tries}}", None, FAILED, NO_BUG)},
+        workflow_spec(template({"limit": TRIES})),
+        {OF_TEMPLATE: stored_bounded(TRIES, FAILED, NO_BUG)},
+    ),
+    "a limit that is a parameter, and a retryPolicy of which nothing is made": (
+        workflow_spec(template({**TRANSIENT, "limit": TRIES})),
+        {OF_TEMPLATE: {"limit": TRIES, "retryPolicy": "OnTransientError", "expression": bounded("", 10)}},
+    ),
+    "a limit that is a parameter, for all templates": (
+        workflow_spec(template(None), retryStrategy={"limit": TRIES}),
+        {OF_WORKFLOW: stored_bounded(TRIES, FAILED, NO_BUG, NO_CHILD)},
+    ),
+    "a limit that is a parameter, in the defaults": (
+        workflow_spec(template({"expression": CODES}), templateDefaults={"retryStrategy": {"limit": TRIES}}),
+        {
+            OF_DEFAULTS: stored_bounded(TRIES, FAILED, NO_BUG, NO_CHILD),
+            OF_TEMPLATE: without_limit(stored_bounded(TRIES, f"({CODES})")),
+        },
+    ),
+    "a limit that is a parameter, for steps": (
+        workflow_spec(template({"limit": TRIES}, steps=[[{"name": "a", "template": "main"}]])),
+        {OF_TEMPLATE: {"limit": TRIES, "retryPolicy": "OnFailure", "expression": bounded("", 10)}},
     ),
     "no retries": (workflow_spec(template({"limit": 0})), {OF_TEMPLATE: {"limit": 0}}),
     "Always": (

@@ -10,7 +10,7 @@ from webhook.export import retry_strategies
 from webhook.export.cel import UNLIMITED, Variables, entry_of, text, union, value
 from webhook.kinds import KindSpec, apache_spark, batch, ray, tekton
 from webhook.kinds.job_set import JOB_SET
-from webhook.kinds.kind_spec import RetryField, always
+from webhook.kinds.kind_spec import LEAST, RetryField, always
 from webhook.objects.patch import EVERY, Nested, Pattern
 from webhook.objects.problem import Path
 from webhook.objects.shape import ANY_KEY, Shape
@@ -43,6 +43,8 @@ def entry(field: RetryField, leaf: Shape, path: str, *, sums: bool) -> str:
         return restart_entry(field, path)
     found = value(field.name)
     number, missing = counted_number(field, found), absent_entry(field, path)
+    if leaf not in {int, str}:
+        number = f"(int({found}) < {LEAST} ? {UNLIMITED} : {number})"
     if sums and retry_strategies.has_sums(field):
         number = retry_strategies.counted(number, retry_strategies.expression_beside(field.name))
         if field.inherits:

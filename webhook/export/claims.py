@@ -232,6 +232,12 @@ CLAIMS: Final = (
         what="objects in an AppWrapper or TriggerTemplate are refused when they are created from it, not before",
     ),
     Claim(
+        name="expressions",
+        of="retries.limit",
+        held=False,
+        what="a limit of Argo that is an expression is not judged, nor are templates in the status of a Workflow",
+    ),
+    Claim(
         name="modes",
         of="the label `mode`",
         held=True,

@@ -16,7 +16,6 @@ from webhook.kinds import batch, core
 from webhook.kube import names
 from webhook.objects.problem import Json
 from webhook.policy.model import Policy, Profile
-from webhook.policy.settings import NamedProfile
 from webhook.rules.pods import groups, placement
 
 SPEC: Final = "object.spec"
@@ -39,7 +38,7 @@ def is_always_on_spot(profile: Profile) -> bool:
 
 def provider_of(profile: Profile) -> Provider | None:
     """Return the provider that a profile names."""
-    return placement.provider_of(NamedProfile("", profile).settings({}), None)
+    return placement.provider_of(profile, None)
 
 
 def spec(policy: Policy) -> Json:

@@ -8,16 +8,26 @@ runs and counts as succeeded.
 `retryStrategy.expression` decides after each attempt by what Argo knows of it (buildRetryStrategyLocalScope in
 workflow/controller/operator.go). `lastRetry.message`, since Argo 3.5, is that of the pod, or else of a container that
 failed, such as `main: Error (exit code 1)`. The pod's conditions are not among it.
+
+A limit may be a template expression. Its number is known only where the object itself has the parameter; whoever
+submits a WorkflowTemplate, or calls a template, may give it another. So beside an expression, `expression` bounds the
+retries in each case.
+
+A Workflow has no subresource for its status, so its author may write one. Of the templates in there the controller runs
+those that it finds (setStoredWfSpec in workflow/controller/operator.go); a memoized resubmission has them. Where it
+cannot convert an object, it reads it by encoding/json, which ignores the case of keys (FromUnstructuredObj in
+workflow/util).
 """
 
 import re
 from dataclasses import replace
-from itertools import accumulate
-from typing import Final
+from functools import partial
+from itertools import accumulate, islice
+from typing import Any, Final
 
 from webhook.kinds.core import METADATA
 from webhook.kinds.kind_spec import NUMBER, Field, KindSpec, RetryField, TimeoutField
-from webhook.objects.patch import EVERY, Nested
+from webhook.objects.patch import EVERY, Nested, at
 from webhook.objects.problem import Json, Path
 from webhook.objects.shape import ANY_KEY, TOO_DEEP, Shape
 
@@ -46,9 +56,21 @@ DISRUPTED: Final = (
 )
 BEFORE: Final = f"{DISRUPTED} || ("
 AFTER: Final = re.compile(r"\) && asInt\(retries\) < ([0-9]{1,9})")
+BOUNDED: Final = re.compile(r"asInt\(retries\) < ([0-9]{1,9}) && \((.*)\)", re.DOTALL)
 LONGEST_EXPRESSION: Final = 4_096  # characters of an author's expression that are looked at
 DEPTHS: Final = {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}
 NO_BRACKETS: Final = re.compile(r"[^][(){}]+")
+# A template expression that is a parameter of the workflow, or of a template.
+PARAMETER: Final = re.compile(
+    r"\{\{ *(?:= *)?(?:asInt *\( *)?(workflow|inputs)\.parameters"
+    r"(?:\.([A-Za-z0-9_-]+)|\[['\"]([A-Za-z0-9_-]+)['\"]\])[ )]*\}\}"
+)
+LIMIT: Final = ("retryStrategy", "limit")
+SPEC: Final[Path] = ("spec",)
+CRON_SPEC: Final[Path] = ("spec", "workflowSpec")
+STORED: Final[Path] = ("status", "storedWorkflowTemplateSpec")
+LONGEST_TAG: Final = 200  # characters of a template expression that is looked up
+MOST_PARAMETERS: Final = 100  # that are looked at to find one
 STRING: Final = re.compile(r"""'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+"|`[^`]*+`""", re.DOTALL)
 CODE: Final = re.compile(r"""(?:[^'"`]|'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+"|`[^`]*+`)*+""", re.DOTALL)  # and STRINGs
 
@@ -70,6 +92,41 @@ def condition_in(expression: str) -> tuple[str, int | None] | None:
     found = AFTER.fullmatch(f") && {tail}")
     condition, retries = (rest.removesuffix(")"), None) if found is None else (head, int(found[1]))
     return (condition, retries) if is_closed(condition) else None
+
+
+def bounded(expression: str, retries: int) -> str:
+    """Return an expression that is true `retries` times at most, and only where `expression` is."""
+    return f"asInt(retries) < {retries} && ({expression or 'true'})"
+
+
+def without_bound(expression: str) -> tuple[str, int | None]:
+    """Return the expression in one by `bounded`, and its retries; any other expression as it is, and None."""
+    found = BOUNDED.fullmatch(expression)
+    if found is None or not is_closed(found[2]):
+        return expression, None
+    return found[2], int(found[1])
+
+
+def bound_in(strategy: Json) -> int | None:
+    """Return the retries that a retryStrategy allows whatever its limit becomes; None if it bounds them not."""
+    return without_bound(strategy.get("expression") or "")[1]
+
+
+def parameter(root: Json, holder: Path, tag: str, spec: Path) -> int | None:
+    """Return the number of the parameter that a template expression is, if the object at `spec` or `holder` has it.
+
+    `holder`: the path of the template that the expression is in.
+    """
+    found = PARAMETER.fullmatch(tag) if len(tag) <= LONGEST_TAG else None
+    if found is None:
+        return None
+    within = (*spec, "arguments") if found[1] == "workflow" else (*holder, "inputs")
+    listed = at(root, (*within, "parameters"))
+    for one in islice(listed if isinstance(listed, list) else (), MOST_PARAMETERS):
+        if isinstance(one, dict) and one.get("name") == (found[2] or found[3]):
+            value: Any = one.get("default") if one.get("value") is None else one["value"]
+            return int(value) if not isinstance(value, bool) and NUMBER.fullmatch(str(value)) else None
+    return None
 
 
 def retries_in_sum(strategy: Json) -> int | None:
@@ -117,24 +174,41 @@ WORKFLOW_SPEC: Final[Shape] = {
 
 def retry_fields(spec: Path) -> tuple[RetryField, ...]:
     """Return the retry fields of the WorkflowSpec at a path."""
-    limit = ("retryStrategy", "limit")
     defaults = (*spec, "templateDefaults")
     templates = (*spec, "templates", EVERY, INLINE)
-    in_set = ("containerSet", "retryStrategy", "retries")
+    limited, in_set = limits(spec)
     return (
-        RetryField(within=spec, name=limit, absent=None, retries_in_sum=retries_in_sum),
-        RetryField(within=defaults, name=limit, absent=None, made=False, retries_in_sum=retries_in_sum),
-        RetryField(
-            within=templates,
-            name=limit,
+        limited(within=spec, made=True),
+        limited(within=defaults),
+        limited(within=templates, inherits=(*defaults, *LIMIT)),
+        in_set(within=defaults),
+        in_set(within=templates),
+    )
+
+
+def limits(spec: Path) -> tuple[partial[RetryField], partial[RetryField]]:
+    """Return the limit of a retryStrategy, and that of a containerSet's; `spec`: where the parameters are."""
+    evaluated = partial(parameter, spec=spec)
+    return (
+        partial(
+            RetryField,
+            name=LIMIT,
             absent=None,
             made=False,
-            inherits=(*defaults, *limit),
             retries_in_sum=retries_in_sum,
+            evaluated=evaluated,
+            bound=bound_in,
         ),
-        RetryField(within=defaults, name=in_set, single=1, made=False),
-        RetryField(within=templates, name=in_set, single=1, made=False),
+        partial(
+            RetryField, name=("containerSet", "retryStrategy", "retries"), single=1, made=False, evaluated=evaluated
+        ),
     )
+
+
+def stored_retry_fields() -> tuple[RetryField, ...]:
+    """Return the retry fields of the templates in the status of a Workflow."""
+    templates = ("status", "storedTemplates", EVERY, INLINE)
+    return (*retry_fields(STORED), *(field(within=templates) for field in limits(SPEC)))
 
 
 def timeout_fields(spec: Path) -> tuple[TimeoutField, ...]:
@@ -165,9 +239,6 @@ def pod_annotations(spec: Path) -> tuple[Field, ...]:
     return (Field(within=spec, name=("podMetadata", "annotations")),)
 
 
-SPEC: Final[Path] = ("spec",)
-CRON_SPEC: Final[Path] = ("spec", "workflowSpec")
-
 WORKFLOW_TEMPLATE: Final = KindSpec(
     group=GROUP,
     versions=VERSIONS,
@@ -178,6 +249,7 @@ WORKFLOW_TEMPLATE: Final = KindSpec(
     timeout_fields=timeout_fields(SPEC),
     pod_annotations=pod_annotations(SPEC),
     judged_annotations=judged_annotations(SPEC),
+    ignores_case=True,
 )
 
 CLUSTER_WORKFLOW_TEMPLATE: Final = replace(
@@ -192,8 +264,14 @@ WORKFLOW: Final = replace(
     shape={
         "metadata": METADATA,
         "spec": WORKFLOW_SPEC,
-        "status": {"phase": str, "conditions": [{"type": str, "status": str}]},
+        "status": {
+            "phase": str,
+            "conditions": [{"type": str, "status": str}],
+            "storedWorkflowTemplateSpec": WORKFLOW_SPEC,
+            "storedTemplates": {ANY_KEY: TEMPLATE},
+        },
     },
+    stored_retry_fields=stored_retry_fields(),
     immutable=True,
     owns_pods=True,
     runs_again=True,
@@ -213,6 +291,7 @@ CRON_WORKFLOW: Final = KindSpec(
     timeout_fields=timeout_fields(CRON_SPEC),
     pod_annotations=pod_annotations(CRON_SPEC),
     judged_annotations=judged_annotations(CRON_SPEC),
+    ignores_case=True,
 )
 
 ROWS: Final = (WORKFLOW, WORKFLOW_TEMPLATE, CLUSTER_WORKFLOW_TEMPLATE, CRON_WORKFLOW)

@@ -60,7 +60,7 @@ def running(team: Namespace, *known: Object, of: str = "") -> Object:
         return [pod for pod in new if of in {"", pod["metadata"]["annotations"][NODE]}]
 
     # The controller of lost pods waits for a minute after their node is gone.
-    return chosen(team.wait_for_all("pods", chosen, selector=OF_WORKFLOW, seconds=120))[0]
+    return chosen(team.wait_for_all("pods", chosen, selector=OF_WORKFLOW))[0]
 
 
 def until(team: Namespace, holds: Callable[[Object], object]) -> Object:

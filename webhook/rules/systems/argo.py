@@ -5,6 +5,9 @@ of templates whose steps are pods:
     limit: the retries, and in addition as many disruptions as the profile allows
     expression: retries while there are fewer than those, and after a disruption in any case
     retryPolicy: Always, because a deleted pod is an error to Argo; what the author wrote becomes part of the expression
+Beside a limit that is a template expression, in every template and whatever the policy injects:
+    expression: at most as many retries as the profile allows, disruptions among them
+    retryPolicy: OnFailure where the author wrote neither, because an expression would make it Always
 Reads, in a template:
     the fields that say its type
 
@@ -16,7 +19,7 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from webhook.kinds import KindSpec, argo
-from webhook.kinds.kind_spec import NUMBER
+from webhook.kinds.kind_spec import NUMBER, is_expression
 from webhook.objects.patch import EVERY, Editor, Pattern, at, find
 from webhook.objects.problem import Json, Path, Problem
 from webhook.policy import costs
@@ -38,13 +41,15 @@ CAUSES: Final = ("exitCode", "message")  # with one of these an author's express
 class Strategy(NamedTuple):
     """One retryStrategy: what is written at `path`, `own`, and `merged`, with what it inherits.
 
-    `shared`: whether it applies to several templates.
+    Both without what bounds a limit that is a template expression. `shared`: whether it applies to several templates.
+    `decides`: whether it decides about pods.
     """
 
     path: Path
     own: Json
     merged: Json
-    shared: bool
+    shared: bool = False
+    decides: bool = True
 
 
 def writes(row: KindSpec) -> tuple[Pattern, ...]:
@@ -59,40 +64,68 @@ def writes(row: KindSpec) -> tuple[Pattern, ...]:
 
 
 def edit(row: KindSpec, root: Json, settings: Settings, editor: Editor) -> list[Problem]:
-    """Inject the expression into every retryStrategy that is there; return warnings about those left alone."""
-    if settings.profile.failure_policy.inject == "Never":
-        return []
+    """Inject the expressions into every retryStrategy that is there; return warnings about those left alone."""
     found = list(strategies(row, root))
-    if len(found) > MOST_STRATEGIES:
+    warnings: list[Problem] = []
+    injects = not settings.skip and settings.profile.failure_policy.inject != "Never"
+    if injects and sum(strategy.decides for strategy in found) > MOST_STRATEGIES:
         path = (*argo.spec_of(row), "templates")
         what = f"more than {MOST_STRATEGIES} retryStrategies: bugs are retried, disruptions cost a retry"
-        return [Problem(path, what, "use one of templateDefaults")]
-    warnings: list[Problem] = []
+        warnings, injects = [Problem(path, what, "use one of templateDefaults")], False
     is_raised = False  # whether the limit of templateDefaults counts disruptions
     for strategy in found:
-        fields, warning = wanted(strategy, settings)
+        fields: Json = {}
+        if injects and strategy.decides:
+            fields, warning = wanted(strategy, settings)
+            warnings += warning
         if strategy.path == (*argo.spec_of(row), "templateDefaults", "retryStrategy"):
             is_raised = "limit" in fields
         elif is_raised and not fields and not strategy.shared and "limit" not in strategy.own:
             fields = {"limit": strategy.merged["limit"]}  # not the one that it would inherit
+        if is_expression(strategy.merged.get("limit")):
+            fields = bounded(strategy, fields, settings)
         editor.update(strategy.path, fields)
-        warnings += warning
     return warnings
 
 
+def bounded(strategy: Strategy, fields: Json, settings: Settings) -> Json:
+    """Return the fields to write in a retryStrategy whose limit is a template expression: with a bound of its own."""
+    if not fields and strategy.path[-2] != "templateDefaults" and not strategy.own.keys() & {"limit", "expression"}:
+        return {}  # it inherits the bound
+    merged = {**strategy.merged, **fields}
+    expression = merged.get("expression") or ""
+    if not argo.is_closed(expression):
+        limit = settings.profile.retries.limit
+        return {"limit": limit} if settings.profile.retries.on_exceed == "Clamp" else {}  # else /validate denies it
+    said = merged.get("retryPolicy") or ("Always" if expression else "OnFailure")
+    return {"retryPolicy": said, "expression": argo.bounded(expression, settings.profile.retries.limit)}
+
+
 def strategies(row: KindSpec, root: Json) -> Iterator[Strategy]:
-    """Yield the retryStrategies of a workload that decide about pods."""
+    """Yield the retryStrategies of a workload."""
     spec = argo.spec_of(row)
     defaults = at(root, (*spec, "templateDefaults", "retryStrategy"))
     for within in (spec, (*spec, "templateDefaults")):
         own = at(root, (*within, "retryStrategy"))
         if own is not None:
+            own = without_bound(own, own)
             yield Strategy((*within, "retryStrategy"), own, own, shared=True)
     for path, template in find(root, (*spec, "templates", EVERY, argo.INLINE)):
         own = template.get("retryStrategy")
-        if own is not None and (defaults or not argo.IN_PODS.isdisjoint(template)):
+        if own is not None:
             merged = {**without_sum(defaults), **own} if defaults else own
-            yield Strategy((*path, "retryStrategy"), own, merged, shared=False)
+            decides = bool(defaults) or not argo.IN_PODS.isdisjoint(template)
+            yield Strategy(
+                (*path, "retryStrategy"), without_bound(own, merged), without_bound(merged, merged), decides=decides
+            )
+
+
+def without_bound(strategy: Json, merged: Json) -> Json:
+    """Return a retryStrategy without the bound in its expression, if the limit that it has or inherits needs one."""
+    expression = strategy.get("expression")
+    if not expression or not is_expression(merged.get("limit")):
+        return strategy
+    return {**strategy, "expression": argo.without_bound(expression)[0]}
 
 
 def without_sum(strategy: Json) -> Json:

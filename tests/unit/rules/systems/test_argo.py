@@ -7,7 +7,19 @@ import pytest
 from msgspec.structs import replace
 
 from tests.admission import Answer, mutate, policy, validate
-from tests.argo_cases import BACKOFF, CASES, CODES, FAILED, NO_BUG, OF_TEMPLATE, stored, template, workflow_spec
+from tests.argo_cases import (
+    BACKOFF,
+    CASES,
+    CODES,
+    FAILED,
+    NO_BUG,
+    OF_TEMPLATE,
+    TAGGED,
+    stored,
+    stored_bounded,
+    template,
+    workflow_spec,
+)
 from webhook.kinds import KindSpec, argo, batch
 from webhook.kube import names
 from webhook.objects.patch import at
@@ -91,6 +103,135 @@ def test_an_author_cannot_write_the_sum_of_retries_and_disruptions_by_hand() -> 
         root = made(argo.WORKFLOW, workflow_spec(template({**summed, **changed})))
         answer = validate(root)
         assert answer.message.startswith(f"{OF_TEMPLATE}.limit: "), changed
+
+
+N = "{{workflow.parameters.n}}"
+
+
+def with_parameters(strategy: Json, parameters: Any, inputs: Any = None) -> Json:
+    """Return a WorkflowSpec whose template has a strategy; `inputs`: the parameters of the template."""
+    said = {} if inputs is None else {"inputs": {"parameters": inputs}}
+    arguments = {"arguments": {"parameters": parameters}}
+    return workflow_spec(template(strategy, container={"image": "example.test/train"}, **said), **arguments)
+
+
+@pytest.mark.parametrize("row", argo.ROWS, ids=lambda row: row.kind)
+@pytest.mark.parametrize(
+    "limit",
+    [N, "{{ workflow.parameters.n }}", "{{=asInt(workflow.parameters.n)}}", "{{= workflow.parameters['n'] }}"],
+)
+def test_a_limit_whose_parameter_is_in_the_same_object_is_judged_as_a_number(row: KindSpec, limit: str) -> None:
+    for value, allowed in (
+        (1000, False),
+        ("1000", False),
+        ("11", False),
+        ("-4294966296", False),
+        ("10", True),
+        (3, True),
+    ):
+        answer = mutate(made(row, with_parameters({"limit": limit}, [{"name": "n", "value": value}])))
+        assert validate(answer.object).allowed is allowed, value
+        assert answer.warnings == []
+    message = validate(
+        mutate(made(row, with_parameters({"limit": limit}, [{"name": "n", "value": 1000}]))).object
+    ).message
+    assert "retryStrategy.limit: 1000 retries exceed the limit of 10" in message
+
+
+def test_a_limit_that_is_an_input_of_its_template_is_judged_by_its_default() -> None:
+    inputs = [{"name": "m"}, {"name": "n", "default": "1000"}]
+    root = made(argo.WORKFLOW, with_parameters({"limit": "{{inputs.parameters.n}}"}, [], inputs))
+    assert validate(mutate(root).object).message.startswith(f"{OF_TEMPLATE}.limit: 1000 retries exceed")
+
+
+def test_the_runs_of_a_container_set_are_judged_by_their_parameter_too() -> None:
+    spec = workflow_spec(
+        template(None, containerSet={"retryStrategy": {"retries": N}}),
+        arguments={"parameters": [{"name": "n", "value": "12"}]},
+    )
+    assert ".containerSet.retryStrategy.retries: 11 retries exceed" in validate(made(argo.WORKFLOW, spec)).message
+
+
+VALUES: list[Any] = [True, "{{x}}", [], {}, "1e3", 1e3, " 1000 ", "9" * 31]
+UNKNOWN: list[Any] = [
+    *([], None, "x", {}, [{}], [5], [{"name": "n"}]),
+    *([{"name": "n", "value": value}] for value in VALUES),
+    [*([{"name": "m"}] * 100), {"name": "n", "value": 1000}],
+]
+
+
+@pytest.mark.parametrize("parameters", UNKNOWN)
+def test_whatever_a_limit_becomes_an_expression_bounds_its_retries(parameters: Any) -> None:
+    answer = mutate(made(argo.WORKFLOW, with_parameters({"limit": N}, parameters)))
+    assert answer.object["spec"]["templates"][0]["retryStrategy"] == stored_bounded(N, FAILED, NO_BUG)
+    said = f"{OF_TEMPLATE}.limit: '{N}' allows 10 retries at most; write a number to have it checked"
+    assert answer.warnings == [said]
+    assert validate(answer.object).allowed
+    assert mutate(answer.object).patch == []
+
+
+@pytest.mark.parametrize("under", [profile(failure_policy=FailurePolicy(inject="Never")), None], ids=["Never", "skip"])
+@pytest.mark.parametrize("said", [{}, {"retryPolicy": "OnError"}, {"expression": CODES}])
+def test_the_bound_holds_where_nothing_else_is_injected(under: Policy | None, said: Json) -> None:
+    annotations = {} if under else {"skip": "true"}
+    policies = {"retryPolicy": "Always" if "expression" in said else "OnFailure", **said}
+    wanted = {"limit": N, **policies, "expression": argo.bounded(said.get("expression", ""), 10)}
+    found = strategy_of({"limit": N, **said}, under, **annotations)
+    assert found == wanted
+    assert strategy_of(found, under, **annotations) == wanted
+
+
+@pytest.mark.parametrize("expression", [TAGGED["expression"], "true) || (true", "let x = 1; true"])
+def test_a_limit_that_nothing_can_bound_is_denied_or_replaced_by_the_limit(expression: str) -> None:
+    answer = admitted({"limit": N, "expression": expression})
+    assert validate(answer.object).message.startswith(f"{OF_TEMPLATE}.limit: may become more than the limit of 10; ")
+    clamps = profile(retries=Retries(on_exceed="Clamp", limit=4, default=3))
+    assert strategy_of({"limit": N, "expression": expression}, clamps)["limit"] == 4
+
+
+def test_a_bound_that_an_author_has_written_is_lowered_to_the_limit() -> None:
+    expression = argo.bounded(CODES, 1000)
+    assert validate(made(argo.WORKFLOW, workflow_spec(template({"limit": N, "expression": expression})))).message
+    wanted = {"limit": N, "retryPolicy": "Always", "expression": argo.bounded(CODES, 10)}
+    assert strategy_of({"limit": N, "expression": expression}, skip="true") == wanted
+
+
+def test_a_number_that_argo_cuts_to_a_positive_one_is_unlimited() -> None:
+    for limit in ("-4294966296", "-2147483649"):
+        root = made(argo.WORKFLOW, workflow_spec(template({"limit": limit})))
+        assert validate(root).message.startswith(f"{OF_TEMPLATE}.limit: unlimited retries exceed the limit"), limit
+    assert validate(made(argo.WORKFLOW, workflow_spec(template({"limit": "-2147483648"})))).allowed
+
+
+@pytest.mark.parametrize(
+    ("status", "path"),
+    [
+        (
+            {"storedWorkflowTemplateSpec": {"templates": [{"retryStrategy": {"limit": 1000}}]}},
+            "status.storedWorkflowTemplateSpec.templates[0].retryStrategy.limit",
+        ),
+        (
+            {"storedWorkflowTemplateSpec": {"templateDefaults": {"retryStrategy": {"limit": "1000"}}}},
+            "status.storedWorkflowTemplateSpec.templateDefaults.retryStrategy.limit",
+        ),
+        (
+            {"storedTemplates": {"x": {"retryStrategy": {"limit": 1000}}}},
+            "status.storedTemplates.x.retryStrategy.limit",
+        ),
+    ],
+)
+def test_a_new_workflow_may_have_no_templates_with_more_retries_in_its_status(status: Json, path: str) -> None:
+    root = {**made(argo.WORKFLOW, {"workflowTemplateRef": {"name": "x"}}), "status": status}
+    assert validate(mutate(root).object).message.startswith(f"{path}: 1000 retries exceed the limit of 10")
+    assert validate({**root, "metadata": {**root["metadata"], "labels": {"a": "b"}}}, old=root).allowed  # as Argo does
+
+
+@pytest.mark.parametrize("key", ["RetryStrategy", "RETRYSTRATEGY", "retry\u017ftrategy"])
+def test_a_key_in_another_case_is_refused_because_argo_may_read_it(key: str) -> None:
+    root = made(argo.WORKFLOW, workflow_spec({**template(None), key: {"limit": 1000}}))
+    assert validate(root).message == f"spec.templates[0].{key}: may be read as retryStrategy; write retryStrategy"
+    root = {**made(argo.WORKFLOW, workflow_spec(template(None))), "Spec": {"retryStrategy": {"limit": 1000}}}
+    assert validate(root).message == "Spec: may be read as spec; write spec"
 
 
 def test_an_expression_that_leaves_its_parentheses_is_none_of_ours() -> None:
