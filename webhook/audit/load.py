@@ -18,6 +18,7 @@ from webhook.kinds.trainer import TRAIN_JOB
 from webhook.kube import names
 from webhook.kube.client import Api, ApiError
 from webhook.kube.paths import path_of
+from webhook.objects.left_out import RAISING, LeftOut
 from webhook.objects.problem import Json
 from webhook.policy.model import Policy
 from webhook.policy.parse import KEY
@@ -47,6 +48,7 @@ class Audit:
     unread: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     denied: set[str] = field(default_factory=set)  # uids of objects that would be denied
+    left_out: LeftOut = RAISING
 
     async def run(self) -> None:
         """Judge every object; raise what `Api` raises if the Namespaces cannot be read."""
@@ -80,7 +82,8 @@ class Audit:
         """Judge all objects of one kind; add to `unread` why they cannot be listed."""
         try:
             async for root in self.objects(row):
-                self.judge(row, root, profiles, facts)
+                with self.left_out.around(row.kind, root):
+                    self.judge(row, root, profiles, facts)
         except ApiError as error:
             where = f" in {self.scope.namespace}" if self.scope.namespace is not None else ""
             self.unread.append(f"{row.resource}{f'.{row.group}' * bool(row.group)}{where} cannot be listed: {error}")

@@ -13,13 +13,14 @@ from webhook.audit.load import POLICY_CONFIGMAP, Audit, stored_policy
 from webhook.audit.namespaces import Scope
 from webhook.audit.report import Report
 from webhook.cli.cluster import ask, fail, kubeconfig_or_default
-from webhook.cli.console import PROBLEMS, UNUSABLE, kubeconfig_option, printable
+from webhook.cli.console import PROBLEMS, UNUSABLE, kubeconfig_option, leaving_out, printable
 from webhook.cli.policy_file import profile_of, usable_policy
 from webhook.cli.terminal import table
 from webhook.cli.terminal.examples import WithExamples
 from webhook.cli.terminal.progress import EVERY, Progress
 from webhook.kube.client import Api, ApiError
 from webhook.kube.kubeconfig import Kubeconfig
+from webhook.objects.left_out import LeftOut
 from webhook.policy.model import Policy
 from webhook.policy.parse import load_default
 
@@ -52,6 +53,7 @@ from webhook.policy.parse import load_default
 )
 @click.option("--names", "every_name", is_flag=True, help="A line for each object, without `and NUMBER more`.")
 @kubeconfig_option
+@leaving_out
 def audit(  # noqa: PLR0913 - one parameter for each option
     namespace: str | None,
     profile_name: str | None,
@@ -60,6 +62,7 @@ def audit(  # noqa: PLR0913 - one parameter for each option
     *,
     all_namespaces: bool,
     every_name: bool,
+    left_out: LeftOut,
 ) -> None:
     """Print the objects in a cluster that admission would deny, change or warn about if they were created now.
 
@@ -72,22 +75,25 @@ def audit(  # noqa: PLR0913 - one parameter for each option
     file = kubeconfig_or_default(kubeconfig)
     given = None if policy is None else usable_policy(policy)
     report = Report(every_name=every_name)
-    done = ask(file, audited(file, given, Scope(namespace, all_namespaces, profile_name), report))
+    done = ask(file, audited(file, given, Scope(namespace, all_namespaces, profile_name), report, left_out))
     table.show(done.report.parts())
     for line in [*(f"warning: {one}" for one in done.warnings), *done.unread]:
         click.echo(printable(line), err=True)
     sys.exit(UNUSABLE if done.unread else PROBLEMS if done.report.numbers["denied"] else 0)
 
 
-async def audited(kubeconfig: Kubeconfig, policy: Policy | None, scope: Scope, report: Report) -> Audit:
+async def audited(
+    kubeconfig: Kubeconfig, policy: Policy | None, scope: Scope, report: Report, left_out: LeftOut
+) -> Audit:
     """Audit a cluster, and add its objects to `report`; raise what `Api` raises."""
     async with await Api.connect(kubeconfig) as api:
+        api.left_out = left_out
         warnings: list[str] = []
         if policy is None:
             policy = await policy_in(api, warnings)
         if scope.profile is not None:
             profile_of(policy, scope.profile)
-        done = Audit(api, policy, scope, report, warnings=warnings)
+        done = Audit(api, policy, scope, report, warnings=warnings, left_out=left_out)
         telling = asyncio.create_task(tell(report, Progress()))
         try:
             await done.run()

@@ -2,6 +2,7 @@
 
 import functools
 import re
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
@@ -10,11 +11,13 @@ import click
 from click.shell_completion import CompletionItem
 
 from webhook.cli.main import COMMANDS, OFFLINE
+from webhook.cli.terminal.colours import is_terminal
 from webhook.kinds import WORDS, KindSpec
 from webhook.kinds.accounts.airflow import DAG_RUN
 from webhook.kube import kubeconfig as kubeconfigs
 from webhook.kube.kubeconfig import Kubeconfig
 from webhook.kube.paths import is_name
+from webhook.objects.left_out import LeftOut
 from webhook.objects.problem import listed
 
 PROBLEMS: Final = 1
@@ -22,6 +25,8 @@ UNUSABLE: Final = 2
 COMMANDS_OF_RUNNER: Final = ("::", "##[")
 LONGEST_LINE: Final = 4096  # characters of a message
 MOST_KINDS: Final = 4  # in a message
+MOST_LEFT_OUT: Final = 1_000  # objects that a command names
+ERASE: Final = "\r\x1b[K"  # the line of a terminal
 PLUGIN: Final = "kubectl retry-policy"
 LABEL: Final = re.compile(r"[A-Za-z0-9][-A-Za-z0-9_.]{0,126}")  # two values of labels and a dot: the name of a run
 COMMAND: Final = re.compile(r"(kubectl\s+)?\bretry-policy ([a-z-]+)")  # maybe a command, in help texts and remedies
@@ -49,6 +54,37 @@ def kubeconfig_option(command: Command) -> Command:
         help=f"Default: KUBECONFIG, else {kubeconfigs.DEFAULT}.",
     )
     return files(context(with_context))
+
+
+def leaving_out(command: Command) -> Command:
+    """Give a command the parameter `left_out`; when it has ended, exit 2 if it left out an object.
+
+    Each line about an object is printed once, to stderr, at most MOST_LEFT_OUT of them.
+    """
+
+    @functools.wraps(command)
+    def with_left_out(**options: Any) -> Any:
+        told: dict[str, None] = {}
+
+        def tell(line: str) -> None:
+            if line not in told and len(told) < MOST_LEFT_OUT:
+                told[line] = None
+                if is_terminal(sys.stderr):  # a line of progress may be there
+                    sys.stderr.write(ERASE)
+                click.echo(printable(line), err=True)
+
+        left_out = LeftOut(tell)
+        try:
+            done = command(left_out=left_out, **options)
+        except SystemExit:
+            if left_out.number:
+                sys.exit(UNUSABLE)
+            raise
+        if left_out.number:
+            sys.exit(UNUSABLE)
+        return done
+
+    return with_left_out
 
 
 class WorkloadArgument(click.Argument):

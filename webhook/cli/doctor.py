@@ -14,6 +14,7 @@ from webhook.cli.console import (
     completed,
     in_namespace,
     kubeconfig_option,
+    leaving_out,
     object_argument,
     printable,
 )
@@ -26,6 +27,7 @@ from webhook.kinds import FIRST
 from webhook.kube.client import Api
 from webhook.kube.kubeconfig import Kubeconfig
 from webhook.kube.paths import is_name
+from webhook.objects.left_out import LeftOut
 
 ROWS: Final = [row for row in FIRST.values() if row.namespaced]
 
@@ -49,7 +51,8 @@ ROWS: Final = [row for row in FIRST.values() if row.namespaced]
 )
 @click.option("-o", "output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @kubeconfig_option
-def doctor(workload: str | None, namespace: str | None, output: str, kubeconfig: Kubeconfig) -> None:
+@leaving_out
+def doctor(workload: str | None, namespace: str | None, output: str, kubeconfig: Kubeconfig, left_out: LeftOut) -> None:
     """Check an installation, and print for each problem what is wrong and the command that corrects it.
 
     With -n it says why nothing happens in a namespace, and with an object why that was left alone. The kind can be
@@ -59,7 +62,7 @@ def doctor(workload: str | None, namespace: str | None, output: str, kubeconfig:
     """
     question = asked(workload, namespace, kubeconfig)
     file = kubeconfig_or_default(kubeconfig)
-    snapshot = ask(file, seen(file, question))
+    snapshot = ask(file, seen(file, question, left_out))
     sections = judge(snapshot)
     if output == "json":
         click.echo(as_json(sections))
@@ -81,8 +84,9 @@ def asked(workload: str | None, namespace: str | None, kubeconfig: Kubeconfig) -
     return Question(namespace)
 
 
-async def seen(kubeconfig: Kubeconfig, question: Question) -> Snapshot:
+async def seen(kubeconfig: Kubeconfig, question: Question, left_out: LeftOut) -> Snapshot:
     """Return the state of the cluster; raise what `Api` raises."""
     warnings: list[str] = []
     async with await Api.connect(kubeconfig, warnings.append) as api:
-        return await load(api, question, __version__, warnings)
+        api.left_out = left_out
+        return await load(api, question, __version__, warnings, left_out)

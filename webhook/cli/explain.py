@@ -3,7 +3,7 @@
 import io
 import sys
 from collections.abc import Iterable, Iterator
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, NamedTuple
 
 import click
 
@@ -12,6 +12,7 @@ from webhook.cli.console import (
     ObjectArgument,
     kinds_of,
     kubeconfig_option,
+    leaving_out,
     object_argument,
     one_of,
     printable,
@@ -35,6 +36,7 @@ from webhook.kube.kubeconfig import Kubeconfig
 from webhook.ledger.model.stored.reading import is_account
 from webhook.ledger.model.systems import SYSTEMS
 from webhook.objects.columns import Part
+from webhook.objects.left_out import LeftOut
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.retry.kinds import pipeline_run
@@ -69,7 +71,10 @@ COUNTED: Final = "counted for"
 @click.option("-f", "files", multiple=True, metavar="FILE|FOLDER|-", help="Objects as kubectl get -o yaml prints them.")
 @click.option("-o", "output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 @kubeconfig_option
-def explain(workload: str | None, files: tuple[str, ...], output: str, kubeconfig: Kubeconfig) -> None:
+@leaving_out
+def explain(
+    workload: str | None, files: tuple[str, ...], output: str, kubeconfig: Kubeconfig, left_out: LeftOut
+) -> None:
     """Print what every attempt of a workload cost, why, and what is left; of a CronJob its last Jobs.
 
     A workload is a Job or a JobSet, or one of another kind that the ledger counts, such as a Workflow. Reads the
@@ -83,17 +88,28 @@ def explain(workload: str | None, files: tuple[str, ...], output: str, kubeconfi
         refuse(target)
         if files or target is None:
             stdin = io.BytesIO() if sys.stdin is None else sys.stdin.buffer
-            explanations = of_files(files, stdin, target)
+            found = of_files(files, stdin, target, left_out)
         else:
-            explanations = [of_cluster(kubeconfig, target)]
+            found = [of_cluster(kubeconfig, target, left_out)]
     except UnexplainableError as error:
         click.echo(printable(str(error)), err=True)
         sys.exit(UNUSABLE)
-    for number, explanation in enumerate(explanations):
-        if output == "json":
-            click.echo(render.as_json(explanation))
-        else:
-            table.show([*([""] if number else []), *parts_of(explanation)])
+    is_first = True
+    for one in found:
+        said = told(one, output, left_out)
+        if isinstance(said, str):
+            click.echo(said)
+        elif said is not None:
+            table.show([*([] if is_first else [""]), *said])
+            is_first = False
+
+
+def told(found: "Found", output: str, left_out: LeftOut) -> str | list[Part] | None:
+    """Return what is printed of a workload: JSON, or lines and a table; None if it is left out."""
+    with left_out.around(found.row.kind, found.root):
+        made = explained(found, left_out)
+        return render.as_json(made) if output == "json" else [*parts_of(made)]
+    return None
 
 
 def parts_of(explanation: Explained) -> Iterable[Part]:
@@ -101,6 +117,15 @@ def parts_of(explanation: Explained) -> Iterable[Part]:
     if isinstance(explanation, CronJobExplanation):
         return build_cron_job.parts(explanation)
     return render.parts(explanation)
+
+
+class Found(NamedTuple):
+    """A workload of a kind: its Jobs or TaskRuns, and their pods with its Account; of a CronJob without pods."""
+
+    row: KindSpec
+    root: Json
+    parts: list[Json]
+    pods: list[Json]
 
 
 class UnexplainableError(Exception):
@@ -113,8 +138,8 @@ def refuse(target: ObjectArgument | None) -> None:
         raise UnexplainableError(str(instead(target.row, target.namespace, target.name)))
 
 
-def of_cluster(kubeconfig: Kubeconfig, target: ObjectArgument) -> Explained:
-    """Explain a workload of the cluster; raise UnexplainableError; exit 2 if the cluster cannot be asked."""
+def of_cluster(kubeconfig: Kubeconfig, target: ObjectArgument, left_out: LeftOut) -> Found:
+    """Return a workload of the cluster; raise UnexplainableError; exit 2 if the cluster cannot be asked."""
     from webhook.cli.cluster import NotOneError, ask, find, kubeconfig_or_default  # noqa: PLC0415 - see below
     from webhook.explain.load import load  # noqa: PLC0415 - half a second that files save
     from webhook.explain.workload import workload  # noqa: PLC0415 - likewise
@@ -122,25 +147,23 @@ def of_cluster(kubeconfig: Kubeconfig, target: ObjectArgument) -> Explained:
 
     file = kubeconfig_or_default(kubeconfig)
 
-    async def loaded() -> tuple[KindSpec, Json, list[Json], list[Json]]:
+    async def loaded() -> Found:
         async with await Api.connect(file) as api:
-            return await load(api, *await find(api, target, ROOTS, workload))
+            api.left_out = left_out
+            return Found(*await load(api, *await find(api, target, ROOTS, workload), left_out))
 
     try:
-        return explained(*ask(file, loaded()))
+        return ask(file, loaded())
     except NotOneError as error:
         raise UnexplainableError(str(error)) from None
-    except ValueError as error:
-        remedy = "a new one starts when the next attempt ends"
-        raise UnexplainableError(f"the account of {target} cannot be read: {error}; {remedy}") from None
 
 
-def of_files(files: tuple[str, ...], stdin: BinaryIO, only: ObjectArgument | None) -> list[Explained]:
-    """Explain all workloads in files, or the one that `only` names; raise UnexplainableError."""
+def of_files(files: tuple[str, ...], stdin: BinaryIO, only: ObjectArgument | None, left_out: LeftOut) -> list[Found]:
+    """Return all workloads in files, or the one that `only` names; raise UnexplainableError."""
     progress = Progress()
     found = [one for file in files for one in read(file, stdin, progress)]
     progress.clear()
-    parts = by_label(found)
+    parts = by_label(found, left_out)
     roots = [root for root in found if is_root(root) and (only is None or is_target(root, only))]
     if only is not None and len({row_for(root) for root in roots}) > 1:
         choice = one_of([str(only._replace(row=row_for(root))) for root in roots])
@@ -148,7 +171,7 @@ def of_files(files: tuple[str, ...], stdin: BinaryIO, only: ObjectArgument | Non
     if not roots:
         what = f"there is no {kinds_of(ROOTS)}" + (f" {only}" if only is not None else "")
         raise UnexplainableError(f"{what} in {', '.join(files)}; write it there with {DUMP}")
-    return [of_objects(root, parts) for root in roots]
+    return [of_objects(root, parts, left_out) for root in roots]
 
 
 def is_target(root: Json, only: ObjectArgument) -> bool:
@@ -157,21 +180,28 @@ def is_target(root: Json, only: ObjectArgument) -> bool:
     return is_kind and (namespace_of(root), root["metadata"].get("name")) == (only.namespace, only.name)
 
 
-def by_label(found: list[Json]) -> Labelled:
+def by_label(found: list[Json], left_out: LeftOut) -> Labelled:
     """Return the objects by the labels that name their workload: searching all for each takes quadratic time."""
     labelled: Labelled = {}
     for one in found:
-        labels = one["metadata"].get("labels")
-        for label in PARTS_LABELS if isinstance(labels, dict) else ():
-            if isinstance(name := labels.get(label), str):
-                labelled.setdefault((namespace_of(one), label, name), []).append(one)
-        if uid := uid_in(one):
-            labelled.setdefault((namespace_of(one), ACCOUNT, uid), []).append(one)
-        if uid := owner_of(one):
-            labelled.setdefault((namespace_of(one), OWNER, uid), []).append(one)
-        if (place := place_in(one)) is not None:
-            labelled.setdefault((namespace_of(one), counted_for(place.row), place.name), []).append(one)
+        with left_out.around(one["kind"], one):
+            for key in keys_of(one):
+                labelled.setdefault((namespace_of(one), *key), []).append(one)
     return labelled
+
+
+def keys_of(found: Json) -> list[tuple[str, str]]:
+    """Return the keys of an object in Labelled, without its namespace."""
+    labels = found["metadata"].get("labels")
+    known = labels if isinstance(labels, dict) else {}
+    keys = [(label, name) for label in PARTS_LABELS if isinstance(name := known.get(label), str)]
+    if uid := uid_in(found):
+        keys.append((ACCOUNT, uid))
+    if uid := owner_of(found):
+        keys.append((OWNER, uid))
+    if (place := place_in(found)) is not None:
+        keys.append((counted_for(place.row), place.name))
+    return keys
 
 
 def owner_of(found: Json) -> str:
@@ -215,8 +245,8 @@ def is_root(found: Json) -> bool:
     return part_of is None or controller is None or controller.kind != part_of
 
 
-def of_objects(root: Json, labelled: Labelled) -> Explained:
-    """Explain a workload by the objects of the same files; raise UnexplainableError."""
+def of_objects(root: Json, labelled: Labelled, left_out: LeftOut) -> Found:
+    """Return a workload with what is in the same files."""
     namespace, name, row = namespace_of(root), root["metadata"].get("name"), row_for(root) or batch.JOB
     label = LABELS.get(row) or (counted_for(row) if row in OF_SYSTEMS else batch.JOB_NAME)
     its_own = labelled.get((namespace, label, name), []) if isinstance(name, str) else []
@@ -224,30 +254,28 @@ def of_objects(root: Json, labelled: Labelled) -> Explained:
     if row is batch.CRON_JOB:
         uid = root["metadata"].get("uid")
         parts = labelled.get((namespace, OWNER, uid), []) if isinstance(uid, str) and uid else []
-    try:
-        pods = [one for one in its_own if row_for(one) is core.POD]
-        if row in OF_SYSTEMS and row not in LABELS:
-            pods = [one for one in pods if is_counted_for(one, row, root)]
-        of_jobs = parts if row is batch.CRON_JOB else [root]
-        accounts = [
-            one for job in of_jobs for one in labelled.get((namespace, ACCOUNT, job["metadata"].get("uid")), [])
-        ]
-        return explained(row, root, parts, [*pods, *accounts])
-    except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, IndexError) as error:
-        raise UnexplainableError(
-            f"{namespace}/{name} is not as the API writes it: {error!r}; write it with kubectl get -o yaml"
-        ) from None
+    pods = []
+    for one in its_own:
+        with left_out.around(core.POD.kind, one):
+            is_pod = row_for(one) is core.POD
+            counts = row not in OF_SYSTEMS or row in LABELS or (is_pod and is_counted_for(one, row, root))
+            pods += [one] if is_pod and counts else []
+    uids = [one["metadata"].get("uid") for one in (parts if row is batch.CRON_JOB else [root])]
+    known = [uid for uid in uids if isinstance(uid, str)]
+    accounts = [one for uid in known for one in labelled.get((namespace, ACCOUNT, uid), [])]
+    return Found(row, root, parts, [*pods, *accounts])
 
 
-def explained(row: KindSpec, root: Json, parts: list[Json], pods: list[Json]) -> Explained:
-    """Explain a workload by its Jobs or TaskRuns, and their pods with its Account; without pods those of its Jobs."""
+def explained(found: Found, left_out: LeftOut) -> Explained:
+    """Explain a workload; raise UnfitError if its account is malformed."""
+    row, root, parts, pods = found
     if row is batch.CRON_JOB:
-        return build_cron_job.explain(root, parts, pods)
+        return build_cron_job.explain(root, parts, pods, left_out)
     if row is tekton.PIPELINE_RUN:
-        return build_pipeline_run.explain(root, parts, pods)
+        return build_pipeline_run.explain(root, parts, pods, left_out)
     if row in OF_SYSTEMS:
-        return build_system.explain(SYSTEMS[row], root, pods)
-    return build(root, parts, pods)
+        return build_system.explain(SYSTEMS[row], root, pods, left_out)
+    return build(root, parts, pods, left_out)
 
 
 def read(file: str, stdin: BinaryIO, progress: Progress) -> Iterator[Json]:

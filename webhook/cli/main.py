@@ -1,13 +1,13 @@
 """The command line: retry-policy COMMAND."""
 
 import importlib
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from webhook import __version__
 from webhook.cli.terminal import colours
+from webhook.objects.left_out import unexpected
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -41,11 +41,7 @@ class Unexpected(click.ClickException):
     exit_code = 2
 
     def __init__(self, error: Exception) -> None:
-        trace = error.__traceback__
-        while trace is not None and trace.tb_next is not None:
-            trace = trace.tb_next
-        place = "" if trace is None else f" in {Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}"
-        super().__init__(f"unexpected {type(error).__name__}{place}: {error}; please report this with the command")
+        super().__init__(unexpected(error))
 
 
 class LazyGroup(click.Group):

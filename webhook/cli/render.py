@@ -10,13 +10,14 @@ import click
 
 from webhook.cli.console import printable
 from webhook.cli.offline import writing
+from webhook.cli.offline.admission import Verdict
 from webhook.cli.offline.manifests import Run, on_files
 from webhook.cli.offline.next_pod import After, Ended, parsed
 from webhook.cli.output.report import Printed
 from webhook.cli.terminal.colours import is_for_people
 from webhook.cli.terminal.examples import WithExamples
 from webhook.cli.terminal.progress import Progress
-from webhook.objects.problem import field
+from webhook.objects.problem import Json, field
 
 HIGHEST_ATTEMPT: Final = 2147483647  # what an annotation may say
 DIFF_COLOURS: Final = {"+": "green", "-": "red", "@": "cyan"}
@@ -84,14 +85,16 @@ def render(  # noqa: PLR0913, PLR0917 - options
     after = After(ends, datetime.now(UTC).replace(microsecond=0)) if ends else None
     placed: set[str] = set()  # the profiles of the Pods that are placed
     for index, document in enumerate(run.documents()):
+        verdicts = []
         for path, root in document.objects():
             verdict = run.judge(document, path, root, attempt, compare=output == "diff", after=after)
-            if verdict.placed:
-                placed.add(run.profile_for(root))
-            if verdict.before:
+            verdicts.append(verdict)
+            placed |= {run.profile_for(root)} if verdict is not None and verdict.placed else set()
+            if verdict is not None and verdict.before:
                 name = printable(f"{document.file}:{document.number} {field(path)}".rstrip())
-                lines = writing.as_diff(name, verdict.before, writing.as_yaml(root), denied=bool(verdict.problems))
-                write("".join(click.style(f"{line}\n", fg=DIFF_COLOURS.get(line[:1])) for line in lines))
+                write(diff(name, verdict, root))
+        if None in verdicts:  # half of admission may be in it
+            continue
         if output == "json":
             writing.write_json(document.value, write)
         elif output == "yaml":
@@ -105,3 +108,9 @@ def render(  # noqa: PLR0913, PLR0917 - options
     elif attempt is not None and not placed:
         click.echo("warning: --attempt: there is no Pod that is placed by it; name a file with one", err=True)
     sys.exit(run.exit_code)
+
+
+def diff(name: str, verdict: Verdict, root: Json) -> str:
+    """Return what admission changed in an object, in colours."""
+    lines = writing.as_diff(name, verdict.before, writing.as_yaml(root), denied=bool(verdict.problems))
+    return "".join(click.style(f"{line}\n", fg=DIFF_COLOURS.get(line[:1])) for line in lines)

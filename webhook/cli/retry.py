@@ -13,6 +13,7 @@ from webhook.cli.console import (
     PROBLEMS,
     ObjectArgument,
     kubeconfig_option,
+    leaving_out,
     object_argument,
     printable,
     workload_argument,
@@ -23,6 +24,7 @@ from webhook.kube import terminal
 from webhook.kube.client import UNREACHABLE, Api, ApiError
 from webhook.kube.kubeconfig import Kubeconfig
 from webhook.kube.paths import is_name
+from webhook.objects.left_out import LeftOut
 from webhook.objects.problem import Json, Problem
 from webhook.objects.times import seconds
 from webhook.policy.reader import duration
@@ -40,6 +42,7 @@ BY_NAME: Final = {
     for word in (WORDS[row], row.resource, f"{row.resource}.{row.group}")
 }
 KINDS: Final = ", ".join(WORDS[row] for row in ADAPTERS)
+ANSWERS: Final = (ApiError, *UNREACHABLE, RefusedError, StuckError)  # errors that are not those of an object
 
 
 @click.command(
@@ -64,7 +67,15 @@ KINDS: Final = ", ".join(WORDS[row] for row in ADAPTERS)
 @click.option("--keep-finally", is_flag=True, help="PipelineRun: do not rerun the tasks of finally that succeeded.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @kubeconfig_option
-def retry(target: str, selector: str | None, failed_since: str | None, kubeconfig: Kubeconfig, **flags: bool) -> None:
+@leaving_out
+def retry(
+    target: str,
+    selector: str | None,
+    failed_since: str | None,
+    kubeconfig: Kubeconfig,
+    left_out: LeftOut,
+    **flags: bool,
+) -> None:
     """Rerun what failed of a Job, CronJob, JobSet, PipelineRun, Workflow, RayJob or Volcano Job.
 
     What succeeded does not run again. Reruns only objects with the annotation retry-policy.dev/retryable: "true". The
@@ -75,7 +86,7 @@ def retry(target: str, selector: str | None, failed_since: str | None, kubeconfi
 
     file = kubeconfig_or_default(kubeconfig)
     agreed = (lambda _: True) if flags["yes"] else is_confirmed
-    conclude(file, rerun(file, wanted, agreed, dry_run=flags["dry_run"]))
+    conclude(file, rerun(file, wanted, agreed, left_out, dry_run=flags["dry_run"]))
 
 
 def is_confirmed(lines: list[str]) -> bool:
@@ -167,7 +178,7 @@ async def adapter_of(api: Api, target: Target) -> Adapter:
 
 
 async def rerun(
-    kubeconfig: Kubeconfig, target: Target, agreed: Callable[[list[str]], bool], *, dry_run: bool
+    kubeconfig: Kubeconfig, target: Target, agreed: Callable[[list[str]], bool], left_out: LeftOut, *, dry_run: bool
 ) -> Outcome:
     """Rerun the target, or with `dry_run` only find out whether it can run again; raise what `Api` raises.
 
@@ -175,6 +186,7 @@ async def rerun(
     """
     outcome = Outcome()
     async with await Api.connect(kubeconfig) as api:
+        api.left_out = left_out
         try:
             adapter = await adapter_of(api, target)
         except NotOneError as error:
@@ -183,8 +195,8 @@ async def rerun(
         if target.keep_finally and not adapter.has_finally:
             outcome.refused.append(no_finally(adapter))
             return outcome
-        planned = [one async for one in chosen(api, target, adapter, outcome.refused)]
-        if not planned and not outcome.refused:
+        planned = [one async for one in chosen(api, target, adapter, outcome.refused, left_out)]
+        if not planned and not outcome.refused and not left_out.number:
             how = f"kubectl get -n {target.namespace} {adapter.row.resource}"
             what = f"no {adapter.row.kind} in {target.namespace} that you chose has failed"
             outcome.warnings.append(f"{what}; list them: {how}")
@@ -193,8 +205,9 @@ async def rerun(
         by, when = await api.username(), now()
         for one in planned:
             try:
-                await carry_out(api, one, by, when, dry_run=dry_run)
-                outcome.done.append(f"{one.promise} {'would' if dry_run else 'will'} run again")
+                with left_out.around(one.adapter.row.kind, one.run, ANSWERS):
+                    await carry_out(api, one, by, when, dry_run=dry_run)
+                    outcome.done.append(f"{one.promise} {'would' if dry_run else 'will'} run again")
             except (RefusedError, StuckError) as error:
                 outcome.refused.append(error.problem)
             except (ApiError, *UNREACHABLE) as error:
@@ -204,33 +217,50 @@ async def rerun(
     return outcome
 
 
-async def chosen(api: Api, target: Target, adapter: Adapter, refused: list[Problem]) -> AsyncIterator[Planned]:
+async def chosen(
+    api: Api, target: Target, adapter: Adapter, refused: list[Problem], left_out: LeftOut
+) -> AsyncIterator[Planned]:
     """Yield what can run again, first retries that have begun; add to `refused` why the others cannot."""
     placeholders = await reading.placeholders(api, target.namespace) if adapter.in_place is None else []
-    begun = {of_job.state_of(one).name: one for one in placeholders} if adapter is of_job.ADAPTER else {}
-    for name, one in begun.items():
+    begun: dict[str, Planned] = {}
+    for one in placeholders if adapter is of_job.ADAPTER else ():
+        with left_out.around(adapter.row.kind, one):
+            begun[of_job.state_of(one).name] = Planned(adapter, one, of_job.promise(one))
+    for name, held in begun.items():
         if target.name in {name, ""}:
-            yield Planned(adapter, one, of_job.promise(one))
+            yield held
     if target.name in begun:
         return
     async for root in candidates(api, target, adapter, refused):
-        if root["metadata"]["name"] in begun:
-            continue
-        keep_finally = target.keep_finally
-        found = await reading.read(api, adapter, root, now(), keep_finally=keep_finally, known=placeholders)
-        run = found.placeholder or found.run
-        if not target.name and found.placeholder is None and not (run and has_failed(run, target.failed_since)):
-            continue
-        problem = adapter.refusal(found) if found.placeholder is None else None
-        if problem is not None:
-            what = problem.what if run else f"{refusals.kind_and_name(adapter.row.kind, root)}: {problem.what}"
-            refused.append(Problem((), what, problem.remedy))
-        elif run is not None:
-            yield Planned(adapter.of_run, run, adapter.promise(found), keep_finally)
+        planned = None
+        with left_out.around(adapter.row.kind, root, ANSWERS):
+            if root["metadata"]["name"] not in begun:
+                planned = await plan(api, target, adapter, root, placeholders, refused)
+        if planned is not None:
+            yield planned
+
+
+async def plan(  # noqa: PLR0913, PLR0917 - what is known of the object
+    api: Api, target: Target, adapter: Adapter, root: Json, placeholders: list[Json], refused: list[Problem]
+) -> Planned | None:
+    """Return what of an object can run again; None if nothing can, after adding to `refused` why."""
+    if not target.name and adapter.runs is None and not has_failed(root, target.failed_since):
+        return None
+    keep_finally = target.keep_finally
+    found = await reading.read(api, adapter, root, now(), keep_finally=keep_finally, known=placeholders)
+    run = found.placeholder or found.run
+    if not target.name and found.placeholder is None and not (run and has_failed(run, target.failed_since)):
+        return None
+    problem = adapter.refusal(found) if found.placeholder is None else None
+    if problem is not None:
+        what = problem.what if run else f"{refusals.kind_and_name(adapter.row.kind, root)}: {problem.what}"
+        refused.append(Problem((), what, problem.remedy))
+        return None
+    return None if run is None else Planned(adapter.of_run, run, adapter.promise(found), keep_finally)
 
 
 async def candidates(api: Api, target: Target, adapter: Adapter, refused: list[Problem]) -> AsyncIterator[Json]:
-    """Yield the named object, or the selected ones that have failed; CronJobs whether their last Job failed or not."""
+    """Yield the named object, or the selected ones."""
     row = adapter.row
     if target.name:
         one = await api.find(row.path(target.namespace, target.name))
@@ -241,8 +271,7 @@ async def candidates(api: Api, target: Target, adapter: Adapter, refused: list[P
         return
     query = {} if target.selector is None else {"labelSelector": target.selector}
     async for one in api.objects(row.path(target.namespace), query):
-        if adapter.runs is not None or has_failed(one, target.failed_since):
-            yield one
+        yield one
 
 
 async def carry_out(api: Api, planned: Planned, by: str, when: str, *, dry_run: bool) -> None:

@@ -21,6 +21,7 @@ from webhook.ledger.model.account import Account, Attempt
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.scopes import ranges
 from webhook.ledger.model.stored import reading as stored
+from webhook.objects.left_out import RAISING, LeftOut
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.policy.applied import profile_of
@@ -94,8 +95,8 @@ class Explanation:
     forecasts: list[NextFailure] = field(default_factory=list)
 
 
-def explain(root: Json, jobs: list[Json], parts: Iterable[Json]) -> Explanation:
-    """Explain a Job or a JobSet, as the API has it; raise ValueError if its account is malformed.
+def explain(root: Json, jobs: list[Json], parts: Iterable[Json], left_out: LeftOut = RAISING) -> Explanation:
+    """Explain a Job or a JobSet, as the API has it; raise UnfitError if its account is malformed.
 
     `jobs`: the Job itself, or those of the set. `parts`: their pods, Events about their pods, and its Account.
     """
@@ -103,18 +104,19 @@ def explain(root: Json, jobs: list[Json], parts: Iterable[Json]) -> Explanation:
     metadata = root["metadata"]
     parts = list(parts)
     account = stored.account_of(JOB_SET if in_set else batch.JOB, root, parts)
-    all_pods = [part for part in parts if part.get("kind") != EVENT and not stored.is_account(part)]
-    found = [pods.read(pod) for pod in all_pods]
+    all_pods, found = pods_in(parts, left_out)
     counted = {detail.pod for detail in account.last if not detail.restart}
     by_uid = {job["metadata"]["uid"]: job for job in jobs}
     job_set = root if in_set else None
     for pod in sorted((pod for pod in found if pod.has_failed), key=lambda pod: pod.ended):
-        if pod.name not in counted and not account.has(pod) and pod.job_uid in by_uid:
-            job = by_uid[pod.job_uid]
-            settings = settings_of(job, account)
-            budgets = limits.budgets_of(job, job_set, settings)
-            keeps = any(detail.message for detail in account.last)  # the profile that `explain` knows does not say it
-            counting.count(account, pod, job, job_set, budgets, settings.on_failure, keeps_messages=keeps)
+        with left_out.around("Pod", pod):
+            if pod.name not in counted and not account.has(pod) and pod.job_uid in by_uid:
+                job = by_uid[pod.job_uid]
+                settings = settings_of(job, account)
+                budgets = limits.budgets_of(job, job_set, settings)
+                # The profile that `explain` knows does not say whether messages are kept.
+                keeps = any(detail.message for detail in account.last)
+                counting.count(account, pod, job, job_set, budgets, settings.on_failure, keeps_messages=keeps)
     if account.suspended and not at(root, ("spec", "suspend")):
         account.reset_limits()
     goes_on = not (terminal.condition_of(root) or terminal.is_decided(root.get("status") or {}))
@@ -146,6 +148,17 @@ def explain(root: Json, jobs: list[Json], parts: Iterable[Json]) -> Explanation:
     )
 
 
+def pods_in(parts: Iterable[Json], left_out: LeftOut) -> tuple[list[Json], list[Pod]]:
+    """Return the pods among the parts of a workload, as the API has them and as the ledger reads them."""
+    roots, found = [], []
+    for part in parts:
+        with left_out.around("Pod", part):
+            if part.get("kind") != EVENT and not stored.is_account(part):
+                found.append(pods.read(part))
+                roots.append(part)
+    return roots, found
+
+
 def budgets_of(root: Json, jobs: list[Json], account: Account, found: list[Pod]) -> Iterator[str]:
     """Return lines that say how much of each budget of a Job or a JobSet is spent."""
     if root.get("kind") == JOB_SET.kind:
@@ -173,7 +186,9 @@ def ended_row(detail: Attempt) -> Row:
     """Return the row of an attempt that has ended."""
     left = detail.left
     rule = {"retry": "no rule", "fatal": "no retry left"}.get(detail.cost, "")
-    if detail.rule is not None:
+    if detail.cost == "fatal" and detail.reason == outcomes.NEVER_STARTED:
+        rule = "startTimeout"
+    elif detail.rule is not None:
         rule = f"rule {detail.rule} ({detail.action})"
     elif detail.restart:
         rule = f"restart {detail.restart} in place"

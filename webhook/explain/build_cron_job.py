@@ -11,6 +11,7 @@ from webhook.kube import names
 from webhook.ledger.model.words import counted
 from webhook.objects import columns
 from webhook.objects.columns import Part
+from webhook.objects.left_out import RAISING, LeftOut
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
 
@@ -53,10 +54,14 @@ class CronJobExplanation:
     next: list[str] = field(default_factory=list)
 
 
-def explain(root: Json, jobs: list[Json], accounts: list[Json]) -> CronJobExplanation:
+def explain(root: Json, jobs: list[Json], accounts: list[Json], left_out: LeftOut = RAISING) -> CronJobExplanation:
     """Explain a CronJob, as the API has it; `jobs`: those that it controls, `accounts`: their Accounts."""
     metadata, spec = root["metadata"], root["spec"]
     newest_last = sorted(jobs, key=lambda job: str(job["metadata"].get("creationTimestamp") or ""))[-MOST_JOBS:]
+    rows = []
+    for job in newest_last:
+        with left_out.around(batch.JOB.kind, job):
+            rows.append(row_of(job, accounts, left_out))
     sample = sample_of(root, newest_last)
     zone = f" ({spec['timeZone']})" if spec.get("timeZone") else ""
     return CronJobExplanation(
@@ -66,7 +71,7 @@ def explain(root: Json, jobs: list[Json], accounts: list[Json]) -> CronJobExplan
         suspended=bool(spec.get("suspend")),
         gets_from="its template" if sample is None else f"its last Job, {sample['metadata']['name']}",
         gets=[*what_jobs_get(sample or job_from_template(root))],
-        jobs=[row_of(job, accounts) for job in newest_last],
+        jobs=rows,
         next=[*next_steps(root, newest_last)],
     )
 
@@ -109,9 +114,9 @@ def what_jobs_get(job: Json) -> Iterator[str]:
     yield from build.explain(new, [new], []).next
 
 
-def row_of(job: Json, accounts: list[Json]) -> JobRow:
+def row_of(job: Json, accounts: list[Json], left_out: LeftOut) -> JobRow:
     """Return the row of one Job."""
-    told = build.explain(job, [job], accounts)
+    told = build.explain(job, [job], accounts, left_out)
     return JobRow(
         name=told.name,
         created=str(job["metadata"].get("creationTimestamp") or ""),

@@ -8,15 +8,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
-from webhook.explain.build import PLACEMENTS, Explanation, Row
+from webhook.explain.build import PLACEMENTS, Explanation, Row, pods_in
 from webhook.explain.build_system import account_with, ended_row, foretold
 from webhook.kinds import tekton
 from webhook.kinds.places import scope_named, scope_of_task
-from webhook.ledger.model import pods, words
+from webhook.ledger.model import words
 from webhook.ledger.model.account import Account, Attempt
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.stored import reading as stored
 from webhook.ledger.model.systems.tekton import PIPELINE_RUN as SYSTEM
+from webhook.objects.left_out import RAISING, LeftOut
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.retry import record
@@ -25,17 +26,22 @@ from webhook.retry.kinds.pipeline_run import succeeded_of, task_of, words_of
 REPLACED: Final = ("disruption", "free")  # what the end of a pod costs that Tekton creates again under the same name
 
 
-def explain(run: Json, children: list[Json], parts: Iterable[Json]) -> Explanation:
-    """Explain a PipelineRun, as the API has it; raise ValueError if its account is malformed.
+def explain(run: Json, children: list[Json], parts: Iterable[Json], left_out: LeftOut = RAISING) -> Explanation:
+    """Explain a PipelineRun, as the API has it; raise UnfitError if its account is malformed.
 
     `children`: its TaskRuns and CustomRuns; `parts`: their pods, and its Account.
     """
     metadata, parts = run["metadata"], list(parts)
-    known = [pods.read(part) for part in parts if not stored.is_account(part)]
-    account = account_with(SYSTEM, run, known, stored.account_of(SYSTEM.row, run, parts))
+    _, known = pods_in(parts, left_out)
+    account = account_with(SYSTEM, run, known, stored.account_of(SYSTEM.row, run, parts), left_out)
     following = foretold(SYSTEM, run, account, known)
     found = {pod.name: pod for pod in known}
-    rows = [row for child in children for row in rows_of(child, found)]
+    rows, ended = [], []
+    for child in children:
+        with left_out.around(str(child.get("kind")), child):
+            rows += [*rows_of(child, found)]
+            ended.append(child)
+    children = ended
     with_account = [*merged(rows, account.last)]
     return Explanation(
         kind=tekton.PIPELINE_RUN.kind,

@@ -16,10 +16,11 @@ from webhook.kinds.places import place_of
 from webhook.kube import names
 from webhook.ledger.model import counting, words
 from webhook.ledger.model.account import Account, Attempt
-from webhook.ledger.model.pods import Pod, read
+from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.scopes import NO_NUMBER, Scopes
 from webhook.ledger.model.stored import reading as stored
 from webhook.ledger.model.systems import System
+from webhook.objects.left_out import RAISING, LeftOut
 from webhook.objects.patch import at
 from webhook.objects.problem import Json, Path
 from webhook.policy.applied import profile_of
@@ -52,14 +53,14 @@ class Spent(NamedTuple):
     budget: int | None
 
 
-def explain(system: System, root: Json, parts: Iterable[Json]) -> Explanation:
-    """Explain a workload, as the API has it; raise ValueError if its account is malformed.
+def explain(system: System, root: Json, parts: Iterable[Json], left_out: LeftOut = RAISING) -> Explanation:
+    """Explain a workload, as the API has it; raise UnfitError if its account is malformed.
 
     `parts`: the pods that are counted for it, decoded as the ledger reads them, and its Account.
     """
     parts = list(parts)
-    found = [read(part) for part in parts if not stored.is_account(part)]
-    account = account_with(system, root, found, stored.account_of(system.row, root, parts))
+    _, found = build.pods_in(parts, left_out)
+    account = account_with(system, root, found, stored.account_of(system.row, root, parts), left_out)
     metadata = root["metadata"]
     alive = [pod for pod in found if not pod.has_failed]
     shown = build.newest(alive)
@@ -89,13 +90,17 @@ def is_counted_for(pod: Json, row: KindSpec, root: Json) -> bool:
     return place.uid in {"", metadata.get("uid")}
 
 
-def account_with(system: System, root: Json, found: Iterable[Pod], account: Account) -> Account:
+def account_with(
+    system: System, root: Json, found: Iterable[Pod], account: Account, left_out: LeftOut = RAISING
+) -> Account:
     """Return the account of a workload with the failed pods that it does not have yet."""
     settings = build.settings_of(root, account)
     keeps = any(detail.message for detail in account.last)  # the profile that `explain` knows does not say it
     has_ended = system.has_ended(root)
     for pod in sorted((pod for pod in found if pod.has_failed), key=lambda pod: pod.ended):
-        if not account.has(pod):  # by its uid: other kinds create pods of the same name
+        with left_out.around("Pod", pod):
+            if account.has(pod):  # by its uid: other kinds create pods of the same name
+                continue
             counting.count_elsewhere(account, pod, root, system, settings, has_ended=has_ended, keeps_messages=keeps)
     return account
 

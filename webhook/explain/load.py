@@ -20,6 +20,7 @@ from webhook.kube import names
 from webhook.kube.client import METADATA_ONLY_LIST, Api, ApiError
 from webhook.kube.paths import path_of
 from webhook.ledger.model.pods import READ as POD_READ
+from webhook.objects.left_out import RAISING, LeftOut
 from webhook.objects.problem import Json
 from webhook.objects.shape import type_of
 from webhook.retry.kinds import pipeline_run
@@ -37,7 +38,9 @@ LABELS: Final[dict[KindSpec, str]] = {
 }
 
 
-async def load(api: Api, row: KindSpec, root: Json) -> tuple[KindSpec, Json, list[Json], list[Json]]:
+async def load(
+    api: Api, row: KindSpec, root: Json, left_out: LeftOut = RAISING
+) -> tuple[KindSpec, Json, list[Json], list[Json]]:
     """Return a workload, its kind, its Jobs or TaskRuns, and their pods, Events about refused pods, and its Account.
 
     For a Job of a JobSet, return the JobSet with all its Jobs; for a TaskRun of a PipelineRun, the PipelineRun. For a
@@ -48,14 +51,14 @@ async def load(api: Api, row: KindSpec, root: Json) -> tuple[KindSpec, Json, lis
     if above is not None:
         row, root = above
     if row is batch.CRON_JOB:
-        jobs = await jobs_of(api, root)
+        jobs = await jobs_of(api, root, left_out)
         return row, root, jobs, [one for job in jobs for one in await accounts_of(api, batch.JOB, job)]
     name, accounts = root["metadata"]["name"], await accounts_of(api, row, root)
     if row is tekton.PIPELINE_RUN:
         children = list(await children_of(api, pipeline_run.ADAPTER, root))
         return row, root, children, [*await pods(api, namespace, f"{pipeline_run.LABEL}={name}"), *accounts]
     if row in OF_SYSTEMS:
-        return row, root, [], [*await pods_of(api, row, root), *accounts]
+        return row, root, [], [*await pods_of(api, row, root, left_out), *accounts]
     if row is batch.JOB:
         unread = NOT_SUCCEEDED if omits_succeeded(root) else {}
         return row, root, [root], [*await parts(api, namespace, f"{batch.JOB_NAME}={name}", unread), *accounts]
@@ -73,12 +76,13 @@ async def accounts_of(api: Api, row: KindSpec, root: Json) -> list[Json]:
     return [] if found is None else [found]
 
 
-async def jobs_of(api: Api, cron_job: Json) -> list[Json]:
+async def jobs_of(api: Api, cron_job: Json, left_out: LeftOut) -> list[Json]:
     """Return the last Jobs of a CronJob; no label names it, so the metadata of all Jobs in the namespace are read."""
     path = batch.JOB.path(cron_job["metadata"]["namespace"])
-    owned = [
-        one["metadata"] async for one in api.objects(path, {}, METADATA_ONLY_LIST) if is_controlled_by(one, cron_job)
-    ]
+    owned: list[Json] = []
+    async for one in api.objects(path, {}, METADATA_ONLY_LIST):
+        with left_out.around(batch.JOB.kind, one):
+            owned += [one["metadata"]] if is_controlled_by(one, cron_job) else []
     owned.sort(key=itemgetter("creationTimestamp"))
     found = [await api.find(f"{path}/{one['name']}") for one in owned[-MOST_JOBS:]]
     return [one for one in found if one is not None]
@@ -99,7 +103,7 @@ async def pods(api: Api, namespace: str, selector: str, fields: dict[str, str] =
     return [pod async for pod in api.objects(core.POD.path(namespace), query, kind=POD)]
 
 
-async def pods_of(api: Api, row: KindSpec, root: Json) -> list[Json]:
+async def pods_of(api: Api, row: KindSpec, root: Json, left_out: LeftOut) -> list[Json]:
     """Return the pods that are counted for a workload of another kind than Job.
 
     Where no label of its system names it, all pods of the namespace that admission has labelled are read.
@@ -107,8 +111,11 @@ async def pods_of(api: Api, row: KindSpec, root: Json) -> list[Json]:
     metadata = root["metadata"]
     label = LABELS.get(row)
     query = {"labelSelector": names.PROFILE if label is None else f"{names.PROFILE},{label}={metadata['name']}"}
-    found = api.objects(core.POD.path(metadata["namespace"]), query, kind=POD)
-    return [pod async for pod in found if is_counted_for(pod, row, root)]
+    found: list[Json] = []
+    async for pod in api.objects(core.POD.path(metadata["namespace"]), query, kind=POD):
+        with left_out.around(core.POD.kind, pod):
+            found += [pod] if is_counted_for(pod, row, root) else []
+    return found
 
 
 async def parts(api: Api, namespace: str, selector: str, fields: dict[str, str] = EVERY) -> list[Json]:

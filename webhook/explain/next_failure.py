@@ -213,7 +213,7 @@ def said(what: Forecast, standing: Standing, *, placed: bool) -> str:
 def beyond(what: Forecast, budgets: limits.Budgets) -> str:
     """Return which limit the failure exceeds, such as `disruptions exceed the limit of 1`."""
     if what.reason == counting.FREE_TOO_OFTEN:
-        return f"free restarts exceed the limit of {free_limit(what, budgets)}"
+        return f"free restarts exceed the limit of {budgets.free_restarts}"
     return f"disruptions exceed the limit of {budgets.disruptions}"
 
 
@@ -227,14 +227,9 @@ def cost_of(what: Forecast, budgets: limits.Budgets) -> str:
     if what.cost == "disruption":
         return f"costs no retry; then {words.counted(what.left.disruptions, 'disruption')} left"
     if what.cost == "free":
-        limit = words.counted(free_limit(what, budgets), "such failure")
+        limit = words.counted(budgets.free_restarts, "such failure")
         return f"costs no retry; the ledger ends the Job after {limit}"
     return "costs nothing"
-
-
-def free_limit(what: Forecast, budgets: limits.Budgets) -> int:
-    """Return how many free restarts a scope may have: by a rule of onFailure as many as disruptions."""
-    return budgets.free_restarts if what.on_failure is None else budgets.disruptions
 
 
 def said_of_set(what: Forecast, standing: Standing, job_set: Json, *, placed: bool) -> str:

@@ -71,9 +71,10 @@ def verdicts(standing: Standing, found: Iterable[Pod]) -> Iterator[Verdict]:
         yield from judged(standing, settings)
         return
     within = settling.window(standing.job, settings)
-    crashes = [pod for pod in (crash_of(detail, standing.job) for detail in standing.account.last) if pod is not None]
+    ended = standing.account.last_now
+    crashes = [pod for pod in (crash_of(detail, standing.job) for detail in ended) if pod is not None]
     told_to_end = [pod for pod in crashes if settling.is_told_to_end(pod, settings)]
-    disturbed = [detail.end for detail in standing.account.last if detail.cause == "Disruption"]
+    disturbed = [detail.end for detail in ended if detail.cause == "Disruption"]
     disturbed += [pod.ended for pod in told_to_end] + [pod.deleted for pod in found if pod.deleting]
     for pod in crashes:
         crash = seconds(pod.ended)
@@ -133,8 +134,7 @@ def waits_until(standing: Standing, pods: list[Pod], all_pods: Iterable[Json]) -
     if standing.job["spec"].get("backoffLimitPerIndex") is not None:
         missing = missing_indexes(pods, standing.job)
         return min(filter(None, map(waits_for, (pod for pod in missing if pod.tracked))), default="")
-    of_pods = (detail for detail in standing.account.last if not detail.restart)
-    ends = [detail.end for detail in of_pods if detail.end and detail.cost != "none"]
+    ends = [detail.end for detail in standing.account.last_now if detail.end and detail.cost != "none"]
     succeeded = max(map(finished, all_pods), default="")
     ends = [end for end in ends if end > succeeded]
     return after(max(ends), len(ends)) if ends else ""

@@ -12,9 +12,10 @@ from msgspec.structs import replace
 from webhook.history.record import AttemptRecord, Capacity
 from webhook.ledger.model import words
 from webhook.ledger.model.outcomes import EVICTED, NEVER_STARTED, STOPPED
+from webhook.objects.left_out import RAISING, LeftOut
 from webhook.objects.times import seconds
 from webhook.report import places
-from webhook.report.known import Known, Price, PriceOf, Window, written
+from webhook.report.known import Known, Price, PriceOf, Window, lifetime, written
 from webhook.report.model import (
     MOST_ATTEMPTS,
     VERSION,
@@ -67,7 +68,10 @@ class Place:
 
 
 class Attempt(NamedTuple):
-    """An attempt with its resource-seconds and its price; `end`: in seconds since 1970, None if it runs."""
+    """An attempt with its resource-seconds and its price.
+
+    `end`: in seconds since 1970; None if it runs, or says for its end a time at which it cannot have been.
+    """
 
     record: AttemptRecord
     resources: dict[str, float]
@@ -75,15 +79,16 @@ class Attempt(NamedTuple):
     end: float | None
 
 
-def build(known: Sequence[Known], about: About, price_of: PriceOf) -> Report:
+def build(known: Sequence[Known], about: About, price_of: PriceOf, left_out: LeftOut = RAISING) -> Report:
     """Return the report of these workloads.
 
     Attempts and workloads are those of the window already. `price_of` returns the price of an attempt.
     """
-    ends = (end_of(record) for one in known for record in (*one.attempts, *one.told))
+    ends = (end_of(one, record, about.now) for one in known for record in (*one.attempts, *one.told))
     builder = Builder(about, price_of, Series.of([end for end in ends if end is not None], about.window))
     for one in known:
-        builder.add(one)
+        with left_out.around(one.kind, one):
+            builder.add(one)
     return builder.report()
 
 
@@ -141,16 +146,18 @@ class Builder:
         self.zones: dict[str, Place] = defaultdict(Place)
         self.seen: list[Seen] = []
         self.unpriced = 0  # attempts
+        self.impossible = 0  # ends
 
     def add(self, one: Known) -> None:
         """Add a workload."""
         tally = Tally(workloads=1, complete=int(one.state == "Complete"), failed=int(one.state == "Failed"))
-        attempts = sorted(map(self.attempt_of, one.attempts), key=order)
-        told = [*map(self.attempt_of, one.told)]
+        attempts = sorted((self.attempt_of(one, record) for record in one.attempts), key=order)
+        told = [self.attempt_of(one, record) for record in one.told]
         for attempt in attempts:
             tally.add(*attempt[:3])
             self.unpriced += attempt.price.paid is None
         for attempt in (*attempts, *told):
+            self.impossible += attempt.end is None and bool(attempt.record.end)
             if self.series is not None:
                 self.series.add(attempt)
             self.add_places(one, attempt)
@@ -169,13 +176,16 @@ class Builder:
         self.profiles[one.profile].merge(tally)
         self.rows.append(row_of(one, sorted([*told, *attempts], key=order), tally.figures(priced=self.about.priced)))
 
-    def attempt_of(self, record: AttemptRecord) -> Attempt:
+    def attempt_of(self, known: Known, record: AttemptRecord) -> Attempt:
         """Return an attempt with what it used; one that runs has used what it requests until now."""
+        first, last = lifetime(known, record, self.about.now)
+        took = record.seconds
         if not record.end:
             started = seconds(record.start)
-            record = replace(record, seconds=0.0 if started is None else max(0.0, self.about.now - started))
+            took = 0.0 if started is None else max(0.0, self.about.now - started)
+        record = replace(record, seconds=min(took, last - first))
         used = resource_seconds(record.resources, record.seconds)
-        return Attempt(record, used, self.price_of(record), end_of(record))
+        return Attempt(record, used, self.price_of(record), end_of(known, record, self.about.now))
 
     def add_places(self, one: Known, attempt: Attempt) -> None:
         """Add an ended attempt to its node and its zone."""
@@ -231,7 +241,10 @@ class Builder:
         )
 
     def notes(self) -> Iterator[str]:
-        """Yield what the sums leave out."""
+        """Yield what the sums, or the parts of the time, leave out."""
+        if self.impossible:
+            number = words.counted(self.impossible, "attempt")
+            yield f"an end before the creation or after now cannot be: {number} with one in the sums alone"
         if self.about.priced and self.unpriced:
             yield f"the price of {words.counted(self.unpriced, 'attempt')} is not known; sums with them have no price"
 
@@ -265,10 +278,11 @@ class Builder:
         return sorted(rows, key=lambda row: (not row.suspect, -importance(row.lost), row.name))
 
 
-def end_of(record: AttemptRecord) -> float | None:
-    """Return when an attempt ended, in seconds since 1970; None if it runs, or its end is no time since then."""
+def end_of(known: Known, record: AttemptRecord, now: float) -> float | None:
+    """Return when an attempt ended, in seconds since 1970; None if it runs, or cannot have ended then."""
     end = seconds(record.end)
-    return None if end is None or end < 0 else end
+    first, last = lifetime(known, record, now)
+    return end if end is not None and first <= end <= last else None
 
 
 def order(one: Attempt) -> tuple[bool, float, str]:

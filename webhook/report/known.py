@@ -11,6 +11,9 @@ from webhook.objects.times import seconds
 from webhook.report.model import Loss
 
 LAST: Final = 253402300799  # the last second of the year 9999, in seconds since 1970
+DAY: Final = 86400.0
+CLOCKS: Final = DAY  # seconds by which clocks may differ
+OLDEST: Final = 2 * 365 * DAY  # seconds since the end of an attempt of which nothing says when it was created
 
 State = Literal["Running", "Complete", "Failed", "Suspended", "Unknown"]
 
@@ -80,6 +83,17 @@ class Known:
     told: list[AttemptRecord] = field(default_factory=list)
     saved: list[Counted] = field(default_factory=list)
     rules: dict[str, str] = field(default_factory=dict)
+
+
+def lifetime(known: Known, attempt: AttemptRecord, now: float) -> tuple[float, float]:
+    """Return the time in which an attempt can have run: from the creation of its pod, or else of its workload, to now.
+
+    In seconds since 1970. Users may write any other time of a pod; creation times are the API server's.
+    """
+    created = seconds(attempt.created)
+    if created is None:
+        created = seconds(known.created)
+    return (now - OLDEST if created is None else created) - CLOCKS, now + CLOCKS
 
 
 def has_unknown_requests(attempt: AttemptRecord) -> bool:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from webhook.history.amounts import Amounts
 from webhook.history.record import VERSION, AttemptRecord, Capacity, Cause
 from webhook.history.usage import Row
-from webhook.kinds import KindSpec, batch
+from webhook.kinds import KindSpec, batch, core
 from webhook.kinds.accounts.account import is_of
 from webhook.kinds.job_set import JOB_SET
 from webhook.kinds.kind_spec import controller_of
@@ -21,6 +21,7 @@ from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.stored.reading import account_in
 from webhook.ledger.model.systems import System
 from webhook.ledger.model.tracker import Key, key_of
+from webhook.objects.left_out import RAISING, LeftOut
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.objects.times import between
@@ -56,12 +57,13 @@ class Workload(NamedTuple):
     account: Json | None = None
 
 
-def grouped(
+def grouped(  # noqa: PLR0913, PLR0917 - what a cluster has
     jobs: Iterable[Json],
     job_sets: Iterable[Json],
     found: Iterable[Pod],
     others: Mapping[KindSpec, Iterable[Json]] | None = None,
     accounts: Iterable[Json] = (),
+    left_out: LeftOut = RAISING,
 ) -> list[Workload]:
     """Return the JobSets, the Jobs that none of them controls, and workloads of other kinds; with pods and Account.
 
@@ -71,29 +73,36 @@ def grouped(
     elsewhere: dict[Key, Workload] = {}
     for row, some in (others or {}).items():
         for one in some:
-            key = Key(one["metadata"]["namespace"], row, one["metadata"]["name"])
-            elsewhere[key] = Workload({**one, "kind": key.kind}, [], [], key.system, own(row, one, stored))
-    roots = {
-        one["metadata"]["uid"]: Workload({**one, "kind": JOB_SET.kind}, [], [], account=own(JOB_SET, one, stored))
-        for one in job_sets
-    }
+            with left_out.around(row.kind, one):
+                key = Key(one["metadata"]["namespace"], row, one["metadata"]["name"])
+                elsewhere[key] = Workload({**one, "kind": key.kind}, [], [], key.system, own(row, one, stored))
+    roots: dict[str, Workload] = {}
+    for one in job_sets:
+        with left_out.around(JOB_SET.kind, one):
+            root = {**one, "kind": JOB_SET.kind}
+            roots[one["metadata"]["uid"]] = Workload(root, [], [], account=own(JOB_SET, one, stored))
     of_job: dict[str, Workload] = {}
     for job in jobs:
-        uid, controller = job["metadata"]["uid"], controller_of(job)
-        if controller is not None and (controller.group, controller.kind) == (JOB_SET.group, JOB_SET.kind):
-            if (workload := roots.get(controller.uid)) is None:
-                continue
-        else:
-            workload = roots[uid] = Workload(
-                {**job, "kind": batch.JOB.kind}, [], [], account=own(batch.JOB, job, stored)
-            )
-        workload.jobs.append(job)
-        of_job[uid] = workload
+        with left_out.around(batch.JOB.kind, job):
+            uid, workload = job["metadata"]["uid"], workload_with(job, roots, stored)
+            if workload is not None:
+                workload.jobs.append(job)
+                of_job[uid] = workload
     for pod in found:
-        of_pod = of_job.get(pod.job_uid) if pod.row is batch.JOB else elsewhere.get(key_of(pod))
-        if of_pod is not None and (of_pod.system is None or pod.job_uid in {"", of_pod.root["metadata"]["uid"]}):
-            of_pod.pods.append(pod)
+        with left_out.around(core.POD.kind, pod):
+            of_pod = of_job.get(pod.job_uid) if pod.row is batch.JOB else elsewhere.get(key_of(pod))
+            if of_pod is not None and (of_pod.system is None or pod.job_uid in {"", of_pod.root["metadata"]["uid"]}):
+                of_pod.pods.append(pod)
     return [*roots.values(), *elsewhere.values()]
+
+
+def workload_with(job: Json, roots: dict[str, Workload], stored: Mapping[tuple[Any, Any], Json]) -> Workload | None:
+    """Return the workload of a Job, by uid in `roots`, where a Job without a JobSet is added; None without its set."""
+    controller = controller_of(job)
+    if controller is not None and (controller.group, controller.kind) == (JOB_SET.group, JOB_SET.kind):
+        return roots.get(controller.uid)
+    found = Workload({**job, "kind": batch.JOB.kind}, [], [], account=own(batch.JOB, job, stored))
+    return roots.setdefault(job["metadata"]["uid"], found)
 
 
 def own(row: KindSpec, root: Json, stored: Mapping[tuple[Any, Any], Json]) -> Json | None:

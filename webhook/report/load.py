@@ -15,6 +15,7 @@ from webhook.ledger.model import cached, pods
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.systems import SYSTEMS
 from webhook.ledger.store.cached import ACCOUNT_READ
+from webhook.objects.left_out import RAISING, LeftOut
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.objects.shape import ANY_KEY, Shape, type_of
@@ -85,10 +86,11 @@ class NothingReadError(Exception):
 class Loader:
     """Reads the objects of a scope; `progress` is called with what is being read."""
 
-    def __init__(self, api: Api, scope: Scope, progress: Callable[[str], None]) -> None:
+    def __init__(self, api: Api, scope: Scope, progress: Callable[[str], None], left_out: LeftOut = RAISING) -> None:
         self.api = api
         self.scope = scope
         self.progress = progress
+        self.left_out = left_out
         self.notes: list[str] = []
         self.refused: list[str] = []
 
@@ -124,8 +126,11 @@ class Loader:
         wanted = {(pod.namespace, pod.job) for pod in pods if pod.row is row}
         missing = "those workloads are missing" if wanted else ""
         query = Query(row.path(self.scope.namespace), {"labelSelector": self.scope.selector or ""}, METADATA_ONLY_LIST)
-        found = self.listed(row.resource, query, OTHER, missing)
-        return [one async for one in found if self.is_wanted(one["metadata"], wanted, counted)]
+        found: list[Json] = []
+        async for one in self.listed(row.resource, query, OTHER, missing):
+            with self.left_out.around(row.kind, one):
+                found += [one] if self.is_wanted(one["metadata"], wanted, counted) else []
+        return found
 
     def runs(self, pods: list[Pod], accounts: list[Json]) -> list[Json]:
         """Return what stands for the runs of Airflow that have an Account, or pods under the profile."""
@@ -160,8 +165,9 @@ class Loader:
                     f"there are more than {MOST_PODS:,} pods: name a namespace with -n; others are missing"
                 )
                 break
-            pod = pods.read(one)
-            found += [pod] if pod.job else []
+            with self.left_out.around(core.POD.kind, one):
+                pod = pods.read(one)
+                found += [pod] if pod.job else []
         return found
 
     async def nodes(self) -> list[Json]:

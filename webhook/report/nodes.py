@@ -9,6 +9,7 @@ from webhook.capacity.table import ANY
 from webhook.history.prices import label_keys
 from webhook.history.record import Capacity
 from webhook.ledger.model.pods import ZONE
+from webhook.objects.left_out import RAISING, LeftOut
 from webhook.objects.problem import Json
 from webhook.policy.model import Policy
 from webhook.policy.settings import own_spot_labels
@@ -25,7 +26,7 @@ class Node(NamedTuple):
 UNKNOWN: Final = Node()
 
 
-def nodes_of(found: Iterable[Json], policy: Policy | None) -> dict[str, Node]:
+def nodes_of(found: Iterable[Json], policy: Policy | None, left_out: LeftOut = RAISING) -> dict[str, Node]:
     """Return the nodes of the API by name; the policy says which labels mark spot nodes of its own, and prices.
 
     A node that no label marks is on-demand if any provider is known, whose spot nodes would have a label.
@@ -33,16 +34,19 @@ def nodes_of(found: Iterable[Json], policy: Policy | None) -> dict[str, Node]:
     own = {} if policy is None else own_spot_labels(policy)
     spot = {**ANY.spot_labels, **own}
     keys = () if policy is None or policy.prices is None else label_keys(policy.prices.rates)
-    listed = [(one["metadata"]["name"], facts_of(one)) for one in found]
-    otherwise: Capacity = "OnDemand" if own or any(claims(facts) for _, facts in listed) else ""
-    return {
-        name: Node(
-            facts.labels.get(ZONE) or "",
-            capacity_of(facts.labels, spot, ANY.on_demand_labels) or otherwise,
-            {key: facts.labels[key] for key in keys if key in facts.labels},
-        )
-        for name, facts in listed
-    }
+    nodes, is_claimed = {}, bool(own)
+    for one in found:
+        with left_out.around("Node", one):
+            facts = facts_of(one)
+            is_claimed = is_claimed or bool(claims(facts))
+            nodes[one["metadata"]["name"]] = Node(
+                facts.labels.get(ZONE) or "",
+                capacity_of(facts.labels, spot, ANY.on_demand_labels),
+                {key: facts.labels[key] for key in keys if key in facts.labels},
+            )
+    if not is_claimed:
+        return nodes
+    return {name: node if node.capacity else node._replace(capacity="OnDemand") for name, node in nodes.items()}
 
 
 def facts_of(node: Json) -> NodeFacts:

@@ -72,6 +72,7 @@ async def prices(source: Source, since: float, until: float) -> PriceOf:
     """Return the price of attempts that ran between two times, in seconds since 1970; raise PricesUnreadableError."""
     step = max(LEAST_STEP, ceil((until - since) / MOST_POINTS))
     table: Table = {}
+    found: dict[str, list[Series]] = {}
     try:
         headers = {} if source.token_file is None else {"Authorization": f"Bearer {token_in(source.token_file)}"}
         context = ssl.create_default_context(cafile=source.ca_file) if source.ca_file is not None else True
@@ -88,11 +89,13 @@ async def prices(source: Source, since: float, until: float) -> PriceOf:
                 }
                 path = f"{source.url.rstrip('/')}/api/v1/query_range"
                 async with session.get(path, params=query, ssl=context, allow_redirects=False) as response:
-                    put(table, resource, answer_in(await body_of(response), response.status))
+                    found[resource] = answer_in(await body_of(response), response.status)
     except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
         raise PricesUnreadableError(
             f"Prometheus {source.url} cannot be asked: {error or type(error).__name__}; {OTHER}"
         ) from None
+    for resource, series in found.items():
+        put(table, resource, series)
     if not table:
         raise PricesUnreadableError(
             f"Prometheus {source.url} has no {', '.join(METRICS.values())} in this time; let it scrape OpenCost"
@@ -131,11 +134,20 @@ def token_in(path: Path) -> str:
     return text
 
 
+def number_in(text: str) -> float | None:
+    """Return the number in a text; None if it is none, infinite or negative."""
+    try:
+        found = float(text)
+    except ValueError:
+        return None
+    return found if isfinite(found) and found >= 0 else None
+
+
 def put(table: Table, resource: str, found: Iterable[Series]) -> None:
     """Add the series of one metric to the table."""
     for series in found:
-        points = [(time, float(value)) for time, value in series.values]
-        usable = [(time, value) for time, value in points if isfinite(value) and value >= 0]
+        points = [(time, number_in(value)) for time, value in series.values]
+        usable = [(time, value) for time, value in points if value is not None]
         if usable and "node" in series.metric:
             table[series.metric["node"], resource] = ([time for time, _ in usable], [value for _, value in usable])
 

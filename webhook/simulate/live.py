@@ -17,6 +17,7 @@ from webhook.kinds.job_set import JOB_SET
 from webhook.kube import terminal
 from webhook.ledger.model import pods
 from webhook.ledger.store.cached import ACCOUNT_READ
+from webhook.objects.left_out import RAISING, LeftOut
 from webhook.objects.problem import Json
 from webhook.objects.shape import type_of
 from webhook.policy.model import Policy
@@ -30,14 +31,19 @@ TYPES: Final = {"Job": JOB, "JobSet": SET, "Pod": POD, "Node": NODE, "Account": 
 NAMED: Final = {"Job": ("name", "namespace", "uid"), "Node": ("name",)}  # the fields that an object must have
 
 
-def loaded(objects: Iterable[Json]) -> Loaded:
+def loaded(objects: Iterable[Json], left_out: LeftOut = RAISING) -> Loaded:
     """Return what a dump has; objects without a name or a uid, or with fields of a wrong type, are left out."""
     by_kind: dict[str, list[Json]] = defaultdict(list)
     for one in objects:
         kind = one["kind"]
-        if kind in TYPES and (found := typed(one, kind)) is not None:
-            by_kind[kind].append(found)
-    read = [pod for pod in map(pods.read, by_kind["Pod"]) if pod.job]
+        with left_out.around(kind, one):
+            if kind in TYPES and (found := typed(one, kind)) is not None:
+                by_kind[kind].append(found)
+    read = []
+    for one in by_kind["Pod"]:
+        with left_out.around("Pod", one):
+            pod = pods.read(one)
+            read += [pod] if pod.job else []
     return Loaded(by_kind["Job"], by_kind["JobSet"], read, by_kind["Node"], [], accounts=by_kind["Account"])
 
 
@@ -51,14 +57,16 @@ def typed(one: Json, kind: str) -> Json | None:
     return found if all(known.get(name) for name in NAMED.get(kind, NAMED["Job"])) else None
 
 
-def records_of(found: Loaded, policy: Policy | None) -> Iterator[Record]:
+def records_of(found: Loaded, policy: Policy | None, left_out: LeftOut = RAISING) -> Iterator[Record]:
     """Yield the records of the Jobs and JobSets that exist, and of their attempts; `policy`: names spot nodes."""
-    nodes = nodes_of(found.nodes, policy)
-    for workload in live.grouped(found.jobs, found.job_sets, found.pods, accounts=found.accounts):
-        known, _ = live.known_of(workload, nodes, Window(), pricing.row_by_policy(None))
-        yield from attempts_of(known)
-        if terminal.condition_of(workload.root) is not None:
-            yield workload_of(workload.root, known)
+    nodes = nodes_of(found.nodes, policy, left_out)
+    for workload in live.grouped(found.jobs, found.job_sets, found.pods, accounts=found.accounts, left_out=left_out):
+        made: list[Record] = []
+        with left_out.around(workload.root["kind"], workload.root):
+            known, _ = live.known_of(workload, nodes, Window(), pricing.row_by_policy(None))
+            made = [*attempts_of(known)]
+            made += [] if terminal.condition_of(workload.root) is None else [workload_of(workload.root, known)]
+        yield from made
 
 
 def attempts_of(known: Known) -> Iterator[AttemptRecord]:

@@ -6,11 +6,13 @@ Times are in seconds since 1970.
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import Final
 
 from webhook.history.record import AttemptRecord, Capacity, Record, WorkloadRecord
 from webhook.ledger.model.outcomes import NEVER_STARTED, OOM, SPOT_UNAVAILABLE, STOPPED
 from webhook.objects.times import seconds
+from webhook.report.known import CLOCKS
 
 MOST_ATTEMPTS: Final = 2_000_000  # that are simulated from; of a larger history the first ones are used
 MAIN: Final = "main"  # the name of a container that no record names
@@ -110,8 +112,11 @@ class Past:
         return max((one.end for one in self.stories), default=0.0)
 
 
-def read(records: Iterable[Record]) -> Past:
-    """Return what records say; of several about one uid the last one counts."""
+def read(records: Iterable[Record], now: float = inf) -> Past:
+    """Return what records say; of several about one uid the last one counts.
+
+    Who writes a status can write any time: what ended before its creation, or after `now`, counts as unread.
+    """
     attempts: dict[str, AttemptRecord] = {}
     workloads: dict[str, WorkloadRecord] = {}
     cut = False
@@ -126,14 +131,14 @@ def read(records: Iterable[Record]) -> Past:
     stories: dict[str, Story] = {}
     for uid, ended in workloads.items():
         created, end = seconds(ended.created), seconds(ended.end)
-        if created is None or end is None or end < created:
+        if created is None or end is None or not created <= end <= now + CLOCKS:
             past.unread += 1
         else:
             stories[uid] = Story(ended, created, end)
     unfinished = set()
     for record in attempts.values():
         attempt = attempt_of(record)
-        if attempt is None:
+        if attempt is None or not attempt.created - CLOCKS <= attempt.end <= now + CLOCKS:
             past.unread += 1
             continue
         past.attempts.append(attempt)

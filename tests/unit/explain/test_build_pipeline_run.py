@@ -13,6 +13,7 @@ from webhook.kinds import tekton
 from webhook.kube import names
 from webhook.ledger.model.account import Account, Attempt
 from webhook.ledger.model.scopes import Scopes
+from webhook.objects.left_out import UnfitError
 from webhook.objects.problem import Json
 from webhook.retry import record
 
@@ -165,5 +166,5 @@ def test_the_combinations_of_a_matrix_are_told_apart() -> None:
 
 
 def test_a_malformed_account_is_refused() -> None:
-    with pytest.raises(ValueError, match="Expected `int`"):
+    with pytest.raises(UnfitError, match="Expected `int`"):
         explain(holding(tekton.PIPELINE_RUN, run(), {"attempts": "two"}), [A], [])

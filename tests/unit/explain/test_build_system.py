@@ -16,6 +16,7 @@ from webhook.kinds import argo, tekton
 from webhook.ledger.model.account import Account, Attempt, Left, id_of
 from webhook.ledger.model.pods import DISRUPTED, read
 from webhook.ledger.model.systems import SYSTEMS
+from webhook.objects.left_out import UnfitError
 from webhook.objects.problem import Json
 from webhook.policy.model import Profile
 
@@ -119,7 +120,7 @@ def test_a_workload_that_the_ledger_has_suspended_says_how_often() -> None:
 
 def test_a_malformed_account_is_an_error() -> None:
     root = holding(argo.WORKFLOW, workflow(), {"attempts": "two"})
-    with pytest.raises(ValueError, match="Expected `int`"):
+    with pytest.raises(UnfitError, match="Expected `int`"):
         explain(ARGO, root, [])
 
 

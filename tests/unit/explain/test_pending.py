@@ -55,6 +55,12 @@ def test_the_back_off_doubles_with_each_failure_since_a_pod_succeeded() -> None:
     assert printed(job(account), done)[0] == "Job ml/train: waiting 10 s (Job controller's back-off)"
 
 
+def test_after_a_requested_retry_the_back_off_begins_anew() -> None:
+    ends = [evicted(1, "2026-01-01T00:58:00Z"), evicted(2, "2026-01-01T00:59:00Z"), evicted(3, "2026-01-01T01:00:00Z")]
+    root = job({"ended": 3, "cost": {"disruption": 3}, "before": {"disruption": 2}, "last": ends})
+    assert printed(root)[0] == "Job ml/train: waiting 10 s (Job controller's back-off)"
+
+
 def test_an_index_waits_only_for_its_own_failures() -> None:
     found = standing(profile=Profile(), backoffLimitPerIndex=3, **COUPLED)
     ended = disrupted(1, index="0", index_failures=1, index_ignored=1, ended="2026-01-01T01:00:00Z")

@@ -68,9 +68,9 @@ def a_dollar_an_hour(record: AttemptRecord) -> Price:
     return Price(paid, record.seconds / HOUR)
 
 
-def reported(*known: Known, price_of: PriceOf = unpriced, window: Window | None = None) -> Report:
-    """Return the report of these workloads, written on Tuesday, 00:00."""
-    about = About("history", "All namespaces", window or Window(), MONDAY.timestamp() + 24 * HOUR)
+def reported(*known: Known, price_of: PriceOf = unpriced, window: Window | None = None, now: float = 24) -> Report:
+    """Return the report of these workloads, written so many hours after Monday, 00:00."""
+    about = About("history", "All namespaces", window or Window(), MONDAY.timestamp() + now * HOUR)
     if price_of is not unpriced:
         about = about._replace(priced=True, currency="USD")
     return build(known, about, price_of)

@@ -205,7 +205,7 @@ def test_the_series_has_at_most_two_hundred_parts_without_gaps_and_every_attempt
     attempts = [
         attempt("ExitCode" if number % 2 else "Succeeded", number=number, end=7 * number) for number in range(100)
     ]
-    made = reported(workload(*attempts))
+    made = reported(workload(*attempts), now=700)
     starts = [bucket.start for bucket in made.series]
     assert 100 < len(starts) <= MOST_BUCKETS
     assert made.bucket == 6 * HOUR
@@ -217,7 +217,7 @@ def test_the_series_has_at_most_two_hundred_parts_without_gaps_and_every_attempt
 
 @pytest.mark.parametrize("hours", [0.001, 1, 200, 24 * 365 * 30])
 def test_the_series_of_any_time_is_bounded(hours: float) -> None:
-    made = reported(workload(attempt(number=1, end=0), attempt(number=2, end=hours)))
+    made = reported(workload(attempt(number=1, end=0), attempt(number=2, end=hours)), now=hours)
     assert 1 <= len(made.series) <= MOST_BUCKETS
 
 
@@ -229,11 +229,34 @@ def test_the_series_of_a_window_covers_all_of_it() -> None:
     assert (made.series[0].start, made.series[-1].start, made.bucket) == (at(0), at(9.9166666666666), 300)
 
 
-@pytest.mark.parametrize("end", ["0001-01-01T00:00:00Z", "1969-12-31T23:59:59Z"])
-def test_an_attempt_that_ended_before_1970_counts_but_is_in_no_part_of_the_time(end: str) -> None:
-    made = reported(workload(structs.replace(attempt("ExitCode", number=1, **SPOT), end=end), attempt(number=2)))
+IMPOSSIBLE = [
+    *("0001-01-01T00:00:00Z", "1969-12-31T23:59:59Z", "1986-11-16T00:00:00Z", "2199-12-31T23:59:59Z"),
+    *("9999-12-31T23:59:59Z", "2026-11-16T10:00:00", "yesterday"),
+]
+
+
+@pytest.mark.parametrize("end", IMPOSSIBLE)
+def test_an_attempt_with_an_impossible_end_counts_but_is_in_no_part_of_the_time(end: str) -> None:
+    forged = structs.replace(attempt("ExitCode", number=1, **SPOT), end=end)
+    made = reported(workload(forged, attempt(number=2), created=at(0)))
     assert (made.total.used.attempts, made.total.lost.attempts, made.nodes[0].failures) == (2, 1, 1)
     assert [bucket.causes for bucket in made.series] == [{"Succeeded": 1}]
+    assert made.bucket == 60
+    assert made.notes == ["an end before the creation or after now cannot be: 1 attempt with one in the sums alone"]
+
+
+def test_an_attempt_cannot_have_run_longer_than_since_it_was_created() -> None:
+    forty_years = structs.replace(attempt(number=1, start="1986-11-16T00:00:00Z"), seconds=40 * 365 * 24 * HOUR)
+    running = structs.replace(attempt("Other", number=2, start="1986-11-16T00:00:00Z"), end="")
+    made = reported(workload(forty_years, running, created=at(0)))
+    assert made.total.used.seconds <= 2 * (24 + 48) * HOUR
+
+
+def test_a_history_of_years_has_the_parts_that_it_needs() -> None:
+    old, new = (attempt(number=number, end=24 * 365 * number, created=at(24 * 365 * number - 2)) for number in (0, 3))
+    made = reported(workload(old, new), now=24 * 365 * 3)
+    assert sum(sum(bucket.causes.values()) for bucket in made.series) == 2
+    assert made.notes == []
 
 
 def test_times_that_no_report_can_write_become_the_nearest_that_it_can() -> None:

@@ -130,7 +130,7 @@ def test_a_pod_that_exists_and_is_counted_already_is_not_counted_again(how: str)
     if how == "by its id":
         account.recent = [id_of(read(existing))]
     if how == "by its annotation":
-        marks = {"annotations": {names.COUNTED: "true"}}
+        marks = {"annotations": {names.COUNTED: "2026-01-01T00:00:00Z proof"}}
     made = report_of(job(account=account), pod("gone", "Failed", code=143, **marks))
     assert made.total.lost.attempts == 5
     assert [one.pod for one in made.workloads[0].attempts] == ["gone"]

@@ -4,6 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.unit.simulate.stories import attempt, crashed, disrupted, ended
+from webhook.objects.times import seconds as time_of
 from webhook.simulate import past
 from webhook.simulate.past import End
 
@@ -26,6 +27,14 @@ def test_a_record_without_a_usable_time_is_unread() -> None:
     found = past.read([replace(attempt("a", 1, 10, 60), end="yesterday"), replace(ended("a", 60), created="")])
 
     assert found.unread == 2
+
+
+@pytest.mark.parametrize("end", ["1986-11-16T00:00:00Z", "2199-12-31T23:59:59Z", "9999-12-31T23:59:59Z"])
+def test_a_record_of_an_end_that_cannot_be_is_unread(end: str) -> None:
+    forged = [replace(attempt("a", 1, 10, 60), end=end, start=end, seconds=0.0), replace(ended("a", 60), end=end)]
+    found = past.read(forged, now=time_of(ended("a", 60).end) or 0.0)
+
+    assert (found.unread, found.attempts, found.stories) == (2, [], [])
 
 
 def test_an_exit_code_and_its_container_are_in_the_reason() -> None:

@@ -21,6 +21,7 @@ from webhook.cli.output.report import Printed, Report, Sourced
 from webhook.cli.policy_file import profile_of, usable_policy
 from webhook.cli.terminal.progress import Progress
 from webhook.kube import names
+from webhook.objects.left_out import LeftOut
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.objects.problem import Path as FieldPath
@@ -186,8 +187,31 @@ class Run:
         *,
         compare: bool = False,
         after: After | None = None,
+    ) -> Verdict | None:
+        """Return the verdict on the object at `path` in a document, and edit the object; report what is found.
+
+        None if the object makes that raise: it is refused, and nobody may use what became of it.
+        """
+
+        def refuse(line: str) -> None:
+            what, _, remedy = line.rpartition("; ")
+            self.refuse(Unusable(document.file, document.number, None, what, remedy))
+
+        with LeftOut(refuse).around(root["kind"], root, passing=(OSError,)):  # of the output
+            return self.verdict(document, path, root, attempt, compare=compare, after=after)
+        return None
+
+    def verdict(  # noqa: PLR0913 - as `judge`
+        self,
+        document: Document,
+        path: FieldPath,
+        root: Json,
+        attempt: int | None,
+        *,
+        compare: bool,
+        after: After | None,
     ) -> Verdict:
-        """Return the verdict on the object at `path` in a document, and edit the object; report what is found."""
+        """Return the verdict on an object, as `judge`; raise whatever the object makes the rules raise."""
         name = admission.full_name_of(root)
         verdict = admission.admit(root, self.policy, self.profile_for(root), attempt, compare=compare, after=after)
         problem_rules = [verdict.rule_of(problem) for problem in verdict.problems]

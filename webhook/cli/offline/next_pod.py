@@ -126,7 +126,6 @@ def of_job(job: Json, after: After, attempt: int | None, profile: NamedProfile) 
     facts = Facts(
         profile_name=profile.name,
         owner={**job, "status": {"failed": retries}},
-        owners_known=True,
         defaulted=False,
         disruptions=limits.share_of(account.scopes.of(scope), spec) if ended else None,
         failures=retries if ended else None,

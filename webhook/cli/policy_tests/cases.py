@@ -118,10 +118,11 @@ def policy_of(file: Path, cases: Cases, problems: list[Problem]) -> Policy | Non
     if cases.policy is None:
         return load_default()
     try:
-        policy, found = read_policy(policy_text(file.parent / cases.policy))
+        text = policy_text(file.parent / cases.policy)
     except ValueError as error:
         problems.append(Problem(("policy",), f"{cases.policy} {error}", "correct the path: it begins at this file"))
         return None
+    policy, found = read_policy(text)
     problems += [Problem(("policy",), f"{cases.policy}: {problem}", "correct the policy") for problem in found]
     return policy
 

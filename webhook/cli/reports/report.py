@@ -14,7 +14,7 @@ import click
 from webhook.admission.engine import read_policy
 from webhook.audit.load import stored_policy
 from webhook.cli.cluster import ask, kubeconfig_or_default
-from webhook.cli.console import UNUSABLE, kubeconfig_option, namespace_option, printable
+from webhook.cli.console import UNUSABLE, kubeconfig_option, leaving_out, namespace_option, printable
 from webhook.cli.policy_file import usable_policy
 from webhook.cli.terminal import table
 from webhook.cli.terminal.examples import WithExamples
@@ -24,12 +24,13 @@ from webhook.history.reading import UnreadableError
 from webhook.kube.client import Api, ApiError
 from webhook.kube.kubeconfig import Kubeconfig
 from webhook.kube.paths import is_name
+from webhook.objects.left_out import LeftOut
 from webhook.objects.times import seconds
 from webhook.page import render as page
 from webhook.policy.model import Policy
 from webhook.report import live, opencost, pricing, recorded, render
 from webhook.report.build import About, build
-from webhook.report.known import Known, PriceOf, Window
+from webhook.report.known import Known, PriceOf, Window, lifetime
 from webhook.report.load import Loader, NothingReadError, Scope
 from webhook.report.model import Report
 from webhook.report.nodes import nodes_of
@@ -41,6 +42,7 @@ FORMS: Final[dict[str, Callable[[Report], str]]] = {"json": render.as_json, "csv
 AGO: Final = re.compile(r"([1-9][0-9]{0,5})([mhdw])")
 SECONDS: Final = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 NO_PRICES: Final = "there are no prices: add them to the policy, or name a Prometheus with OpenCost with --prometheus"
+LEFT_OUT: Final = "objects with which this program does not cope are left out: the command names them on stderr"
 MOST_NOTES: Final = 20
 
 
@@ -131,6 +133,7 @@ def moment(_ctx: click.Context, _param: click.Parameter, text: str | None) -> fl
 )
 @click.option("-o", "output", type=click.Choice([TEXT, *FORMS]), default=TEXT, show_default=True)
 @kubeconfig_option
+@leaving_out
 def report(  # noqa: PLR0913 - one parameter for each option
     *,
     namespace: str | None,
@@ -145,6 +148,7 @@ def report(  # noqa: PLR0913 - one parameter for each option
     prometheus_ca_file: Path | None,
     output: str,
     kubeconfig: Kubeconfig,
+    left_out: LeftOut,
 ) -> None:
     """Print what Jobs and JobSets used, what they lost and to what, what was saved, and which nodes to suspect.
 
@@ -165,9 +169,12 @@ def report(  # noqa: PLR0913 - one parameter for each option
         facts = (
             of_history(history, scope, window, given, progress)
             if history
-            else of_cluster(kubeconfig_or_default(kubeconfig), Question(scope, window, given, source is None), progress)
+            else of_cluster(
+                kubeconfig_or_default(kubeconfig), Question(scope, window, given, source is None), progress, left_out
+            )
         )
-        made = made_of(facts, source, About("history" if history else "cluster", named(scope), window, time.time()))
+        about = About("history" if history else "cluster", named(scope), window, time.time())
+        made = made_of(facts, source, about, left_out)
     except (UnreadableError, NothingReadError, PricesUnreadableError) as error:
         progress.clear()
         click.echo(printable(str(error)), err=True)
@@ -200,34 +207,35 @@ def of_history(
     return Facts(recorded.workloads(found, window), policy, notes)
 
 
-def of_cluster(kubeconfig: Kubeconfig, question: Question, progress: Progress) -> Facts:
+def of_cluster(kubeconfig: Kubeconfig, question: Question, progress: Progress, left_out: LeftOut) -> Facts:
     """Return what a cluster has; raise NothingReadError; exit 2 if the cluster cannot be asked."""
-    return ask(kubeconfig, loaded(kubeconfig, question, progress))
+    return ask(kubeconfig, loaded(kubeconfig, question, progress, left_out))
 
 
-async def loaded(kubeconfig: Kubeconfig, question: Question, progress: Progress) -> Facts:
+async def loaded(kubeconfig: Kubeconfig, question: Question, progress: Progress, left_out: LeftOut) -> Facts:
     """Return what a cluster has; raise NothingReadError, and what `Api` raises."""
     async with await Api.connect(kubeconfig) as api:
-        return await facts_in(api, question, progress.show)
+        return await facts_in(api, question, progress.show, left_out)
 
 
-async def facts_in(api: Api, question: Question, progress: Callable[[str], None]) -> Facts:
+async def facts_in(api: Api, question: Question, progress: Callable[[str], None], left_out: LeftOut) -> Facts:
     """Return what a cluster has; raise NothingReadError, and what `Api` raises.
 
     `progress` is called with what is being read.
     """
-    window = question.window
-    found = await Loader(api, question.scope, progress).load()
+    api.left_out, window = left_out, question.window
+    found = await Loader(api, question.scope, progress, left_out).load()
     notes = list(found.notes)
     policy = await policy_in(api, notes) if question.policy is None else question.policy
-    nodes = nodes_of(found.nodes, policy)
+    nodes = nodes_of(found.nodes, policy, left_out)
     prices = policy.prices if policy is not None and question.is_priced_by_policy else None
     row_price = pricing.row_by_policy(prices)
     known = []
-    for workload in live.grouped(found.jobs, found.job_sets, found.pods, found.others, found.accounts):
-        one, said = live.known_of(workload, nodes, window, row_price)
-        known += [one] if live.is_in(one, window) else []
-        notes += said
+    for workload in live.grouped(found.jobs, found.job_sets, found.pods, found.others, found.accounts, left_out):
+        with left_out.around(workload.root["kind"], workload.root):
+            one, said = live.known_of(workload, nodes, window, row_price)
+            known += [one] if live.is_in(one, window) else []
+            notes += said
     notes = list(dict.fromkeys(notes))
     if len(notes) > MOST_NOTES:
         notes = [*notes[:MOST_NOTES], f"and {len(notes) - MOST_NOTES:,} more such notes"]
@@ -247,7 +255,7 @@ async def policy_in(api: Api, notes: list[str]) -> Policy | None:
     return policy
 
 
-def made_of(facts: Facts, source: Source | None, about: About) -> Report:
+def made_of(facts: Facts, source: Source | None, about: About, left_out: LeftOut) -> Report:
     """Return the report; with a Prometheus outside of any event loop, and raise PricesUnreadableError."""
     notes, prices = list(facts.notes), None if facts.policy is None else facts.policy.prices
     price_of: PriceOf = pricing.unpriced
@@ -265,11 +273,14 @@ def made_of(facts: Facts, source: Source | None, about: About) -> Report:
     if about.source == "history" and priced and prices is None:
         notes.append("what spot saved is not known from records alone: name a policy with prices with --policy")
     notes += [] if priced else [NO_PRICES]
-    return build(facts.known, about._replace(priced=priced, currency=currency, notes=tuple(notes)), price_of)
+    notes += [LEFT_OUT] if left_out.number else []
+    about = about._replace(priced=priced, currency=currency, notes=tuple(notes))
+    return build(facts.known, about, price_of, left_out)
 
 
 def priced_by(source: Source, known: list[Known], now: float) -> PriceOf:
     """Return prices of the time in which these attempts ran; raise PricesUnreadableError."""
-    starts = (seconds(attempt.start) for one in known for attempt in (*one.attempts, *one.told))
-    since = min((start for start in starts if start is not None), default=now)
+    attempts = [(one, attempt) for one in known for attempt in (*one.attempts, *one.told)]
+    starts = ((seconds(attempt.start), lifetime(one, attempt, now)[0]) for one, attempt in attempts)
+    since = min((max(start, first) for start, first in starts if start is not None), default=now)
     return asyncio.run(opencost.prices(source, since, now))

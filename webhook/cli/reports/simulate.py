@@ -2,6 +2,7 @@
 
 import io
 import sys
+import time
 from functools import partial
 from pathlib import Path
 from typing import Final, NoReturn
@@ -9,7 +10,7 @@ from typing import Final, NoReturn
 import click
 
 from webhook.cli.cluster import ask, kubeconfig_or_default
-from webhook.cli.console import UNUSABLE, kubeconfig_option, namespace_option, printable
+from webhook.cli.console import UNUSABLE, kubeconfig_option, leaving_out, namespace_option, printable
 from webhook.cli.offline import documents
 from webhook.cli.offline.documents import Unusable
 from webhook.cli.output import json_form
@@ -23,6 +24,7 @@ from webhook.history.reading import UnreadableError
 from webhook.history.record import Record
 from webhook.kube.client import Api
 from webhook.kube.kubeconfig import Kubeconfig
+from webhook.objects.left_out import LeftOut
 from webhook.policy.model import Policy
 from webhook.report.load import Loaded, Loader, NothingReadError, Scope
 from webhook.simulate import live, past, render, result, sweep
@@ -99,6 +101,7 @@ def sweep_of(_context: click.Context, _parameter: click.Parameter, text: str | N
 @click.option("--seed", type=click.IntRange(0, 2**31), default=0, help="Equal seeds give equal figures.  [default: 0]")
 @click.option("-o", "output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 @kubeconfig_option
+@leaving_out
 def simulate(  # noqa: PLR0913 - one parameter for each option
     *,
     histories: tuple[str, ...],
@@ -113,6 +116,7 @@ def simulate(  # noqa: PLR0913 - one parameter for each option
     seed: int,
     output: str,
     kubeconfig: Kubeconfig,
+    left_out: LeftOut,
 ) -> None:
     """Replay history under another policy, and print what it would have changed.
 
@@ -126,13 +130,14 @@ def simulate(  # noqa: PLR0913 - one parameter for each option
     records: list[Record]
     if histories or dumps:
         before = usable_policy(in_force)
-        records = read(histories, dumps, before, namespace, progress)
+        records = read(histories, dumps, before, namespace, progress, left_out)
     else:
-        before, records = of_cluster(kubeconfig_or_default(kubeconfig), in_force, namespace, progress)
+        file = kubeconfig_or_default(kubeconfig)
+        before, records = of_cluster(file, in_force, namespace, progress, left_out)
     after = before if policy is None else usable_policy(policy)
     if profile_name is not None:
         profile_of(after, profile_name)
-    simulator = Simulator(past.read(records), before, seed, after.prices)
+    simulator = Simulator(past.read(records, time.time()), before, seed, after.prices)
     if not simulator.workloads:
         where = "" if namespace is None else f" of namespace {namespace}"
         stop([f"no workload{where} has ended in this history, so that nothing can be replayed"])
@@ -210,11 +215,11 @@ def stop(lines: list[str]) -> NoReturn:
 
 
 def of_cluster(
-    kubeconfig: Kubeconfig, in_force: Path | None, namespace: str | None, progress: Progress
+    kubeconfig: Kubeconfig, in_force: Path | None, namespace: str | None, progress: Progress, left_out: LeftOut
 ) -> tuple[Policy, list[Record]]:
     """Return the policy in force, and the records of what a cluster has; exit 2 if it cannot be read."""
     try:
-        found, policy, notes = ask(kubeconfig, loaded(kubeconfig, Scope(namespace), progress))
+        found, policy, notes = ask(kubeconfig, loaded(kubeconfig, Scope(namespace), progress, left_out))
     except NothingReadError as error:
         progress.clear()
         stop([str(error)])
@@ -222,20 +227,28 @@ def of_cluster(
     if notes:
         click.echo(printable(f"some things cannot be read; ask for the rights: {'; '.join(notes)}"), err=True)
     before = usable_policy(in_force) if policy is None or in_force is not None else policy
-    return before, list(live.records_of(found, before))
+    return before, list(live.records_of(found, before, left_out))
 
 
-async def loaded(kubeconfig: Kubeconfig, scope: Scope, progress: Progress) -> tuple[Loaded, Policy | None, list[str]]:
+async def loaded(
+    kubeconfig: Kubeconfig, scope: Scope, progress: Progress, left_out: LeftOut
+) -> tuple[Loaded, Policy | None, list[str]]:
     """Return what a cluster has, its policy if it can be read, and what could not; raise what the reading raises."""
     async with await Api.connect(kubeconfig) as api:
-        found = await Loader(api, scope, progress.show).load()
+        api.left_out = left_out
+        found = await Loader(api, scope, progress.show, left_out).load()
         notes: list[str] = []
         policy = await policy_in(api, notes)
         return found, policy, [*found.notes, *notes]
 
 
-def read(
-    histories: tuple[str, ...], dumps: tuple[str, ...], policy: Policy, namespace: str | None, progress: Progress
+def read(  # noqa: PLR0913, PLR0917 - what the options say
+    histories: tuple[str, ...],
+    dumps: tuple[str, ...],
+    policy: Policy,
+    namespace: str | None,
+    progress: Progress,
+    left_out: LeftOut,
 ) -> list[Record]:
     """Return the records in files, and those that are made of dumps, of one namespace or of all.
 
@@ -256,5 +269,6 @@ def read(
             if isinstance(document, Unusable):
                 stop([str(document)])
             objects += [root for _, root in document.objects()]
-    made = [one for one in live.records_of(live.loaded(objects), policy) if namespace in {None, one.namespace}]
-    return [*found.attempts.values(), *found.workloads.values(), *made]
+    made = live.records_of(live.loaded(objects, left_out), policy, left_out)
+    of_dumps = [one for one in made if namespace in {None, one.namespace}]
+    return [*found.attempts.values(), *found.workloads.values(), *of_dumps]

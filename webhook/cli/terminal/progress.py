@@ -5,12 +5,11 @@ import time
 from collections.abc import Callable
 from typing import Final, TextIO
 
-from webhook.cli.console import printable
+from webhook.cli.console import ERASE, printable
 from webhook.cli.terminal.colours import is_terminal
 
 SILENT: Final = 1.0  # seconds until the line is shown
 EVERY: Final = 0.1  # seconds between two lines
-ERASE: Final = "\r\x1b[K"
 
 
 class Progress:

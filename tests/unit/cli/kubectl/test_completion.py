@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from tests.awaiting import LONGEST
 from webhook.cli.kubectl import completion, suggestions
 
 EVERY_ANSWER_IS_LATE = """
@@ -53,5 +54,7 @@ def test_after_a_kind_the_shell_adds_no_space(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_what_no_cancellation_ends_is_ended_with_the_process_in_silence() -> None:
-    done = subprocess.run([sys.executable, "-c", EVERY_ANSWER_IS_LATE], capture_output=True, check=False, timeout=50)
+    done = subprocess.run(
+        [sys.executable, "-c", EVERY_ANSWER_IS_LATE], capture_output=True, check=False, timeout=LONGEST
+    )
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")

@@ -12,8 +12,9 @@ from click.testing import CliRunner
 
 from tests.objects import job, job_spec
 from tests.unit.cli.terminal.test_colours import Terminal
+from webhook.cli.console import ERASE
 from webhook.cli.offline.manifests import Run, on_files
-from webhook.cli.terminal.progress import ERASE, Progress
+from webhook.cli.terminal.progress import Progress
 
 pytestmark = pytest.mark.usefixtures("in_a_folder")
 
@@ -70,8 +71,8 @@ def test_the_path_of_a_problem_starts_at_the_document() -> None:
     write("list.yaml", {"apiVersion": "v1", "kind": "List", "items": [GOOD, GREEDY]})
     run = Run(("list.yaml",), None, None)
     (document,) = run.documents()
-    found = [run.judge(document, path, root, None).problems for path, root in document.objects()]
-    assert [[str(one).partition(": ")[0] for one in problems] for problems in found] == [
+    verdicts = [run.judge(document, path, root, None) for path, root in document.objects()]
+    assert [[str(one).partition(": ")[0] for one in verdict.problems] for verdict in verdicts if verdict] == [
         [],
         ["items[1].spec.backoffLimit"],
     ]

@@ -3,7 +3,8 @@
 import io
 
 from tests.unit.cli.terminal.test_colours import Terminal
-from webhook.cli.terminal.progress import ERASE, Progress
+from webhook.cli.console import ERASE
+from webhook.cli.terminal.progress import Progress
 
 
 class Clock:
