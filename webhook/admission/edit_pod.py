@@ -25,13 +25,15 @@ def edit(subject: Subject, facts: Facts, profile: NamedProfile, editor: Editor) 
     root = subject.root
     said = annotations.of(root)
     settings = profile.settings(said if facts.owner is None else {**annotations.of(facts.owner), **said})
-    if subject.is_unplaced and not settings.skip and not is_of_unchanged_job(subject.owner_row, facts, said):
-        return apply(registry.UNPLACED_POD_RULES, UnplacedPod(editor, profile.name), editor), "", ()
-    if settings.skip or not subject.takes_part or is_no_batch(subject.owner_row, facts, said):
+    if is_no_batch(subject.owner_row, facts, said):
+        return [], "", ()
+    if settings.skip or not subject.takes_part:
+        if subject.is_of_batch and not is_of_unchanged_job(subject.owner_row, facts, said):
+            return apply(registry.UNPLACED_POD_RULES, UnplacedPod(editor, profile.name), editor), "", ()
         return [], "", ()
     if facts.mode in ENFORCED and is_of_unchanged_job(subject.owner_row, facts, said):
         return [], "", ()
-    if not subject.controlled and profile.problems(said, annotations.OWN):
+    if subject.controller is None and profile.problems(said, annotations.OWN):
         return [], "", ()  # /validate denies the pod because of these problems
     settings = placement.settings_of_retry(settings, said, facts.owner, facts.above)
     evidence = attempts.Evidence(
@@ -46,7 +48,10 @@ def edit(subject: Subject, facts: Facts, profile: NamedProfile, editor: Editor) 
         disruptions=facts.disruptions,
         failures=facts.failures,
     )
-    context = PodContext(evidence, facts, profile, editor, is_of_job=subject.owner_row is batch.JOB)
+    belongs_to = subject.request.namespace, "" if subject.controller is None else subject.controller.uid
+    context = PodContext(
+        evidence, facts, profile, editor, is_of_job=subject.owner_row is batch.JOB, belongs_to=belongs_to
+    )
     wanted, asked = settings.profile, context.asked
     rules = registry.pod_rules(bool(asked.kills or asked.not_before), wanted.environment, wanted.diagnostics.last_words)
     warnings = apply(rules, context, editor)

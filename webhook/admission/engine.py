@@ -55,7 +55,7 @@ def mutate(subject: Subject, policy: Policy, facts: Facts) -> Response:
         left = [Problem(problem.path, problem.what, "not changed") for problem in subject.malformed]
         if facts.mode not in ENFORCED:
             return modes.would_change(facts.mode, [], left)
-        if subject.is_unplaced:
+        if subject.is_of_batch:
             edit_pod.edit(subject, facts, profile, editor)
         return Response(warnings=left, patch=editor.patch() if editor.edits else b"")
     before = len(editor.edits)

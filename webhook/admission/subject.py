@@ -62,9 +62,9 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     old: Json | None = None  # the object before an update
     owner: OwnerReference | None = None  # the controller that the caller looks up for the rules
     owner_row: KindSpec | None = None  # of the kind of a pod's controller
-    controlled: bool = False  # whether a pod has a controller
+    controller: OwnerReference | None = None  # of a pod, of whatever kind
     takes_part: bool = False  # whether a pod is placed
-    is_unplaced: bool = False  # whether it is no pod to place, but one of a batch workload: its end counts
+    is_of_batch: bool = False  # whether it is a pod of a batch workload, placed or not: its end counts
     body: bytes | None = None  # the request, if `root` has only the fields of the row's shape
 
     def whole(self) -> Json:
@@ -100,8 +100,8 @@ def subject_of(request: Request, root: Json | None = None, body: bytes = b"") ->
         if found is None:
             return None
         if found:
-            unplaced = row is core.POD and is_readable(seen) and is_of_batch(seen, controller_of(seen))
-            return Subject(request=request, row=row, root=seen, malformed=found, is_unplaced=unplaced)
+            of_batch = row is core.POD and is_readable(seen) and is_of_batch(seen, controller_of(seen))
+            return Subject(request=request, row=row, root=seen, malformed=found, is_of_batch=of_batch)
     if row is core.POD:
         return pod_subject(request, seen, body if in_part else None)
     reference = owner.sparing(seen) if row is batch.JOB else None
@@ -143,10 +143,15 @@ def beyond(root: Any, row: KindSpec, size: int = LARGE) -> Problem | None:
     """Return the problem of an object that is larger than rules read; None if it is not. `size`: its bytes as JSON."""
     if size < LARGE:
         return None
-    embedded = list(embedded_in(row, root))
-    every = [((), root, row), *embedded, *embedded]  # twice, because a request edits and judges embedded objects
+    whole, embedded = [((), root, row)], list(embedded_in(row, root))
+    every = [*whole, *embedded, *embedded]  # twice, because a request edits and judges embedded objects
     if problem := crowded(*((path, found, one.shape) for path, found, one in every)):
         return problem
+    for path, found, one in (*whole, *embedded):
+        for pattern in (*((*jobs, "template") for jobs in one.job_specs), *one.pod_templates):
+            for inner, template in islice(find(found, pattern), bounds.MOST_JOBS):
+                if problem := crowded(((*path, *inner), template, core.POD.shape)):
+                    return problem  # its pods would be too large for the rules
     jobs = [(*path, *spec) for path, found, one in every for spec in job_specs_of(one, found)]
     if len(jobs) <= bounds.MOST_JOBS:
         return None
@@ -187,9 +192,9 @@ def pod_subject(request: Request, root: Json, body: bytes | None) -> Subject | N
         malformed=[],
         owner=reference,
         owner_row=row,
-        controlled=controller is not None,
+        controller=controller,
         takes_part=takes_part,
-        is_unplaced=is_batch and not takes_part,
+        is_of_batch=is_batch,
         body=body,
     )
 

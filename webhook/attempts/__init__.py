@@ -39,24 +39,21 @@ class Source(Protocol):
         """Return the levels of a pod; none if the source does not apply. Append warnings to `evidence.warnings`."""
 
 
-# The sources by group and kind of a pod's controller, the kind in lower case. The levels of all tuples are collected.
-# In each tuple the first source that returns levels is used, and the sources after it are not read.
-SOURCES: Final[dict[tuple[str, str], tuple[tuple[Source, ...], ...]]] = {
-    ("batch", "job"): ((job_index, job_status), (ignored_failures,), (job_set,), (ray,), (ledger,)),
-    ("tekton.dev", "taskrun"): ((tekton,), (ledger,)),
-    ("argoproj.io", "workflow"): ((argo,), (ledger,)),
-    ("flyte.lyft.com", "flyteworkflow"): ((flyte,), (ledger,)),
-    ("flyte.org", "taskaction"): ((flyte,),),
-    ("batch.volcano.sh", "job"): ((volcano,), (ledger,)),
-    **{("kubeflow.org", kind.lower()): ((kubeflow,), (ledger,)) for kind in TRAINING},
-    ("kubeflow.org", "mpijob"): ((ledger,),),
-    ("ray.io", "raycluster"): ((ray,), (ledger,)),
-    ("sparkoperator.k8s.io", "sparkapplication"): ((spark,), (ledger,)),
-    ("spark.apache.org", "sparkapplication"): ((apache_spark,), (ledger,)),
+OF_ANY: Final[tuple[Source, ...]] = (airflow, app_wrapper)  # of every pod, whatever its controller
+# The sources by group and kind of a pod's controller, the kind in lower case. The levels of all of them are collected.
+SOURCES: Final[dict[tuple[str, str], tuple[Source, ...]]] = {
+    ("batch", "job"): (job_index, job_status, ignored_failures, job_set, ray, ledger),
+    ("tekton.dev", "taskrun"): (tekton, ledger),
+    ("argoproj.io", "workflow"): (argo, ledger),
+    ("flyte.lyft.com", "flyteworkflow"): (flyte, ledger),
+    ("flyte.org", "taskaction"): (flyte,),
+    ("batch.volcano.sh", "job"): (volcano, ledger),
+    **{("kubeflow.org", kind.lower()): (kubeflow, ledger) for kind in TRAINING},
+    ("kubeflow.org", "mpijob"): (ledger,),
+    ("ray.io", "raycluster"): (ray, ledger),
+    ("sparkoperator.k8s.io", "sparkapplication"): (spark, ledger),
+    ("spark.apache.org", "sparkapplication"): (apache_spark, ledger),
 }
-WITHOUT_CONTROLLER: Final[tuple[tuple[Source, ...], ...]] = ((ledger,),)
-# The sources of every pod, whatever its controller.
-OF_ANY: Final[tuple[tuple[Source, ...], ...]] = ((airflow,), (app_wrapper,))
 
 
 def levels(evidence: Evidence) -> list[Level]:
@@ -71,12 +68,12 @@ def levels(evidence: Evidence) -> list[Level]:
 def levels_of_systems(evidence: Evidence) -> list[Level]:
     """Return the levels from the signals of the systems that created the pod, without the annotation `attempt`."""
     controller = evidence.controller
-    system = WITHOUT_CONTROLLER if controller is None else SOURCES.get((controller.group, controller.kind.lower()), ())
-    found: list[Level] = []
-    for sources in (*system, *OF_ANY):
-        for source in sources:
-            of_source = source.levels(evidence)
-            if of_source:
-                found += of_source
-                break
+    if controller is None:
+        found = ledger.levels(evidence)
+    else:
+        found = []
+        for source in SOURCES.get((controller.group, controller.kind.lower()), ()):
+            found += source.levels(evidence)
+    for source in OF_ANY:
+        found += source.levels(evidence)
     return found

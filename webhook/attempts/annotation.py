@@ -15,9 +15,12 @@ def attempt(evidence: Evidence) -> int | None:
 
     An annotation on the pod is ignored if attempt-source names another source: then the webhook wrote both.
     """
-    own = evidence.annotations.get(names.ATTEMPT_SOURCE, NAME) != NAME
-    owner_annotations = ((evidence.owner or {}).get("metadata") or {}).get("annotations") or {}
-    for text in (None if own else evidence.annotations.get(names.ATTEMPT), owner_annotations.get(names.ATTEMPT)):
+    said, owner_metadata = evidence.annotations, (evidence.owner or {}).get("metadata") or {}
+    of_owner = (owner_metadata.get("annotations") or {}).get(names.ATTEMPT)
+    if of_owner is None and names.ATTEMPT not in said:
+        return None
+    own = said.get(names.ATTEMPT) if said.get(names.ATTEMPT_SOURCE, NAME) == NAME else None
+    for text in (own, of_owner):
         if text is None:
             continue
         number = count(text)

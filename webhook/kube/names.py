@@ -4,6 +4,8 @@ from typing import Final
 
 PREFIX: Final = "retry-policy.dev/"
 COMPONENT: Final = "retry-policy-webhook"  # in the names of the objects of an installation
+# Labels of the objects that the controller creates for the installation.
+OF_INSTALLATION: Final = {"app.kubernetes.io/name": COMPONENT, "app.kubernetes.io/managed-by": COMPONENT}
 
 # Label on Namespaces and cluster-scoped templates, written by the cluster admin: opts in and names the profile.
 # Label on Jobs, JobSets and pods, written by the webhook: its watches select objects by it.
@@ -53,6 +55,9 @@ AFTER_FAILURE: Final = PREFIX + "after-failure"
 # grown, and what has held it back.
 MEMORY: Final = PREFIX + "memory"
 
+# Annotation on pods, written by the webhook, read by both programs: the proof of what PROVEN names.
+PROOF: Final = PREFIX + "proof"
+
 # Scheduling gate on pods, put on by the webhook, removed by the leader: the delay that a rule of onFailure asks for.
 DELAY: Final = PREFIX + "delay"
 
@@ -66,8 +71,8 @@ ATTEMPT_SOURCE: Final = PREFIX + "attempt-source"
 # removed again.
 POLICY: Final = PREFIX + "policy"
 
-# Annotation on pods, written by the ledger if a workload has many of them: the ledger has counted the pod's end. With
-# the value `restarts N` it has counted so many of its restarts in place.
+# Annotation on pods, written by the ledger if a workload has many of them: the ledger has counted the pod's end, at a
+# time; or, with `restarts N`, so many of its restarts in place. The proof of that follows after a space.
 COUNTED: Final = PREFIX + "counted"
 
 # Annotation on a workload, or a template in it, written by its author: "true" means that it may run twice, so that a
@@ -112,28 +117,28 @@ COPIED_TO_JOBS: Final[tuple[str, ...]] = (
     *(INTERRUPTIBLE, MAX_RETRIES, MAX_DISRUPTIONS, MEMORY_LIMIT, ON_FAILURE, RETRYABLE, SKIP),
 )
 
-# Annotations that an author may write, whose values are validated.
+# What a value may decide depends on its source. Every annotation is in one of these sets; on pods, PROVEN comes first.
+
+# The word of an author, a person or another system. Admission judges its value, and it decides what its writer may.
 SAID_BY_AUTHORS: Final = (
     *(ATTEMPT, INTERRUPTIBLE, MAX_DISRUPTIONS, MAX_RETRIES, MEMORY_LIMIT, ON_FAILURE, RETRYABLE, SKIP),
 )
 SAID: Final = frozenset(SAID_BY_AUTHORS)  # a set: every annotations map is tested against it
+ASKED: Final = frozenset({KEEP_FINALLY, RETRY_REQUESTED_AT})  # for a requested retry
+
+# What the webhook has found out about a pod. The ledger and the next admission believe it only with PROOF, whatever
+# else the pod has: without the webhook, or before the opt-in, it is the author who wrote it. COUNTED has a proof of its
+# own (see webhook/kube/state_key.py).
+PROVEN: Final = (AFTER_FAILURE, ATTEMPT, DISRUPTIONS, MAX_RETRIES, PLACEMENT)
+PROOFS: Final = frozenset({COUNTED, PROOF})
+
+# Records of ours on a workload. Admission refuses or undoes what others write into them, wherever the namespace is.
+KEPT: Final = frozenset({POLICY, RETRY_ACCEPTED, RETRY_HISTORY, RETRY_OF, STAYS_SUSPENDED, SUCCESSOR})
+
+# For people: no decision reads it from an object that exists.
+SHOWN: Final = frozenset({ATTEMPT_SOURCE, MEMORY})
 
 # The keys that have a meaning as a label, or as an annotation, of a workload or pod; the labels of a Namespace.
 LABELS: Final = frozenset({PROFILE, RETRY_IN_PROGRESS, RETRY_OF})
-ANNOTATIONS: Final = SAID | {
-    AFTER_FAILURE,
-    ATTEMPT_SOURCE,
-    COUNTED,
-    DISRUPTIONS,
-    KEEP_FINALLY,
-    MEMORY,
-    PLACEMENT,
-    POLICY,
-    RETRY_ACCEPTED,
-    RETRY_HISTORY,
-    RETRY_OF,
-    RETRY_REQUESTED_AT,
-    STAYS_SUSPENDED,
-    SUCCESSOR,
-}
+ANNOTATIONS: Final = SAID | ASKED | frozenset(PROVEN) | PROOFS | KEPT | SHOWN
 NAMESPACE_LABELS: Final = frozenset({MODE, PROFILE})

@@ -24,7 +24,6 @@ from webhook.kube.bulkhead import Bulkhead, repeat
 from webhook.kube.client import CHANGED, UNREACHABLE, ApiError, wait_after
 from webhook.kube.events import Events, Notice
 from webhook.kube.lease import Lease
-from webhook.kube.slices import in_slices
 from webhook.ledger import job_failer, measures, patches
 from webhook.ledger.brake import HELD_FOR, Authority, Brake, subject_of
 from webhook.ledger.crashes import Crashes
@@ -40,7 +39,7 @@ from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.stored import conditions
 from webhook.ledger.model.stored.status import encode, known_time
 from webhook.ledger.model.systems import SYSTEMS
-from webhook.ledger.model.tracker import DOUBT, TOGETHER, Key
+from webhook.ledger.model.tracker import DOUBT, TOGETHER, Key, place_of
 from webhook.ledger.model.workload_state import INTERVAL, LONGEST_PAUSE, WorkloadState
 from webhook.ledger.other_kinds import OtherKinds
 from webhook.ledger.recorder import Recorder
@@ -57,7 +56,6 @@ from webhook.objects.problem import Json
 
 # Seconds.
 GATHERING: Final = 0.2  # from the end of a pod to the write, so that pods which end together are in one write
-UNTIL_LISTED: Final = 0.1  # from one look whether the Accounts are listed to the next
 FORGOTTEN: Final = 60.0  # after which vanished pods are forgotten, because another leader has counted them
 WRITERS: Final = 32  # requests at once: the API server may take 50 ms for each
 
@@ -123,7 +121,7 @@ class Ledger:
         self.accounts = AccountStore(cluster.api, self.trackers)
         self.crashes = Crashes(cluster.api, self.trackers, self.other_kinds, self.authority, self.wake)
         self.restarted: dict[Key, float] = {}
-        self.bulkhead = Bulkhead("accounts")
+        self.bulkhead = Bulkhead("accounts", clock)
         self.forbidden = False
         metrics.LEDGER_LEADING.set_function(lambda: self.leading)
         metrics.LEDGER_FORBIDDEN.set_function(lambda: self.forbidden)
@@ -167,7 +165,7 @@ class Ledger:
         now = self.clock()
         for key in [key for key, due in self.restarted.items() if due <= now]:
             del self.restarted[key]
-            self.wake(key)
+            self.bulkhead.call(*place_of(key), self.wake, key)
         await self.crashes.look(is_leading=lambda: self.leading)
 
     def is_pending(self, key: Key) -> bool:
@@ -199,13 +197,10 @@ class Ledger:
             await self.trackers.pods.synced.wait()
             await self.cluster.jobs.synced.wait()
             await self.cluster.namespaces.synced.wait()
-            while not self.trackers.knows_accounts:  # noqa: ASYNC110 - that a CRD is missing is no event
-                await asyncio.sleep(UNTIL_LISTED)
             await self.recorder.lead()
-            async for key in in_slices(list(self.trackers.states)):
-                self.wake(key)
-            async for same in in_slices(list(self.kueue.by_owner.values())):
-                self.see_workload(same[-1])
+            await self.bulkhead.each(list(self.trackers.states), self.wake, place_of)
+            newest = [same[-1] for same in self.kueue.by_owner.values()]
+            await self.bulkhead.each(newest, self.see_workload, lambda one: (one.namespace, one.name))
             async with asyncio.TaskGroup() as group:
                 for _ in range(WRITERS):
                     group.create_task(self.write_what_is_queued())
@@ -240,17 +235,12 @@ class Ledger:
         If the API server is busy, wait here as long as it asks, so that this writer sends it nothing else meanwhile.
         The next try counts again from what the watches have delivered by then.
         """
-        try:
+        with self.bulkhead.around(*place_of(key)):
             if key not in self.trackers.states and (key.system is not None or self.trackers.root_of(key) is None):
                 return None
-            state = self.trackers.state_of(key)
-            return await self.write_or_wait(key, state)
-        except Exception as error:  # noqa: BLE001 - an error with one workload must not stop all others
-            metrics.LEDGER_WRITES.labels("bad").inc()
-            state_of_key = self.trackers.states.get(key)
-            version = "" if state_of_key is None else state_of_key.text or ""
-            self.bulkhead.set_aside(error, key.namespace, f"{key.kind}/{key.name}", version)
-            return LONGEST_PAUSE  # or earlier, if it changes
+            return await self.write_or_wait(key, self.trackers.state_of(key))
+        metrics.LEDGER_WRITES.labels("bad").inc()
+        return LONGEST_PAUSE  # or earlier, if it changes
 
     async def write_or_wait(self, key: Key, state: WorkloadState) -> float | None:
         """Write an account; as `try_to_write`, but raise what is no answer of the API."""
@@ -302,7 +292,7 @@ class Ledger:
         if state.over_limit and (not self.authority.may_act(key) or await self.end(counting)):
             state.see_within_limit()
         await self.limit_evictions(counting, workload)
-        await patches.mark_counted(self.api, account, state.tracker)
+        await patches.mark_counted(self.api, self.trackers.cluster.state_key, account, state.tracker)
         if not complete:
             self.wake(key, INTERVAL)
         elif state.over_limit:  # the brake holds what has to be done

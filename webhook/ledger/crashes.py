@@ -23,7 +23,7 @@ from webhook.ledger.model.cached import CachedJob
 from webhook.ledger.model.counting import CountingPass
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.systems import System
-from webhook.ledger.model.tracker import Key
+from webhook.ledger.model.tracker import Key, place_of
 from webhook.ledger.model.workload_state import INTERVAL, LONGEST_PAUSE, WATCH_DELAY, WorkloadState
 from webhook.ledger.other_kinds import OtherKinds
 from webhook.ledger.tracking.roots import where
@@ -66,7 +66,7 @@ class Crashes:
         self.wake = wake
         self.pending: dict[Key, dict[str, Crash]] = {}
         self.quiet_until = 0.0
-        self.bulkhead = Bulkhead("crashes")
+        self.bulkhead = Bulkhead("crashes", self.clock)
 
     def see(self, key: Key, pod: Pod, job: CachedJob) -> None:
         """Record that a pod has failed that was disrupted, or that nobody had deleted."""
@@ -124,19 +124,18 @@ class Crashes:
 
     async def tried(self, key: Key, uid: str, crash: Crash) -> bool:
         """Call `decide` for a crash, and log errors; return True if the crash needs no further look."""
-        try:
-            return await self.decide(key, uid, crash)
-        except (ApiError, *UNREACHABLE) as error:
-            conflict = isinstance(error, ApiError) and error.status == HTTPStatus.CONFLICT
-            pause, wait = INTERVAL if conflict else LONGEST_PAUSE, wait_after(error)
-            if wait is not None:
-                pause, self.quiet_until = wait, self.clock() + wait
-            crash.next = self.clock() + pause
-            log.warning("crash not settled", **where(key), error=repr(error), retry_in=round(pause, 1))
-        except Exception as error:  # noqa: BLE001 - an error with one workload must not stop all others
-            self.bulkhead.set_aside(error, key.namespace, f"{key.kind}/{key.name}", uid)
-            return True
-        return False
+        with self.bulkhead.around(*place_of(key)):
+            try:
+                return await self.decide(key, uid, crash)
+            except (ApiError, *UNREACHABLE) as error:
+                conflict = isinstance(error, ApiError) and error.status == HTTPStatus.CONFLICT
+                pause, wait = INTERVAL if conflict else LONGEST_PAUSE, wait_after(error)
+                if wait is not None:
+                    pause, self.quiet_until = wait, self.clock() + wait
+                crash.next = self.clock() + pause
+                log.warning("crash not settled", **where(key), error=repr(error), retry_in=round(pause, 1))
+                return False
+        return True
 
     async def decide(self, key: Key, uid: str, crash: Crash) -> bool:
         """Decide whether a crash was a bug, if its time has passed; return True if that is decided.
@@ -161,7 +160,7 @@ class Crashes:
             if not (self.trackers.pods.live and self.trackers.pods.last_event > end):
                 crash.next = self.clock() + WATCH_DELAY
                 # Once the watch delivers this change, it has delivered everything before it.
-                await patches.mark(self.api, pod)
+                await patches.mark(self.api, self.trackers.cluster.state_key, pod)
                 return False
         elif state.tracker.is_open(uid):
             return False  # it is not counted yet

@@ -8,6 +8,7 @@ from webhook import metrics
 from webhook.kinds import core
 from webhook.kube import names
 from webhook.kube.client import CHANGED, Api, ApiError
+from webhook.kube.state_key import StateKey
 from webhook.ledger.model.account import KEPT, KEPT_RESTARTED, Account
 from webhook.ledger.model.in_place.reading import MARK
 from webhook.ledger.model.pods import Pod
@@ -26,24 +27,24 @@ def annotated(key: str, value: str, *, first: bool) -> list[Json]:
     return [{"op": "add", "path": pointer((*ANNOTATIONS, key)), "value": value}]
 
 
-async def mark_counted(api: Api, account: Account, tracker: Tracker) -> None:
+async def mark_counted(api: Api, key: StateKey, account: Account, tracker: Tracker) -> None:
     """Mark pods that an account has counted, so that it can forget their ids; raise what `Api` raises."""
     if len(account.recent) > KEPT:
         for pod in list(tracker.staying()):
-            await mark(api, pod)
+            await mark(api, key, pod)
     oldest = list(account.restarted.items())[:-KEPT_RESTARTED]
     for pod, number in list(tracker.unmarked(oldest)):
-        await mark(api, pod, f"{MARK}{number}")
+        await mark(api, key, pod, f"{MARK}{number}")
 
 
-async def mark(api: Api, pod: Pod, restarts: str = "") -> None:
+async def mark(api: Api, key: StateKey, pod: Pod, restarts: str = "") -> None:
     """Annotate a counted pod that still exists, so that the account can forget its id; raise what `Api` raises.
 
     `restarts`: how many of its restarts in place are counted, if its end is not.
     """
-    mark = restarts or datetime.now(UTC).isoformat(timespec="milliseconds")
+    counted = restarts or datetime.now(UTC).isoformat(timespec="milliseconds")
     test = {"op": "test", "path": "/metadata/uid", "value": pod.uid}
-    marks = [test, *annotated(names.COUNTED, mark, first=not pod.annotated)]
+    marks = [test, *annotated(names.COUNTED, key.mark(pod.uid, counted), first=not pod.annotated)]
     try:
         await api.patch(core.POD.path(pod.namespace, pod.name), marks)
     except ApiError as error:

@@ -1,4 +1,8 @@
-"""Acts on pods that wait: ends their delay, moves them from spot to on-demand, and gives up those that cannot start.
+"""Acts on pods that wait: ends their delay, moves them from spot to on-demand, gives up those that cannot start.
+
+And those that cannot end, because their node is gone but its Node object stays. A podFailurePolicy demands
+podReplacementPolicy Failed, with which the Job controller waits for the end of such a pod before it replaces it, and
+without a kubelet it never comes.
 
 Every replica knows the waiting pods from the watch, and only the leader acts. Each step is one write, which fails if
 its reason no longer holds, and what is due follows from the pod alone: so another leader can take over at any time.
@@ -30,11 +34,12 @@ from webhook.kube.client import CHANGED, UNREACHABLE, ApiError, wait_after
 from webhook.kube.slices import in_slices
 from webhook.ledger import job_failer
 from webhook.ledger.brake import HELD_FOR, STOPPED, Action, Brake, Subject, subject_of
-from webhook.ledger.model import deadlines, limits, outcomes, pods
+from webhook.ledger.model import deadlines, limits, outcomes
 from webhook.ledger.model.deadlines import Due
 from webhook.ledger.model.pods import DISRUPTED, Pod
 from webhook.ledger.model.tracker import Key, key_of
 from webhook.ledger.tracking.trackers import Trackers
+from webhook.lookups.nodes import NODES
 from webhook.objects.patch import unless_changed
 from webhook.objects.problem import Json
 from webhook.policy.settings import Settings
@@ -93,9 +98,9 @@ class WaitingPods:
         self.quiet_until = 0.0
         self.reasons: Counter[str] = Counter()
         trackers.pods.observers.append(self)
-        for reason in ("Delay", "Unschedulable", "NotStarted"):
+        for reason in ("Delay", "Unschedulable", "NotStarted", "Terminating"):
             metrics.WAITING_PODS.labels(reason).set_function(partial(self.reasons.__getitem__, reason))
-        for end in (outcomes.SPOT_UNAVAILABLE, outcomes.NEVER_STARTED):
+        for end in (outcomes.SPOT_UNAVAILABLE, outcomes.NEVER_STARTED, outcomes.NODE_LOST):
             metrics.WAITING_PODS_ENDED.labels(end)
 
     def begin_list(self) -> None:
@@ -161,7 +166,7 @@ class WaitingPods:
         found = [
             (entry, due)
             async for entry in in_slices(list(self.entries.values()))
-            if entry.next <= now and (due := self.due_or_none(entry, now)) is not None
+            if entry.next <= now and (due := self.due_unless_set_aside(entry, now)) is not None
         ]
         for start in range(0, len(found), AT_ONCE):
             if self.clock() < self.quiet_until:
@@ -170,18 +175,12 @@ class WaitingPods:
                 for entry, due in found[start : start + AT_ONCE]:
                     group.create_task(self.try_to_take(entry, due))
 
-    def due_or_none(self, entry: Entry, now: float) -> Due | None:
+    def due_unless_set_aside(self, entry: Entry, now: float) -> Due | None:
         """Return the step that is due for a pod, as `due`; set the pod aside until it changes if that raises."""
-        try:
+        with self.bulkhead.around(entry.pod.namespace, entry.pod.name):
             return self.due(entry, now)
-        except Exception as error:  # noqa: BLE001 - an error with one pod must not stop all others
-            self.set_aside(entry, error)
-            return None
-
-    def set_aside(self, entry: Entry, error: Exception) -> None:
-        """Set a pod aside until it changes: the watch then delivers it as a new entry."""
-        entry.next = math.inf
-        self.bulkhead.set_aside(error, entry.pod.namespace, entry.pod.name, entry.pod.uid)
+        entry.next = math.inf  # the watch delivers a change as a new entry
+        return None
 
     def due(self, entry: Entry, now: float) -> Due | None:
         """Return the step that is due for a pod; None if there is none, then look again later."""
@@ -193,6 +192,8 @@ class WaitingPods:
             entry.next = now + LOOK_AGAIN
             return Due("lift", 0.0) if entry.pod.waiting is not None and entry.pod.waiting.gate is not None else None
         due = deadlines.due(entry.pod, self.settings_of(job), entry.released)
+        if due is not None and due.step == "leave_node" and job["spec"].get("podReplacementPolicy") != "Failed":
+            due = None  # its Job does not wait for its end
         if due is not None and due.at <= now:
             return due
         entry.next = now + LOOK_AGAIN if due is None else min(due.at, now + LOOK_AGAIN)
@@ -203,7 +204,14 @@ class WaitingPods:
         return self.trackers.job_of(self.trackers.identified(pod))
 
     async def try_to_take(self, entry: Entry, due: Due) -> None:
-        """Take a step; log an error, and try again later."""
+        """Take a step, as `take`; set the pod aside until it changes if that raises."""
+        with self.bulkhead.around(entry.pod.namespace, entry.pod.name):
+            await self.take(entry, due)
+            return
+        entry.next = math.inf
+
+    async def take(self, entry: Entry, due: Due) -> None:
+        """Take a step; log an error of the API, and try again later."""
         pod = entry.pod
         entry.next = self.clock() + AFTER_ERROR  # once it has succeeded, the watch delivers that
         where = {"namespace": pod.namespace, "pod": pod.name, "step": due.step}
@@ -222,8 +230,6 @@ class WaitingPods:
                 log.warning("waiting pod not changed", **where, error=str(error), retry_in=LONGEST_PAUSE)
         except UNREACHABLE as error:
             log.warning("waiting pod not changed", **where, error=repr(error), retry_in=AFTER_ERROR)
-        except Exception as error:  # noqa: BLE001 - an error with one pod must not stop all others
-            self.set_aside(entry, error)
 
     async def lift(self, pod: Pod) -> None:
         """Remove the gate of a delay; raise what `Api` raises.
@@ -253,12 +259,14 @@ class WaitingPods:
         job = await self.api.find(batch.JOB.path(known.namespace, known.job))
         if root is None or job is None or job["metadata"]["uid"] != known.job_uid or not is_running(job):
             return LOOK_AGAIN
-        pod, settings = pods.read(root), self.settings_of(job)
+        pod, settings = self.trackers.read_pod(root), self.settings_of(job)
         still = deadlines.due(pod, settings, entry.released) if pod.uid == known.uid else None
         if still is None or still.step != due.step or still.at > self.clock():
             return AFTER_ERROR
         if due.step == "leave_spot":
             return await self.leave_spot(pod, root, job, settings)
+        if due.step == "leave_node":
+            return await self.leave_node(pod, root, job, settings)
         return await self.give_up(pod, root, job, settings)
 
     async def leave_spot(self, pod: Pod, root: Json, job: Json, settings: Settings) -> float:
@@ -293,6 +301,19 @@ class WaitingPods:
             await job_failer.put(self.api, pod.namespace, job, reason, message)
         return AFTER_ERROR
 
+    async def leave_node(self, pod: Pod, root: Json, job: Json, settings: Settings) -> float:
+        """End a pod that is being deleted on a node whose kubelet has stopped reporting; as `end`."""
+        query = {"fieldSelector": f"metadata.name={pod.node}"}  # a list, because the Role has no right to get nodes
+        nodes = (await self.api.get(NODES, query)).get("items") or ()
+        if not any(map(is_unreachable, nodes)):
+            return LOOK_AGAIN
+        timeout = settings.profile.unreachable_timeout
+        message = f"the node {pod.node} was unreachable {timeout} s after the grace period of the pod"
+        if not self.is_allowed("evict", settings, job, f"end pod {pod.name}: {message}"):
+            return HELD_FOR
+        await self.fail_pod(root, outcomes.NODE_LOST, outcomes.NODE_LOST, message)
+        return AFTER_ERROR
+
     def has_disruptions_left(self, pod: Pod, job: Json, settings: Settings) -> bool:
         """Return True if a pod may be ended as disrupted: a Job whose pods never start has no bound else."""
         key = key_of(pod)
@@ -309,7 +330,7 @@ class WaitingPods:
     async def fail_pod(self, root: Json, disruption: str, reason: str, message: str) -> None:
         """End a pod as disrupted, unless it has changed since it was read; raise what `Api` raises.
 
-        `disruption`: the reason of the condition. `reason`: that in the pod's status.
+        `disruption`: the reason of the condition, if the pod has none yet. `reason`: that in the pod's status.
         """
         metadata = root["metadata"]
         status = ending(root.get("status") or {}, disruption, reason, message, datetime.now(UTC))
@@ -324,6 +345,8 @@ def reason_of(pod: Pod) -> str:
     waiting = pod.waiting
     if waiting is None or (waiting.gated and waiting.gate is None):
         return ""
+    if waiting.deadline:
+        return "Terminating"
     return "Delay" if waiting.gated else "Unschedulable" if waiting.unschedulable else "NotStarted"
 
 
@@ -333,8 +356,18 @@ def is_running(job: Json) -> bool:
     return not is_held and not terminal.is_decided(job.get("status") or {})
 
 
+def is_unreachable(node: Json) -> bool:
+    """Return True if a kubelet has stopped reporting: the node lifecycle controller sets Ready to Unknown then."""
+    conditions = (node.get("status") or {}).get("conditions") or ()
+    return any(one.get("type") == "Ready" and one.get("status") == "Unknown" for one in conditions)
+
+
 def ending(status: Json, disruption: str, reason: str, message: str, now: datetime) -> Json:
-    """Return the status of a pod that has ended as disrupted."""
+    """Return the status of a pod that has ended as disrupted; if it was disrupted before, that stays the disruption."""
+    conditions = status.get("conditions") or []
+    ended = {**status, "phase": "Failed", "reason": reason, "message": message}
+    if any(one.get("type") == DISRUPTED and one.get("status") == "True" for one in conditions):
+        return ended
     condition = {
         "type": DISRUPTED,
         "status": "True",
@@ -342,5 +375,5 @@ def ending(status: Json, disruption: str, reason: str, message: str, now: dateti
         "message": message,
         "lastTransitionTime": now.strftime("%Y-%m-%dT%H:%M:%SZ"),
     }
-    kept = [one for one in status.get("conditions") or () if one.get("type") != DISRUPTED]
-    return {**status, "phase": "Failed", "reason": reason, "message": message, "conditions": [*kept, condition]}
+    kept = [one for one in conditions if one.get("type") != DISRUPTED]
+    return {**ended, "conditions": [*kept, condition]}

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from http import HTTPStatus
+from secrets import token_bytes
 from typing import Any, Final
 
 import structlog
@@ -21,10 +22,12 @@ from webhook.kinds.job_set import JOB_SET
 from webhook.kinds.kind_spec import controller_of
 from webhook.kinds.trainer import TRAIN_JOB
 from webhook.kube import names
+from webhook.kube.bulkhead import step
 from webhook.kube.client import METADATA_ONLY, METADATA_ONLY_LIST, UNREACHABLE, Api, ApiError
 from webhook.kube.informer import Informer, Scope
 from webhook.kube.packed import Packed
 from webhook.kube.paths import is_name, path_of
+from webhook.kube.state_key import SIZE, StateKey
 from webhook.kube.tasks import in_task
 from webhook.ledger.model.cached import (
     JOB_READ,
@@ -37,6 +40,7 @@ from webhook.ledger.model.cached import (
 )
 from webhook.lookups import restrictions
 from webhook.lookups.nodes import NODES, KnownNodes
+from webhook.lookups.state_key import SharedStateKey
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.objects.shape import ANY_KEY, Shape, type_of
@@ -76,9 +80,12 @@ class UnavailableError(Exception):
 class Cluster:
     """Facts about the cluster, from caches if these are current, else from the API."""
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: Api, state_key: SharedStateKey | None = None) -> None:
         self.api = api
+        self.shared_key = state_key
+        self.state_key = state_key or StateKey(token_bytes(SIZE))  # without a Secret: of this process alone
         self.recognised: Provider | None = None
+        self.has_looked = False  # whether the nodes were read
         self.pools: tuple[Pool, ...] = ()
         self.pools_seen: dict[str, Pool] = {}
         self.known_nodes = KnownNodes(api)
@@ -118,6 +125,8 @@ class Cluster:
     async def run(self) -> None:
         """Keep the caches current until cancelled."""
         async with asyncio.TaskGroup() as group:
+            if self.shared_key is not None:
+                group.create_task(self.shared_key.secrets.run())
             group.create_task(self.namespaces.run())
             group.create_task(self.jobs.run())
             group.create_task(self.job_sets.run())
@@ -132,7 +141,8 @@ class Cluster:
 
         False also if no Job could be listed yet: then the API server may refuse the list.
         """
-        caches = (self.namespaces, self.job_set_crds, self.train_job_crds)
+        shared = () if self.shared_key is None else (self.shared_key.secrets,)
+        caches = (*shared, self.namespaces, self.job_set_crds, self.train_job_crds)
         return all(cache.synced.is_set() for cache in caches) and (self.jobs.answered or self.jobs.synced.is_set())
 
     @property
@@ -215,32 +225,33 @@ class Cluster:
 
     async def look_at_nodes(self) -> None:
         """Read the nodes and recognise the capacity provider, at intervals, until cancelled."""
-        looked = False
         while True:
             self.nodes_wanted.clear()
             with_memory = self.reads_memory.is_set()
-            try:
-                (nodes, pools), made_for_pods = await self.survey(), await self.has_node_pools()
-                provider = recognise(nodes, has_karpenter_node_pools=made_for_pods)
-                self.see_pools(None if made_for_pods else pools)
-            except (ApiError, *UNREACHABLE) as error:
-                log.warning("nodes not read", error=repr(error), retry_in=NODES_UNKNOWN)
-            except Exception:  # an unexpected answer of the API must not end the server
-                log.exception("nodes not read", retry_in=NODES_UNKNOWN)
-            else:
-                if provider is not None and provider != self.recognised:
-                    log.info("capacity provider recognised", provider=provider.name)
-                elif provider is None and (self.recognised is not None or not looked):
-                    log.warning(
-                        "no capacity provider recognised: profiles with provider auto place no pod; "
-                        "name the provider in the policy"
-                    )
-                looked = True
-                self.recognised = self.known_nodes.recognised = provider
-                metrics.PROVIDER_RECOGNISED.set(provider is not None)
+            with step("read the nodes"):
+                try:
+                    await self.read_nodes()
+                except (ApiError, *UNREACHABLE) as error:
+                    log.warning("nodes not read", error=repr(error), retry_in=NODES_UNKNOWN)
             if with_memory:
                 self.memory_read.set()
             await self.pause(NODES_UNKNOWN if self.recognised is None else NODES_KNOWN)
+
+    async def read_nodes(self) -> None:
+        """Read the nodes and recognise the capacity provider; raise as `Api` does."""
+        (nodes, pools), made_for_pods = await self.survey(), await self.has_node_pools()
+        provider = recognise(nodes, has_karpenter_node_pools=made_for_pods)
+        self.see_pools(None if made_for_pods else pools)
+        if provider is not None and provider != self.recognised:
+            log.info("capacity provider recognised", provider=provider.name)
+        elif provider is None and (self.recognised is not None or not self.has_looked):
+            log.warning(
+                "no capacity provider recognised: profiles with provider auto place no pod; "
+                "name the provider in the policy"
+            )
+        self.has_looked = True
+        self.recognised = self.known_nodes.recognised = provider
+        metrics.PROVIDER_RECOGNISED.set(provider is not None)
 
     async def pause(self, seconds: float) -> None:
         """Wait, but no longer than until other fields of the nodes matter than those that were read."""

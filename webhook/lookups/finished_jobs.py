@@ -6,11 +6,13 @@ cache; then it leaves again.
 
 import time
 from collections.abc import Callable
+from functools import partial
+from itertools import takewhile
 from typing import Final, NamedTuple
 
 from webhook.kube import terminal
+from webhook.kube.bulkhead import Bulkhead, itself
 from webhook.kube.informer import Informer
-from webhook.kube.slices import in_slices
 from webhook.ledger.model.cached import CachedJob
 
 STAYS: Final = 60.0  # seconds that a Job stays after its end, and between two looks at one that is still needed
@@ -45,6 +47,7 @@ class FinishedJobs:
         self.left = left
         self.clock = clock
         self.ended: dict[Name, Ended] = {}
+        self.bulkhead = Bulkhead("finished Jobs", clock)
         jobs.observers.append(self)
 
     def begin_list(self) -> None:
@@ -78,18 +81,21 @@ class FinishedJobs:
     async def look(self) -> None:
         """Let the Jobs leave whose time has come, and that nothing needs any more."""
         now = self.clock()
-        async for name, ended in in_slices(list(self.ended.items())):
-            if ended.next > now:
-                return
-            if self.ended.get(name) is not ended:
-                continue  # meanwhile it was deleted, and another Job may have its name
-            job = self.jobs.get(*name)
-            self.ended.pop(name, None)
-            if job is not None and self.is_needed(job):
-                self.ended[name] = Ended(ended.uid, now + STAYS)
-            elif job is not None:
-                del self.jobs.items[name]
-                self.left(job)
+        due = [name for name, _ in takewhile(lambda one: one[1].next <= now, self.ended.items())]
+        await self.bulkhead.each(due, partial(self.look_at, now), itself)
+
+    def look_at(self, now: float, name: Name) -> None:
+        """Let a Job leave, unless something needs it; one that makes this raise stays until it changes."""
+        ended = self.ended.get(name)
+        if ended is None or ended.next > now:
+            return  # meanwhile it was deleted, and another Job may have its name
+        job = self.jobs.get(*name)
+        del self.ended[name]
+        if job is not None and self.is_needed(job):
+            self.ended[name] = Ended(ended.uid, now + STAYS)
+        elif job is not None:
+            del self.jobs.items[name]
+            self.left(job)
 
 
 def name_of(job: CachedJob) -> Name:

@@ -15,7 +15,8 @@ from webhook.capacity.provider import Labels, Provider, capacity_of
 from webhook.capacity.table import ANY
 from webhook.history.prices import label_keys
 from webhook.history.record import Capacity
-from webhook.kube.client import METADATA_ONLY_LIST, Api, wait_after
+from webhook.kube.bulkhead import Bulkhead
+from webhook.kube.client import METADATA_ONLY_LIST, UNREACHABLE, Api, ApiError, wait_after
 from webhook.kube.paths import path_of
 from webhook.ledger.model.pods import ZONE
 from webhook.objects.problem import Json
@@ -56,6 +57,7 @@ class KnownNodes:
 
     def __init__(self, api: Api) -> None:
         self.api = api
+        self.bulkhead = Bulkhead("nodes")
         self.places: dict[str, Place] = {}
         self.zones: set[str] = set()  # of all nodes that were ever seen
         self.unknown: dict[str, None] = {}  # nodes to ask for, the oldest first
@@ -128,13 +130,14 @@ class KnownNodes:
             self.asked.clear()
             while self.unknown:
                 name = next(iter(self.unknown))
-                try:
-                    self.put(name, await self.ask(name))
-                except Exception as error:  # noqa: BLE001 - whatever is wrong with one node, others are asked for
-                    log.warning("node not read", node=name, error=repr(error))
-                    if (seconds := wait_after(error)) is not None:
-                        await asyncio.sleep(seconds)  # then it is asked for again
-                        continue
+                with self.bulkhead.around("", name):
+                    try:
+                        self.put(name, await self.ask(name))
+                    except (ApiError, *UNREACHABLE) as error:
+                        log.warning("node not read", node=name, error=repr(error))
+                        if (seconds := wait_after(error)) is not None:
+                            await asyncio.sleep(seconds)  # then it is asked for again
+                            continue
                 self.unknown.pop(name)
 
     async def ask(self, name: str) -> Place:

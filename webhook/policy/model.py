@@ -262,6 +262,7 @@ class Profile(Struct, frozen=True, kw_only=True, rename="camel"):
     on_failure: Annotated[tuple[FailureRule, ...], Meta(max_length=bounds.MOST_FAILURE_RULES)] = ()
     attempt_timeout: Duration | None = None
     start_timeout: Duration | None = None
+    unreachable_timeout: Duration | None = Duration(60)
     environment: bool = False
     diagnostics: Diagnostics = Diagnostics()
     actions: Literal["Act", "Report"] = "Act"

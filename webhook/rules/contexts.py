@@ -166,10 +166,18 @@ class PodContext:
     growths: Sequence[memory.Growth] = ()
     growth_note = ""
 
-    def __init__(
-        self, evidence: Evidence, facts: Facts, profile: NamedProfile, editor: Editor, *, is_of_job: bool
+    def __init__(  # noqa: PLR0913 - rules need all of these
+        self,
+        evidence: Evidence,
+        facts: Facts,
+        profile: NamedProfile,
+        editor: Editor,
+        *,
+        is_of_job: bool,
+        belongs_to: tuple[str, str],
     ) -> None:
         self.evidence = evidence
+        self.belongs_to = belongs_to  # its namespace, and the uid of its controller, empty without one
         self.is_of_job = is_of_job  # whether a Job controls it
         self.facts = facts
         self.profile = profile

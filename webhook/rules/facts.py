@@ -5,6 +5,7 @@ from typing import Final
 import msgspec
 
 from webhook.capacity import Pool, Provider
+from webhook.kube.state_key import StateKey
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.waves import Waves
 from webhook.objects.problem import Json
@@ -21,7 +22,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     profile_name: str | None
     mode: str | None = None
 
-    # The object that Subject.owner names, None if it does not exist, and whether it was looked up.
+    # The object that Subject.owner names, None if it does not exist; and whether the owner of a Job was looked up.
     owner: Json | None = None
     owners_known: bool = False
     above: Json | None = None  # the controller of a pod's owner, if it counts attempts too
@@ -34,6 +35,9 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
     # The zones that lose their spot pods; None if they are unknown.
     waves: Waves | None = None
+
+    # Proves what the webhook writes on a pod; None if nothing reads it again.
+    state_key: StateKey | None = None
 
     # What bounds the memory of the pods of the namespace; looked up only for a pod whose memory may grow.
     restrictions: Restrictions = NO_RESTRICTIONS
@@ -55,5 +59,4 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     def bounds_retries(self, settings: Settings) -> bool:
         """Return True if a leader counts the retries of an object with an account, and ends it after the last one."""
         profile = settings.profile
-        acts = profile.actions == "Act" and profile.failure_policy.inject != "Never" and not settings.skip
-        return self.ledger and acts
+        return self.ledger and profile.actions == "Act" and profile.failure_policy.inject != "Never"

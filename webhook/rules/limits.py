@@ -5,10 +5,12 @@ Reads:
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 
 from webhook.kinds import Budget, EmbeddedJob, KindSpec, batch
 from webhook.kinds.job_set import JOB_SET
 from webhook.objects.problem import Json, Path, Problem
+from webhook.objects.shape import miscased
 from webhook.rules import annotations, in_place, retries
 from webhook.rules.contexts import ValidationContext
 from webhook.rules.job_sets import free_restarts
@@ -22,6 +24,11 @@ def problems(context: ValidationContext) -> Iterator[Problem]:
     old_budgets = {} if old is None else {budget.path: budget for budget in budgets(row, old, old_jobs.values())}
     for budget in budgets(row, root, context.jobs, old_jobs if row is batch.JOB else {}):
         yield from retries.problems(budget, settings, old_budgets.get(budget.path))
+    if old is None:
+        for budget in chain.from_iterable(field.budgets(root) for field in row.stored_retry_fields):
+            yield from retries.problems(budget, settings, None)
+    if row.ignores_case:
+        yield from miscased(root, row.shape)
     for path, template in row.templates(root):
         yield from in_place.problems((*path, "spec"), template.get("spec") or {}, settings, counted=False)
     if row is JOB_SET:

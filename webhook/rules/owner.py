@@ -8,8 +8,9 @@ of the JobSet that they name:
 
 Any user may write ownerReferences. A Job of a JobSet whose strategy is InPlaceRestart has no bound of its own, and a
 Job of an operator that may run other pods beside it gets no exit-code rules. Both hold only if an owner with that uid
-exists. An operator of an unknown kind cannot be looked up, and is trusted: the Job's author could avoid the exit-code
-rules by a rule of their own too. The ledger counts a pod for the JobSet that the pod's label names.
+exists, and the first one only if the ledger counts its pods for the JobSet, which it ends: for the JobSet that the
+pods' label names. An operator of an unknown kind cannot be looked up, and is trusted: the Job's author could avoid the
+exit-code rules by a rule of their own too.
 """
 
 from collections.abc import Iterator
@@ -23,6 +24,7 @@ from webhook.objects.problem import Json, Path, Problem
 
 REFERENCES: Final[Path] = ("metadata", "ownerReferences")
 BACKOFF_LIMIT: Final[Path] = ("spec", "backoffLimit")
+LABEL: Final[Path] = ("template", "metadata", "labels", SET_NAME)  # in a JobSpec
 PER_INDEX: Final[Path] = ("spec", "backoffLimitPerIndex")
 
 
@@ -44,19 +46,22 @@ def problems(job: Json, reference: OwnerReference, owner: Json | None) -> Iterat
         return
     if (reference.group, reference.kind) != batch.JOB_SET:
         return
-    in_place = at(owner, ("spec", "failurePolicy", "restartStrategy")) == "InPlaceRestart"
-    if at(job, BACKOFF_LIMIT) == batch.UNLIMITED and not in_place and at(job, PER_INDEX) is None:
+    if at(job, BACKOFF_LIMIT) != batch.UNLIMITED or at(job, PER_INDEX) is not None:
+        return
+    if at(owner, ("spec", "failurePolicy", "restartStrategy")) != "InPlaceRestart":
         what = f"is unlimited, and {reference.kind} {reference.name!r} has no restartStrategy InPlaceRestart"
         yield Problem(BACKOFF_LIMIT, what, "set as many retries as the JobSet's template")
+    elif at(job, ("spec", *LABEL)) != reference.name:
+        what = f"is unlimited, and its pods do not count for {reference.kind} {reference.name!r}"
+        yield Problem(BACKOFF_LIMIT, what, f"label them as the JobSet controller does: {SET_NAME}")
 
 
 def label_problems(job: EmbeddedJob) -> Iterator[Problem]:
     """Yield a problem if the pods of a Job have a JobSet's label, but that JobSet does not control the Job."""
-    path = ("template", "metadata", "labels", SET_NAME)
-    value = at(job.spec, path)
+    value = at(job.spec, LABEL)
     if not isinstance(value, str):
         return  # no label, or a value that the API server refuses
     controller = sparing({"metadata": job.metadata})
     if controller is None or (controller.group, controller.kind, controller.name) != (*batch.JOB_SET, value):
         remedy = "remove it: the JobSet controller writes it into the Jobs that it creates"
-        yield Problem((*job.path, *path), f"is {value[:40]!r}, and no such JobSet controls the Job", remedy)
+        yield Problem((*job.path, *LABEL), f"is {value[:40]!r}, and no such JobSet controls the Job", remedy)

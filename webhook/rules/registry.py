@@ -230,7 +230,7 @@ WORKLOAD_RULES: Final[tuple[Rule[WorkloadContext], ...]] = (
     Rule(
         name="failure_policy",
         applies_to="a job of Kubeflow's training operator, where a leader bounds the retries",
-        applies=lambda context: context.facts.bounds_retries(context.settings),
+        applies=lambda context: not context.settings.skip and context.facts.bounds_retries(context.settings),
         edit=edit_training_job,
         writes=kubeflow.writes,
     ),
@@ -258,7 +258,6 @@ WORKLOAD_RULES: Final[tuple[Rule[WorkloadContext], ...]] = (
     Rule(
         name="failure_policy",
         applies_to="the retryStrategies of a workload of Argo Workflows",
-        applies=lambda context: not context.settings.skip,
         edit=edit_retry_strategies,
         writes=argo.writes,
     ),
@@ -327,7 +326,7 @@ def edit_avoid(context: PodContext) -> None:
     if not (zones or asked.avoid_nodes) or groups.is_grouped(evidence.pod):
         return
     if zones:
-        provider = placement.provider_of(evidence.settings, context.facts.recognised)
+        provider = placement.provider_of(evidence.settings.profile, context.facts.recognised)
         on_spot = capacity.spot_preferences(provider) if provider is not None and context.placed == "Spot" else []
         avoid.zones(editor, [*zones], on_spot)
     avoid.nodes(editor, asked.avoid_nodes)
@@ -375,7 +374,7 @@ def edit_pod_annotations(context: PodContext) -> list[Problem]:
         return []
     retries, disruptions = decision.retries, decision.disruptions
     notes = {names.PLACEMENT: context.placed, names.ATTEMPT_SOURCE: retries.source}
-    if count(said.get(names.ATTEMPT)) != retries.attempt:
+    if names.ATTEMPT not in said or count(said[names.ATTEMPT]) != retries.attempt:
         notes[names.ATTEMPT] = str(retries.attempt)
     if names.MAX_RETRIES not in said:
         notes[names.MAX_RETRIES] = str(retries.budget)
@@ -389,6 +388,9 @@ def edit_pod_annotations(context: PodContext) -> list[Problem]:
     if not RECORDS.isdisjoint(said):
         for key in sorted(RECORDS - notes.keys()):  # copied from its template
             editor.remove((*annotations.OWN, key))
+    state_key = context.facts.state_key
+    if state_key is not None:
+        notes[names.PROOF] = state_key.proof_of_state(*context.belongs_to, said | notes)
     editor.update(annotations.OWN, notes)
     editor.update(("metadata", "labels"), {names.PROFILE: context.profile.name})
     return context.evidence.warnings
@@ -428,12 +430,13 @@ def edit_last_words(context: PodContext) -> list[Problem]:
 
 # Keys that record something about one pod, or about a workload, from which Tekton copies all annotations to its pods.
 # With a copied COUNTED the ledger would not count another pod.
-RECORDS: Final = frozenset({names.AFTER_FAILURE, names.COUNTED, names.DISRUPTIONS, names.MEMORY})
+RECORDS: Final = frozenset({names.AFTER_FAILURE, names.COUNTED, names.DISRUPTIONS, names.MEMORY, names.PROOF})
 POD_KEYS: Final = (
     names.AFTER_FAILURE,
     *(names.ATTEMPT, names.ATTEMPT_SOURCE, names.COUNTED, names.DISRUPTIONS, names.MAX_DISRUPTIONS, names.MAX_RETRIES),
     names.MEMORY,
     names.PLACEMENT,
+    names.PROOF,
 )
 WRITTEN_ON_PODS: Final = tuple(key for key in POD_KEYS if key not in {names.ATTEMPT, names.MAX_RETRIES})
 POD_RULES: Final[tuple[Rule[PodContext], ...]] = (
@@ -494,7 +497,7 @@ POD_RULES: Final[tuple[Rule[PodContext], ...]] = (
 UNPLACED_POD_RULES: Final[tuple[Rule[UnplacedPod], ...]] = (
     Rule(
         name="annotations",
-        applies_to="a pod of a batch workload that has a node already, or is too large for the rules",
+        applies_to="a pod of a batch workload that is skipped, has a node already, or is too large for the rules",
         edit=mark_unplaced_pod,
         writes=in_pods(*((*annotations.OWN, key) for key in WRITTEN_ON_PODS), ("metadata", "labels", names.PROFILE)),
     ),

@@ -50,7 +50,9 @@ def edit(budget: Budget, settings: Settings, editor: Editor) -> list[Problem]:
             what = f"stays {retries}: other fields forbid retries"
             warnings = [Problem(budget.path, what, f"remove {names.MAX_RETRIES}")]
     elif budget.expression is not None:
-        return [Problem(budget.path, f"{budget.expression[:40]!r} is not checked", "write a number to have it checked")]
+        most = settings.profile.retries.limit
+        means = "is not checked" if budget.is_bounded is None else f"allows {most} retries at most"
+        return [Problem(budget.path, f"{budget.expression[:40]!r} {means}", "write a number to have it checked")]
     elif not settings.skip and budget.replaceable and (retries is None or settings.default_retries < retries):
         retries = settings.default_retries
         allow(budget, retries, editor)
@@ -102,6 +104,9 @@ def problems(budget: Budget, settings: Settings, old: Budget | None) -> list[Pro
     """Return a problem if a retry field exceeds the limit; `old`: before an update, which must have made it worse."""
     limit = settings.profile.retries.limit
     retries = counted(budget, settings)
+    if budget.is_bounded is False and not exceeds(retries, limit) and (old is None or old.is_bounded is not False):
+        remedy = "write a number, or an `expression` without tags, comments and `;`"
+        return [Problem(budget.path, f"may become more than the limit of {limit}", remedy)]
     if not exceeds(retries, limit) or (old is not None and not exceeds(retries, counted(old, settings))):
         return []
     if budget.retries is None and budget.beside is not None:

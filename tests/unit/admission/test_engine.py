@@ -336,9 +336,15 @@ def test_the_pod_of_the_last_attempt_is_placed_on_demand_and_its_annotations_say
     assert mutate(answer.object, GKE_FACTS, policy(eks=EKS)).patch == []
 
 
-def test_a_pod_of_a_skipped_job_is_not_changed() -> None:
+def test_a_pod_of_a_job_that_was_skipped_when_it_was_created_is_not_changed() -> None:
+    owner = mutate(job(annotations={names.SKIP: "true"})).object
+    assert names.PROFILE not in owner["metadata"].get("labels", {})
+    assert mutate(pod(), Facts(profile_name="eks", owner=owner), policy(eks=EKS)).patch == []
+
+
+def test_a_pod_of_a_job_that_is_skipped_later_is_counted_all_the_same() -> None:
     facts = Facts(profile_name="eks", owner=stored_job(annotations={names.SKIP: "true"}))
-    assert mutate(pod(), facts, policy(eks=EKS)).patch == []
+    assert mutate(pod(), facts, policy(eks=EKS)).object == pod(labels={names.PROFILE: "eks"})
 
 
 def facts_without_policy(**annotations: str) -> Facts:
@@ -620,17 +626,34 @@ FORGED = {
 }
 
 
+CROWDED = {"tolerations": [{"key": str(index)} for index in range(20_000)]}
+
+
+@pytest.mark.parametrize("kind", ["Job", "CronJob"])
+def test_a_template_whose_pods_would_be_too_large_for_the_rules_is_refused(kind: str) -> None:
+    root = job(job_spec())
+    root["spec"]["template"]["spec"] |= CROWDED
+    path = "spec.template"
+    if kind == "CronJob":
+        root = {**root, "kind": kind, "spec": {"schedule": "* * * * *", "jobTemplate": {"spec": root["spec"]}}}
+        path = "spec.jobTemplate.spec.template"
+    assert validate(root).message.startswith(f"{path}.spec.tolerations: has 20000 entries, too many")
+
+
+@pytest.mark.parametrize("said", [{}, {names.SKIP: "true"}], ids=["taking part", "skipped"])
 @pytest.mark.parametrize(
     "spec",
     [
         pytest.param({"nodeName": "spot-1"}, id="it has a node already"),
-        pytest.param(
-            {"tolerations": [{"key": str(index)} for index in range(20_000)]}, id="it is too large for the rules"
-        ),
+        pytest.param(CROWDED, id="it is too large for the rules"),
+        pytest.param({}, id="it is skipped"),
     ],
 )
-def test_a_pod_that_is_not_placed_is_counted_and_nothing_is_believed_that_it_says_in_our_name(spec: Json) -> None:
-    answer = mutate(pod(spec, annotations={**FORGED, "team": "ml"}))
-    assert answer.object["metadata"]["annotations"] == {"team": "ml"}
+def test_a_pod_that_is_not_placed_is_counted_and_nothing_is_believed_that_it_says_in_our_name(
+    spec: Json, said: Json
+) -> None:
+    said = said if spec else {names.SKIP: "true"}
+    answer = mutate(pod(spec, annotations={**FORGED, **said, "team": "ml"}))
+    assert answer.object["metadata"]["annotations"] == {"team": "ml", **said}
     assert answer.object["metadata"]["labels"] == {names.PROFILE: "default"}
     assert answer.object["spec"] == pod(spec)["spec"]

@@ -20,7 +20,7 @@ SIGNS: Json = {
         "volcano.sh/job-retry-count": "2",
     },
 }
-EVERY_SOURCE = [source for of in (*SOURCES.values(), OF_ANY) for group in of for source in group]
+EVERY_SOURCE = [source for of in (*SOURCES.values(), OF_ANY) for source in of]
 
 
 def test_a_pod_whose_controller_does_not_exist_has_no_level() -> None:

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from tests.accounts import stored
 from tests.admission import policy
+from tests.objects import STATE_KEY
 from tests.unit.ledger.pods import job
 from tests.virtual_time import now
 from webhook.kinds import KindSpec, batch
@@ -118,7 +119,7 @@ class FakeApi:
         if answer.error is not None:
             raise answer.error
 
-    async def get(self, path: str) -> Json:
+    async def get(self, path: str, _query: dict[str, str] | None = None) -> Json:
         return self.objects[path]
 
     async def find(self, path: str) -> Json | None:
@@ -150,6 +151,7 @@ def new_ledger(api: FakeApi, profile: Profile | None = None, *, opted_in: bool =
     """Return a ledger that has an opted-in namespace in its cache, and does not lead yet."""
     loop, client = asyncio.get_running_loop(), api_of(api)
     cluster = Cluster(client)
+    cluster.state_key.key = STATE_KEY.key
     if opted_in:
         cluster.namespaces.items["", "ml"] = ("default", None)
     ledger = Ledger(cluster, PolicySource(policy(default=profile or Profile())), Events(client), clock=loop.time)

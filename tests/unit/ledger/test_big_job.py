@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.bench.big_job.replay import BigJob
 from tests.costs import instructions_of
 from tests.objects import DISRUPTION
+from tests.strategies import examples
 from tests.unit.ledger.leader import see_account
 from tests.unit.ledger.pods import disrupted, job, running_pod
 from tests.unit.ledger.test_trackers import counted, trackers
@@ -58,6 +59,7 @@ def account_of(disruptions: Counter[int], chance: random.Random) -> Account:
 
 
 @given(st.integers(), st.integers(1, 3000))
+@examples(100)
 def test_every_number_that_an_account_stores_of_100000_indexes_is_exact(seed: int, number: int) -> None:
     chance = random.Random(seed)  # noqa: S311 - no secret
     truth = Counter(chance.choices(range(INDEXES // chance.choice([1, 10, 100])), k=number))
@@ -73,6 +75,7 @@ def test_every_number_that_an_account_stores_of_100000_indexes_is_exact(seed: in
 
 
 @given(st.integers(), st.integers(1, 3000), st.floats(0, 1))
+@examples(100)
 def test_without_the_pods_a_number_is_never_too_low_and_its_lower_bound_never_too_high(
     seed: int, number: int, known: float
 ) -> None:

@@ -184,6 +184,8 @@ def test_the_pauses_grow_while_a_write_fails_each_time() -> None:
 def test_a_pod_without_annotations_gets_the_counted_annotation() -> None:
     server = Server()
     found = ledger(server)
-    asyncio.run(patches.mark(found.api, failed(1, annotated=False)))
+    key, uid = found.cluster.state_key, failed(1).uid
+    asyncio.run(patches.mark(found.api, key, failed(1, annotated=False)))
     ((_, patch),) = server.patches
-    assert names.COUNTED in applied(patch, {"metadata": {"uid": failed(1).uid}})["metadata"]["annotations"]
+    mark = applied(patch, {"metadata": {"uid": uid}})["metadata"]["annotations"][names.COUNTED]
+    assert key.counted(uid, mark)

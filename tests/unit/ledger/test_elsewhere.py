@@ -52,6 +52,7 @@ from webhook.policy.model import (
     Next,
     Placement,
     Profile,
+    Retries,
 )
 from webhook.rules.facts import Facts
 
@@ -215,6 +216,12 @@ def test_the_attempts_of_a_task_are_counted_on_its_pipeline_run() -> None:
 def test_a_failure_without_a_retry_left_is_fatal() -> None:
     api, _ = played(*(of_workflow(number, code=1) for number in range(3)))
     assert account_in(api).cost == {"retry": 2, "fatal": 1}
+
+
+def test_a_pod_that_its_author_gives_more_retries_than_the_profile_allows_has_those_of_the_profile() -> None:
+    asking = replace(of_workflow(0, code=1), max_retries=1000)
+    api, _ = played(asking, profile=Profile(retries=Retries(limit=1, default=1)))
+    assert account_in(api).left == Left(retries=0, disruptions=1)
 
 
 def test_each_pod_is_counted_once_however_often_the_watch_delivers_it() -> None:

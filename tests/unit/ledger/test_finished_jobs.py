@@ -24,7 +24,7 @@ from tests.unit.ledger.pods import failed, job, running_pod
 from tests.virtual_time import run
 from webhook.history.record import AttemptRecord, WorkloadRecord, decode
 from webhook.kinds import batch, core
-from webhook.kube import names
+from webhook.kube import bulkhead, names
 from webhook.kube.client import ApiError
 from webhook.kube.informer import Event
 from webhook.ledger.controller import GATHERING, Ledger
@@ -33,7 +33,6 @@ from webhook.ledger.model.account import Account, id_of
 from webhook.ledger.model.in_place.tracking import RestartedPods
 from webhook.ledger.model.stored.status import encode
 from webhook.ledger.model.workload_state import INTERVAL
-from webhook.lookups import finished_jobs
 from webhook.lookups.finished_jobs import STAYS
 from webhook.objects.problem import Json
 
@@ -214,7 +213,7 @@ def test_another_job_of_that_name_stays_that_is_created_during_the_look(monkeypa
                 take(ledger, uid="another", kind="ADDED")
                 yield item
 
-        monkeypatch.setattr(finished_jobs, "in_slices", interrupted)
+        monkeypatch.setattr(bulkhead, "in_slices", interrupted)
         await wait(ledger, 2)
         assert NAME in ledger.cluster.jobs.items
 

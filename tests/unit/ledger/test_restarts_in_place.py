@@ -14,9 +14,10 @@ from webhook.policy.model import Profile, Retries
 
 
 def marks(api: FakeApi) -> list[tuple[str, str]]:
-    """Return the names of the marked pods, each with its mark."""
+    """Return the names of the marked pods, each with what its mark says is counted."""
     patched = [write for write in api.writes if "/pods/" in write.path]
-    return [(write.path.rpartition("/")[2], write.operations[-1]["value"][names.COUNTED]) for write in patched]
+    written = [(write.path.rpartition("/")[2], write.operations[-1]["value"][names.COUNTED]) for write in patched]
+    return [(name, mark.rpartition(" ")[0]) for name, mark in written]
 
 
 def see(ledger: Ledger, *restarts: int, policy: str = "Never") -> None:

@@ -19,7 +19,7 @@ from webhook.ledger.model import pods
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.workload_state import INTERVAL
 from webhook.objects.problem import Json
-from webhook.policy.model import FailurePolicy, Profile
+from webhook.policy.model import FailurePolicy, Profile, Retries
 
 PYTORCH = TRAINING["PyTorchJob"]
 PATH = "/apis/kubeflow.org/v1/namespaces/ml/pytorchjobs/train"
@@ -130,11 +130,13 @@ def test_a_profile_that_injects_nothing_bounds_nothing() -> None:
     assert failures(written(worker(1, 143, retries=0), profile=profile)) == []
 
 
-def test_a_job_that_its_author_leaves_alone_from_now_on_is_not_bounded() -> None:
+def test_a_job_that_its_author_leaves_alone_from_now_on_is_bounded_by_the_limit_of_its_profile() -> None:
     root = training_job()
     root["metadata"]["annotations"][names.SKIP] = "true"
-    profile = Profile(allow_skip=True)
-    assert failures(written(worker(1, 143, retries=0), root=root, profile=profile)) == []
+    profile = Profile(allow_skip=True, retries=Retries(limit=2, default=2))
+    workers = [worker(number, 143, retries=0) for number in (1, 2, 3)]
+    assert failures(written(*workers[:2], root=root, profile=profile)) == []
+    assert failures(written(*workers, root=root, profile=profile)) == ["pod ml/train-3: retry 3 exceeds the limit of 2"]
 
 
 BUG = ["Container main for pod ml/train-1 failed with exit code 139"]

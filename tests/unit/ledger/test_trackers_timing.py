@@ -6,7 +6,9 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from tests.objects import STATE_KEY, with_proof
 from tests.opted_in import opted_in
 from tests.unit.ledger.leader import BOOKMARK, KEY, FakeApi, api_of, beside, stored_pod, watch_event
 from tests.unit.ledger.pods import failed, job, running_pod
@@ -253,16 +255,39 @@ def test_pods_of_a_job_that_does_not_exist_are_forgotten_once_jobs_are_listed() 
     run(work())
 
 
+@pytest.mark.parametrize("after", ["see_only", "forget_gone"])
+def test_a_workload_that_raises_after_a_gap_in_a_watch_hides_none_of_the_others(
+    after: str,
+) -> None:
+    class Hostile(Trackers):
+        def tidy(self, key: Key) -> None:
+            if key == KEY:
+                raise RecursionError
+            super().tidy(key)
+
+    async def work() -> None:
+        cluster = Cluster(api_of(FakeApi()))
+        found = Hostile(cluster)
+        for pod in (failed(1), replace(failed(2), job="other", job_uid="other-uid")):
+            found.see_pod(pod, news=False)
+        cluster.jobs.synced.set()
+        await (found.see_only(set()) if after == "see_only" else found.forget_gone())
+        assert list(found.states) == [KEY]
+
+    run(work())
+
+
 def test_a_replica_that_starts_finds_the_zone_that_has_just_lost_its_spot_pods() -> None:
     lost = {"type": "DisruptionTarget", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
 
     def spot_pod(number: int, *conditions: Json) -> Json:
         said, labels = {names.PLACEMENT: "Spot"}, {"topology.kubernetes.io/zone": "started"}
-        root = stored_pod(number, "Failed" if conditions else "Running", annotations=said, labels=labels)
+        root = with_proof(stored_pod(number, "Failed" if conditions else "Running", annotations=said, labels=labels))
         return {**root, "spec": {"nodeName": "n"}, "status": {**root["status"], "conditions": list(conditions)}}
 
     async def work() -> None:
         trackers = Trackers(opted_in(Cluster(api_of(api))))
+        trackers.cluster.state_key.key = STATE_KEY.key
         trackers.now = lambda: 1767225660.0  # 2026-01-01T00:01:00Z
         trackers.cluster.known_nodes.zones.add("started")
         async with beside(trackers.pods.run()):

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from tests.metrics import counted
 from tests.objects import pod as manifest
+from tests.objects import with_proof
 from tests.unit.ledger.leader import JOB_PATH, Answer, FakeApi, leading, new_ledger, running, see_job
 from tests.unit.ledger.pods import RULES, job, running_pod
 from tests.virtual_time import now, run
@@ -23,6 +24,7 @@ from webhook.ledger.model.on_failure import State
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.waiting import Waiting
 from webhook.ledger.waiting import AFTER_ERROR, INTERVAL, LONGEST_PAUSE
+from webhook.lookups.nodes import NODES
 from webhook.objects.problem import Json
 from webhook.policy.model import (
     Delay,
@@ -73,7 +75,7 @@ def stored(spec: Json | None = None, conditions: list[Json] | None = None, **sta
     root = manifest(spec, name="train-1", namespace="ml", uid="uid-1", resourceVersion="9", creationTimestamp=at(0))
     root["metadata"]["annotations"] = {names.PLACEMENT: "Spot"}
     root["status"] = {"phase": "Pending", "conditions": conditions or [], **status}
-    return root
+    return with_proof(root)
 
 
 def unschedulable(since: float = 0, **spec: Any) -> Json:
@@ -85,6 +87,29 @@ def stalled(reason: str = "ImagePullBackOff", **status: Any) -> Json:
     condition = {"type": "PodScheduled", "status": "True", "lastTransitionTime": at(0)}
     waits = {"name": "main", "restartCount": 0, "state": {"waiting": {"reason": reason, "message": "not found"}}}
     return stored({"nodeName": "spot-1", "affinity": ON_SPOT}, [condition], **{"containerStatuses": [waits], **status})
+
+
+def deleted(*conditions: Json) -> Json:
+    """Return a running pod of spot-1 that should have ended at BEGIN."""
+    root = stored({"nodeName": "spot-1"}, list(conditions), phase="Running")
+    root["metadata"]["deletionTimestamp"] = at(0)
+    return root
+
+
+def left_on_node(ready: str | None, root: Json, **spec: Any) -> FakeApi:
+    """Return what the leader wrote in 62 s with a pod that should have ended; `ready`: what its node says."""
+
+    async def work() -> None:
+        found = ledger(api, Profile(), spec=spec)
+        api.objects[JOB_PATH] = stored_job(**spec)
+        condition = {"type": "Ready", "status": ready}
+        api.objects[NODES] = {"items": [] if ready is None else [{"status": {"conditions": [condition]}}]}
+        take(found, api, root)
+        await act(found, 62)
+
+    api = FakeApi()
+    run(work())
+    return api
 
 
 def gated(until: float, **fields: Any) -> Pod:
@@ -403,6 +428,35 @@ def test_another_attempt_needs_a_disruption_that_is_left() -> None:
     profile = Profile(start_timeout=Duration(60), on_failure=(AGAIN,), disruptions=Disruptions(limit=0))
     (write,) = acted(profile, stalled(), 62).writes
     assert write.path == f"{JOB_PATH}/status"
+
+
+def test_a_pod_that_should_have_ended_on_an_unreachable_node_is_ended_so_that_its_job_replaces_it() -> None:
+    root = deleted()
+    api = left_on_node("Unknown", root)
+    (write,) = api.writes
+    assert 60 <= write.at <= 60 + INTERVAL
+    ended = after(api, STATUS_PATH, root)["status"]
+    assert (ended["phase"], ended["reason"]) == ("Failed", "NodeLost")
+    assert ended["message"] == "the node spot-1 was unreachable 60 s after the grace period of the pod"
+    assert [(one["type"], one["reason"]) for one in ended["conditions"]] == [("DisruptionTarget", "NodeLost")]
+
+
+def test_a_pod_that_was_disrupted_before_its_node_was_lost_keeps_that_reason_and_time() -> None:
+    tainted = {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager"}
+    root = deleted({**tainted, "lastTransitionTime": at(-30)})
+    ended = after(left_on_node("Unknown", root), STATUS_PATH, root)["status"]
+    assert ended["conditions"] == root["status"]["conditions"]
+
+
+@pytest.mark.parametrize("ready", ["True", "False", None])
+def test_a_kubelet_that_reports_ends_its_pods_itself_and_the_control_plane_those_of_a_deleted_node(
+    ready: str | None,
+) -> None:
+    assert left_on_node(ready, deleted()).writes == []
+
+
+def test_a_job_that_does_not_wait_for_the_end_of_a_pod_needs_nobody_to_end_it() -> None:
+    assert left_on_node("Unknown", deleted(), podReplacementPolicy="TerminatingOrFailed").writes == []
 
 
 def test_the_leader_acts_only_where_the_policy_is_enforced() -> None:

@@ -54,7 +54,16 @@ def test_without_a_cluster_the_controller_in_a_file_is_assumed_to_exist() -> Non
 
 
 def test_unlimited_retries_are_accepted_if_the_job_set_restarts_in_place() -> None:
-    assert judged(of("JobSet", backoffLimit=UNLIMITED), IN_PLACE).allowed
+    root = of("JobSet", backoffLimit=UNLIMITED)
+    root["spec"]["template"]["metadata"] = {"labels": {"jobset.sigs.k8s.io/jobset-name": "set"}}
+    assert judged(root, IN_PLACE).allowed
+
+
+def test_unlimited_retries_are_denied_if_the_pods_do_not_count_for_the_job_set() -> None:
+    assert judged(of("JobSet", backoffLimit=UNLIMITED), IN_PLACE).message == (
+        "spec.backoffLimit: is unlimited, and its pods do not count for JobSet 'set'; "
+        "label them as the JobSet controller does: jobset.sigs.k8s.io/jobset-name"
+    )
 
 
 def test_unlimited_retries_are_denied_if_the_job_set_does_not_restart_in_place() -> None:

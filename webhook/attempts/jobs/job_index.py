@@ -6,7 +6,7 @@ The Job controller writes it on each pod of a Job with backoffLimitPerIndex, "0"
 
 from typing import Final
 
-from webhook.attempts.jobs.job_status import budget_of, has_index_budgets
+from webhook.attempts.jobs.job_status import budget_of, is_of_index
 from webhook.attempts.level import Evidence, Level
 from webhook.kinds import batch
 
@@ -15,7 +15,7 @@ NAME: Final = "JobIndex"
 
 def levels(evidence: Evidence) -> list[Level]:
     """Return the level of the failures of the pod's index."""
-    if batch.INDEX_FAILURES not in evidence.annotations or not has_index_budgets(evidence.owner):
+    if not is_of_index(evidence):
         return []
     failures = evidence.count_in_annotations(batch.INDEX_FAILURES)
     return [] if failures is None else [Level(NAME, failures, budget_of(evidence))]

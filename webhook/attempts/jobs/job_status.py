@@ -9,14 +9,16 @@ from typing import Final
 
 from webhook.attempts.level import Evidence, Level
 from webhook.kinds import batch
-from webhook.objects.problem import Json
+from webhook.policy.settings import count
 
 NAME: Final = "JobStatus"
 
 
 def levels(evidence: Evidence) -> list[Level]:
-    """Return the level of the Job's failures."""
-    if evidence.owner is None:
+    """Return the level of the Job's failures, unless the pod's index has a level of its own."""
+    if evidence.owner is None or (
+        is_of_index(evidence) and count(evidence.annotations[batch.INDEX_FAILURES]) is not None
+    ):
         return []
     failed = batch.failed_in_status(evidence.owner)
     return [Level(NAME, failed + not_counted_yet(evidence, failed), budget_of(evidence))]
@@ -28,15 +30,18 @@ def not_counted_yet(evidence: Evidence, failed: int) -> int:
     Without a count of the ledger this is 1 if the pod's index has had failures, else 0. The former pod of the index may
     have been disrupted and not have failed: then the attempt is too high, but a last attempt is never missed.
     """
-    if batch.INDEX_FAILURES not in evidence.annotations or has_index_budgets(evidence.owner):
+    if batch.INDEX_FAILURES not in evidence.annotations or is_of_index(evidence):
         return 0
     if evidence.failures is not None:
         return max(0, evidence.failures - failed)
     return bool(evidence.count_in_annotations(batch.INDEX_FAILURES))
 
 
-def has_index_budgets(owner: Json | None) -> bool:
-    """Return True if each index of a Job has retries of its own, or if the Job's spec is not known."""
+def is_of_index(evidence: Evidence) -> bool:
+    """Return True if a pod has an index with retries of its own, or may have: the Job's spec may not be known."""
+    if batch.INDEX_FAILURES not in evidence.annotations:
+        return False
+    owner = evidence.owner
     return owner is None or owner.get("spec") is None or batch.has_index_budgets(owner["spec"])
 
 

@@ -362,8 +362,13 @@ class Account(msgspec.Struct, kw_only=True):
 
 
 def id_of(pod: Pod) -> str:
-    """Return the short id of a pod: 48 bits of its uid, or the beginning of a uid that is no UUID."""
+    """Return the short id of a pod, as `id_of_uid`."""
+    return id_of_uid(pod.uid)
+
+
+def id_of_uid(uid: str) -> str:
+    """Return the short id of a pod with a uid: 48 bits of it, or the beginning of a uid that is no UUID."""
     try:
-        return b64encode(UUID(pod.uid).bytes[:6], b"-_").decode()
+        return b64encode(UUID(uid).bytes[:6], b"-_").decode()
     except ValueError:
-        return pod.uid[:ID]
+        return uid[:ID]

@@ -90,12 +90,16 @@ def count_elsewhere(  # noqa: PLR0913 - where all of it meets
 
 
 def budgets_elsewhere(pod: Pod | None, settings: Settings) -> limits.Budgets:
-    """Return what the scope of a pod of another kind may spend; without a pod, what the settings say."""
+    """Return what the scope of a pod of another kind may spend; without a pod, what the settings say.
+
+    A pod may say less than the limit, not more: whoever creates one by hand says of which workload it is.
+    """
     known = None if pod is None else pod.max_retries
+    limit = settings.profile.retries.limit
     return limits.Budgets(
-        retries=settings.default_retries if known is None else known,
+        retries=limit if settings.skip else settings.default_retries if known is None else min(known, limit),
         limit=settings.disruption_budget,
-        free_limit=settings.profile.retries.limit,
+        free_limit=limit,
         shares=1,
     )
 
@@ -334,14 +338,14 @@ class CountingPass:
     def free_too_often(self, details: list[Attempt]) -> Iterator[tuple[Attempt, Json, limits.Budgets]]:
         """Yield the attempts whose scope had too many free restarts, newest first, each with its Job and budgets."""
         for detail, job, budgets in self.of_running_jobs(details, "free"):
-            if limits.is_free_too_often(self.account, self.free_limit_of(detail, job), detail.scope):
+            if limits.is_free_too_often(self.account, budgets, detail.scope):
                 yield detail, job, budgets
 
     def beyond_retries(self, details: list[Attempt]) -> Iterator[tuple[Attempt, Json, limits.Budgets]]:
         """Yield the attempts after which a scope had no retry left, if only the leader bounds them; as above."""
         if self.system is None or self.system.bounded:
             return
-        if self.settings.skip or self.settings.profile.failure_policy.inject == "Never":
+        if self.settings.profile.failure_policy.inject == "Never":
             return
         for detail, job, _ in self.of_running_jobs(details, "fatal"):
             pod = self.tracker.failed_named(detail.pod)
@@ -349,16 +353,12 @@ class CountingPass:
             if pod is not None and self.account.retries_of(detail.scope) >= budgets.retries:
                 yield detail, job, budgets
 
-    def free_limit_of(self, detail: Attempt, job: Json) -> int:
-        """Return how many free restarts the scope of an attempt of a Job may have."""
-        return limits.free_limit_of(detail.on_failure, self.budgets_of(job), self.settings_of(job).on_failure)
-
     def end(self, details: list[Attempt]) -> End | None:
         """Return why these attempts end the workload: too many restarts or disruptions; None if they do not."""
         for detail, job, budgets in self.beyond_retries(details):
             return End(outcomes.TOO_OFTEN, detail.pod, budgets.retries, job)
-        for detail, job, _ in self.free_too_often(details):
-            return End(FREE_TOO_OFTEN, detail.pod, self.free_limit_of(detail, job), job)
+        for detail, job, budgets in self.free_too_often(details):
+            return End(FREE_TOO_OFTEN, detail.pod, budgets.free_restarts, job)
         if self.settings.profile.disruptions.on_exceed == "Fail":
             for detail, job, budgets in self.exceeded(details):
                 return End(LIMIT_EXCEEDED, detail.pod, budgets.disruptions, job)
@@ -419,7 +419,8 @@ class CountingPass:
             last, None if self.key.job_set else self.budgets.retries, elsewhere=self.system is not None
         )
         if last.on_failure is not None:
-            following = rules[last.on_failure].next if last.on_failure < len(rules) else None
+            follows = last.cost != "fatal" and last.on_failure < len(rules)
+            following = rules[last.on_failure].next if follows else None
             text = f"{text}; {words.decided(last.on_failure, following)}"
         more = len(self.details) - 1
         return f"{text}; {words.counted(more, 'more pod')} counted with it" if more else text

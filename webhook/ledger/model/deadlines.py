@@ -11,8 +11,9 @@ from webhook.ledger.model.waiting import Stalled
 from webhook.objects.times import seconds
 from webhook.policy.settings import Settings
 
-# What the leader does: remove the gate, end a pod that waits for a spot node, or give up a pod that cannot start.
-Step = Literal["lift", "leave_spot", "give_up"]
+# What the leader does: remove the gate, end a pod that waits for a spot node, give up a pod that cannot start, or end a
+# pod that its kubelet should have ended.
+Step = Literal["lift", "leave_spot", "give_up", "leave_node"]
 
 # Reasons of the kubelet for which a container can never start. An image that cannot be pulled, and a missing ConfigMap,
 # may still come.
@@ -34,6 +35,9 @@ def due(pod: Pod, settings: Settings, released: float = 0.0) -> Due | None:
     waiting = pod.waiting
     if waiting is None:
         return None
+    if waiting.deadline:
+        timeout = settings.profile.unreachable_timeout
+        return None if timeout is None else Due("leave_node", at(waiting.deadline) + timeout)
     if waiting.gate is not None:
         return Due("lift", end_of_delay(pod, settings))
     if waiting.unschedulable and pod.placement == "Spot":

@@ -1,6 +1,5 @@
 """The budgets of a workload, what is left of them, and whether one is exceeded."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -12,7 +11,6 @@ from webhook.ledger.model.outcomes import Cost, Outcome
 from webhook.ledger.model.pods import Pod
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
-from webhook.policy.model import FailureRule
 from webhook.policy.settings import Settings, count
 
 FAILURES: Final[tuple[Cost, ...]] = ("retry", "fatal")  # the costs of pods that status.failed of the Job counts
@@ -205,15 +203,6 @@ def is_exceeded(account: Account, budgets: Budgets, scope: str) -> bool:
     return account.scopes.at_least(scope) > budgets.disruptions
 
 
-def free_limit_of(rule: int | None, budgets: Budgets, rules: Sequence[FailureRule]) -> int:
-    """Return how many free restarts a scope may have, given the index of the rule of `onFailure` that decided.
-
-    If that rule made the restart free: as many as disruptions. Else a rule of the author did.
-    """
-    by_profile = rule is not None and rule < len(rules) and rules[rule].next.cost == "Free"
-    return budgets.disruptions if by_profile else budgets.free_restarts
-
-
-def is_free_too_often(account: Account, limit: int, scope: str) -> bool:
-    """Return True if a scope certainly had more free restarts than a limit."""
-    return account.free.at_least(scope) > limit
+def is_free_too_often(account: Account, budgets: Budgets, scope: str) -> bool:
+    """Return True if a scope certainly had more free restarts than allowed."""
+    return account.free.at_least(scope) > budgets.free_restarts

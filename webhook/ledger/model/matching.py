@@ -115,7 +115,7 @@ def action_of_set(job_set: Json, replicated_job: str, message: str) -> str:
 
 @dataclass(slots=True)
 class Work:
-    """How much work is left for the matching of a JobSet's rules: one for each rule, and the patterns' instructions."""
+    """How much work is left to match the rules of a JobSet: one each, one a pattern, and the patterns' instructions."""
 
     left: int = MOST_WORK
     found: dict[tuple[str, str], bool | None] = field(default_factory=dict)
@@ -123,6 +123,7 @@ class Work:
     def finds(self, pattern: str, message: str) -> bool | None:
         """Return whether a message matches a pattern; None if that takes too much work, or the pattern is invalid."""
         key = pattern, message
+        self.left -= 1
         if key not in self.found:
             self.left -= work_of(pattern)
             readable = self.left >= 0 and program_of(pattern) is not None

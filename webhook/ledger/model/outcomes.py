@@ -20,6 +20,7 @@ UNSEEN: Final = "Unseen"  # the reason of an end that no watch has delivered
 # The reasons with which the leader ends pods that wait in vain.
 SPOT_UNAVAILABLE: Final = "SpotUnavailable"
 NEVER_STARTED: Final = "NeverStarted"
+NODE_LOST: Final = "NodeLost"  # as in the status of pods by node controllers: NodeUnreachablePodReason in pkg/util/node
 # The reasons of the condition DisruptionTarget (k8s.io/api/core/v1, and the controllers that set it).
 DISRUPTIONS: Final = frozenset(
     {
@@ -31,6 +32,7 @@ DISRUPTIONS: Final = frozenset(
         "DeletionByDeviceTaintManager",
         SPOT_UNAVAILABLE,
         NEVER_STARTED,
+        NODE_LOST,
         UNSEEN,
     }
 )

@@ -10,10 +10,12 @@ from webhook.history import amounts
 from webhook.history.amounts import Amounts
 from webhook.kinds import KINDS, KindSpec, batch, places, tekton
 from webhook.kinds.accounts.airflow import DAG_RUN
+from webhook.kinds.core import ENDED
 from webhook.kinds.job_set import JOB_RESTART, REPLICATED_JOB, RESTART, SET_NAME
 from webhook.kinds.kind_spec import controller_of
 from webhook.kinds.places import Elsewhere
 from webhook.kube import names
+from webhook.kube.state_key import StateKey
 from webhook.ledger.model import waiting
 from webhook.ledger.model.in_place import reading
 from webhook.ledger.model.in_place.reading import Restarts, restarts_of
@@ -28,14 +30,14 @@ WORKLOADS: Final = {**KINDS, (DAG_RUN.group, DAG_RUN.kind): DAG_RUN}
 TRACKING: Final = "batch.kubernetes.io/job-tracking"
 INDEX: Final = "batch.kubernetes.io/job-completion-index"
 DISRUPTED: Final = "DisruptionTarget"
-ENDED: Final = ("Succeeded", "Failed")
 # In the termination message of a step that Tekton ends, with 1, because a step before it has failed (pkg/entrypoint).
 SKIPPED_STEP: Final = '"key":"Reason","value":"Skipped"'
 
 ANNOTATIONS: Final = (
     *(INDEX, batch.INDEX_FAILURES, batch.INDEX_IGNORED_FAILURES),
-    *(names.ATTEMPT, names.MAX_RETRIES, names.DISRUPTIONS, names.PLACEMENT, names.COUNTED, names.AFTER_FAILURE),
+    *(names.COUNTED, names.PROOF, *names.PROVEN),
 )
+NOTHING_SAID: Final[dict[str, str]] = {}
 ZONE: Final = "topology.kubernetes.io/zone"  # label of nodes; since 1.35 the API server copies it to their pods
 
 # The fields that are decoded: there may be tens of thousands of pods, of up to megabytes each.
@@ -83,7 +85,8 @@ MOST: Final = 20  # conditions, and containers that have failed
 MOST_STATUSES: Final = 200  # containers that are looked at for when the last one ended
 LONGEST: Final = 128  # characters of a reason
 LONGEST_NAME: Final = 317  # characters of a name, or of a type of condition
-LONGEST_MESSAGE: Final = 1024  # characters of a termination message: the last ones
+LOST: Final = "ContainerStatusUnknown"  # the reason of a container of which the runtime knows nothing (kubelet 1.36)
+LONGEST_MESSAGE: Final = 1024  # bytes of the termination messages of a pod's containers together: the last ones
 LONGEST_AFTER: Final = 1024  # characters of the annotation after-failure; admission writes no longer one
 
 
@@ -220,20 +223,30 @@ def unpack(packed: bytes) -> Pod:
     return unpacker.decode(packed)
 
 
-def read(pod: Json) -> Pod:
-    """Return a Pod of the API's JSON, decoded as READ; its `job` is empty if it is counted for no workload."""
+def read(pod: Json, key: StateKey | None = None) -> Pod:
+    """Return a Pod of the API's JSON, decoded as READ; its `job` is empty if it is counted for no workload.
+
+    `key`: what it does not prove of what admission and the ledger write on pods counts as absent. Without a key,
+    where nothing is decided, all of that is read.
+    """
     metadata, spec, status = pod["metadata"], pod.get("spec") or {}, pod.get("status") or {}
     annotations, labels = metadata.get("annotations") or {}, metadata.get("labels") or {}
     controller = controller_of(pod)
+    said, mark = annotations, annotations.get(names.COUNTED) or ""
+    if key is None:
+        counted = mark.rpartition(" ")[0]
+    else:
+        counted = key.counted(metadata["uid"], mark) if mark else ""
+        if not key.proves_state(metadata.get("namespace") or "", controller.uid if controller else "", annotations):
+            said = NOTHING_SAID
     of_job = controller is not None and (controller.group, controller.kind) == ("batch", "Job")
     place = None if of_job else places.place_of(metadata, controller)
     workload = controller if of_job else place
     phase = cut(status.get("phase"), LONGEST)
     conditions = conditions_of(status.get("conditions") or (), all_of_them=phase in ENDED)
     statuses = chain(status.get("containerStatuses") or (), status.get("initContainerStatuses") or ())
-    exits = tuple(islice(exits_of(statuses), MOST))
-    if place and controller and controller.group == tekton.GROUP:
-        exits = tuple(one for one in exits if SKIPPED_STEP not in one.message)
+    of_tekton = place is not None and controller is not None and controller.group == tekton.GROUP
+    exits = exits_of(statuses, skipped=SKIPPED_STEP if of_tekton else None)
     deleted = metadata.get("deletionTimestamp") or ""
     ended = last_end = ""
     if phase in ENDED:
@@ -255,20 +268,20 @@ def read(pod: Json) -> Pod:
         scope=place.scope if place else "",
         controller=cut(controller.name if controller else place.owner, LONGEST_NAME) if place else "",
         controller_uid=cut(controller.uid, LONGEST_NAME) if place and controller else "",
-        max_retries=count(annotations.get(names.MAX_RETRIES)) if place else None,
+        max_retries=count(said.get(names.MAX_RETRIES)) if place else None,
         elsewhere=None if workload else shortened(places.elsewhere(metadata, controller)),
         job_set="" if place else labels.get(SET_NAME) or "",
         replicated_job=labels.get(REPLICATED_JOB) or "",
         index=index_of(annotations),
-        attempt=count(annotations.get(names.ATTEMPT)),
+        attempt=count(said.get(names.ATTEMPT)),
         index_failures=count(annotations.get(batch.INDEX_FAILURES)),
         index_ignored=count(annotations.get(batch.INDEX_IGNORED_FAILURES)),
-        disruptions=None if place else count(annotations.get(names.DISRUPTIONS)),
+        disruptions=None if place else count(said.get(names.DISRUPTIONS)),
         restart=restart_of(labels),
         node=spec.get("nodeName") or "",
         zone=cut(labels.get(ZONE), LONGEST),
-        after=cut(annotations.get(names.AFTER_FAILURE), LONGEST_AFTER + 1),
-        placement=cut(annotations.get(names.PLACEMENT), LONGEST),
+        after=cut(said.get(names.AFTER_FAILURE), LONGEST_AFTER + 1),
+        placement=cut(said.get(names.PLACEMENT), LONGEST),
         phase=phase,
         reason=cut(status.get("reason"), LONGEST),
         tracked=TRACKING in (metadata.get("finalizers") or ()),
@@ -276,7 +289,7 @@ def read(pod: Json) -> Pod:
         # deletionTimestamp is the time of the request plus the grace period.
         deleted=shifted(deleted, -(metadata.get("deletionGracePeriodSeconds") or 0)) or deleted,
         annotated=metadata.get("annotations") is not None,
-        counted=not (annotations.get(names.COUNTED) or reading.MARK).startswith(reading.MARK),
+        counted=bool(counted) and not counted.startswith(reading.MARK),
         created=metadata.get("creationTimestamp") or "",  # shared: many pods are created at once
         started=status.get("startTime") or "",
         ended=ended,
@@ -285,7 +298,7 @@ def read(pod: Json) -> Pod:
         exits=exits,
         resources=amounts.requested(spec),
         waiting=waiting_of(pod),
-        restarts=restarts_of(pod),
+        restarts=restarts_of(pod, counted),
     )
 
 
@@ -327,18 +340,37 @@ def conditions_of(conditions: Iterable[Json], *, all_of_them: bool) -> tuple[Con
     )
 
 
-def exits_of(statuses: Iterable[Json]) -> Iterator[Exit]:
-    """Yield the containers that have terminated with a code other than 0."""
+def exits_of(statuses: Iterable[Json], skipped: str | None) -> tuple[Exit, ...]:
+    """Return the first MOST containers that have terminated with a code other than 0.
+
+    Their messages have LONGEST_MESSAGE bytes together. `skipped`: a text in the message of those that are left out.
+    """
+    found = islice(failed_in(statuses, skipped), MOST)
+    exits = [(cut(status["name"], LONGEST_NAME), ended, message_of(ended)) for status, ended in found]
+    share = LONGEST_MESSAGE // max(1, sum(bool(message) for _, _, message in exits))
+    return tuple(
+        Exit(
+            container=name,
+            code=ended["exitCode"],
+            reason=cut(ended.get("reason"), LONGEST),
+            time=ended.get("finishedAt") or "",
+            message=reading.tail(message, share),
+        )
+        for name, ended, message in exits
+    )
+
+
+def message_of(ended: Json) -> str:
+    """Return the termination message of a container; empty if it is the kubelet's own, about one that it has lost."""
+    return "" if ended.get("reason") == LOST else ended.get("message") or ""
+
+
+def failed_in(statuses: Iterable[Json], skipped: str | None) -> Iterator[tuple[Json, Json]]:
+    """Yield the statuses of containers that have terminated with a code other than 0, and how they have."""
     for status in statuses:
-        terminated = (status.get("state") or {}).get("terminated")
-        if terminated and terminated["exitCode"]:
-            yield Exit(
-                cut(status["name"], LONGEST_NAME),
-                terminated["exitCode"],
-                cut(terminated.get("reason"), LONGEST),
-                terminated.get("finishedAt") or "",
-                (terminated.get("message") or "")[-LONGEST_MESSAGE:],
-            )
+        ended = (status.get("state") or {}).get("terminated")
+        if ended and ended["exitCode"] and (skipped is None or skipped not in (ended.get("message") or "")):
+            yield status, ended
 
 
 def last_end_of(statuses: Iterable[Json]) -> str:

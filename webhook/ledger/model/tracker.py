@@ -73,6 +73,11 @@ def key_of(pod: Pod) -> Key:
     return Key(pod.namespace, JOB_SET, pod.job_set) if pod.job_set else Key(pod.namespace, pod.row, pod.job)
 
 
+def place_of(key: Key) -> tuple[str, str]:
+    """Return namespace and name of a workload, with its kind, as logs say it."""
+    return key.namespace, f"{key.kind}/{key.name}"
+
+
 def is_older(pod: Pod, root: Json) -> bool:
     """Return True if a pod was there before an object: it is of a former one with that name."""
     return bool(pod.created) and pod.created < (root["metadata"].get("creationTimestamp") or "")

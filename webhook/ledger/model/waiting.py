@@ -1,4 +1,4 @@
-"""Reads what a pod waits for before all of its containers have started."""
+"""Reads what a pod waits for: before all of its containers have started, and when it is to end."""
 
 from collections.abc import Iterator
 from itertools import chain, islice
@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from webhook.kinds.core import ENDED
 from webhook.kube import names
 from webhook.objects.problem import Json
 from webhook.objects.shape import Shape
@@ -39,12 +40,13 @@ class Stalled(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 class Waiting(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """What a pod waits for that has not ended and is not being deleted.
+    """What a pod waits for that has not ended.
 
     - `created`: when it was created, RFC 3339.
     - `gate`: the place of the gate DELAY in its spec.schedulingGates; None if it has none. `gated`: whether it has any.
     - `unschedulable`: since when no node takes it, RFC 3339; empty if that is not so.
     - `stalled`: the first of its containers that has not started, if it is on a node; None if there is none.
+    - `deadline`: when its kubelet should have ended it, because it is being deleted, RFC 3339; empty if it is not.
     """
 
     created: str
@@ -52,17 +54,21 @@ class Waiting(msgspec.Struct, frozen=True, gc=False, array_like=True):
     gated: bool = False
     unschedulable: str = ""
     stalled: Stalled | None = None
+    deadline: str = ""
 
 
 def waiting_of(pod: Json) -> Waiting | None:
-    """Return what a pod waits for; None if it waits for nothing, has ended, or is being deleted.
+    """Return what a pod waits for; None if it waits for nothing, or has ended.
 
-    The phase stays Pending until every container has started once (getPhase of the kubelet of Kubernetes 1.36).
+    deletionTimestamp is the time of the request plus the grace period (ObjectMeta of apimachinery). The phase
+    stays Pending until every container has started once (getPhase of the kubelet of Kubernetes 1.36).
     """
     metadata, spec, status = pod["metadata"], pod.get("spec") or {}, pod.get("status") or {}
-    if status.get("phase") != "Pending" or metadata.get("deletionTimestamp"):
+    phase, created = status.get("phase"), metadata.get("creationTimestamp") or ""
+    if deadline := metadata.get("deletionTimestamp"):
+        return None if phase in ENDED or not spec.get("nodeName") else Waiting(created, deadline=deadline)
+    if phase != "Pending":
         return None
-    created = metadata.get("creationTimestamp") or ""
     gates = [gate.get("name") for gate in spec.get("schedulingGates") or ()]
     if gates:
         return Waiting(created, gates.index(names.DELAY) if names.DELAY in gates else None, gated=True)

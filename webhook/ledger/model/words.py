@@ -6,7 +6,7 @@ from webhook.ledger.model.account import Account, Attempt, Left
 from webhook.ledger.model.in_place.bounds import IN_PLACE
 from webhook.ledger.model.kueue.evictions import Evictions
 from webhook.ledger.model.on_failure import State
-from webhook.ledger.model.outcomes import EVICTED, Cost, Outcome
+from webhook.ledger.model.outcomes import EVICTED, NEVER_STARTED, Cost, Outcome
 from webhook.policy.model import Next
 
 LONGEST_MESSAGE: Final = 200  # bytes of the last words of an attempt
@@ -59,6 +59,8 @@ def cost(detail: Attempt, *, in_set: bool, elsewhere: bool = False) -> str:
         over = "JobSet" if in_set else "index" if detail.action == "FailIndex" else "Job"
         if detail.action in {"FailJob", "FailIndex"}:
             return f"rule {detail.rule} ({detail.action}) ends the {over}"
+        if detail.reason == NEVER_STARTED:
+            return f"a container did not start, which ends the {over}"
         return f"no retry was left, which ends the {over}"
     return {"disruption": "cost 1 disruption", "free": "cost 1 free restart"}.get(detail.cost, "cost nothing")
 

@@ -1,17 +1,22 @@
 """What is cached of Accounts."""
 
+import zlib
 from typing import Final, NewType
 
 import msgspec
 
+from webhook.history.usage import Row
 from webhook.kinds import KindSpec, batch
 from webhook.kinds.job_set import JOB_SET
+from webhook.ledger.model.account import Account, Attempt, Condition, Left
 from webhook.ledger.model.pods import LONGEST_NAME, cut
 from webhook.ledger.model.stored import status
 from webhook.ledger.model.systems import SYSTEMS
 from webhook.ledger.model.tracker import Key
 from webhook.objects.problem import Json
 from webhook.objects.shape import Shape
+from webhook.policy.applied import applied
+from webhook.policy.model import Profile
 
 # An Account as it is cached. `metadata`: namespace, name, uid, resourceVersion, creationTimestamp and the uids of
 # ownerReferences; `spec`; `text`: its status as `status.encode` writes it, empty if it cannot be read.
@@ -24,6 +29,44 @@ ACCOUNT_READ: Final[dict[str, Shape]] = {
     "status": msgspec.Raw,
 }
 MOST_OWNERS: Final = 10
+TIME: Final = "2026-01-01T00:00:00Z"
+USUAL_ACCOUNT: Final = Account(
+    ended=2,
+    cost={"retry": 1, "disruption": 1},
+    causes={"ExitCode": {"main 1": 1}, "Disruption": {"TerminationByKubelet": 1, "EvictionByEvictionAPI": 1}},
+    spot=2,
+    left=Left(retries=0, disruptions=3),
+    applied=applied(Profile()),
+    last=[
+        Attempt(
+            attempt=number,
+            pod="",
+            node="",
+            placement="Spot",
+            start=TIME,
+            end=TIME,
+            cause="ExitCode",
+            reason="main 1",
+            cost="retry",
+            left=Left(retries=0, disruptions=3),
+            message="Error: ",
+        )
+        for number in range(2)
+    ],
+    recent=[""],
+    resources=["cpu", "memory"],
+    lost={"ExitCode": {"Spot": Row(1, 1.0, 0, 0.0, [1.0, 1.0])}, "Disruption": {"Spot": Row(1, 1.0, 0, 0.0, [1.0])}},
+    conditions=[
+        Condition(type="RetriesExhausted", status="True", last_transition_time=TIME, reason="BackoffLimitExceeded")
+    ],
+)
+# What most Accounts contain, with which they are compressed: the names of their fields as they follow each other.
+USUAL: Final = (
+    b'{"metadata":{"namespace":"","name":"job--","uid":"","resourceVersion":"","creationTimestamp":"2026-01-01T00:00:00Z",'
+    b'"ownerReferences":[{"uid":""}]},"spec":{"apiVersion":"batch/v1","kind":"Job","name":"","uid":""},"text":"'
+    + status.encode(USUAL_ACCOUNT).replace('"', '\\"').encode()
+    + b'"}'
+)
 # The kinds whose objects have Accounts, by group and kind.
 COUNTED: Final = {(row.group, row.kind): row for row in (batch.JOB, JOB_SET, *SYSTEMS)}
 
@@ -49,9 +92,15 @@ def text_of(stored: msgspec.Raw | None) -> str:
         return ""
 
 
-def whole(found: CachedAccount) -> tuple[bytes, ...]:
-    """Return the JSON of an Account in one piece: nothing long is equal in two of them."""
-    return (msgspec.json.encode(found),)
+def compressed(found: CachedAccount) -> tuple[bytes, ...]:
+    """Return the JSON of an Account, compressed, in one piece: nothing long is equal in two of them."""
+    packer = zlib.compressobj(level=zlib.Z_BEST_SPEED, wbits=-zlib.MAX_WBITS, zdict=USUAL)
+    return (packer.compress(msgspec.json.encode(found)) + packer.flush(),)
+
+
+def whole(pieces: tuple[bytes, ...]) -> bytes:
+    """Return the JSON of an Account that `compressed` has returned."""
+    return zlib.decompressobj(wbits=-zlib.MAX_WBITS, zdict=USUAL).decompress(pieces[0])
 
 
 def key_of_account(found: CachedAccount) -> Key | None:

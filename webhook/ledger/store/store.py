@@ -12,7 +12,7 @@ from webhook import metrics
 from webhook.kinds import batch
 from webhook.kinds.accounts import account
 from webhook.kinds.accounts.airflow import DAG_RUN
-from webhook.kube.bulkhead import repeat
+from webhook.kube.bulkhead import Bulkhead, repeat
 from webhook.kube.client import UNREACHABLE, Api, ApiError
 from webhook.kube.slices import in_slices
 from webhook.ledger.model.stored.status import decode
@@ -41,6 +41,7 @@ class AccountStore:
         self.now = now
         self.full: set[str] = set()  # namespaces for which the log says that they have too many
         self.is_missing_told = False
+        self.bulkhead = Bulkhead("old accounts", trackers.clock)
 
     async def write(self, key: Key, root: Json, text: str) -> bool:
         """Write the account of a workload; return False if its namespace has no room for it. Raise what `Api` raises.
@@ -118,14 +119,16 @@ class AccountStore:
         old: list[Json] = []
         async for key in in_slices(list(self.trackers.accounts.items)):
             found = self.trackers.accounts.get(*key)
-            if found is not None and not account.owners_of(found) and self.is_old(found):
+            if found is not None and self.bulkhead.call(*key, self.is_old, found):
                 old.append(found["metadata"])
             if len(old) == AT_ONCE:
                 break
         return old
 
     def is_old(self, found: CachedAccount) -> bool:
-        """Return True if the workload of an Account has no pods, and its last attempt ended long ago."""
+        """Return True if an Account has no owner, its workload has no pods, and its last attempt ended long ago."""
+        if account.owners_of(found):
+            return False
         metadata = found["metadata"]
         if (metadata["namespace"], found["spec"].get("name")) in self.trackers.dag_runs.seen:
             return False

@@ -134,23 +134,21 @@ class AdmissionCounts:
         return job is not None and self.running.is_behind(job, index)
 
     async def is_listed(self) -> bool:
-        """Return True if pods and Accounts have been listed; if this replica has just started, wait for that once."""
+        """Return True if Accounts and pods have been listed; if this replica has just started, wait for that once."""
         if not self.is_unlisted:
             await in_task(self.first_list())
         return self.knows_all
 
     @property
     def knows_all(self) -> bool:
-        """Whether the pods and the Accounts have been listed."""
-        return self.pods.synced.is_set() and self.trackers.knows_accounts
+        """Whether the pods have been listed, and the Accounts before them."""
+        return self.pods.synced.is_set()
 
     async def first_list(self) -> None:
-        """Wait for the first lists of pods and Accounts, at most CATCHING_UP seconds: they say what is next."""
+        """Wait for the first list of pods, at most CATCHING_UP seconds: it says what is next."""
         try:
             async with asyncio.timeout(CATCHING_UP):
                 await self.pods.synced.wait()
-                if not self.trackers.accounts.missing:
-                    await self.trackers.accounts.synced.wait()
         except TimeoutError:
             self.is_unlisted = True  # without the ledger's Role it never comes: no other admission waits for it
             metrics.LEDGER_BEHIND.inc()

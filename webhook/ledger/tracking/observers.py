@@ -78,9 +78,9 @@ class WorkloadObserver(Generic[Cached]):
 
     def listed(self, item: Cached) -> None:
         """Record an object that exists."""
-        self.seen(item, news=self.has_listed)
         if terminal.condition_of(item) is not None:
             self.ended.add(item["metadata"]["uid"])
+        self.seen(item, news=self.has_listed)
 
     async def forget_namespaces(self, namespaces: set[str]) -> None:
         """Do nothing: what is known of workloads is forgotten with their pods."""

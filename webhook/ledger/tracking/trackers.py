@@ -18,7 +18,7 @@ from webhook.kinds.accounts import account, retry_history
 from webhook.kinds.accounts.airflow import DAG_RUN
 from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names, terminal
-from webhook.kube.bulkhead import repeat
+from webhook.kube.bulkhead import Bulkhead, repeat
 from webhook.kube.informer import Informer
 from webhook.kube.packed import Packed
 from webhook.kube.slices import in_slices
@@ -30,22 +30,24 @@ from webhook.ledger.model.stored.reading import begun
 from webhook.ledger.model.stored.status import shared
 from webhook.ledger.model.systems import SYSTEMS
 from webhook.ledger.model.tracked.running import RunningPods
-from webhook.ledger.model.tracker import Find, Key, Tracker, is_going, is_older, key_of
+from webhook.ledger.model.tracker import Find, Key, Tracker, is_going, is_older, key_of, place_of
 from webhook.ledger.model.waves import Waves
 from webhook.ledger.model.workload_state import INTERVAL, WorkloadState
 from webhook.ledger.recorder import Recorder
-from webhook.ledger.store.cached import CachedAccount, key_of_account, whole
+from webhook.ledger.store.cached import CachedAccount, compressed, key_of_account, whole
 from webhook.ledger.store.runs import Runs, informer_of_accounts
 from webhook.ledger.tracking.observers import Cached, PodObserver, WorkloadObserver
 from webhook.ledger.tracking.roots import Root, key_of_job, key_of_job_set, read
 from webhook.lookups.cluster import Cluster
 from webhook.lookups.finished_jobs import STAYS, FinishedJobs
 from webhook.objects.problem import Json
+from webhook.objects.times import seconds
 from webhook.policy.model import Profile
 from webhook.policy.settings import NamedProfile, Settings
 
 LOOK_EVERY: Final = 60.0  # seconds between two looks for runs without pods
 UNCOUNTED_FOR: Final = 600.0  # seconds for which a run's failed pods are remembered that nobody counts
+LONG_OVER: Final = 600.0  # seconds after the end of a Job for which its state is remembered
 UNSEEN_AFTER: Final = 10.0  # seconds after which a failure in a Job's status counts, although no pod of it was seen
 
 
@@ -96,13 +98,15 @@ class Trackers:
         self.is_pending = is_pending
         self.clock = clock
         self.now: Callable[[], float] = time.time
+        self.bulkhead = Bulkhead("workloads", clock)
         self.waves = Waves()
         self.zones_reported: set[str] = set()
         selector = {"labelSelector": names.PROFILE}
+        self.read_pod = partial(pods.read, key=cluster.state_key)
         self.pods = Informer(
             cluster.api,
             core.POD.path(),
-            pods.read,
+            self.read_pod,
             shape=pods.READ,
             query=selector,
             stored=False,
@@ -113,7 +117,7 @@ class Trackers:
         self.pods.observers.append(PodObserver(self.see_pod, self.see_pod_gone, self.see_only, self.forget_namespaces))
         cluster.jobs.observers.append(self.observer(batch.JOB, self.see_job, self.see_job_gone))
         cluster.job_sets.observers.append(self.observer(JOB_SET, self.see_job_set, self.see_job_set_gone))
-        self.account_items = Packed[CachedAccount](whole)
+        self.account_items = Packed[CachedAccount](compressed, whole)
         self.accounts = informer_of_accounts(cluster.api, self.account_items, cluster.scope, clock)
         self.accounts.observers.append(self.observer(account.ACCOUNT, self.see_stored, self.see_stored_gone))
         self.names_of_accounts: dict[str, tuple[str, str]] = {}  # namespace and name by the uid of the workload
@@ -161,12 +165,22 @@ class Trackers:
     async def run(self) -> None:
         """Watch the pods, and the workloads of other kinds than Job and JobSet, until cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self.pods.run())
+            group.create_task(self.watch_pods())
             group.create_task(self.accounts.run())
             group.create_task(repeat("forget idle runs", LOOK_EVERY, self.forget_idle_runs))
             group.create_task(repeat("look at finished Jobs", INTERVAL, self.finished.look))
             for roots in self.roots.values():
                 group.create_task(roots.run())
+
+    async def watch_pods(self) -> None:
+        """Watch the pods until cancelled, once the key is read by which they prove what they say, and the Accounts.
+
+        Pods that an Account has counted leave nothing in memory then.
+        """
+        if self.cluster.shared_key is not None:
+            await self.cluster.shared_key.secrets.synced.wait()
+        await self.accounts.known.wait()
+        await self.pods.run()
 
     @property
     def synced(self) -> bool:
@@ -201,6 +215,8 @@ class Trackers:
                 state.set_uid = root["metadata"]["uid"]
             elif root is not None and key.system is not None:
                 self.take_root(key, state, CachedRoot(root), news=False)
+            elif root is not None and self.settled(key, root):  # its state was forgotten
+                self.take_job(key, state, root, news=False)
         return state
 
     def see_root(self, row: KindSpec, root: CachedRoot, *, news: bool = True) -> None:
@@ -218,8 +234,9 @@ class Trackers:
             return
         self.names_of_accounts[found["spec"].get("uid") or ""] = intern(metadata["namespace"]), metadata["name"]
         root = self.root_of(key)
-        if root is not None and (key in self.states or key.system is None):
+        if root is not None and (key in self.states or (key.system is None and not self.settled(key, root))):
             self.take_account(key, self.state_of(key), root, news=news)
+            self.forget_settled(key)
 
     def see_stored_gone(self, found: CachedAccount) -> None:
         """Record that an Account was deleted: the account of its workload begins anew if that exists."""
@@ -233,14 +250,19 @@ class Trackers:
 
     async def forget_namespaces(self, namespaces: set[str]) -> None:
         """Forget the pods and workloads of namespaces that are not opted in any more: nothing of them is counted."""
-        async for uid in in_slices(list(self.running.packed)):
+
+        def forget_pod(uid: str) -> None:
             pod = self.running.get(uid)
             if pod is not None and pod.namespace in namespaces:
                 self.running.pop(uid)
-        async for key in in_slices(list(self.states)):
+
+        def forget(key: Key) -> None:
             if key.namespace in namespaces and self.states.pop(key, None) is not None:
                 self.at_last.discard(key)
                 self.forgotten(key)
+
+        await self.bulkhead.each(list(self.running.packed), forget_pod, place_of_pod)
+        await self.bulkhead.each(list(self.states), forget, place_of)
         async for key in in_slices(list(self.succeeded)):
             if key.namespace in namespaces:
                 self.succeeded.pop(key, None)
@@ -284,11 +306,6 @@ class Trackers:
         beginning = f"{DAG_RUN.kind.lower()}-"
         return sum(name.startswith(beginning) for name in self.account_items.namespaces.get(namespace, ()))
 
-    @property
-    def knows_accounts(self) -> bool:
-        """Whether the Accounts have been listed, or cannot exist because their CRD is not installed."""
-        return self.accounts.synced.is_set() or self.accounts.missing
-
     def needs(self, job: CachedJob) -> bool:
         """Return True if anything is left to count, or to do, for a Job that has ended; also of each Job of a JobSet.
 
@@ -307,10 +324,14 @@ class Trackers:
 
     async def forget_idle_runs(self) -> None:
         """Forget the runs without pods, and the failed pods of runs that nobody counts."""
-        async for key, state in in_slices(list(self.states.items())):
-            if key.row is DAG_RUN:
+
+        def forget(key: Key) -> None:
+            state = self.states.get(key)
+            if state is not None and key.row is DAG_RUN:
                 state.tracker.forget_uncounted(self.clock() - UNCOUNTED_FOR)
                 self.tidy(key)
+
+        await self.bulkhead.each(list(self.states), forget, place_of)
 
     def take_root(self, key: Key, state: WorkloadState, root: CachedRoot, *, news: bool) -> None:
         """Record the current state of a workload of another kind, and its account; `news`: as in `see_pod`."""
@@ -337,10 +358,11 @@ class Trackers:
         pod = self.identified(self.located(pod))
         self.see_zone(pod, news=news)
         key, just_now = key_of(pod), pod.uid in self.running
-        if key not in self.states and key.system is None and not is_remarkable(pod):
+        if key not in self.states and key.system is None and (not is_remarkable(pod) or self.is_settled_in(key, pod)):
             self.see_running(pod)
         else:
             self.see_tracked(key, pod, news=news)
+            self.forget_settled(key)
         self.see_succeeded(key, pod, just_now=just_now)
         for event in self.waiting.get(key, ()):
             event.set()
@@ -428,16 +450,25 @@ class Trackers:
         """Record which pods exist, by uid, after the first list or a gap in the watch."""
         self.watching_since = now = self.clock()
         self.waves.look(there, self.now())
-        async for uid in in_slices(self.running.missing(there)):
-            missing = self.running.pop(uid)
-            if missing is not None and not missing.kind and not missing.job_set and self.job_of(missing) is not None:
-                key = key_of(missing)
-                self.state_of(key).tracker.see_vanished(missing, now, self.succeeded.get(key, 0))
-        async for key, state in in_slices(list(self.states.items())):
-            state.tracker.see_which_exist(there)
-            if state.tracker.vanished:
-                self.changed(key, UNSEEN_AFTER)
-            self.tidy(key)
+        await self.bulkhead.each(self.running.missing(there), partial(self.see_vanished, now), place_of_pod)
+        await self.bulkhead.each(list(self.states), partial(self.see_which_exist, there), place_of)
+
+    def see_vanished(self, now: float, uid: str) -> None:
+        """Record that a pod ran before a gap in the watch and does not exist after it, which was found just now."""
+        missing = self.running.pop(uid)
+        if missing is not None and not missing.kind and not missing.job_set and self.job_of(missing) is not None:
+            key = key_of(missing)
+            self.state_of(key).tracker.see_vanished(missing, now, self.succeeded.get(key, 0))
+
+    def see_which_exist(self, there: set[str], key: Key) -> None:
+        """Record which pods of a workload exist, by uid, after a gap in the watch."""
+        state = self.states.get(key)
+        if state is None:
+            return
+        state.tracker.see_which_exist(there)
+        if state.tracker.vanished:
+            self.changed(key, UNSEEN_AFTER)
+        self.tidy(key)
 
     def see_job(self, job: CachedJob, *, news: bool = True) -> None:
         """Record the current state of a Job, and its account if it has no JobSet; `news`: as in `see_pod`."""
@@ -488,19 +519,24 @@ class Trackers:
 
     async def forget_gone(self) -> None:
         """Forget, after a gap in a watch, the Jobs that were deleted, and the workloads without anything to count."""
-        async for key, state in in_slices(list(self.states.items())):
-            row = batch.JOB if key.job_set else key.row
-            for uid, name in state.tracker.jobs_in_use().items():
-                current = self.job_at(row, key.namespace, name)
-                if current is None or current["metadata"]["uid"] != uid:
-                    state.tracker.see_job_gone(uid)
-            self.tidy(key)
+        await self.bulkhead.each(list(self.states), self.forget_gone_of, place_of)
         async for key in in_slices(list(self.succeeded)):
             if (key.namespace, key.name) not in self.cluster.jobs.items:
                 self.succeeded.pop(key, None)
         async for uid in in_slices(list(self.names_of_accounts)):
             if self.names_of_accounts.get(uid) not in self.accounts.items:
                 self.names_of_accounts.pop(uid, None)
+
+    def forget_gone_of(self, key: Key) -> None:
+        """Forget the Jobs of a workload that were deleted during a gap in a watch, and it if nothing is to count."""
+        state, row = self.states.get(key), batch.JOB if key.job_set else key.row
+        if state is None:
+            return
+        for uid, name in state.tracker.jobs_in_use().items():
+            current = self.job_at(row, key.namespace, name)
+            if current is None or current["metadata"]["uid"] != uid:
+                state.tracker.see_job_gone(uid)
+        self.tidy(key)
 
     def tidy(self, key: Key) -> None:
         """Forget a workload once nothing of it is left to count or to remember; a deleted one once it is counted."""
@@ -512,6 +548,8 @@ class Trackers:
         if self.root_of(key) is not None:
             if key.system is None and state.is_idle(self.clock()):
                 del self.states[key]
+            else:
+                self.forget_settled(key)
         # Until the first list of Jobs is read, a Job that is not cached may exist, with pods to count.
         elif self.is_over(key, state.tracker):
             del self.states[key]
@@ -551,6 +589,8 @@ class Trackers:
 
     def see_account(self, key: Key, root: Root, *, news: bool) -> None:
         """Record the current account of a Job or a JobSet; `news`: whether the state of it before is known."""
+        if key not in self.states and self.settled(key, root):
+            return
         text = self.text_of(key, root)
         if key in self.states or text is not None or batch.failed_in_status(root):
             state, uid = self.state_of(key), root["metadata"]["uid"]
@@ -560,9 +600,48 @@ class Trackers:
             else:
                 was_over = uid in self.ended[batch.JOB]  # then it had left the cache, with an account that was known
                 news = state.tracker.root_uid == uid or (news and not was_over)
-                state.tracker.see_job(CachedJob(root), alone=True)
+                self.take_job(key, state, root, news=news)
+                self.forget_settled(key)
+                return
             state.see_root()
             self.take_account(key, state, root, news=news)
+
+    def take_job(self, key: Key, state: WorkloadState, root: Root, *, news: bool) -> None:
+        """Record the current state of a Job without a JobSet, and its account; `news`: as in `take_account`."""
+        state.tracker.see_job(CachedJob(root), alone=True)
+        state.see_root()
+        self.take_account(key, state, root, news=news)
+
+    def settled(self, key: Key, root: Root) -> str:
+        """Return the text of the account of a Job without a JobSet that ended long ago; empty for any other.
+
+        Nothing is added to such an account any more. Clusters keep many such Jobs: nothing else is remembered of them.
+        """
+        if key.row is not batch.JOB or not terminal.is_decided(root["status"]):
+            return ""
+        ended = seconds(terminal.ended_at(root))
+        if ended is None or self.now() - ended < LONG_OVER or retry_history.last_at(root) or is_successor(root):
+            return ""
+        found = self.account_of(key, root)
+        return "" if found is None else str(found["text"])
+
+    def is_settled_in(self, key: Key, pod: Pod) -> bool:
+        """Return True if a pod that has failed is counted in the account of a Job that is settled."""
+        root = self.root_of(key)
+        if not pod.has_failed or root is None or root["metadata"]["uid"] != pod.job_uid:
+            return False
+        text = self.settled(key, root)
+        return bool(text) and (pod.counted or shared(text).has(pod))
+
+    def forget_settled(self, key: Key) -> None:
+        """Forget the state of a Job that is settled, unless anything is left to do for it."""
+        state = self.states.get(key) if key.row is batch.JOB else None
+        if state is None or state.is_needed or state.awaited is not None or self.is_pending(key):
+            return
+        root = self.root_of(key)  # last, because it is decoded for each event
+        if root is not None and self.settled(key, root):
+            del self.states[key]
+            self.at_last.discard(key)
 
     def take_account(self, key: Key, state: WorkloadState, root: Root, *, news: bool) -> None:
         """Record the current account of a workload.
@@ -595,9 +674,20 @@ class Trackers:
         return self.cluster.job_sets.get(key.namespace, key.name) if key.job_set else None
 
 
+def is_successor(root: Json) -> bool:
+    """Return True if a Job replaces one that has failed, or is the placeholder of one."""
+    metadata = root["metadata"]
+    return any(names.RETRY_OF in (metadata.get(part) or {}) for part in ("annotations", "labels"))
+
+
 def metadata_time(root: Json) -> str:
     """Return when an object was created, RFC 3339; empty if it does not say it."""
     return root["metadata"].get("creationTimestamp") or ""
+
+
+def place_of_pod(uid: str) -> tuple[str, str]:
+    """Return how a log names a pod of which only the uid is known."""
+    return "", uid
 
 
 def is_remarkable(pod: Pod) -> bool:

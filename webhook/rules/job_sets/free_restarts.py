@@ -2,7 +2,7 @@
 
 Reads, in a JobSpec:
     podFailurePolicy.rules[*], as webhook/rules/jobs/lint.py reads them
-    activeDeadlineSeconds: whether it is present
+    activeDeadlineSeconds: whether it ends the Job soon
     managedBy, manualSelector, template.metadata.annotations[retry-policy.dev/skip]: whether the ledger counts the pods
     template.spec.{containers,initContainers}[*].name
 in a JobSetSpec:
@@ -50,8 +50,11 @@ ON_EVERY_FAILED_POD: Final = frozenset(
 MOST_WORK: Final = 20_000  # of matching a JobSet's rules; a rule that cannot be judged within it counts as free
 # In a JobSpec.
 WRITES: Final[tuple[Pattern, ...]] = (("podFailurePolicy", "rules", EVERY, "action"),)
+# Seconds. The Job controller creates the next pod 10 s after the first failure, and doubles that up to 10 minutes after
+# further ones, ignored ones too: so ten times in an hour (backoff_utils.go of pkg/controller/job).
+LONGEST_DEADLINE: Final = 3600
 CRASH: Final = 1  # the exit code of most bugs
-DEADLINE_REMEDY: Final = "use Count, or set activeDeadlineSeconds"
+DEADLINE_REMEDY: Final = f"use Count, or set activeDeadlineSeconds to {LONGEST_DEADLINE} or less"
 
 
 def writes_in_set(row: KindSpec) -> tuple[Pattern, ...]:
@@ -72,7 +75,7 @@ def problems(job: EmbeddedJob, *, counted: bool) -> Iterator[Problem]:
 
     None for a policy that the schema rule denies. `counted`: whether the ledger counts the Job's pods.
     """
-    if job.spec.get("activeDeadlineSeconds") is not None:
+    if ends_soon(job):
         return
     for rule, too_wide in free_rules(job):
         if too_wide:
@@ -84,12 +87,18 @@ def problems(job: EmbeddedJob, *, counted: bool) -> Iterator[Problem]:
 
 def warnings(job: EmbeddedJob, settings: Settings) -> Iterator[Problem]:
     """Yield a warning for each rule of an author that makes restarts free within the ledger's limit."""
-    if job.spec.get("activeDeadlineSeconds") is None:
+    if not ends_soon(job):
         limit = settings.profile.retries.limit
         ours = {matching.exit_codes_of(one) for one in failure_costs.rules(job, settings, fails=False, counted=True)}
         for rule, too_wide in free_rules(job):
             if not too_wide and (rule.exit_codes is None or rule.exit_codes not in ours):
                 yield Problem(rule.path, "costs no retry", f"the ledger fails the Job after {limit} such failures")
+
+
+def ends_soon(job: EmbeddedJob) -> bool:
+    """Return True if a deadline ends a Job before it has restarted too often."""
+    deadline = job.spec.get("activeDeadlineSeconds")
+    return deadline is not None and deadline <= LONGEST_DEADLINE
 
 
 def free_rules(job: EmbeddedJob) -> Iterator[tuple[lint.Rule, str]]:

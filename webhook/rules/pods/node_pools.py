@@ -29,7 +29,7 @@ def warnings(
     if not pools:
         return
     for job, settings in islice(jobs, MOST_JOBS):
-        provider = placement.provider_of(settings, recognised)
+        provider = placement.provider_of(settings.profile, recognised)
         if provider is not None and not settings.skip:
             yield from of_job(job, settings, provider, pools)
 

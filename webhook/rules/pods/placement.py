@@ -21,6 +21,7 @@ from webhook.kinds import OwnerReference
 from webhook.kube import names
 from webhook.objects.patch import Editor, Pattern, at
 from webhook.objects.problem import Json, Path
+from webhook.policy.model import Profile
 from webhook.policy.settings import Settings
 from webhook.rules import annotations
 from webhook.rules.pods import groups
@@ -146,7 +147,7 @@ def edit(
     pod: Json, decision: Decision, settings: Settings, recognised: capacity.Provider | None, editor: Editor
 ) -> Placement:
     """Add node affinity and tolerations to a pod; return its placement, "None" if nothing could or should be added."""
-    provider = provider_of(settings, recognised)
+    provider = provider_of(settings.profile, recognised)
     if provider is None:
         return "None"
     pod_spec = pod.get("spec") or {}
@@ -210,9 +211,9 @@ def stay_on_spot(pod_spec: Json, provider: capacity.Provider, editor: Editor, *,
     return "Spot"
 
 
-def provider_of(settings: Settings, recognised: capacity.Provider | None) -> capacity.Provider | None:
-    """Return the provider that the profile names; for `auto` the one that was recognised, None if none was."""
-    placement = settings.profile.placement
+def provider_of(profile: Profile, recognised: capacity.Provider | None) -> capacity.Provider | None:
+    """Return the provider that a profile names; for `auto` the one that was recognised, None if none was."""
+    placement = profile.placement
     if placement.provider == "auto":
         return recognised
     if placement.custom is not None:

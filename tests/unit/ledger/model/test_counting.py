@@ -249,7 +249,7 @@ def by_rules(*pods: Pod, limit: int) -> CountingPass:
     tracker.see_job(FREE_75, steady=True, alone=True)
     for pod in pods:
         tracker.see(pod, 0.0)
-    profile = Profile(disruptions=Disruptions(limit=limit), on_failure=(AVOID, FREE))
+    profile = Profile(retries=Retries(limit=limit), on_failure=(AVOID, FREE))
     settings = resolve("default", profile, {})
     found = CountingPass(ALONE, FREE_75, None, tracker, Account(), lambda _root: settings)
     found.count(tracker.uncounted(found.account))
@@ -262,7 +262,7 @@ def test_the_account_says_which_rule_of_the_profile_decided() -> None:
     assert [detail.on_failure for detail in decode(encode(found.account)).last] == [1, 0, None]
 
 
-def test_restarts_that_a_rule_of_the_profile_makes_free_have_the_disruption_budget() -> None:
+def test_restarts_that_a_rule_of_the_profile_makes_free_are_bounded_by_the_limit_of_retries() -> None:
     assert free_too_often(by_rules(failed(1, 75), failed(2, 75), limit=2)) == []
     over = by_rules(failed(1, 75), failed(2, 75), limit=1)
     end = over.end(over.details)
@@ -305,6 +305,12 @@ def test_the_account_and_the_event_say_which_rule_of_on_failure_decided() -> Non
     found = counting(failed(1), rules=AVOIDING)
     assert [detail.on_failure for detail in decode(encode(found.account)).last] == [1]
     assert found.sentence().endswith("; rule 1 of onFailure decided: the next pod gets another zone if there is one")
+
+
+def test_the_event_about_the_last_attempt_promises_nothing_for_a_next_one() -> None:
+    found = counting(*(failed(number) for number in range(4)), rules=AVOIDING)
+    assert "no retry was left, which ends the Job" in found.sentence()
+    assert "the next pod gets" not in found.sentence()
 
 
 def test_the_first_rule_that_matches_decides() -> None:

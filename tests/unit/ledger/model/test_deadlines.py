@@ -22,12 +22,15 @@ OTHER_NODE = FailureRule(match=NEVER, next=Next(avoid="Node"))
 FATAL = FailureRule(match=NEVER, next=Next(cost="Fatal"))
 
 
-def settings(*rules: FailureRule, spot_wait: int | None = None, start: int | None = None) -> Settings:
+def settings(
+    *rules: FailureRule, spot_wait: int | None = None, start: int | None = None, unreachable: int | None = None
+) -> Settings:
     placement = Placement(spot_wait=None if spot_wait is None else Duration(spot_wait))
-    start_timeout = None if start is None else Duration(start)
-    return Settings(
-        profile_name="default", profile=Profile(on_failure=rules, placement=placement, start_timeout=start_timeout)
+    start_timeout, unreachable_timeout = (None if one is None else Duration(one) for one in (start, unreachable))
+    profile = Profile(
+        on_failure=rules, placement=placement, start_timeout=start_timeout, unreachable_timeout=unreachable_timeout
     )
+    return Settings(profile_name="default", profile=profile)
 
 
 def pod(waiting: Waiting, state: State = on_failure.NONE, **fields: Any) -> Pod:
@@ -53,6 +56,12 @@ def test_a_delay_ends_when_the_annotation_says() -> None:
 def test_a_delay_never_lasts_longer_than_its_rule_allows() -> None:
     forged = gated(not_before="2036-01-01T00:00:00Z")
     assert deadlines.due(forged, settings(BUSY)) == Due("lift", time(CREATED) + 600)
+
+
+def test_a_pod_that_should_have_ended_may_stay_for_so_long_on_an_unreachable_node() -> None:
+    stays = pod(Waiting(CREATED, deadline=LATER))
+    assert deadlines.due(stays, settings(unreachable=90)) == Due("leave_node", time(LATER) + 90)
+    assert deadlines.due(stays, settings(start=1, spot_wait=1)) is None
 
 
 @pytest.mark.parametrize("rules", [(), (OTHER_NODE,)])

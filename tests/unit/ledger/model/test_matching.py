@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.costs import assert_affordable, instructions_of, seconds_of
+from tests.costs import assert_affordable, instructions_of
 from tests.objects import DISRUPTION, exit_codes
 from tests.unit.ledger.pods import BUG, RULES, disrupted, failed, job_set, running_pod
 from webhook.ledger.model.matching import LONGEST_PATTERN, MOST_RULES, action_of_set, match
@@ -123,7 +123,7 @@ HOSTILE_MESSAGE = (
 )
 def test_no_pattern_that_a_user_can_write_takes_long(patterns: list[str]) -> None:
     hostile = set_with(*patterns)
-    assert_affordable(lambda: action_of_set(hostile, "workers", HOSTILE_MESSAGE), seconds=0.05, mebibytes=4)
+    assert_affordable(lambda: action_of_set(hostile, "workers", HOSTILE_MESSAGE), instructions=200_000, mebibytes=4)
 
 
 PIECES = st.sampled_from(["a", ".", "[[:alpha:]]", r"\pL", "(?i)ab", "b", "!", "^", "$", r"\b"])
@@ -142,7 +142,6 @@ PATTERNS = st.recursive(
 @given(st.lists(PATTERNS, max_size=30))
 def test_matching_a_message_costs_little_with_any_patterns(patterns: list[str]) -> None:
     hostile = set_with(*patterns)
-    assert seconds_of(lambda: action_of_set(hostile, "workers", HOSTILE_MESSAGE)) <= 0.05
     assert instructions_of(lambda: action_of_set(hostile, "workers", HOSTILE_MESSAGE)) <= 20_000
 
 

@@ -5,6 +5,8 @@ from hypothesis import strategies as st
 
 from tests.objects import pod
 from webhook.kinds.places import Elsewhere
+from webhook.kube import names
+from webhook.kube.state_key import SIZE, StateKey
 from webhook.ledger.model.in_place.reading import LastExit, Restarts
 from webhook.ledger.model.pods import LONGEST, MOST, Condition, Exit, Pod, pack, read, unpack
 from webhook.ledger.model.waiting import Stalled, Waiting
@@ -36,6 +38,28 @@ def test_a_failed_pod_keeps_its_conditions_and_the_containers_that_failed() -> N
     at = "2026-01-01T00:01:00Z"
     assert found.exits == (Exit("main", 143, "Error", at), Exit("setup", 2, "Error", at))
     assert (found.has_ended, found.has_failed, found.ended) == (True, True, at)
+
+
+def test_the_containers_that_failed_share_what_is_kept_of_their_last_words() -> None:
+    def ended(name: str, message: str) -> Json:
+        found = terminated(name, 1)
+        found["state"]["terminated"]["message"] = message
+        return found
+
+    alone = read(status(phase="Failed", containerStatuses=[ended("main", "é" * 5_000 + "!"), terminated("side", 1)]))
+    assert [one.message for one in alone.exits] == ["é" * 511 + "!", ""]
+    both = read(status(phase="Failed", containerStatuses=[ended("main", "a" * 5_000), ended("side", "short")]))
+    assert [one.message for one in both.exits] == ["a" * 512, "short"]
+
+
+def test_what_the_kubelet_says_of_a_container_that_it_has_lost_is_not_its_last_words() -> None:
+    lost = terminated("main", 137)
+    told = {
+        "reason": "ContainerStatusUnknown",
+        "message": "The container could not be located when the pod was terminated",
+    }
+    lost["state"]["terminated"] |= told
+    assert [one.message for one in read(status(phase="Failed", containerStatuses=[lost])).exits] == [""]
 
 
 def test_a_running_pod_keeps_only_its_disruption_condition() -> None:
@@ -88,7 +112,7 @@ def test_the_keys_that_controllers_and_the_webhook_wrote_are_read() -> None:
             "batch.kubernetes.io/job-index-failure-count": "2",
             "retry-policy.dev/placement": "OnDemand",
             "retry-policy.dev/attempt": "1",
-            "retry-policy.dev/counted": "true",
+            "retry-policy.dev/counted": "2026-01-01T00:00:00.000Z 0123456789abcdef",
         },
         "labels": {
             "jobset.sigs.k8s.io/jobset-name": "set",
@@ -134,3 +158,57 @@ known = st.builds(
 @given(known)
 def test_a_packed_pod_is_unpacked_as_it_was(found: Pod) -> None:
     assert unpack(pack(found)) == found
+
+
+KEY = StateKey(b"k" * SIZE)
+SAID = {
+    names.ATTEMPT: "2",
+    names.MAX_RETRIES: "3",
+    names.DISRUPTIONS: "1",
+    names.PLACEMENT: "Spot",
+    names.AFTER_FAILURE: '{"nodes":["a"]}',
+}
+
+
+def carrying(annotations: dict[str, str]) -> Json:
+    return pod(uid="u", namespace="ml", name="train-1", annotations=annotations)
+
+
+def test_a_pod_that_admission_has_seen_is_believed() -> None:
+    root = carrying(SAID)
+    (controller,) = root["metadata"]["ownerReferences"]
+    proof = KEY.proof_of_state("ml", controller["uid"], SAID)
+    found = read(carrying({**SAID, names.PROOF: proof}), KEY)
+    assert (found.attempt, found.disruptions, found.placement, found.after) == (2, 1, "Spot", '{"nodes":["a"]}')
+
+
+def test_of_a_pod_that_admission_has_not_seen_nothing_is_believed_but_what_kubernetes_says() -> None:
+    forged = {**SAID, names.COUNTED: "2026-01-01T00:00:00Z", names.PROOF: "0" * 32}
+    found = read(carrying(forged), KEY)
+    assert (found.attempt, found.disruptions, found.placement, found.after, found.counted) == (
+        None,
+        None,
+        "",
+        "",
+        False,
+    )
+    assert (found.job, found.name) == ("train", "train-1")
+
+
+def test_a_pod_of_another_workload_lacks_the_retries_that_its_author_wrote() -> None:
+    owner = {"apiVersion": "tekton.dev/v1", "kind": "TaskRun", "name": "t", "uid": "t-uid", "controller": True}
+    labels = {"tekton.dev/pipelineRun": "p", "tekton.dev/pipelineTask": "t"}
+    root = carrying({names.MAX_RETRIES: "10"})
+    root["metadata"] |= {"ownerReferences": [owner], "labels": labels}
+    assert (read(root).max_retries, read(root, KEY).max_retries) == (10, None)
+
+
+def test_only_a_mark_with_its_proof_keeps_a_pod_from_being_counted() -> None:
+    assert read(carrying({names.COUNTED: KEY.mark("u", "now")}), KEY).counted
+    assert not read(carrying({names.COUNTED: KEY.mark("other", "now")}), KEY).counted
+    assert not read(carrying({names.COUNTED: KEY.mark("u", "restarts 2")}), KEY).counted
+
+
+def test_where_nothing_is_decided_a_pod_is_shown_as_it_describes_itself() -> None:
+    found = read(carrying({**SAID, names.COUNTED: KEY.mark("u", "now")}))
+    assert (found.attempt, found.placement, found.counted) == (2, "Spot", True)

@@ -70,8 +70,16 @@ def test_a_pod_that_has_started_waits_for_nothing(phase: str) -> None:
     assert waiting_of(pending(waits(), phase=phase)) is None
 
 
-def test_a_pod_that_is_being_deleted_waits_for_nothing() -> None:
-    root = pending(waits())
+@pytest.mark.parametrize("phase", ["Pending", "Running", "Unknown"])
+def test_a_pod_that_is_being_deleted_waits_for_its_kubelet(phase: str) -> None:
+    root = pending(waits(), phase=phase)
+    root["metadata"]["deletionTimestamp"] = SCHEDULED
+    assert waiting_of(root) == Waiting(CREATED, deadline=SCHEDULED)
+
+
+@pytest.mark.parametrize(("node", "phase"), [("", "Pending"), ("spot-1", "Failed"), ("spot-1", "Succeeded")])
+def test_a_pod_that_is_being_deleted_waits_for_nothing_without_a_node_or_after_its_end(node: str, phase: str) -> None:
+    root = pending(waits(), node=node, phase=phase)
     root["metadata"]["deletionTimestamp"] = SCHEDULED
     assert waiting_of(root) is None
 

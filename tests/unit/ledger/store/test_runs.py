@@ -8,7 +8,7 @@ from webhook.kinds.accounts import account
 from webhook.kinds.accounts.airflow import DAG_RUN
 from webhook.kube.packed import Packed
 from webhook.ledger.model.account import Account
-from webhook.ledger.store.cached import CachedAccount, trimmed_account, whole
+from webhook.ledger.store.cached import CachedAccount, compressed, trimmed_account, whole
 from webhook.ledger.store.runs import Runs, informer_of_accounts
 from webhook.lookups.cluster import Cluster
 
@@ -17,7 +17,9 @@ NO_API: Any = None
 
 def runs() -> Runs:
     """Return the runs of DAGs, of which one has an Account."""
-    accounts = informer_of_accounts(NO_API, Packed[CachedAccount](whole), Cluster(NO_API).scope, time.monotonic)
+    accounts = informer_of_accounts(
+        NO_API, Packed[CachedAccount](compressed, whole), Cluster(NO_API).scope, time.monotonic
+    )
     root = stored(DAG_RUN, account.run_of("ml", "etl.one", "etl"), Account(ended=7))
     accounts.items["ml", root["metadata"]["name"]] = trimmed_account({**root, "status": None})
     return Runs(accounts)

@@ -15,7 +15,7 @@ from webhook.policy.model import Disruptions, FailurePolicy, Policy, Profile, Re
 from webhook.rules.facts import Facts
 
 WITHOUT_LEDGER = Facts(profile_name="default", ledger=False)
-WITH_BOUND = "ignore only the few that are worth a retry, use Count, or set activeDeadlineSeconds"
+WITH_BOUND = "ignore only the few that are worth a retry, use Count, or set activeDeadlineSeconds to 3600 or less"
 
 
 def condition(kind: str, status: str = "True", action: str = "Ignore") -> Json:
@@ -114,7 +114,7 @@ def test_the_warning_names_the_retry_limit_of_the_profile() -> None:
 def test_a_rule_that_ignores_few_failures_is_denied_without_a_ledger(rule: Json) -> None:
     assert judged(rule, containers=("main", "side"), facts=WITHOUT_LEDGER).message == (
         "spec.podFailurePolicy.rules[0]: failures cost no retry, and no ledger counts them; "
-        "use Count, or set activeDeadlineSeconds"
+        "use Count, or set activeDeadlineSeconds to 3600 or less"
     )
 
 
@@ -139,6 +139,12 @@ def test_a_rule_that_ignores_few_failures_is_denied_in_a_skipped_job() -> None:
 def test_a_job_with_a_deadline_may_ignore_all_failures(rule: Json) -> None:
     answer = judged(rule, activeDeadlineSeconds=3600, facts=WITHOUT_LEDGER)
     assert (answer.allowed, answer.warnings) == (True, [])
+
+
+@pytest.mark.parametrize("deadline", [3601, 9223372036854775807])
+def test_a_deadline_that_leaves_time_for_more_restarts_than_ten_bounds_nothing(deadline: int) -> None:
+    assert not judged(exit_codes("Ignore", "NotIn", 0), activeDeadlineSeconds=deadline, facts=WITHOUT_LEDGER).allowed
+    assert not judged(exit_codes("Ignore", "In", 75), activeDeadlineSeconds=deadline, manualSelector=True).allowed
 
 
 @pytest.mark.parametrize("rule", [DISRUPTION, exit_codes("Count", "In", 42), exit_codes("FailJob", "NotIn", 143)])

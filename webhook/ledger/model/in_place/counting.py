@@ -34,7 +34,8 @@ def count(  # noqa: PLR0913, PLR0917 - where all of it meets
     """Count the restarts of a pod that an account lacks; return the Attempt of the last one, None if it lacks none.
 
     `by_api`: the restarts that the Job controller counts for the pod's Job. `keeps_messages`: whether the
-    account keeps last words. `used`: what the last of them used. Of the others only their number is known.
+    account keeps last words. `used`: what the last of them used. Of the others only their number is known, and so
+    how many of them had reached the limit.
     """
     missing = tracking.uncounted(pod, account.restarted)
     restarts = pod.restarts
@@ -44,10 +45,12 @@ def count(  # noqa: PLR0913, PLR0917 - where all of it meets
     account.restarted[id_of(pod)] = restarts.number  # the newest last
     cost = cost_of(pod, job, job_set)
     scope = limits.scope_of(pod)
-    if missing > 1:
-        account.add_restarts("Other", outcomes.UNSEEN, cost, scope, missing - 1)
     limit = limit_of(pod, job, job_set)
     spent = restarts.number if is_in_place(job_set) else by_api
+    beyond = min(missing - 1, max(0, spent - limit)) if cost == "retry" else 0
+    for unseen, number in ((cost, missing - 1 - beyond), ("fatal", beyond)):
+        if number:
+            account.add_restarts("Other", outcomes.UNSEEN, unseen, scope, number)
     last = restarts.last or UNKNOWN
     cause, reason = cause_of(last)
     detail = Attempt(

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from webhook.kube import names
+from webhook.kinds.core import ENDED
 from webhook.objects.problem import Json
 from webhook.objects.shape import Shape
 from webhook.policy.settings import LARGEST_COUNT, count
@@ -19,7 +19,6 @@ from webhook.policy.settings import LARGEST_COUNT, count
 RESTART_ALL: Final = "RestartAllContainers"
 # The kubelet's reason for the end of each container that it has removed for that (pkg/kubelet/kubelet_pods.go of 1.36).
 RESTARTED_ALL: Final = "RestartingAllContainers"
-ENDED: Final = ("Succeeded", "Failed")
 MARK: Final = "restarts "  # begins the annotation `counted` of a pod whose end is not counted yet
 
 # The fields of a pod that are decoded, besides those of the rest of a pod (webhook/ledger/model/pods.py).
@@ -34,7 +33,7 @@ MOST_RULES: Final = 20  # of a container: the API allows no more
 LONGEST: Final = 128  # characters of a reason
 LONGEST_NAME: Final = 63
 LONGEST_TIME: Final = 64
-LONGEST_MESSAGE: Final = 1024
+LONGEST_MESSAGE: Final = 256  # bytes of a termination message: an account keeps 200
 
 
 class LastExit(msgspec.Struct, frozen=True, gc=False, array_like=True):
@@ -69,8 +68,11 @@ class Restarts(msgspec.Struct, frozen=True, gc=False, kw_only=True, array_like=T
     began: str = ""
 
 
-def restarts_of(pod: Json) -> Restarts | None:
-    """Return the restarts in place of a pod, decoded as `pods.READ`; None if no container has restarted, or is to."""
+def restarts_of(pod: Json, mark: str) -> Restarts | None:
+    """Return the restarts in place of a pod, decoded as `pods.READ`; None if no container has restarted, or is to.
+
+    `mark`: what is counted of the pod, by its annotation `counted`; empty without one.
+    """
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
     first, main = (status.get(name) or () for name in ("initContainerStatuses", "containerStatuses"))
     statuses = list(islice(chain(main, first), MOST))
@@ -84,7 +86,6 @@ def restarts_of(pod: Json) -> Restarts | None:
     whole = any(map(restarts_all, chain(init, islice(spec.get("containers") or (), MOST))))
     ends = [exit_of(one, "lastState") for one in statuses if one["name"] not in sidecars]
     starting = [exit_of(one, "state") for one in statuses] if running else []
-    mark = (pod["metadata"].get("annotations") or {}).get(names.COUNTED) or ""
     return Restarts(
         number=(max(own, default=0) if whole else bounded(sum(own))),
         by_api=bounded(sum(counts)),
@@ -123,8 +124,13 @@ def exit_of(status: Json, name: str) -> LastExit | None:
         (terminated.get("reason") or "")[:LONGEST],
         (terminated.get("startedAt") or "")[:LONGEST_TIME],
         (terminated.get("finishedAt") or "")[:LONGEST_TIME],
-        (terminated.get("message") or "")[-LONGEST_MESSAGE:],
+        tail(terminated.get("message") or "", LONGEST_MESSAGE),
     )
+
+
+def tail(text: str, most: int) -> str:
+    """Return the end of a text, at most so many bytes of it."""
+    return text[-most:].encode(errors="replace")[-most:].decode(errors="ignore") if text else ""
 
 
 def latest(ends: Iterable[LastExit | None]) -> LastExit | None:

@@ -9,6 +9,7 @@ from webhook.kinds import KindSpec
 from webhook.kinds.accounts import account, retry_history
 from webhook.ledger.model.account import Account
 from webhook.ledger.model.stored import status
+from webhook.objects.left_out import UnfitError
 from webhook.objects.problem import Json
 
 
@@ -22,10 +23,14 @@ def is_account(found: Json) -> bool:
 def account_of(row: KindSpec, root: Json, found: Iterable[Json]) -> Account:
     """Return the account of a workload by its Account among some objects; an empty one if it has none.
 
-    Raise ValueError if its status cannot be read.
+    Raise UnfitError if its status cannot be read.
     """
     of_it = (one for one in found if is_account(one) and account.is_of(one, row, root))
-    return account_in(next(of_it, None), root)
+    try:
+        return account_in(next(of_it, None), root)
+    except ValueError as error:
+        remedy = "a new one starts when the next attempt ends"
+        raise UnfitError(f"its account cannot be read: {error}; {remedy}") from None
 
 
 def account_in(found: Json | None, root: Json) -> Account:

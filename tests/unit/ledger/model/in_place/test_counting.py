@@ -92,6 +92,24 @@ def test_the_watch_may_miss_restarts_and_all_are_counted() -> None:
     assert [detail.restart for detail in found.details] == [5]
 
 
+@pytest.mark.parametrize(
+    ("counted", "seen", "spent"),
+    [
+        (0, 2, {"retry": 2}),
+        (0, 3, {"retry": 2, "fatal": 1}),
+        (0, 6, {"retry": 2, "fatal": 4}),
+        (1, 7, {"retry": 1, "fatal": 5}),
+        (4, 7, {"fatal": 3}),
+    ],
+)
+def test_of_the_restarts_that_the_watch_missed_those_from_the_limit_on_end_the_job(
+    counted: int, seen: int, spent: dict[str, int]
+) -> None:
+    pod = on_failure(seen)
+    account = Account(restarted={id_of(pod): counted} if counted else {})
+    assert counting(pod, account=account).account.in_place == spent
+
+
 def test_restarts_are_counted_once() -> None:
     first = counting(restarted(2))
     again = counting(restarted(2), account=decode(encode(first.account)))

@@ -48,13 +48,13 @@ def test_rules_that_restart_one_container_leave_each_restart_an_attempt() -> Non
 
 
 def test_the_mark_of_a_pod_says_how_many_are_counted_and_not_that_its_end_is() -> None:
-    pod = restarted(3, annotations={"retry-policy.dev/counted": "restarts 2"})
+    pod = restarted(3, annotations={"retry-policy.dev/counted": "restarts 2 proof"})
     assert pod.restarts is not None
     assert (pod.restarts.counted, pod.counted) == (2, False)
-    assert restarted(3, annotations={"retry-policy.dev/counted": "2026-01-01T00:00:00Z"}).counted
+    assert restarted(3, annotations={"retry-policy.dev/counted": "2026-01-01T00:00:00Z proof"}).counted
 
 
-@pytest.mark.parametrize("mark", ["restarts -1", "restarts x", "restarts 99999999999"])
+@pytest.mark.parametrize("mark", ["restarts -1 proof", "restarts x proof", "restarts 99999999999 proof", "restarts 2"])
 def test_a_malformed_mark_counts_as_none(mark: str) -> None:
     pod = restarted(3, annotations={"retry-policy.dev/counted": mark})
     assert pod.restarts is not None

@@ -35,7 +35,7 @@ def test_a_restart_is_open_until_an_account_says_that_it_is_counted() -> None:
 
 
 def test_a_mark_says_it_too_and_the_higher_number_counts() -> None:
-    pod = restarted(5, annotations={"retry-policy.dev/counted": "restarts 4"})
+    pod = restarted(5, annotations={"retry-policy.dev/counted": "restarts 4 proof"})
     assert uncounted(pod, {}) == 1
     assert uncounted(pod, {id_of(pod): 5}) == 0
     assert uncounted(pod, {id_of(pod): 2}) == 1
