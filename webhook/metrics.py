@@ -259,7 +259,7 @@ LEDGER_BEHIND: Final = Counter(
 )
 OBJECTS_SET_ASIDE: Final = Counter(
     "retry_policy_objects_set_aside",
-    "Versions of objects that were left out because a handler raised something about them.",
+    "How often an object was left out because a handler raised something about it.",
     ["work"],
     registry=REGISTRY,
 )

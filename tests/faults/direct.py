@@ -15,6 +15,8 @@ from urllib.parse import urlsplit
 
 import yaml
 
+from tests.awaiting import LONGEST
+
 if TYPE_CHECKING:
     from tests.cluster.kubectl import Object
 
@@ -78,9 +80,9 @@ class Direct:
         with contextlib.suppress(RefusedError):
             self.call("DELETE", path)
 
-    def create(self, path: str, root: Object) -> None:
-        """Create an object."""
-        self.call("POST", path, root)
+    def create(self, path: str, root: Object) -> Object:
+        """Create an object; return it as it is stored."""
+        return self.call("POST", path, root)
 
     def merge(self, path: str, patch: Object) -> None:
         """Apply a JSON Merge Patch."""
@@ -93,7 +95,7 @@ class Direct:
     def call(self, method: str, path: str, body: Any = None, content_type: str = "application/json") -> Object:
         """Send one request on a new connection, and return the decoded answer."""
         connection = http.client.HTTPSConnection(
-            "127.0.0.1", self.address.port, context=self.address.context, timeout=30
+            "127.0.0.1", self.address.port, context=self.address.context, timeout=LONGEST
         )
         with contextlib.closing(connection):
             data = None if body is None else json.dumps(body)

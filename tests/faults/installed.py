@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 SECRETS = f"/api/v1/namespaces/{SYSTEM}/secrets"
 SECRET = f"{SECRETS}/retry-policy-webhook-certificates"
+STATE_KEY = f"{SECRETS}/retry-policy-webhook-state-key"
 POLICIES = f"/api/v1/namespaces/{SYSTEM}/configmaps"
 POLICY = f"{POLICIES}/{CONFIG_MAP.partition('/')[2]}"
 EVENTS = f"/api/v1/namespaces/{SYSTEM}/events"

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from certs.rotate import Lifetimes
+from tests.faults import raising
 from webhook.cli import main as cli
 from webhook.controller import app as controller
 from webhook.kube import lease
@@ -27,7 +28,6 @@ WRITES = ("create", "replace", "patch")
 DEFAULT = Lifetimes()
 INTERVAL = 0.002
 HELD = "a write is held back"  # a line in the log
-RAISES = "raises on purpose:"  # begins a line in the log
 
 
 def main() -> None:
@@ -59,7 +59,7 @@ def main() -> None:
     controller.control = control_with_ours  # type: ignore[assignment]
     watch_writes(options.slow, options.hold, options.die)
     if options.raising is not None:
-        let_raise(options.raising)
+        raising.install(options.raising)
     cli.main(options.command)
 
 
@@ -102,18 +102,6 @@ def watch_writes(slow: float, hold: Path | None, die: str | None) -> None:
         setattr(Api, name, watched(getattr(Api, name)))
 
 
-def let_raise(handler: str) -> None:
-    """Let each call of a handler raise, given as MODULE:CLASS.METHOD."""
-    module, _, place = handler.partition(":")
-    owner, _, method = place.partition(".")
-
-    def raising(*_arguments: object, **_options: object) -> None:
-        sys.stderr.write(f"{RAISES} {handler}\n")
-        raise RuntimeError(handler)
-
-    setattr(getattr(importlib.import_module(module), owner), method, raising)
-
-
 def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.faults.replica", description=__doc__)
     for name in ("authority", "leaf", "announcement"):
@@ -124,7 +112,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--slow", type=float, default=0.0, help="seconds that each write waits")
     parser.add_argument("--hold", type=Path, help="while this file exists, writes wait")
     parser.add_argument("--die", help="before:N or after:N")
-    parser.add_argument("--raising", help="a handler that always raises: MODULE:CLASS.METHOD")
+    parser.add_argument("--raising", type=Path, help="a folder: see tests/faults/raising.py")
     parser.add_argument("command", nargs="+", help="serve or control and its options, after --")
     return parser.parse_args()
 

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
+from urllib.request import urlopen
 
 from cryptography import x509
 
-from tests.awaiting import until
+from tests.awaiting import LONGEST, until
 from tests.cluster import binaries, control_plane, nodes
 from tests.cluster.installation import (
     BASE,
@@ -52,13 +53,17 @@ ETCD = "etcd"
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """A webhook that listens, the name of its pod, and the controller that was started with it."""
+    """A webhook that listens, the name of its pod, and the controller that was started with it.
+
+    `announced`: the file with the only line that the controller writes to stdout, once it listens.
+    """
 
     name: str
     pod: str
     process: subprocess.Popen[bytes]
     controller: subprocess.Popen[bytes]
     addresses: Mapping[str, str]
+    announced: Path
 
     @property
     def port(self) -> int:
@@ -68,13 +73,20 @@ class Replica:
     def health_port(self) -> int:
         return urlsplit(self.addresses["http"]).port or 0
 
+    def measured(self) -> str:
+        """Return the metrics of the controller, as text, once it listens."""
+        until(lambda: self.announced.read_text().endswith("\n"))
+        address = json.loads(self.announced.read_text().splitlines()[-1])["http"]
+        with urlopen(f"{address}/metrics", timeout=LONGEST) as answer:  # noqa: S310 - its own address
+            return str(answer.read().decode())
+
     @property
     def running(self) -> bool:
         return self.process.poll() is None
 
     def leaf(self) -> x509.Certificate:
         """Return the certificate that a new client gets."""
-        pem = ssl.get_server_certificate(("127.0.0.1", self.port), timeout=10)
+        pem = ssl.get_server_certificate(("127.0.0.1", self.port), timeout=LONGEST)
         return x509.load_pem_x509_certificate(pem.encode())
 
 
@@ -224,7 +236,8 @@ class Stage(Installed):
         self.processes.wait_until(lambda: answer.read_text().endswith("\n"), f"{name} to listen", log=name)
         running = self.processes.running
         both = running[name], running[controller_of(name)]
-        replica = Replica(name, self.pods[name], *both, json.loads(answer.read_text()))
+        addresses = json.loads(answer.read_text())
+        replica = Replica(name, self.pods[name], *both, addresses, self.answer(controller_of(name)))
         self.replicas.append(replica)
         if in_balancer:
             self.balancer.ask("add", name, replica.port, replica.health_port, replica.process.pid)

@@ -4,7 +4,7 @@ import http.client
 
 import pytest
 
-from tests.awaiting import until
+from tests.awaiting import LONGEST, until
 from tests.faults.installed import POLICY
 from tests.faults.stage import Replica, Stage
 
@@ -81,7 +81,7 @@ def test_a_replica_that_restarts_under_a_bad_policy_keeps_the_last_good_one_and_
 
 def readiness(replica: Replica) -> str:
     """Return what /readyz says."""
-    connection = http.client.HTTPConnection("127.0.0.1", replica.health_port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", replica.health_port, timeout=LONGEST)
     try:
         connection.request("GET", "/readyz")
         return connection.getresponse().read().decode()

@@ -11,7 +11,7 @@ from certs.issue import KeyPair, issue, new_authority
 from certs.rotate import hosts_of
 from certs.store import Shared, to_data
 from tests.awaiting import until
-from tests.faults.installed import SECRET, certificates
+from tests.faults.installed import SECRET, STATE_KEY, certificates
 from tests.faults.replica import HELD
 from tests.faults.stage import BURST, Replica, Stage
 from tests.faults.watched import Watched
@@ -41,6 +41,18 @@ def test_no_admission_is_lost_when_the_secret_is_deleted_and_a_new_authority_rep
             until(lambda: stage.shared() is not None)
             stage.until_settled(*replicas)
             assert stage.good().authority != before.authority
+            watched.until_sent()
+    assert watched.tally.lost == 0, watched.tally
+
+
+def test_no_admission_is_lost_when_the_key_of_what_pods_carry_is_deleted_and_made_anew(stage: Stage) -> None:
+    stage.two_replicas()
+    with stage.under_load("state key deleted", burst=BURST) as watched:
+        watched.tries = 3
+        for _ in range(watched.tries):
+            before = stage.api.get(STATE_KEY)["data"]
+            stage.api.delete(STATE_KEY)
+            until(lambda: (stage.api.find(STATE_KEY) or {"data": before})["data"] != before)  # noqa: B023 - before the next try
             watched.until_sent()
     assert watched.tally.lost == 0, watched.tally
 

@@ -25,6 +25,7 @@ from webhook.ledger.controller import Ledger
 from webhook.lookups.certificates import CABundles
 from webhook.lookups.cluster import Cluster
 from webhook.lookups.policy_source import PolicySource
+from webhook.lookups.state_key import SharedStateKey
 from webhook.program import start
 from webhook.program.memory import exempt, measure, trim_after_bursts
 from webhook.program.start import LEDGER_LEASE, CannotStartError, announce, connect, identity, settle_memory
@@ -59,7 +60,8 @@ async def control(options: Options, lifetimes: Lifetimes, now: Callable[[], date
         raise CannotStartError("control needs a cluster; add --kubeconfig, and set POD_NAMESPACE in the environment")
     async with contextlib.AsyncExitStack() as stack:
         api = await stack.enter_async_context(await connect(options.kubeconfig))
-        cluster, events = Cluster(api), Events(api)
+        key = SharedStateKey(api, namespace)
+        cluster, events = Cluster(api, key), Events(api)
 
         def refused(why: str) -> None:
             kept_in, name = options.policy_configmap or ("", "")
@@ -69,7 +71,7 @@ async def control(options: Options, lifetimes: Lifetimes, now: Callable[[], date
         history = Writer(history_sink(stack, options))
         ledger = Ledger(cluster, policy, events, record=history.put)
         background: list[Coroutine[None, None, None]] = [
-            *(cluster.run(), events.run(), history.run(), *follow),
+            *(cluster.run(), key.keep(), events.run(), history.run(), *follow),
             *(exempt(cluster.jobs.synced), exempt(ledger.trackers.pods.synced), trim_after_bursts()),
             ledger.run(ledger_lease(ledger, namespace)),
         ]
@@ -80,7 +82,7 @@ async def control(options: Options, lifetimes: Lifetimes, now: Callable[[], date
             trust = CABundles(api)
             rotation = Rotation(name=COMPONENT, hosts=hosts_of(options), lifetimes=lifetimes)
             background.append(Issuer(events, namespace, trust, rotation, now).run())
-        routes = health.routes(lambda: troubles(policy, cluster))
+        routes = health.routes(lambda: troubles(policy, cluster, key))
         http = await health.listen(stack, routes, options.address, options.health_port)
         async with asyncio.TaskGroup() as group:  # a background task that fails brings the controller down, loudly
             tasks = [group.create_task(work) for work in background]
@@ -98,13 +100,15 @@ def hosts_of(options: Options) -> list[str]:
     return [*dict.fromkeys((*LOCAL_HOSTS, *options.certificate_hosts, f"{COMPONENT}.{options.namespace}.svc"))]
 
 
-def troubles(policy: PolicySource, cluster: Cluster) -> list[str]:
+def troubles(policy: PolicySource, cluster: Cluster, key: SharedStateKey) -> list[str]:
     """Return why the controller cannot act; empty if it can. Another replica may be the one that does."""
     found = []
     if policy.current is None:
         found.append(f"no policy in force: {policy.trouble}; correct the policy")
     if not cluster.synced:
         found.append("caches not filled yet: the API has not answered; check the connection to the API server")
+    if cluster.synced and key.trouble is not None:
+        found.append(key.trouble)
     return found
 
 

@@ -20,15 +20,15 @@ from certs.rotate import Rotation
 from certs.store import Shared, UnusableError
 from webhook import metrics
 from webhook.kube.backoff import Backoff
+from webhook.kube.bulkhead import step
 from webhook.kube.client import UNREACHABLE, ApiError, wait_after
 from webhook.kube.events import Events, Notice
-from webhook.kube.names import COMPONENT
+from webhook.kube.names import OF_INSTALLATION
 from webhook.kube.paths import path_of
 from webhook.lookups.certificates import SECRET, CABundles, secrets_of
 from webhook.objects.problem import Json
 
 KIND: Final = {"apiVersion": "v1", "kind": "Secret", "type": store.TYPE}
-LABELS: Final = {"app.kubernetes.io/name": COMPONENT, "app.kubernetes.io/managed-by": COMPONENT}
 # Seconds.
 CLOCK_INTERVAL: Final = 1.0  # between two reads of the wall clock, which may jump, as on a machine that was suspended
 LONGEST_PAUSE: Final = 10.0
@@ -76,18 +76,22 @@ class Issuer:
         backoff = Backoff(2 * SHORTEST_PAUSE, LONGEST_PAUSE_AFTER_FAILURE)
         while True:
             self.changed.clear()
-            try:
-                pause = await self.take_step()
-                backoff.reset()
-            except (ApiError, UnusableError, *UNREACHABLE) as error:
-                pause = max(backoff.take(), wait_after(error) or 0.0)
-                is_explained = isinstance(error, (ApiError, UnusableError))
-                what = f"the API server does not answer: {error!r}; the controller tries again"
-                self.failed(str(error) if is_explained else what)
-            except Exception:  # an unexpected answer of the API must not end the controller
-                pause = backoff.take()
-                log.exception("certificate not renewed")
-            await self.sleep(pause)
+            pause = None
+            with step("renew the certificate"):
+                pause = await self.try_step(backoff)
+            await self.sleep(backoff.take() if pause is None else pause)
+
+    async def try_step(self, backoff: Backoff) -> float:
+        """Take one step if one is due, and report why it failed if it did; return the seconds until the next one."""
+        try:
+            pause = await self.take_step()
+        except (ApiError, UnusableError, *UNREACHABLE) as error:
+            is_explained = isinstance(error, (ApiError, UnusableError))
+            what = f"the API server does not answer: {error!r}; the controller tries again"
+            self.failed(str(error) if is_explained else what)
+            return max(backoff.take(), wait_after(error) or 0.0)
+        backoff.reset()
+        return pause
 
     async def sleep(self, seconds: float) -> None:
         """Wait until the wall clock has advanced by `seconds`, also by a jump, or until something changes."""
@@ -177,7 +181,7 @@ class Issuer:
         try:
             if secret is None:
                 await self.api.create(
-                    self.list_path, {**KIND, "metadata": {"name": SECRET, "labels": LABELS}, "data": data}
+                    self.list_path, {**KIND, "metadata": {"name": SECRET, "labels": OF_INSTALLATION}, "data": data}
                 )
             else:
                 await self.api.replace(self.path, {**KIND, **secret, "data": data})

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import urlsplit
@@ -26,7 +27,9 @@ from webhook.kube.deep import decoded
 from webhook.kube.kubeconfig import Kubeconfig
 from webhook.kube.paths import path_of
 from webhook.kube.slices import in_slices
+from webhook.objects.left_out import RAISING, LeftOut
 from webhook.objects.problem import Json
+from webhook.objects.shape import type_of
 
 if TYPE_CHECKING:
     from aiohttp import AddrInfoType
@@ -49,6 +52,8 @@ SHORTEST_WAIT: Final = 1.0
 LONGEST_WAIT: Final = 32.0
 MOST_REPEATS: Final = 10  # of a request that a busy API server has refused; as client-go
 CLOSING_TIME: Final = 1.0  # seconds to wait until connections are closed
+# What the client raises about files and programs with credentials, besides its own errors: it checks little in them.
+WRONG_FILES: Final = (OSError, ValueError, LookupError, TypeError, AttributeError, aiohttp.ClientError)
 
 
 class NoCredentialsError(Exception):
@@ -90,6 +95,7 @@ class Page(msgspec.Struct, frozen=True):
 
 
 page_decoder: Final = msgspec.json.Decoder(Page)
+named_decoder: Final = msgspec.json.Decoder(type_of({"metadata": dict.fromkeys(("namespace", "name"), str)}))
 
 
 def ignore(*_: object) -> None:
@@ -108,7 +114,11 @@ class Api:
     A busy API server refuses a request with 429, or with another error, and a Retry-After. `on_busy` is then called
     with the request's method and the seconds. With `repeats`, the request is sent again after these seconds, so many
     times at most; after that, and without `repeats`, ApiError says how long to wait.
+
+    `left_out`: takes the objects that cannot be decoded.
     """
+
+    left_out: LeftOut = RAISING
 
     def __init__(
         self,
@@ -155,6 +165,7 @@ class Api:
         """
         from kubernetes.aio import config  # noqa: PLC0415 - likewise
         from kubernetes.aio.client import Configuration  # noqa: PLC0415 - likewise
+        from yaml import YAMLError  # noqa: PLC0415 - likewise
 
         configuration = Configuration()
         try:
@@ -164,7 +175,7 @@ class Api:
                 files, context = (kubeconfig, None) if isinstance(kubeconfig, str) else kubeconfig
                 await config.load_kube_config(files, context, configuration)
             return cls(configuration, on_warning, on_busy=on_busy, repeats=repeats)
-        except Exception as error:  # noqa: BLE001 - the client checks little, and fails in as many ways as files can be wrong
+        except (*WRONG_FILES, config.ConfigException, YAMLError) as error:
             raise NoCredentialsError(f"{type(error).__name__}: {error}") from None
 
     async def __aenter__(self) -> Self:
@@ -223,13 +234,16 @@ class Api:
             return body
 
     async def find(self, path: str) -> Json | None:
-        """Return an object; None if there is none; raise as `get` does."""
+        """Return an object; None if there is none, or it is left out; raise as `get` does."""
+        found: Json | None = None
+        *_, scope, namespace, resource, name = ["", "", *path.split("/")]
+        about = {"metadata": {"namespace": namespace if scope == "namespaces" else "", "name": name}}
         try:
-            found: Json = await self.get(path)
+            with self.left_out.around(resource, about, (ApiError, *UNREACHABLE)):
+                found = await self.get(path)
         except ApiError as error:
-            if error.status == HTTPStatus.NOT_FOUND:
-                return None
-            raise
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
         return found
 
     async def pages(self, path: str, query: dict[str, str], accept: str) -> AsyncIterator[Page]:
@@ -259,10 +273,14 @@ class Api:
         self, path: str, query: dict[str, str], accept: str = "application/json", kind: Any = Any
     ) -> AsyncIterator[Any]:
         """Yield the objects of a list, each decoded as a type; raise as `get` does."""
-        decoder = msgspec.json.Decoder(kind)
+        decode, resource = msgspec.json.Decoder(kind).decode, path.rpartition("/")[2]
         async for page in self.pages(path, query, accept):
             async for item in in_slices(page.items or ()):
-                yield decoder.decode(item)
+                found = None
+                with self.left_out.around(resource, partial(decoded, named_decoder.decode, item)):
+                    found = decode(item) if kind is Any else decoded(decode, item)
+                if found is not None:
+                    yield found
 
     async def create(self, path: str, root: Json, *, dry_run: bool = False) -> Json:
         """Create an object, or with `dry_run` only validate it; return it as the API does; raise as `get` does."""
@@ -346,6 +364,8 @@ class Api:
         body: Json | list[Json] | None,
     ) -> aiohttp.ClientResponse:
         """Send a request once, with the client's credentials; raise one of UNREACHABLE if there is no answer."""
+        from kubernetes.aio.config import ConfigException  # noqa: PLC0415 - imported by `connect` already
+
         try:
             _, url, headers, _, _ = await self.client.param_serialize(
                 method,
@@ -358,7 +378,7 @@ class Api:
                 },
                 auth_settings=["BearerToken"],
             )
-        except Exception as error:
+        except (*WRONG_FILES, ConfigException) as error:
             raise NoCredentialsError(f"{type(error).__name__}: {error}") from error
         answer = await self.client.rest_client.request(
             method, url, headers=headers, body=body, _request_timeout=timeout

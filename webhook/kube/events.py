@@ -15,6 +15,7 @@ from typing import Final
 import structlog
 
 from webhook import metrics
+from webhook.kube.bulkhead import Bulkhead
 from webhook.kube.client import MOST_REPEATS, UNREACHABLE, Api, ApiError, wait_after
 from webhook.kube.names import COMPONENT
 from webhook.kube.paths import path_of
@@ -52,6 +53,7 @@ class Events:
     def __init__(self, api: Api) -> None:
         self.api = api
         self.waiting: asyncio.Queue[Notice] = asyncio.Queue(maxsize=MOST)
+        self.bulkhead = Bulkhead("events")
 
     def tell(self, notice: Notice) -> None:
         """Queue an Event; drop it if too many wait, one of type Normal before others."""
@@ -69,15 +71,14 @@ class Events:
             full_at = max(full_at, clock()) + 1 / RATE
             if (ahead := full_at - clock() - BURST / RATE) > 0:
                 await asyncio.sleep(ahead)
-            try:
-                await self.write(path_of("v1", "events", notice.namespace), event(notice))
-            except ApiError as error:
-                if error.status != HTTPStatus.CONFLICT:  # another replica has written the same Event
-                    log.warning("event not written", error=str(error))
-            except UNREACHABLE as error:
-                log.warning("event not written", error=repr(error))
-            except Exception:  # an unexpected answer of the API must not end the server
-                log.exception("event not written")
+            with self.bulkhead.around(notice.namespace, f"{notice.kind}/{notice.name}"):
+                try:
+                    await self.write(path_of("v1", "events", notice.namespace), event(notice))
+                except ApiError as error:
+                    if error.status != HTTPStatus.CONFLICT:  # another replica has written the same Event
+                        log.warning("event not written", error=str(error))
+                except UNREACHABLE as error:
+                    log.warning("event not written", error=repr(error))
 
     async def write(self, path: str, root: Json) -> None:
         """Write an Event, up to MOST_REPEATS times again if the API server is busy; raise what `Api` raises."""

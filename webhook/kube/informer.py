@@ -18,7 +18,7 @@ import structlog
 
 from webhook import metrics
 from webhook.kube.backoff import Backoff
-from webhook.kube.bulkhead import Bulkhead
+from webhook.kube.bulkhead import Bulkhead, step
 from webhook.kube.client import METADATA_ONLY, METADATA_ONLY_LIST, UNREACHABLE, Api, ApiError, wait_after
 from webhook.kube.deep import decoded
 from webhook.kube.slices import in_slices
@@ -29,6 +29,7 @@ SHORTEST_PAUSE: Final = 0.2
 LONGEST_PAUSE: Final = 30.0
 # An API that opens a watch works, so the next pause may be short; not the shortest, as it may close each watch at once.
 LONGEST_PAUSE_AFTER_OPENING: Final = 1.0
+WHOLE: Final = "the whole list"  # in the place of an object's name
 
 Item = TypeVar("Item")
 Item_contra = TypeVar("Item_contra", contravariant=True)
@@ -95,7 +96,7 @@ class Observer(Protocol[Item_contra]):
 class Scope:
     """The namespaces of which lists hold objects: those in the list `namespaces`, which has one object for each.
 
-    What users write into objects of any other namespace is never decoded.
+    What users write into objects of any other namespace is kept and seen nowhere.
     """
 
     def __init__(self, namespaces: "Informer[Any]") -> None:
@@ -163,10 +164,11 @@ class Informer(Generic[Item]):
         self.last_live = self.clock()  # the time until which a watch was open last
         self.last_event = 0.0  # the time of the last event of the watch; without changes a bookmark comes each minute
         self.missing = False  # whether the API server does not know the kind, because its CRD is not installed
-        name = f"{metric_prefix}{path.rpartition('/')[2]}"
-        metrics.CACHE_AGE.labels(name).set_function(self.age)
-        self.bulkhead = Bulkhead(name)
+        self.name = f"{metric_prefix}{path.rpartition('/')[2]}"  # in metrics
+        metrics.CACHE_AGE.labels(self.name).set_function(self.age)
+        self.bulkhead = Bulkhead(self.name, clock)
         self.synced = asyncio.Event()  # set after the first list, and never cleared
+        self.known = asyncio.Event()  # set with it, or once the API server has said that it does not know the kind
         self.answered = False  # whether a page of a list has come: the API server allows the list
         self.callbacks: list[Callable[[], None]] = []
         self.observers: list[Observer[Item]] = []
@@ -177,15 +179,9 @@ class Informer(Generic[Item]):
 
     def notify(self, about: Metadata | None = None) -> None:
         """Call the functions that `on_change` has added; `about`: the object that has changed, None after a list."""
+        namespace, name = ("", "") if about is None else (about.namespace, about.name)
         for callback in self.callbacks:
-            self.call(callback, about or NAMELESS)
-
-    def call(self, handler: Callable[..., None], about: Metadata, *item: Item) -> None:
-        """Call a handler, with an object if there is one; set the object aside if it raises."""
-        try:
-            handler(*item)
-        except Exception as error:  # noqa: BLE001 - the list stays current for everything else that uses it
-            self.bulkhead.set_aside(error, about.namespace, about.name, about.version or "")
+            self.bulkhead.call(namespace, name, callback)
 
     async def run(self) -> None:
         """List and watch until cancelled, and list each namespace that is opted in later."""
@@ -206,40 +202,50 @@ class Informer(Generic[Item]):
         if self.scope is not None:
             await self.scope.namespaces.synced.wait()
         while True:
-            wait = None
-            try:
-                if not version:
-                    version = await self.list()
-                    self.synced.set()
-                    self.notify()
-                async with self.watch(version) as lines:
-                    self.live = True
-                    self.missing = False
-                    backoff.shorten(LONGEST_PAUSE_AFTER_OPENING)
-                    async for line in lines:
-                        async with self.turn:
-                            version = self.take(decoded(event_decoder.decode, line)) or version
-                        self.last_event = self.clock()
-                        backoff.reset()
-            except (ApiError, *UNREACHABLE) as error:
-                wait = wait_after(error)
-                version = version if wait is not None else ""
-                status = error.status if isinstance(error, ApiError) else None
-                if status == HTTPStatus.NOT_FOUND and not self.missing:
-                    log.info("kind not installed", path=self.path)
-                elif status not in {HTTPStatus.GONE, HTTPStatus.NOT_FOUND}:
-                    pause = round(max(backoff.pause, wait or 0.0), 1)
-                    log.warning("watch broken", path=self.path, error=repr(error), retry_in=pause)
-                self.missing = status == HTTPStatus.NOT_FOUND
-            except Exception:  # an unexpected answer must not end the server: without a watch, look-ups ask the API
-                version = ""
-                log.exception("watch broken", path=self.path, retry_in=round(backoff.pause, 1))
-            finally:
-                if self.live:
-                    self.last_live = self.clock()
-                self.live = False
+            since, version, wait = version, "", None
+            with step(f"follow {self.name}"):  # without a watch, look-ups ask the API
+                version, wait = await self.follow_since(since, backoff)
             pause = backoff.take() * random.uniform(0.5, 1.5)  # noqa: S311 - jitter, no secret
             await asyncio.sleep(max(pause, wait or 0.0))
+
+    async def follow_since(self, version: str, backoff: Backoff) -> tuple[str, float | None]:
+        """List if `version` is empty, and watch until the watch ends.
+
+        Return the version at which to watch again, empty if the list has to be read again; and for how many seconds a
+        busy API server wants to get nothing, None if it is not busy.
+        """
+        try:
+            if not version:
+                version = await self.list()
+                self.synced.set()
+                self.known.set()
+                self.notify()
+            async with self.watch(version) as lines:
+                self.live = True
+                self.missing = False
+                backoff.shorten(LONGEST_PAUSE_AFTER_OPENING)
+                async for line in lines:
+                    async with self.turn:
+                        version = self.take(decoded(event_decoder.decode, line)) or version
+                    self.last_event = self.clock()
+                    backoff.reset()
+        except (ApiError, *UNREACHABLE) as error:
+            wait = wait_after(error)
+            status = error.status if isinstance(error, ApiError) else None
+            if status == HTTPStatus.NOT_FOUND and not self.missing:
+                log.info("kind not installed", path=self.path)
+            elif status not in {HTTPStatus.GONE, HTTPStatus.NOT_FOUND}:
+                pause = round(max(backoff.pause, wait or 0.0), 1)
+                log.warning("watch broken", path=self.path, error=repr(error), retry_in=pause)
+            self.missing = status == HTTPStatus.NOT_FOUND
+            if self.missing:
+                self.known.set()
+            return version if wait is not None else "", wait
+        finally:
+            if self.live:
+                self.last_live = self.clock()
+            self.live = False
+        return version, None
 
     def get(self, namespace: str, name: str) -> Item | None:
         """Return what is kept of an object; None if it is not cached. `namespace` is empty for one without."""
@@ -255,30 +261,28 @@ class Informer(Generic[Item]):
         An object that is not in the list is removed at its end: the whole list would need too much memory.
         """
         unlisted, version = set(self.items), ""
+        self.joined.clear()  # this list has them
         for observer in self.observers:
-            self.call(observer.begin_list, NAMELESS)
+            self.bulkhead.call("", WHOLE, observer.begin_list)
         async for page in self.api.pages(self.path, self.query, self.list_accept):
             self.answered = True
             async for raw in in_slices(page.items or ()):
-                metadata = metadata_of(raw)
-                if self.is_wanted(metadata) and (read := self.read(raw, metadata)):
+                if read := self.read_listed(raw):
                     unlisted.discard(read[0])
                     self.store(*read)
                     for observer in self.observers:
-                        self.call(observer.listed, metadata, read[1])
+                        self.bulkhead.call(*read[0], observer.listed, read[1])
             version = page.metadata.version
         async for key in in_slices(unlisted):
             self.items.pop(key, None)
         for observer in self.observers:
-            try:
+            with self.bulkhead.around("", WHOLE):
                 await observer.end_list()
-            except Exception as error:  # noqa: BLE001 - as in `call`
-                self.bulkhead.set_aside(error, "", "the whole list", version)
         return version
 
-    def is_wanted(self, metadata: Metadata) -> bool:
-        """Return True if an object's namespace is in the scope."""
-        return self.scope is None or self.scope.has(metadata.namespace)
+    def is_wanted(self, namespace: str) -> bool:
+        """Return True if objects of a namespace are in the scope."""
+        return self.scope is None or self.scope.has(namespace)
 
     def change_scope(self, joined: set[str], left: set[str]) -> None:
         """Forget the objects of namespaces that have left the scope, and list those of others that have joined it."""
@@ -318,10 +322,8 @@ class Informer(Generic[Item]):
             if key[0] in namespaces:
                 self.items.pop(key, None)
         for observer in self.observers:
-            try:
+            with self.bulkhead.around(", ".join(sorted(namespaces)), WHOLE):
                 await observer.forget_namespaces(namespaces)
-            except Exception as error:  # noqa: BLE001 - as in `call`
-                self.bulkhead.set_aside(error, ", ".join(sorted(namespaces)), "", "")
 
     async def list_namespace(self, namespace: str) -> None:
         """Take in the objects of one namespace, as new ones; raise as `Api` does."""
@@ -329,11 +331,10 @@ class Informer(Generic[Item]):
         path = f"{resource[0]}/namespaces/{namespace}/{resource[2]}"
         async for page in self.api.pages(path, self.query, self.list_accept):
             async for raw in in_slices(page.items or ()):
-                metadata = metadata_of(raw)
-                if self.is_wanted(metadata) and (read := self.read(raw, metadata)):
+                if read := self.read_listed(raw):
                     self.store(*read)
                     for observer in self.observers:
-                        self.call(observer.seen, metadata, read[1])
+                        self.bulkhead.call(*read[0], observer.seen, read[1])
         self.notify()
 
     def store(self, key: tuple[str, str], item: Item) -> None:
@@ -341,14 +342,31 @@ class Informer(Generic[Item]):
         if self.stored:
             self.items[key] = item
 
-    def read(self, raw: msgspec.Raw, metadata: Metadata = NAMELESS) -> tuple[tuple[str, str], Item] | None:
-        """Return the key of an object and the value that `keep` returns for it; None if the object is malformed."""
+    def read_listed(self, raw: msgspec.Raw) -> tuple[tuple[str, str], Item] | None:
+        """Return the key of an object of a list and what is kept of it; None if it is malformed, or not in the scope.
+
+        It is decoded once, as there may be 100,000; only to name one that cannot be decoded is it read twice.
+        """
         try:
             item = decoded(self.decoder.decode, raw)
-            return key_of(item), self.keep(item)
-        except Exception as error:  # noqa: BLE001 - one object must not hide all others, whatever is wrong with it
-            self.bulkhead.set_aside(error, metadata.namespace, metadata.name, metadata.version or "")
-            return None
+            key = key_of(item)
+        except (msgspec.DecodeError, RecursionError, LookupError, TypeError, AttributeError):
+            metadata = metadata_of(raw)
+            return self.read(raw, metadata) if self.is_wanted(metadata.namespace) else None
+        return self.bulkhead.call(*key, self.kept_as, key, item) if self.is_wanted(key[0]) else None
+
+    def kept_as(self, key: tuple[str, str], item: Json) -> tuple[tuple[str, str], Item]:
+        """Return a key, and the value that `keep` returns for an object."""
+        return key, self.keep(item)
+
+    def read(self, raw: msgspec.Raw, metadata: Metadata = NAMELESS) -> tuple[tuple[str, str], Item] | None:
+        """Return the key of an object and the value that `keep` returns for it; None if the object is malformed."""
+        return self.bulkhead.call(metadata.namespace, metadata.name, self.kept, raw)
+
+    def kept(self, raw: msgspec.Raw) -> tuple[tuple[str, str], Item]:
+        """Return the key of an object and the value that `keep` returns for it; raise what these raise."""
+        item = decoded(self.decoder.decode, raw)
+        return self.kept_as(key_of(item), item)
 
     def watch(self, version: str) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         """Open a watch from a resource version; the API server ends it after five to ten minutes."""
@@ -367,7 +385,7 @@ class Informer(Generic[Item]):
             status = msgspec.json.decode(event.object, type=Status)
             raise ApiError(status.code, status.message)
         metadata = metadata_of(event.object)
-        if event.type in {"ADDED", "MODIFIED", "DELETED"} and self.is_wanted(metadata):
+        if event.type in {"ADDED", "MODIFIED", "DELETED"} and self.is_wanted(metadata.namespace):
             read, key = self.read(event.object, metadata), (metadata.namespace, metadata.name)
             if read is None or event.type == "DELETED":
                 self.items.pop(key, None)
@@ -375,7 +393,8 @@ class Informer(Generic[Item]):
                 self.store(key, read[1])
             if read is not None:
                 for observer in self.observers:
-                    self.call(observer.deleted if event.type == "DELETED" else observer.seen, metadata, read[1])
+                    handler = observer.deleted if event.type == "DELETED" else observer.seen
+                    self.bulkhead.call(metadata.namespace, metadata.name, handler, read[1])
             self.notify(metadata)
         return metadata.version
 

@@ -18,6 +18,7 @@ import structlog
 
 from webhook import metrics
 from webhook.kube.backoff import Backoff
+from webhook.kube.bulkhead import step
 from webhook.kube.client import UNREACHABLE, Api, ApiError, wait_after
 from webhook.kube.paths import path_of
 from webhook.objects.problem import Json
@@ -88,8 +89,8 @@ class Lease:
                 working.cancel()
                 await asyncio.wait({working})
                 log.info("no longer leading", lease=self.name, holder=self.holder)
-                with contextlib.suppress(Exception):  # a lease that is not released ends after DURATION
-                    await asyncio.wait_for(self.release(), PAUSE)
+                with step("release the lease"), contextlib.suppress(ApiError, *UNREACHABLE):
+                    await asyncio.wait_for(self.release(), PAUSE)  # else it ends after DURATION
             if not working.cancelled() and (error := working.exception()) is not None:
                 if self.clock() - started_at > LONGEST_PAUSE:
                     backoff.reset()
@@ -116,6 +117,12 @@ class Lease:
     async def try_to_hold(self) -> bool:
         """Acquire or renew the lease; return True if this replica holds it now. Log what the API raises."""
         self.wait = PAUSE
+        with step("hold the lease"):
+            return await self.held_now()
+        return False
+
+    async def held_now(self) -> bool:
+        """Acquire or renew the lease, as `try_to_hold`, but raise what is no answer of the API."""
         try:
             held = await self.hold()
         except ApiError as error:
@@ -127,9 +134,6 @@ class Lease:
             return False
         except UNREACHABLE as error:
             log.warning("lease not held", lease=self.name, error=repr(error))
-            return False
-        except Exception:  # an unexpected answer of the API must not end the server
-            log.exception("lease not held", lease=self.name)
             return False
         self.on_permitted()
         return held

@@ -20,16 +20,22 @@ decode = msgspec.json.Decoder().decode
 class Packed(MutableMapping[tuple[str, str], Item]):
     """Objects by namespace and name. To read one decodes it, so that every reader has an object of its own.
 
-    `split` returns the JSON of an object in pieces. A namespace has a dict of its own: a key is then a name alone.
+    `split` returns the JSON of an object in pieces, and `join` that JSON from them. A namespace has a dict of its
+    own: a key is then a name alone.
     """
 
-    def __init__(self, split: Callable[[Item], tuple[bytes, ...]]) -> None:
+    def __init__(
+        self,
+        split: Callable[[Item], tuple[bytes, ...]],
+        join: Callable[[tuple[bytes, ...]], bytes] = b"".join,
+    ) -> None:
         self.split = split
+        self.join = join
         self.namespaces: dict[str, dict[str, tuple[bytes, ...]]] = {}
 
     def __getitem__(self, key: tuple[str, str]) -> Item:
         namespace, name = key
-        return decode(b"".join(self.namespaces[namespace][name]))  # type: ignore[no-any-return]
+        return decode(self.join(self.namespaces[namespace][name]))  # type: ignore[no-any-return]
 
     def __contains__(self, key: object) -> bool:
         if not isinstance(key, tuple):

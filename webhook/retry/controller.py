@@ -113,7 +113,7 @@ class RetryController:
         self.brake = brake
         self.changed = asyncio.Event()
         self.due: dict[Key, Due] = {}
-        self.bulkhead = Bulkhead("requested retries")
+        self.bulkhead = Bulkhead("requested retries", clock)
         self.lists: dict[KindSpec, Informer[str]] = {}
         for row in ADAPTERS:
             query = {"labelSelector": names.RETRY_IN_PROGRESS}
@@ -184,6 +184,15 @@ class RetryController:
     async def process(self, key: Key, due: Due) -> None:
         """Run the retry of one object, if its namespace is opted in; log errors, and try again after a pause."""
         try:
+            with self.bulkhead.around(key.namespace, f"{key.row.kind}/{key.name}"):
+                await self.try_to_process(key, due)
+        finally:
+            due.busy, due.work, due.next = False, None, self.clock() + due.backoff.take()
+            self.changed.set()
+
+    async def try_to_process(self, key: Key, due: Due) -> None:
+        """Run the retry of one object, as `process`, but raise what is no answer of the API."""
+        try:
             profile, mode = await self.cluster.opt_in(key.namespace)
             if profile is not None and mode in modes.ENFORCED:  # in other modes admission has not judged the user
                 await self.reconcile(key, due, self.brake.policy.profile(profile))
@@ -194,11 +203,6 @@ class RetryController:
             log.warning("not run again yet", what=what, error=str(error) or repr(error), retry_in=pause)
             if wait is not None:
                 await asyncio.sleep(wait)  # it keeps its place of AT_ONCE, so that no other one is sent meanwhile
-        except Exception as error:  # noqa: BLE001 - whatever is wrong with one object, others are run again
-            self.bulkhead.set_aside(error, key.namespace, f"{key.row.kind}/{key.name}", due.request)
-        finally:
-            due.busy, due.work, due.next = False, None, self.clock() + due.backoff.take()
-            self.changed.set()
 
     async def reconcile(self, key: Key, due: Due, profile: Profile) -> None:
         """Run the rest of one object's retry, report its result, and remove the request; raise as `Api` does.

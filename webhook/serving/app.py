@@ -24,6 +24,7 @@ from webhook.kube.paths import path_of
 from webhook.ledger.tracking.trackers import Trackers
 from webhook.lookups.certificates import CABundles
 from webhook.lookups.cluster import Cluster
+from webhook.lookups.state_key import SharedStateKey
 from webhook.lookups.workload_settings import settings_of
 from webhook.program import start
 from webhook.program.memory import exempt, measure, trim_after_bursts
@@ -58,7 +59,8 @@ async def serve(options: Options, now: Callable[[], datetime] = utc_now) -> None
         background: list[Coroutine[None, None, None]] = []
         if options.has_cluster:
             api = await stack.enter_async_context(await connect(options.kubeconfig))
-            cluster = Cluster(api)
+            key = None if options.namespace is None else SharedStateKey(api, options.namespace)
+            cluster = Cluster(api, key)
             background += [cluster.run(), exempt(cluster.jobs.synced)]
         policy, follow = start.start_policy(options, api)
         background += follow

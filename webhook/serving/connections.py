@@ -9,6 +9,7 @@ tests/bench/rollouts.py.
 import asyncio
 import fcntl
 import termios
+from collections.abc import Callable
 from enum import Enum
 from typing import Any, Final, cast
 
@@ -17,7 +18,6 @@ from aiohttp.web_request import BaseRequest
 from aiohttp.web_response import StreamResponse
 from aiohttp.web_server import Server
 
-from webhook import metrics
 from webhook.serving.http_response import text
 from webhook.serving.limits import Limits
 
@@ -130,17 +130,21 @@ class Connection(RequestHandler):
             return False
 
     def drop(self, reason: str) -> None:
-        """Close the connection at once; `reason` is the label of the metric."""
-        metrics.CONNECTIONS_DROPPED.labels(reason).inc()
+        """Close the connection at once."""
+        self.connections.on_dropped(reason)
         self.connections.open.pop(self, None)
         self.wire.abort()
 
 
 class Connections:
-    """The open connections of one listener; those with a request in progress are never closed."""
+    """The open connections of one listener; those with a request in progress are never closed.
 
-    def __init__(self, limits: Limits) -> None:
+    `on_dropped` is called with the reason each time that one is closed: room, slow or silent.
+    """
+
+    def __init__(self, limits: Limits, on_dropped: Callable[[str], None] = lambda _reason: None) -> None:
         self.limits = limits
+        self.on_dropped = on_dropped
         self.loop = asyncio.get_running_loop()
         self.open: dict[Connection, None] = {}  # the oldest first
 

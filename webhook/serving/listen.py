@@ -23,7 +23,6 @@ AT_ONCE: Final = 16  # connections accepted in one iteration of the event loop; 
 RECEIVE_BUFFER: Final = 32 * 1024
 STALLED: Final = 3.0  # seconds that a handshake may wait for its client while other connections wait for a handshake
 ROOM_POLL: Final = 0.02  # seconds between two checks for a free handshake
-CLOSING: Final = 2.0  # seconds for a client to confirm the end of TLS
 LAST_ANSWERS: Final = 5.0  # seconds to finish requests in progress on shutdown
 
 
@@ -42,7 +41,7 @@ async def listen(
     Raise CannotListenError if the address cannot be used.
     """
     raise_open_files()
-    connections = Connections(routes.bodies.limits)
+    connections = Connections(routes.bodies.limits, lambda reason: metrics.CONNECTIONS_DROPPED.labels(reason).inc())
     if context is not None:
         metrics.CONNECTIONS.set_function(lambda: len(connections.open))
     stack.callback(connections.abort)
@@ -178,7 +177,8 @@ class Acceptor:
     async def connect(self, accepted: socket.socket) -> None:
         """Do the TLS handshake, if this listener uses TLS, and pass the connection to the HTTP server."""
         timeout = self.limits.client_timeout
-        tls = {"ssl_handshake_timeout": timeout, "ssl_shutdown_timeout": CLOSING} if self.context else {}
+        # The rest of a large answer is sent while TLS is shut down.
+        tls = {"ssl_handshake_timeout": timeout, "ssl_shutdown_timeout": timeout} if self.context else {}
         with contextlib.suppress(OSError):  # not TLS, or closed by the client
             await self.loop.connect_accepted_socket(self.server, accepted, ssl=self.context, **tls)
 

@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from tests.awaiting import LONGEST
 from tests.served import COMMAND
 from webhook.cli import control as command
 from webhook.controller import app
 from webhook.controller.app import Options, hosts_of, troubles
 from webhook.lookups.cluster import Cluster
 from webhook.lookups.policy_source import PolicySource
+from webhook.lookups.state_key import SharedStateKey
 from webhook.policy.parse import load_default
 from webhook.program import logs
 
@@ -72,7 +74,7 @@ def test_invalid_options_are_refused_before_the_controller_starts(
 
 
 def test_without_a_cluster_the_controller_says_what_it_needs() -> None:
-    done = subprocess.run((COMMAND, "control"), capture_output=True, check=False, timeout=60)
+    done = subprocess.run((COMMAND, "control"), capture_output=True, check=False, timeout=LONGEST)
     assert (done.returncode, done.stdout) == (1, b"")
     assert b"add --kubeconfig, and set POD_NAMESPACE" in done.stderr
 
@@ -85,6 +87,7 @@ def test_the_certificate_is_for_this_machine_the_service_and_the_named_hosts(mon
 
 def test_the_controller_is_not_ready_without_a_policy_and_without_its_caches() -> None:
     no_api: Any = None
-    found = troubles(PolicySource(), Cluster(no_api))
+    key = SharedStateKey(no_api, "ops")
+    found = troubles(PolicySource(), Cluster(no_api), key)
     assert [one.partition(":")[0] for one in found] == ["no policy in force", "caches not filled yet"]
-    assert len(troubles(PolicySource(load_default()), Cluster(no_api))) == 1
+    assert len(troubles(PolicySource(load_default()), Cluster(no_api), key)) == 1

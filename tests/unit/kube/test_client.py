@@ -6,9 +6,10 @@ import os
 import socket
 import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 import uvloop
@@ -17,6 +18,8 @@ from kubernetes.aio.client import Configuration
 
 from certs.issue import issue, new_authority
 from webhook.kube.client import Api, date_in
+from webhook.objects.left_out import RAISING, LeftOut
+from webhook.objects.shape import type_of
 
 
 class Mute:
@@ -117,6 +120,61 @@ async def head_of_a_request(host: str, monkeypatch: pytest.MonkeyPatch, variable
         async with Api(configuration) as api:
             assert await api.get("/version") == {}
     return heads[0]
+
+
+async def asked(text: str, work: Callable[[Api], Awaitable[Any]], left_out: LeftOut) -> Any:
+    """Return what some work returns with a client of a server that gives this answer."""
+    body = text.encode()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%b" % (len(body), body))
+        writer.close()
+        await writer.wait_closed()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        configuration = Configuration()
+        configuration.host = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with Api(configuration) as api:
+            api.left_out = left_out
+            return await work(api)
+
+
+def listed(items: list[str], kind: Any, left_out: LeftOut) -> list[Any]:
+    """Return the objects of a list of Jobs with these items."""
+
+    async def work(api: Api) -> list[Any]:
+        return [one async for one in api.objects("/apis/batch/v1/jobs", {}, kind=kind)]
+
+    found: list[Any] = asyncio.run(asked(f'{{"metadata":{{}},"items":[{",".join(items)}]}}', work, left_out))
+    return found
+
+
+def test_an_object_that_cannot_be_decoded_is_left_out_of_its_list() -> None:
+    deep = "[" * 5_000 + "]" * 5_000
+    bad = f'{{"spec":{deep},"metadata":{{"namespace":"ml","name":"bad"}}}}'
+    good = '{"metadata":{"namespace":"ml","name":"good"}}'
+    lines: list[str] = []
+    found = listed([bad, good], Any, LeftOut(lines.append))
+    assert [one["metadata"]["name"] for one in found] == ["good"]
+    (line,) = lines
+    assert line.startswith("jobs ml/bad is left out: unexpected RecursionError")
+
+
+def test_an_object_that_cannot_be_decoded_is_named_if_it_is_asked_for_alone() -> None:
+    lines: list[str] = []
+    deep, path = "[" * 5_000 + "]" * 5_000, "/apis/argoproj.io/v1alpha1/namespaces/ml/workflows/bad"
+    assert asyncio.run(asked(deep, lambda api: api.find(path), LeftOut(lines.append))) is None
+    assert lines[0].startswith("workflows ml/bad is left out: unexpected RecursionError")
+    with pytest.raises(RecursionError):
+        asyncio.run(asked(deep, lambda api: api.find(path), RAISING))
+
+
+def test_a_part_that_is_not_read_may_be_nested_as_deep_as_the_api_server_accepts() -> None:
+    deep = "[" * 9_000 + "]" * 9_000
+    kind = type_of({"metadata": {"name": str}})
+    found = listed([f'{{"spec":{deep},"metadata":{{"name":"deep"}}}}'], kind, RAISING)
+    assert found == [{"metadata": {"name": "deep"}}]
 
 
 def test_a_netrc_file_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

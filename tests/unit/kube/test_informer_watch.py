@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import aiohttp
 import msgspec
@@ -244,8 +244,8 @@ def test_after_a_watch_that_closes_at_once_there_is_a_pause() -> None:
 
 def test_a_kind_that_is_not_installed_is_listed_after_its_installation() -> None:
     async def look(_: ScriptedApi, found: Informer[Json]) -> None:
-        await asyncio.sleep(0.01)
-        assert (found.missing, found.age()) == (True, 0)
+        await found.known.wait()
+        assert (found.missing, found.synced.is_set(), found.age()) == (True, False, 0)
         await found.synced.wait()
         await asyncio.sleep(1)
         assert (found.missing, found.live, names_of(found)) == (False, True, ["a"])
@@ -355,34 +355,60 @@ class NamespacedApi(ScriptedApi):
         yield Page(ListMeta(version="9"), items)
 
 
+class InScope(NamedTuple):
+    """An informer that runs and follows a scope; `namespaces`: those that are opted in, not listed yet."""
+
+    namespaces: Informer[Json]
+    found: Informer[Json]
+    observer: Recording
+
+
+@asynccontextmanager
+async def in_scope() -> AsyncIterator[InScope]:
+    """Yield an informer of a list without objects, and with one in the list of the namespace `ml`."""
+    silent: Any = ScriptedApi([], [])
+    namespaces: Informer[Json] = Informer(silent, "/ns", lambda item: item, query={})
+    api: Any = NamespacedApi([[[]]], [[HANG]])
+    api.joined = (namespaced("ml", "a"),)
+    scope, observer = Scope(namespaces), Recording()
+    found: Informer[Json] = Informer(api, "/api/v1/x", lambda item: item["metadata"], query={}, scope=scope)
+    found.observers.append(observer)
+    running = asyncio.create_task(found.run())
+    yield InScope(namespaces, found, observer)
+    running.cancel()
+    await asyncio.wait({running})
+
+
 def test_objects_of_namespaces_that_are_not_opted_in_enter_only_once_they_are_and_leave_again() -> None:
     async def run() -> None:
-        observer = Recording()
-        silent: Any = ScriptedApi([], [])
-        namespaces: Informer[Json] = Informer(silent, "/ns", lambda item: item, query={})
-        scope = Scope(namespaces)
-        api: Any = NamespacedApi([[[]]], [[HANG]])
-        api.joined = (namespaced("ml", "a"),)
-        found: Informer[Json] = Informer(api, "/api/v1/x", lambda item: item["metadata"], query={}, scope=scope)
-        found.observers.append(observer)
-        running = asyncio.create_task(found.run())
-        await asyncio.sleep(1)
-        assert not found.synced.is_set()  # it waits for the list of namespaces
-        namespaces.synced.set()
-        await asyncio.sleep(1)
-        hostile = msgspec.Raw(msgspec.json.encode({**namespaced("other", "b"), "spec": [[]]}))
-        found.take(Event("ADDED", hostile))
-        assert found.items == {}
-        namespaces.items["", "ml"] = {}
-        namespaces.notify()
-        await asyncio.sleep(1)
-        assert list(found.items) == [("ml", "a")]
-        namespaces.items.clear()
-        namespaces.notify()
-        await asyncio.sleep(1)
-        assert found.items == {}
-        assert observer.told == ["begin", "end", "seen a", "forgotten ['ml']"]
-        running.cancel()
-        await asyncio.wait({running})
+        async with in_scope() as (namespaces, found, observer):
+            await asyncio.sleep(1)
+            assert not found.synced.is_set()  # it waits for the list of namespaces
+            namespaces.synced.set()
+            await asyncio.sleep(1)
+            hostile = msgspec.Raw(msgspec.json.encode({**namespaced("other", "b"), "spec": [[]]}))
+            found.take(Event("ADDED", hostile))
+            assert found.items == {}
+            namespaces.items["", "ml"] = {}
+            namespaces.notify()
+            await asyncio.sleep(1)
+            assert list(found.items) == [("ml", "a")]
+            namespaces.items.clear()
+            namespaces.notify()
+            await asyncio.sleep(1)
+            assert found.items == {}
+            assert observer.told == ["begin", "end", "seen a", "forgotten ['ml']"]
+
+    virtual_time.run(run())
+
+
+def test_a_list_has_the_namespaces_that_were_opted_in_before_it_so_none_of_them_is_listed_again() -> None:
+    async def run() -> None:
+        async with in_scope() as (namespaces, _, observer):
+            namespaces.items["", "ml"] = {}
+            namespaces.synced.set()
+            namespaces.notify()
+            await asyncio.sleep(1)
+            assert observer.told == ["begin", "end"]
 
     virtual_time.run(run())

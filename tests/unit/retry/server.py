@@ -8,6 +8,7 @@ from typing import Any
 import jsonpatch
 import msgspec
 
+from tests.awaiting import LONGEST
 from webhook.kinds import KindSpec
 from webhook.kube.client import Api, ApiError
 from webhook.kube.events import Events
@@ -44,7 +45,7 @@ class Server:
 
     async def is_waited_for(self) -> None:
         """Return when a call waits for a late answer; fail if none does."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(LONGEST):
             await self.waiting.wait()
 
     async def call(self, verb: str) -> None:

@@ -11,6 +11,7 @@ from structlog.testing import capture_logs
 
 from tests import virtual_time
 from tests.admission import policy
+from tests.awaiting import LONGEST
 from tests.costs import assert_grows_with_its_input
 from tests.objects import job_spec
 from tests.unit.retry.server import Server, queued_events, served
@@ -499,7 +500,7 @@ def test_a_retry_stops_between_any_two_writes_and_continues_there_later(number: 
 
 async def until(condition: Callable[[], bool]) -> None:
     """Return once a condition holds; fail if it does not come to hold."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(LONGEST):
         while not condition():  # noqa: ASYNC110 - the controller tells nobody
             await asyncio.sleep(0.01)
 

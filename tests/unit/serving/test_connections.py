@@ -14,6 +14,7 @@ import pytest
 from certs import issue
 from certs.reload import ReloadableContext
 from tests.admission import review_of
+from tests.awaiting import LONGEST
 from tests.listening import HEAD, Client, Listening, Sent, eventually, listening, on_uvloop
 from tests.metrics import counted
 from tests.objects import job
@@ -189,7 +190,8 @@ async def test_the_connection_of_a_client_that_does_not_read_its_answers_is_clos
 @on_uvloop
 async def test_the_bytes_of_large_answers_that_are_not_read_are_limited() -> None:
     before, waiting = dropped_as_slow(), Waiting()
-    async with listening(waiting.routes(Limits(answer_bytes=2 * LARGE)), server_context()) as server:
+    limits = Limits(answer_bytes=2 * LARGE, client_timeout=LONGEST)
+    async with listening(waiting.routes(limits), server_context()) as server:
         stubborn = [await server.connect(trusting()) for _ in range(5)]
         for number, client in enumerate(stubborn, 1):
             client.writer.transport.pause_reading()  # type: ignore[attr-defined]
@@ -200,7 +202,7 @@ async def test_the_bytes_of_large_answers_that_are_not_read_are_limited() -> Non
 
 @on_uvloop
 async def test_a_large_answer_is_the_last_on_its_connection() -> None:
-    async with listening(Waiting().routes(LIMITS), server_context()) as server:
+    async with listening(Waiting().routes(Limits(client_timeout=LONGEST)), server_context()) as server:
         client = await server.connect(trusting())
         client.send(GET.replace(b"/", b"/large", 1))
         status, headers = await client.answer()

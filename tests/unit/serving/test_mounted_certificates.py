@@ -11,7 +11,7 @@ import pytest
 
 from certs.issue import KeyPair, issue, new_authority
 from tests.admission import review_of
-from tests.awaiting import until
+from tests.awaiting import LONGEST, until
 from tests.objects import job
 from tests.served import Served, request, serving
 
@@ -66,7 +66,7 @@ def connected(running: Served, trusted: KeyPair, client: KeyPair | None = None) 
         file = running.log.with_name("client.pem")
         file.write_bytes(client.certificate + client.key)
         context.load_cert_chain(file)
-    return http.client.HTTPSConnection("127.0.0.1", running.https_port, context=context, timeout=30)
+    return http.client.HTTPSConnection("127.0.0.1", running.https_port, context=context, timeout=LONGEST)
 
 
 def status(running: Served, trusted: KeyPair, client: KeyPair | None = None) -> int:

@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 from tests.admission import answer_of, review_of
-from tests.awaiting import until
+from tests.awaiting import LONGEST, until
 from tests.merge_cases import bug
 from tests.objects import DISRUPTION, cron_job, job, job_spec, pod
 from tests.served import COMMAND, SERVE, Served, raw, request, serving
@@ -151,7 +151,7 @@ def test_an_older_version_of_tls_is_refused(served: Served) -> None:
 
 
 def test_after_garbage_instead_of_tls_others_are_served(served: Served) -> None:
-    with closing(socket.create_connection(("127.0.0.1", served.https_port), timeout=30)) as plain:
+    with closing(socket.create_connection(("127.0.0.1", served.https_port), timeout=LONGEST)) as plain:
         plain.sendall(b"GET / HTTP/1.1\r\n\r\n")
         until(lambda: not plain.recv(1024))
     assert served.get("/healthz").status == 200
@@ -261,7 +261,7 @@ def test_without_a_good_policy_the_server_is_not_ready_with_the_reason(tmp_path:
 
 
 def refusal(*arguments: str) -> str:
-    done = subprocess.run((COMMAND, *SERVE, *arguments), capture_output=True, check=False, timeout=60)
+    done = subprocess.run((COMMAND, *SERVE, *arguments), capture_output=True, check=False, timeout=LONGEST)
     assert done.returncode != 0
     assert b"Traceback" not in done.stderr
     assert done.stdout == b""

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.admission import Answer, answer_of, review_of
-from tests.objects import job, job_spec, pod, stored_job
+from tests.objects import STATE_KEY, job, job_spec, pod, stored_job
 from webhook.kube import names
 from webhook.kube.client import ApiError
 from webhook.lookups.cluster import Cluster
@@ -75,6 +75,7 @@ class Port:
         self.stored = Stored(objects)
         api: Any = self.stored
         cluster = Cluster(api)
+        cluster.state_key.key = STATE_KEY.key
         cluster.namespaces.items["", "ml"] = cluster.namespaces.items["", "secret-team"] = ("default", None)
         cluster.namespaces.live = True
         policy = PolicySource(load_default(), POLICY)

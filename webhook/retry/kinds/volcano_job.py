@@ -31,7 +31,6 @@ NAME: Final = "volcano.sh/job-name"  # label of pods
 PENDING: Final = "Pending"
 SUCCEEDED: Final = "Completed"
 STOPPED: Final = frozenset({"Aborting", "Aborted", "Terminating", "Terminated"})  # phases after a Command
-POD_ENDED: Final = frozenset({"Succeeded", "Failed"})
 RIGHTS: Final = (
     Right("patch", volcano.JOB.group, volcano.JOB.resource),
     Right("update", volcano.JOB.group, volcano.JOB.resource, "status"),
@@ -52,7 +51,7 @@ def refusal(found: Workload) -> Problem | None:
         return refusals.has_succeeded(name)
     if not run_of(job):
         return refusals.has_not_ended(name, "it has failed, or was aborted")
-    alive = sorted(pod["metadata"]["name"] for pod in pods if at(pod, ("status", "phase")) not in POD_ENDED)
+    alive = sorted(pod["metadata"]["name"] for pod in pods if at(pod, ("status", "phase")) not in core.ENDED)
     if alive:
         return Problem((), f"{name} has ended, but its pod {alive[0]} has not", "request the retry again once it has")
     without_consent = [] if is_recorded(found) else tasks_without_consent(job, pods)
