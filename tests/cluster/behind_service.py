@@ -30,6 +30,7 @@ from tests.cluster.installation import (
     kubeconfig_of,
 )
 from tests.cluster.kubectl import Kubectl, Object
+from tests.cluster.nodes import own_node
 from tests.cluster.processes import HarnessError, Processes
 from tests.faults.direct import Address, Direct
 from tests.faults.stage import controller_of
@@ -180,6 +181,7 @@ def installed(folder: Path) -> Iterator[Cluster]:
         api = Direct(Address.of(kubectl.kubeconfig))
         cluster = Cluster(folder, processes, kubectl, api, address(), built(kubectl, BASE))
         cluster.install()
+        kubectl.create(own_node("spot-0", spot=True))
         yield cluster
     finally:
         processes.stop()

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from tests.awaiting import until
+from tests.awaiting import LONGEST, until
 from tests.cluster.installation import CONTROLLER_ACCOUNT, SERVICE_ACCOUNT, SYSTEM, as_service_account
 from tests.unit.kube.test_client import Mute, mute
 
@@ -29,7 +29,7 @@ SCHEMA_HEADER = "x-kubernetes-pf-flowschema-uid"
 LEVEL_HEADER = "x-kubernetes-pf-prioritylevel-uid"
 JAM = "jam"  # the name of everything that this module creates
 REFUSED = http.client.TOO_MANY_REQUESTS
-LONGEST = 30  # seconds of a call of a webhook, the most that the API server allows
+MOST_TIMEOUT = 30  # seconds of a call of a webhook, the most that the API server allows
 AT_ONCE = 10  # seconds: a request that takes less did not wait for the webhook
 
 
@@ -54,7 +54,7 @@ class Caller:
         """Send a request on a new connection."""
         host, port = self.address.hostname or "", self.address.port
         with contextlib.closing(
-            http.client.HTTPSConnection(host, port, context=self.context, timeout=30)
+            http.client.HTTPSConnection(host, port, context=self.context, timeout=LONGEST)
         ) as connection:
             data = None if body is None else json.dumps(body)
             headers = {"Content-Type": "application/json", "Authorization": f"Bearer {self.token}"}
@@ -93,7 +93,7 @@ class Jam:
 
 @contextlib.contextmanager
 def jam(kubectl: Kubectl, *, precedence: int) -> Iterator[Jam]:
-    """Let the API server refuse the requests of the server's ServiceAccount while the block runs, LONGEST s at most.
+    """Let the API server refuse the requests of our ServiceAccounts while the block runs, at most MOST_TIMEOUT s.
 
     `precedence`: of the FlowSchema; those of the manifests with a lower one keep their requests. The level has room for
     one request. That is the creation of a ConfigMap, for which the API server calls a webhook that does not answer.
@@ -173,7 +173,7 @@ def silent_webhook(silent: Mute) -> Object:
         "failurePolicy": "Ignore",
         "sideEffects": "None",
         "admissionReviewVersions": ["v1"],
-        "timeoutSeconds": LONGEST,
+        "timeoutSeconds": MOST_TIMEOUT,
     }
     kind = "ValidatingWebhookConfiguration"
     api_version = "admissionregistration.k8s.io/v1"

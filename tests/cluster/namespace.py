@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 from kubernetes import config
 
+from tests.awaiting import LONGEST
 from tests.cluster.kubectl import Kubectl, KubectlError, Object
 from tests.cluster.manifests import exits
 from tests.cluster.objects import ACCOUNT, condition, is_running
@@ -41,7 +42,6 @@ PATHS = {
     "workflows": "apis/argoproj.io/v1alpha1",
 }
 UNCOUNTED = frozenset({"accounts", "configmaps", "cronjobs", "events", "pods", "serviceaccounts"})
-SECONDS = 60
 DRY_RUN = ("--dry-run=server",)
 SERVER_SIDE = ("--server-side", "--field-manager=team")
 AS_KUBECTL_CREATES = {"fieldValidation": "Strict", "fieldManager": "kubectl-create"}
@@ -158,36 +158,29 @@ class Namespace(Kubectl):
         found = _as_printed(self.api.send("GET", f"{PATHS[plural]}/namespaces/{self.name}/{plural}/{name[0]}"))
         return self.with_accounts(plural, [found])[0]
 
-    def wait_for(
-        self, resource: str, name: str, until: Callable[[Object], object], *, seconds: int = SECONDS
-    ) -> Object:
+    def wait_for(self, resource: str, name: str, until: Callable[[Object], object]) -> Object:
         """Return the object of that name (`"jobs"`, `"train"`) as soon as it exists and `until` holds of it."""
         __tracebackhide__ = True
-        found = self._wait(
-            resource, lambda objects: any(map(until, objects)), fieldSelector=f"metadata.name={name}", seconds=seconds
-        )
-        return found[0]
+        return self._wait(resource, lambda found: any(map(until, found)), fieldSelector=f"metadata.name={name}")[0]
 
     def wait_for_all(
-        self, resource: str, until: Callable[[list[Object]], object], *, selector: str = "", seconds: int = SECONDS
+        self, resource: str, until: Callable[[list[Object]], object], *, selector: str = "", seconds: float = LONGEST
     ) -> list[Object]:
         """Return the objects with that label selector as soon as `until` holds of the list, oldest first."""
         __tracebackhide__ = True
         return self._wait(resource, until, labelSelector=selector, seconds=seconds)
 
-    def pods_of(self, job: str, until: Callable[[list[Object]], object], *, seconds: int = SECONDS) -> list[Object]:
+    def pods_of(self, job: str, until: Callable[[list[Object]], object], *, seconds: float = LONGEST) -> list[Object]:
         """Return the Job's pods as soon as `until` holds of them, oldest first."""
         __tracebackhide__ = True
         return self.wait_for_all("pods", until, selector=f"batch.kubernetes.io/job-name={job}", seconds=seconds)
 
-    def running(self, job: str, number: int, *, but: Object | None = None, seconds: int = SECONDS) -> list[Object]:
+    def running(self, job: str, number: int, *, but: Object | None = None) -> list[Object]:
         """Return the Job's running pods as soon as there are `number` of them, without the known pod `but`."""
         __tracebackhide__ = True
-        return self.running_with(f"batch.kubernetes.io/job-name={job}", number, but=but, seconds=seconds)
+        return self.running_with(f"batch.kubernetes.io/job-name={job}", number, but=but)
 
-    def running_with(
-        self, selector: str, number: int, *, but: Object | None = None, seconds: int = SECONDS
-    ) -> list[Object]:
+    def running_with(self, selector: str, number: int, *, but: Object | None = None) -> list[Object]:
         """Return the running pods with that label selector, as `running`."""
         __tracebackhide__ = True
         known = None if but is None else but["metadata"]["uid"]
@@ -195,9 +188,7 @@ class Namespace(Kubectl):
         def chosen(pods: list[Object]) -> list[Object]:
             return [pod for pod in pods if is_running(pod) and pod["metadata"]["uid"] != known]
 
-        return chosen(
-            self.wait_for_all("pods", lambda pods: len(chosen(pods)) == number, selector=selector, seconds=seconds)
-        )
+        return chosen(self.wait_for_all("pods", lambda pods: len(chosen(pods)) == number, selector=selector))
 
     def pods_of_set(self, job_set: str, restart: int, number: int = 1) -> list[Object]:
         """Return the pods of a JobSet's restart as soon as `number` of them run; restart 0 is the first start."""
@@ -230,7 +221,7 @@ class Namespace(Kubectl):
         assert answer["status"] == "Success", answer
 
     def _wait(
-        self, resource: str, until: Callable[[list[Object]], object], *, seconds: int, **query: str
+        self, resource: str, until: Callable[[list[Object]], object], *, seconds: float = LONGEST, **query: str
     ) -> list[Object]:
         __tracebackhide__ = True  # pytest then shows only the message
         path = f"{PATHS[resource]}/namespaces/{self.name}/{resource}"
@@ -255,7 +246,7 @@ class Namespace(Kubectl):
                 if until(self.with_accounts(resource, _oldest_first(found))):
                     return _oldest_first(found)
         raise AssertionError(
-            f"waited {seconds} s for {resource} in {self.name}; they are now:\n{_shown(found)}\n"
+            f"waited {seconds:g} s for {resource} in {self.name}; they are now:\n{_shown(found)}\n"
             f"events:\n{self._events()}"
         )
 

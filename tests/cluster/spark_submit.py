@@ -16,6 +16,8 @@ import sys
 from itertools import pairwise
 from typing import Any, Final
 
+from tests.awaiting import LONGEST
+
 KUBERNETES: Final = "spark.kubernetes."
 LAUNCHED: Final = "sparkoperator.k8s.io/launched-by-spark-operator"
 
@@ -76,7 +78,7 @@ def main() -> None:
     os.setsid()
     for stream in (0, 1, 2):  # the operator waits for the end of its output
         os.dup2(os.open(os.devnull, os.O_RDWR), stream)
-    run("wait", f"pod/{driver_name}", "--for=condition=Ready", "--timeout=60s")
+    run("wait", f"pod/{driver_name}", "--for=condition=Ready", f"--timeout={LONGEST:g}s")
     for number in range(1, int(found.get("spark.executor.instances") or 0) + 1):
         labels = {**selector, "spark-exec-id": str(number)}
         name = f"{driver_name.removesuffix('-driver')}-exec-{secrets.token_hex(3)}-{number}"

@@ -312,7 +312,7 @@ def test_a_cron_job_with_the_longest_name_creates_jobs_that_become_indexed(names
         "spec": {"schedule": "* * * * *", "jobTemplate": {"spec": job("train")["spec"]}},
     }
     assert team.create(cron_job)["spec"]["jobTemplate"]["spec"]["completionMode"] == "Indexed"
-    pods = team.wait_for_all("pods", lambda pods: [pod for pod in pods if is_running(pod)], seconds=120)
+    pods = team.wait_for_all("pods", lambda pods: [pod for pod in pods if is_running(pod)])
     assert index_of(pods[0]) == "0"
 
 

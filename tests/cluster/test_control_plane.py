@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.awaiting import LONGEST
 from tests.cluster.manifests import CONTAINER, DELETION_EXIT_CODE, EXIT_CODE, exits, job, pod
 from tests.cluster.nodes import MARK, POOL, SPOT
 from tests.cluster.objects import condition, exit_codes, phase
@@ -194,5 +195,5 @@ def test_a_runner_that_is_stopped_leaves_no_process_behind(
         for descriptor in ended:
             os.close(descriptor)
     assert names >= {"etcd", "kube-apiserver", "kube-controller", "kube-scheduler", "kwok", "retry-policy"}
-    runner.wait(30)
+    runner.wait(LONGEST)
     assert folder.exists() == (number == signal.SIGKILL)  # the next run deletes it

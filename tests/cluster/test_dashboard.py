@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import aiohttp
 
+from tests.awaiting import LONGEST
 from tests.cluster import command_line
 from tests.cluster.conftest import opted_in
 from tests.cluster.manifests import exits, job
@@ -36,7 +37,6 @@ LISTS = {
         {"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]},
     ],
 }
-LONGEST = 60.0  # seconds to wait for an event
 
 
 @contextmanager

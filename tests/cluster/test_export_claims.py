@@ -346,6 +346,16 @@ EXAMPLES: Final[dict[str, list[Example]]] = {
             )
         ),
     ],
+    "expressions": [
+        Example(
+            root=lambda: sample(
+                "argoproj.io",
+                "Workflow",
+                *("spec", "templates", 1, "retryStrategy", "limit"),
+                value="{{workflow.parameters.n}}",
+            )
+        ),
+    ],
 }
 # Claims that no creation of an object shows.
 OTHERS: Final = {

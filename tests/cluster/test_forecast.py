@@ -35,7 +35,6 @@ EXAMPLES = int(os.environ.get("RETRY_POLICY_EXAMPLES", DEFAULT))
 HISTORIES = EXAMPLES // 50
 AT_ONCE = 40
 MOST_ENDINGS = 3
-LONG = 150  # seconds that a back-off may take, on a machine that does much else
 PROFILES = ("on-demand", "early", "fail", "suspend", "count", "together")
 
 pytestmark = [pytest.mark.generated, pytest.mark.first]
@@ -89,7 +88,7 @@ class History:
         else:
             self.team.ends(pod, ending)
         forecast = foretold(told, before, pod, ending)
-        after = self.team.wait_for("jobs", self.name, lambda found: counted(found, name), seconds=LONG)
+        after = self.team.wait_for("jobs", self.name, lambda found: counted(found, name))
         detail = counted(after, name)
         where = f"{self.team.name}/{self.name}: {name} ended by {ending or 'a disruption'}, foretold {forecast}"
         if forecast.settled_within is None:
@@ -103,23 +102,23 @@ class History:
     def goes_on(self, forecast: Forecast, pod: Object, known: set[str], where: str, *, pending: bool) -> bool:
         """Compare what becomes of the Job, and where the next pod runs; return True if the Job goes on."""
         if forecast.ends == "Job" or pending:
-            found = self.team.wait_for("jobs", self.name, lambda found: condition(found, "Failed"), seconds=LONG)
+            found = self.team.wait_for("jobs", self.name, lambda found: condition(found, "Failed"))
             reason = condition(found, "Failed")["reason"]
             assert not forecast.reason or reason == forecast.reason, (where, reason)
             assert not pending or reason == "PodFailurePolicy", (where, reason)
             return False
         if forecast.suspends:
-            self.team.wait_for("jobs", self.name, lambda found: found["spec"]["suspend"], seconds=LONG)
+            self.team.wait_for("jobs", self.name, lambda found: found["spec"]["suspend"])
             return False
         if forecast.ends == "index":
-            self.team.wait_for("jobs", self.name, lambda found: lost(found, index_of(pod)), seconds=LONG)
+            self.team.wait_for("jobs", self.name, lambda found: lost(found, index_of(pod)))
             return True
 
         def new(found: list[Object]) -> list[Object]:
             of_index = [one for one in found if is_running(one) and index_of(one) == index_of(pod)]
             return [one for one in of_index if one["metadata"]["uid"] not in known]
 
-        (next_pod,) = new(self.team.pods_of(self.name, lambda found: bool(new(found)), seconds=LONG))
+        (next_pod,) = new(self.team.pods_of(self.name, lambda found: bool(new(found))))
         assert noted(next_pod)["placement"] == ("OnDemand" if forecast.off_spot else "Spot"), (where, noted(next_pod))
         assert not condition(self.job(), "FailureTarget"), where
         return True

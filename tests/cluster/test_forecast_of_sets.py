@@ -18,7 +18,7 @@ from tests.cluster.conftest import opted_in, with_operators
 from tests.cluster.failing_sets import SET, FailingSet, restarts_alone
 from tests.cluster.manifests import job_set, replicated_job
 from tests.cluster.objects import account_in, condition, noted, restarts
-from tests.cluster.test_forecast import AT_ONCE, DEFAULT, EXAMPLES, HISTORIES, LONG, MOST_ENDINGS, counted
+from tests.cluster.test_forecast import AT_ONCE, DEFAULT, EXAMPLES, HISTORIES, MOST_ENDINGS, counted
 from tests.histories import AUTHORS_RULES, DISRUPTION, ENDINGS, foretold, index_of
 from tests.job_sets import pods_of_jobs
 from webhook.explain.build import explain
@@ -92,7 +92,7 @@ class SetHistory:
             return self.observed([pod for pod in pods if pod["metadata"]["uid"] != but])
 
         selector = f"{SET}jobset-name={self.name}"
-        pods = self.team.wait_for_all("pods", lambda pods: of_this_start(pods).runs, selector=selector, seconds=LONG)
+        pods = self.team.wait_for_all("pods", lambda pods: of_this_start(pods).runs, selector=selector)
         return of_this_start(pods)
 
     def pods(self) -> list[Object]:
@@ -109,7 +109,7 @@ class SetHistory:
         else:
             self.team.ends(pod, ending)
         forecast = foretold(told, job, pod, ending, name)
-        after = self.team.wait_for("jobsets", self.name, lambda found: counted(found, pod_name), seconds=LONG)
+        after = self.team.wait_for("jobsets", self.name, lambda found: counted(found, pod_name))
         detail = counted(after, pod_name)
         where = f"{self.team.name}/{self.name}: {pod_name} ended by {ending or 'a disruption'}, foretold {forecast}"
         if forecast.settled_within is None:
@@ -130,7 +130,7 @@ class SetHistory:
             pending = explain(after, self.jobs(), [*self.pods(), *account_in(after)]).verdicts
             if not any(one.pod == pod_name for one in pending):
                 return True  # an eviction before it explains it
-        found = self.team.wait_for("jobsets", self.name, lambda found: condition(found, "Failed"), seconds=LONG)
+        found = self.team.wait_for("jobsets", self.name, lambda found: condition(found, "Failed"))
         reason = condition(found, "Failed")["reason"]
         assert not forecast.reason or reason == forecast.reason, (where, reason)
         return False

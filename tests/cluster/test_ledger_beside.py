@@ -14,6 +14,7 @@ import pytest
 from tests.awaiting import until
 from tests.cluster.conftest import WITH_SYSTEMS, opted_in, with_operators
 from tests.cluster.manifests import pod_template
+from tests.cluster.namespace import DRY_RUN
 from tests.cluster.objects import account, disruptions, ended, last, noted
 from tests.cluster.test_ledger import explained
 from webhook.kinds.accounts import account as beside
@@ -34,17 +35,15 @@ RUN = "etl.manual__2026-11-23T12.00.00"
 
 def pod(team: Namespace, name: str, *, env: dict[str, str] | None = None, **metadata: Any) -> Object:
     """Create a pod, and return it once it runs."""
+    team.create(manifest(name, env=env, **metadata))
+    return team.wait_for("pods", name, lambda found: found.get("status", {}).get("phase") == "Running")
+
+
+def manifest(name: str, *, env: dict[str, str] | None = None, **metadata: Any) -> Object:
     template = pod_template()
     template["spec"]["containers"][0]["env"] = [{"name": key, "value": value} for key, value in (env or {}).items()]
-    team.create(
-        {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": name, **metadata},
-            "spec": {"restartPolicy": "Never", **template["spec"]},
-        }
-    )
-    return team.wait_for("pods", name, lambda found: found.get("status", {}).get("phase") == "Running")
+    spec = {"restartPolicy": "Never", **template["spec"]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, **metadata}, "spec": spec}
 
 
 def owned(owner: Object, kind: str) -> dict[str, Any]:
@@ -53,9 +52,9 @@ def owned(owner: Object, kind: str) -> dict[str, Any]:
 
 
 def flyte_workflow(team: Namespace, name: str = "f1") -> Object:
-    """Create a FlyteWorkflow of one node, as flyteadmin does."""
+    """Create a FlyteWorkflow of one node, as flyteadmin does; return it once the webhook has seen it."""
     node = {"id": "n0", "kind": "task", "task": "train", "retry": {"minAttempts": 4}}
-    return team.create(
+    made = team.create(
         {
             "apiVersion": FLYTE_WORKFLOW.api_version,
             "kind": FLYTE_WORKFLOW.kind,
@@ -64,14 +63,19 @@ def flyte_workflow(team: Namespace, name: str = "f1") -> Object:
             "status": {"phase": 1},
         }
     )
+    attempt = manifest("probe", **fields_of_flyte(made, 0))
+    until(lambda: disruptions(team.create(attempt, *DRY_RUN)) is not None)
+    return made
 
 
 def of_flyte(team: Namespace, owner: Object, number: int) -> Object:
     """Create the pod of an attempt of the node, as propeller does."""
-    name = owner["metadata"]["name"]
-    labels = {"node-id": "n0", "execution-id": name}
-    env = {"FLYTE_ATTEMPT_NUMBER": str(number)}
-    return pod(team, f"{name}-n0-{number}", env=env, labels=labels, **owned(owner, "flyteworkflow"))
+    return pod(team, f"{owner['metadata']['name']}-n0-{number}", **fields_of_flyte(owner, number))
+
+
+def fields_of_flyte(owner: Object, number: int) -> dict[str, Any]:
+    labels = {"node-id": "n0", "execution-id": owner["metadata"]["name"]}
+    return {"env": {"FLYTE_ATTEMPT_NUMBER": str(number)}, "labels": labels, **owned(owner, "flyteworkflow")}
 
 
 def of_airflow(team: Namespace, try_number: int, task: str = "load") -> Object:

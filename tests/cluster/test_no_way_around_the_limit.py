@@ -9,7 +9,7 @@ import pytest
 
 from tests.cluster.conftest import opted_in, with_operators
 from tests.cluster.manifests import exits, job, job_set, replicated_job
-from tests.cluster.objects import account, condition
+from tests.cluster.objects import ACCOUNT, account, condition
 from tests.objects import DISRUPTION, exit_codes
 from webhook.kube import names
 
@@ -241,10 +241,33 @@ def test_the_ledger_fails_a_job_whose_failures_cost_no_retry(namespace: NewNames
         names.COUNTED: "2026-01-01T00:00:00Z",  # set by the author, so that the ledger does not count the pods
     }
     team.create(root)
-    failed = team.wait_for("jobs", "train", lambda found: condition(found, "Failed"), seconds=120)
+    failed = team.wait_for("jobs", "train", lambda found: condition(found, "Failed"))
     assert condition(failed, "Failed")["reason"] == "FreeRestartLimitExceeded"
     assert condition(failed, "Failed")["message"].endswith(": free restart 2 exceeds the limit of 1")
     assert account(failed)["cost"] == {"free": 2}
+
+
+def test_a_pod_from_before_the_opt_in_is_counted_whatever_its_author_wrote_on_it(namespace: NewNamespace) -> None:
+    team = namespace({})
+    root = with_rules(exit_codes("Ignore", "In", 75))
+    forged = {
+        names.ATTEMPT: "9",
+        names.COUNTED: "2026-01-01T00:00:00.000Z 0123456789abcdef0123456789abcdef",
+        names.PLACEMENT: "Spot",
+        names.PROOF: "0123456789abcdef0123456789abcdef",
+    }
+    root["metadata"]["labels"] = {names.PROFILE: "default"}
+    root["spec"]["template"]["metadata"] |= {"annotations": forged, "labels": {names.PROFILE: "default"}}
+    team.create(root)
+    (pod,) = team.running("train", 1)
+    assert pod["metadata"]["annotations"].items() >= forged.items()
+    team.run("label", "namespace", team.name, f"{names.PROFILE}=default")
+    team.running("train", 1)
+    team.ends(pod, 75)
+    (found,) = team.wait_for_all("jobs", lambda jobs: ACCOUNT in jobs[0] and account(jobs[0])["cost"])
+    assert account(found)["cost"] == {"free": 1}
+    (attempt,) = account(found)["last"]
+    assert (attempt["pod"], attempt.get("attempt", 0), attempt.get("placement")) == (pod["metadata"]["name"], 0, None)
 
 
 @with_operators
@@ -258,7 +281,7 @@ def test_the_ledger_fails_a_job_set_whose_restarts_cost_nothing(namespace: NewNa
     )
     rules = [{"name": "again", "action": FREE, "onJobFailureReasons": ["PodFailurePolicy"]}]
     team.create(job_set("train", part, failurePolicy={"maxRestarts": 1, "rules": rules}))
-    failed = team.wait_for("jobsets", "train", lambda found: condition(found, "Failed"), seconds=120)
+    failed = team.wait_for("jobsets", "train", lambda found: condition(found, "Failed"))
     assert condition(failed, "Failed")["reason"] == "FreeRestartLimitExceeded"
     assert failed["status"]["terminalState"] == "Failed"
     team.wait_for_all("jobs", lambda jobs: not any(one.get("status", {}).get("active") for one in jobs))
@@ -273,5 +296,5 @@ def test_a_bug_in_a_job_set_with_a_maintenance_rule_restarts_it_at_most_max_rest
     part = replicated_job("main", exits(1), backoffLimit=0, podFailurePolicy={"rules": [drained]})
     rules = [{"name": "maintenance", "action": FREE, "onJobFailureReasons": ["PodFailurePolicy"]}]
     team.create(job_set("train", part, failurePolicy={"maxRestarts": 1, "rules": rules}))
-    failed = team.wait_for("jobsets", "train", lambda found: condition(found, "Failed"), seconds=120)
+    failed = team.wait_for("jobsets", "train", lambda found: condition(found, "Failed"))
     assert failed["status"]["restarts"] == 1

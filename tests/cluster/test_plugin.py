@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
+from tests.awaiting import LONGEST
 from tests.cluster.manifests import job
 from tests.cluster.test_retry import cron_job
 
@@ -46,7 +47,7 @@ def run(kubectl: Kubectl, team: Namespace, tmp_path: Path) -> Callable[..., Run]
 
     def run(*command: str, **variables: str) -> Run:
         variables = {**environment, **variables}
-        return subprocess.run(command, capture_output=True, text=True, check=False, env=variables, timeout=60)
+        return subprocess.run(command, capture_output=True, text=True, check=False, env=variables, timeout=LONGEST)
 
     return run
 

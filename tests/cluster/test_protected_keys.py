@@ -19,6 +19,7 @@ from webhook.kinds import batch, core
 from webhook.kube import names
 from webhook.kube.client import Api as ApiOfServer
 from webhook.ledger.model.pods import TRACKING
+from webhook.rules.registry import POD_KEYS
 
 if TYPE_CHECKING:
     from tests.cluster.conftest import NewNamespace
@@ -57,8 +58,7 @@ def changed(team: Namespace, pod: Object, field: str, key: str, *flags: str) -> 
 
 def test_the_manifest_protects_what_placement_and_the_ledger_read_of_a_pod() -> None:
     annotations = {key for field, key in protected() if field == "annotations"}
-    ours = {names.AFTER_FAILURE, names.ATTEMPT, names.ATTEMPT_SOURCE, names.COUNTED, names.DISRUPTIONS, names.PLACEMENT}
-    assert annotations >= {*ours, batch.INDEX_FAILURES, batch.INDEX_IGNORED_FAILURES}
+    assert annotations >= {*POD_KEYS, batch.INDEX_FAILURES, batch.INDEX_IGNORED_FAILURES}
 
 
 def test_a_user_who_may_change_pods_changes_none_of_them(namespace: NewNamespace) -> None:

@@ -33,6 +33,7 @@ from webhook.kube.paths import path_of
 from webhook.ledger import job_failer
 from webhook.ledger.model import counting, outcomes
 from webhook.ledger.model.kueue import workload
+from webhook.ledger.model.systems import volcano as systems_volcano
 from webhook.objects.patch import pointer
 from webhook.retry import requests
 from webhook.retry.kinds import job as of_job
@@ -150,8 +151,13 @@ def fill(namespace: Namespace) -> None:
     waits = job("waits")
     waits["spec"]["template"]["spec"]["schedulingGates"] = [{"name": names.DELAY}, {"name": OTHERS}]
     namespace.create(waits)
+    leaving = job("leaving", {"retry-policy-test/deletion-seconds": "86400"}, podReplacementPolicy="Failed")
+    leaving["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = 86400
+    namespace.create(leaving)
     for name in ("running", "waits"):
         namespace.pods_of(name, bool)
+    (stays,) = namespace.running("leaving", 1)
+    namespace.run("delete", "pod", stays["metadata"]["name"], "--wait=false")
     again = job("again", suspend=True, completions=3, completionMode="Indexed")
     namespace.create(with_metadata(again, labels={names.RETRY_OF: "uid"}, annotations={names.RETRY_OF: "uid"}))
     namespace.create(with_metadata(job("asked-for", suspend=True), **asked_for))
@@ -305,6 +311,28 @@ def changed(path: tuple[str, ...], value: Any) -> Callable[[Replica], Write]:
     return write
 
 
+def with_init(**fields: Any) -> Callable[[Replica], Write]:
+    """Return the creation of a successor whose init container has some fields."""
+    return created(initContainers=[{"name": "first", "image": "example.invalid/first", **fields}])
+
+
+def with_owner(**reference: Any) -> Callable[[Replica], Write]:
+    """Return the creation of a successor with an owner."""
+    return changed(("metadata", "ownerReferences"), [{**OWNED_BY_CRON_JOB, **reference}])
+
+
+def labelled_as_its_pods(*, opted_in: bool = True) -> Callable[[Replica], Write]:
+    """Return the write of a label that a Job's pods have, beside the labels that the Job has."""
+
+    def write(replica: Replica) -> Write:
+        namespace = replica.team if opted_in else replica.strangers
+        uid = namespace.get("job", "running")["metadata"]["uid"]
+        label = put(uid, "metadata", "labels", "batch.kubernetes.io/controller-uid")
+        return Write("PATCH", replica.of(batch.JOB, "running", opted_in=opted_in), label)
+
+    return write
+
+
 def deleted(row: KindSpec, name: str, *, opted_in: bool = True) -> Callable[[Replica], Write]:
     return lambda replica: Write("DELETE", replica.of(row, name, opted_in=opted_in), {})
 
@@ -365,6 +393,7 @@ def of_an_account(
     return lambda replica: Write(method, replica.of(account.ACCOUNT, RUN, opted_in=opted_in), body)
 
 
+OWNED_BY_CRON_JOB = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "nightly", "uid": "x", "controller": True}
 OF_ANOTHER = [{"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "x"}]
 ANY_RULE = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*/*"], "scope": "*"}
 MUST_NOT: Mapping[str, tuple[Callable[[Replica], Write], str]] = {
@@ -417,6 +446,15 @@ MUST_NOT: Mapping[str, tuple[Callable[[Replica], Write], str]] = {
         "may not change the spec of a pod, but for the removal of its own scheduling gate",
     ),
     "end a pod that runs": (pod_ends("running"), "may end a pod only before it has started"),
+    "end a pod that runs, as on a lost node": (pod_ends("running", outcomes.NODE_LOST), "or while it is being deleted"),
+    "end a pod that waits, as on a lost node": (
+        pod_ends(reason=outcomes.NODE_LOST),
+        "only with the condition DisruptionTarget and a reason of its own",
+    ),
+    "end a pod that is being deleted, as if it waited": (
+        pod_ends("leaving"),
+        "only with the condition DisruptionTarget and a reason of its own",
+    ),
     "end a pod that no Job controls": (
         lambda one: Write("PATCH", one.of(core.POD, "worker", sub="/status"), put("Failed", "status", "phase")),
         "may end only pods of Jobs",
@@ -592,6 +630,44 @@ MUST_NOT: Mapping[str, tuple[Callable[[Replica], Write], str]] = {
         ),
         "with a privileged container",
     ),
+    "create a Job as another SELinux user": (
+        with_context(seLinuxOptions={"user": "system_u"}),
+        "with a privileged container",
+    ),
+    "create a Job in another SELinux role": (with_context(seLinuxOptions={"role": "r"}), "with a privileged container"),
+    "create a Job with a hostPort": (
+        with_init(ports=[{"containerPort": 80, "hostPort": 80}]),
+        "with ports of a node (hostPort)",
+    ),
+    "create a Job that probes another host": (
+        with_init(restartPolicy="Always", livenessProbe={"httpGet": {"host": "169.254.169.254", "port": 80}}),
+        "nor with probes of other hosts",
+    ),
+    "create a Job whose hook calls another host": (
+        with_init(restartPolicy="Always", lifecycle={"preStop": {"httpGet": {"host": "169.254.169.254", "port": 80}}}),
+        "nor with probes of other hosts",
+    ),
+    "create a Job with a sysctl that is not safe": (
+        created(securityContext={"sysctls": [{"name": "kernel.msgmax", "value": "65536"}]}),
+        "with sysctls beyond",
+    ),
+    "create a Job that cannot be deleted": (
+        changed(("metadata", "finalizers"), ["example.test/keep"]),
+        "may create no Job with finalizers",
+    ),
+    "create a Job with an owner that is not a CronJob": (
+        with_owner(kind="Job", name="running"),
+        "nor with another owner than a CronJob",
+    ),
+    "create a Job with a CronJob that does not control it": (
+        with_owner(controller=False),
+        "nor with another owner than a CronJob",
+    ),
+    "give a Job a label of its pods": (labelled_as_its_pods(), "no labels of a Job but take off its own"),
+    "give a Job a label of its pods in a namespace that is not opted in": (
+        labelled_as_its_pods(opted_in=False),
+        "no labels of a Job but take off its own",
+    ),
     "create a Job with another ServiceAccount": (created(serviceAccountName="deployer"), "another ServiceAccount"),
     "delete a running Job": (deleted(batch.JOB, "running"), "may delete no Job but"),
     "delete a failed Job that is not retryable": (deleted(batch.JOB, "careless"), "may delete no Job but"),
@@ -606,6 +682,14 @@ MUST_NOT: Mapping[str, tuple[Callable[[Replica], Write], str]] = {
     "write Events in a namespace that is not opted in": (
         lambda one: new_event(one, one.strangers.name),
         "may write Events only in its own namespace",
+    ),
+    "write an Event that cannot be deleted": (
+        lambda one: new_event(one, metadata={"name": "x", "finalizers": ["example.test/keep"]}),
+        "no Events with finalizers or owners",
+    ),
+    "write an Event with an owner": (
+        lambda one: new_event(one, metadata={"name": "x", "ownerReferences": OF_ANOTHER}),
+        "no Events with finalizers or owners",
     ),
     # The permission is for pods of a Workflow that has failed.
     "delete a pod": (
@@ -708,6 +792,7 @@ DOES: Mapping[str, Callable[[Replica], Write]] = {
     "remove its own scheduling gate from a pod after opt-out": without_gate(0, opted_in=False),
     "end a pod that no spot node takes": pod_ends(),
     "end a pod that has never started": pod_ends(reason=outcomes.NEVER_STARTED),
+    "end a pod that is being deleted on a lost node": pod_ends("leaving", outcomes.NODE_LOST),
     "write the caBundle of every webhook": ca_bundles,
     "suspend a Job": of_a_job(put_suspend(suspend=True)),
     "fail a Job that had too many disruptions": of_a_job(
@@ -724,6 +809,20 @@ DOES: Mapping[str, Callable[[Replica], Write]] = {
     "create the Lease of requested retries": lambda _: new_lease("retry-policy-webhook-requested-retries"),
     "create a successor": created(),
     "create a successor with the ServiceAccount default": created(serviceAccountName="default"),
+    "create a successor of the Job of a CronJob": with_owner(),
+    "create a successor with a port, a probe and a safe sysctl": created(
+        initContainers=[
+            {
+                "name": "first",
+                "image": "example.invalid/first",
+                "restartPolicy": "Always",
+                "ports": [{"containerPort": 80}],
+                "livenessProbe": {"httpGet": {"port": 80}},
+                "lifecycle": {"preStop": {"exec": {"command": ["true"]}}},
+            }
+        ],
+        securityContext={"sysctls": [{"name": "net.ipv4.tcp_syncookies", "value": "1"}]},
+    ),
     "create a successor with harmless capabilities": with_context(
         capabilities={"add": ["NET_BIND_SERVICE"], "drop": ["ALL"]}
     ),
@@ -861,6 +960,19 @@ def gang_again(replica: Replica, name: str = "gang", **status: Any) -> Write:
     root = of_volcano_job.run_again(replica.found("jobs.batch.volcano.sh", name), WHEN)
     root["status"] |= status
     return Write("PUT", replica.of(volcano.JOB, name, sub="/status"), root)
+
+
+def new_command(*, opted_in: bool = True, of: str = "busy", **metadata: Any) -> Callable[[Replica], Write]:
+    """Return the creation of the Command that ends a Volcano Job, with other fields in its metadata."""
+
+    def write(replica: Replica) -> Write:
+        made = systems_volcano.suspend(replica.found("jobs.batch.volcano.sh", of))
+        made.root["metadata"] |= metadata
+        path = made.path if opted_in else made.path.replace(replica.team.name, replica.strangers.name)
+        made.root["metadata"]["namespace"] = (replica.team if opted_in else replica.strangers).name
+        return Write("POST", path, made.root)
+
+    return write
 
 
 def of_a_task_run(operations: list[Object]) -> Callable[[Replica], Write]:
@@ -1021,6 +1133,18 @@ OPERATED_MUST_NOT: Mapping[str, tuple[Callable[[Replica], Write], str]] = {
         lambda one: gang_again(one, succeeded=9),
         "nothing else in the status of a Volcano Job",
     ),
+    "create a Command where nobody has opted in": (
+        new_command(opted_in=False),
+        "may create Commands only in namespaces",
+    ),
+    "create a Command that cannot be deleted": (
+        new_command(finalizers=["example.test/keep"]),
+        "may create no Command with finalizers",
+    ),
+    "create a Command with another owner": (
+        new_command(ownerReferences=OF_ANOTHER),
+        "nor with another owner than the Job that it is for",
+    ),
     "delete a running pod of a Volcano Job": (deleted(core.POD, "gang-running"), "may delete no pod but one of"),
     "delete a running TaskRun": (deleted(tekton.TASK_RUN, "active-b"), "may delete no TaskRun"),
 }
@@ -1050,6 +1174,7 @@ OPERATED_DOES: Mapping[str, Callable[[Replica], Write]] = {
     ),
     "delete a TaskRun that has ended": deleted(tekton.TASK_RUN, "build-a"),
     "restart a failed Volcano Job": gang_again,
+    "create the Command that suspends a Volcano Job": new_command(),
     "delete a pod of a Volcano Job that has ended": deleted(core.POD, "gang-ended"),
 }
 

@@ -36,7 +36,6 @@ INDEX = "batch.kubernetes.io/job-completion-index"
 CRASHES = 100  # Jobs that are retried despite crashes
 WHEN = "2026-11-21T12:00:00+00:00"
 CRASHING_SETS = 12  # JobSets, likewise
-MANY = 300  # seconds to wait for a hundred pods or more: the Job controller creates 20 a second for all tests together
 
 
 def run_retry(team: Namespace, target: str, *options: str, kubeconfig: Path | None = None) -> tuple[int, str, str]:
@@ -151,7 +150,7 @@ def test_a_retry_of_an_indexed_job_runs_exactly_the_failed_indexes(namespace: Ne
     failing = [3, 17, 18, 41, 64, 65, 99]
     spec = {"completionMode": "Indexed", "completions": 100, "parallelism": 100, "backoffLimitPerIndex": 0}
     team.create(retryable(job("shards", **spec)))
-    pods = {pod["metadata"]["annotations"][INDEX]: pod for pod in team.running("shards", 100, seconds=MANY)}
+    pods = {pod["metadata"]["annotations"][INDEX]: pod for pod in team.running("shards", 100)}
     team.all_end([pods.pop(str(index)) for index in failing], 1)
     team.all_end(list(pods.values()), 0)
     before = team.wait_for("jobs", "shards", has_failed)
@@ -448,14 +447,10 @@ def test_after_a_crash_between_any_two_steps_a_job_is_retried_exactly_once(names
     spec = {"completionMode": "Indexed", "completions": 2, "parallelism": 2, "backoffLimitPerIndex": 0}
     for number in range(CRASHES):
         team.create(retryable(job(f"job-{number}", **spec)))
-    pods = team.wait_for_all(
-        "pods", lambda found: len(found) == 2 * CRASHES and all(map(is_running, found)), seconds=MANY
-    )
+    pods = team.wait_for_all("pods", lambda found: len(found) == 2 * CRASHES and all(map(is_running, found)))
     for index, code in (("0", 0), ("1", 1)):
         team.all_end([pod for pod in pods if pod["metadata"]["annotations"][INDEX] == index], code)
-    before = team.wait_for_all(
-        "jobs", lambda found: len(found) == CRASHES and all(map(has_failed, found)), seconds=MANY
-    )
+    before = team.wait_for_all("jobs", lambda found: len(found) == CRASHES and all(map(has_failed, found)))
     crashes = random.Random(7)  # noqa: S311 - not a secret
 
     async def retry_all() -> list[int]:
@@ -480,7 +475,6 @@ def test_after_a_crash_between_any_two_steps_a_job_is_retried_exactly_once(names
     again = team.wait_for_all(
         "pods",
         lambda found: len([pod for pod in found if owner_of(pod) in uids and is_running(pod)]) == CRASHES,
-        seconds=MANY,
     )
     assert [pod["metadata"]["annotations"][INDEX] for pod in again if owner_of(pod) in uids] == ["1"] * CRASHES
 

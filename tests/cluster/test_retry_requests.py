@@ -75,7 +75,6 @@ if TYPE_CHECKING:
 
 COMPONENT = BASE.parent / "overlays" / "requested-retries" / "rbac.yaml"
 LONG_AGO = "2026-01-01T00:00:00Z"
-TAKEN_UP = 90  # seconds to wait: the leader continues an unfinished retry after half a minute
 
 
 def request_retry(kubectl: Kubectl, target: str, when: datetime | str | None = None) -> Result:
@@ -331,7 +330,7 @@ def test_the_leader_completes_retries_that_a_command_left_unfinished(namespace: 
     crash_after(str(team.kubeconfig), 4, retry_of(taken))
     crash_after(str(team.kubeconfig), 1, lambda api: executor.rerun(api, of_job_set.ADAPTER, noted, "admin", WHEN))
     team.create(job("taken"))
-    now = team.wait_for("jobs", "gone", successor_runs(gone), seconds=TAKEN_UP)
+    now = team.wait_for("jobs", "gone", successor_runs(gone))
     assert [one.by for one in record.read(now)] == ["admin"]
     team.pods_of_set("noted", 1)
     after = team.wait_for("jobsets", "noted", no_retry_in_progress)

@@ -151,12 +151,13 @@ def test_explain_shows_the_account_by_task_and_index(namespace: NewNamespace) ->
 
 
 def failed(team: Namespace, **spec: Any) -> Object:
-    """Create a Job of two pods, of which the second failed, and let it fail as Volcano does; return it."""
+    """Create a Job of two pods, of which the second failed, and end it as the leader orders; return it when settled."""
     created(team, tasks=[task(name="main", replicas=2)], **spec)
     for index, code in enumerate((0, 1)):
         team.ends(start(team, index, index=index), code)
-    counted(team, 1)
+    until(lambda: commands(team))
     end_job(team, "Failed")
+    until(lambda: account(job_in(team))["cost"] == {"fatal": 1})
     return job_in(team)
 
 
@@ -203,7 +204,7 @@ def test_an_annotation_requests_the_retry_of_a_job(namespace: NewNamespace, spec
     assert {name for name, uid in pods_of(team).items() if old[name] != uid} == again
     (entry,) = record.read(now)
     assert (entry.by, entry.of) == ("admin", before["status"]["state"]["lastTransitionTime"])
-    assert account(now)["before"] == account(before)["cost"]
+    until(lambda: account(job_in(team)).get("before") == account(before)["cost"])
     team.wait_for_all("events", lambda events: any(one["reason"] == "RetryStarted" for one in events))
 
 
@@ -220,5 +221,5 @@ def test_the_command_reruns_an_aborted_job_with_the_rights_of_its_user(namespace
     assert (code, printed, complaints) == (0, f"Job {team.name}/train: 1 of 2 pods will run again", "")
     assert job_in(team)["status"]["state"]["phase"] == "Pending"
     assert list(pods_of(team)) == ["train-main-0-0"]
-    assert account(job_in(team))["before"] == account(before)["cost"]
+    until(lambda: account(job_in(team)).get("before") == account(before)["cost"])
     assert "has not ended" in run_retry(team, target, "--yes")[2]

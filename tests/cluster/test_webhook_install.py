@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from tests.admission import review_of
-from tests.awaiting import until
+from tests.awaiting import LONGEST, until
 from tests.cluster import rights
 from tests.cluster.conftest import OWN_CONTROL_PLANE, with_operators
 from tests.cluster.installation import BASE, CONTROLLER_ACCOUNT, SERVICE_ACCOUNT, SYSTEM, built, pointed_at
@@ -174,7 +174,7 @@ def test_the_deployments_pods_are_admitted_under_pod_security_restricted_and_run
     kubectl: Kubectl,
 ) -> None:
     for deployment, component in ((NAME, "admission-webhook"), (CONTROLLER_ACCOUNT, "controller")):
-        status = ("rollout", "status", f"deployment/{deployment}", f"--namespace={SYSTEM}", "--timeout=60s")
+        status = ("rollout", "status", f"deployment/{deployment}", f"--namespace={SYSTEM}", f"--timeout={LONGEST:g}s")
         rolled_out = kubectl.run(*status)
         assert rolled_out.returncode == 0, rolled_out.stderr
         selector = f"--selector=app.kubernetes.io/component={component}"

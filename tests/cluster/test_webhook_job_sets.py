@@ -289,7 +289,7 @@ def test_a_job_set_that_restarts_in_place_keeps_the_unlimited_backoff_limit_that
     manifest = job_set("train", replicated_job("workers", **spec), failurePolicy=policy)
     stored = team.create(manifest)
     assert [one["backoffLimit"] for one in jobs_of(stored)] == [UNLIMITED]
-    jobs = team.wait_for_all("jobs", len, seconds=15)
+    jobs = team.wait_for_all("jobs", len)
     assert [one["spec"]["backoffLimit"] for one in jobs] == [UNLIMITED]
 
 

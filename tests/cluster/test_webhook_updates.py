@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.awaiting import until
+from tests.awaiting import LONGEST, until
 from tests.cluster.conftest import NewNamespace, opted_in
 from tests.cluster.kubectl import Kubectl, Object
 from tests.cluster.manifests import job
@@ -109,7 +109,7 @@ def test_a_job_from_before_opt_in_can_still_be_updated_and_deleted(namespace: Ne
     ):
         changed = team.run(*change)
         assert changed.returncode == 0, (change, changed.stderr)
-    gone = team.run("wait", "job/old", "--for=delete", "--timeout=60s")
+    gone = team.run("wait", "job/old", "--for=delete", f"--timeout={LONGEST:g}s")
     assert gone.returncode == 0, gone.stderr
 
 

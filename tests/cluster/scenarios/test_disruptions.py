@@ -78,7 +78,7 @@ def disrupt_two_jobs(here: Scene, disrupt: Disrupt) -> list[Object]:
     here.nodes.add()
     disrupt(here, list(before.values()))
     for name, pod in before.items():
-        here.team.running(name, 1, but=pod, seconds=120)
+        here.team.running(name, 1, but=pod)
     return [here.team.wait_for("jobs", name, lambda found: ended(found, 1)) for name in jobs]
 
 

@@ -20,10 +20,10 @@ def test_a_free_exit_code_replaces_one_pod_of_a_job_set_and_its_peers_may_crash(
     first, second, *_ = here.team.pods_of_set("llm", 0, 4)
     here.team.ends(first, 75)
     here.team.ends(second, 1)
-    counted = here.team.wait_for("jobsets", "llm", lambda found: ended(found, 2), seconds=60)
+    counted = here.team.wait_for("jobsets", "llm", lambda found: ended(found, 2))
     assert account(counted)["cost"] == {"free": 1, "retry": 1}
     known = {first["metadata"]["uid"], second["metadata"]["uid"]}
-    pods = here.team.running("llm-workers-0", 4, seconds=90)
+    pods = here.team.running("llm-workers-0", 4)
     assert not known & {pod["metadata"]["uid"] for pod in pods}
     now = here.team.get("jobset", "llm")
     assert (restarts(now), failed_for(now)) == ((0, 0), ("", ""))
@@ -34,16 +34,16 @@ def test_a_fatal_exit_code_fails_the_job_set_once_no_disruption_explains_it(scen
     here.create("training-set.yaml")
     first, *_ = here.team.pods_of_set("llm", 0, 4)
     here.team.ends(first, 42)
-    failed = here.team.wait_for("jobsets", "llm", has_failed, seconds=60)
+    failed = here.team.wait_for("jobsets", "llm", has_failed)
     assert failed_for(failed)[0] == "FailJobSetFailurePolicyAction"
     settled = here.team.wait_for("jobsets", "llm", lambda found: account(found)["cost"].get("fatal"))
     assert (account(settled)["last"][0]["onFailure"], account(settled)["last"][0]["settled"]) == (2, True)
 
 
-def test_a_free_exit_code_beyond_the_disruption_budget_fails_the_job_set(scene: NewScene) -> None:
-    here = scene("costs")
+def test_a_free_exit_code_beyond_the_limit_of_retries_fails_the_job_set(scene: NewScene) -> None:
+    here = scene("free")
     here.create("one-pod-set.yaml", {"retry-policy-test/exit-code": "75"})
-    failed = here.team.wait_for("jobsets", "single", has_failed, seconds=120)
+    failed = here.team.wait_for("jobsets", "single", has_failed)
     assert failed_for(failed)[0] == "FreeRestartLimitExceeded"
     assert restarts(failed) == (0, 0)
 
@@ -55,7 +55,7 @@ def test_a_pod_of_a_job_set_that_was_killed_for_its_memory_is_replaced(scene: Ne
     dies(here, first, 137, "OOMKilled")
     (second,) = here.team.running("single-workers-0", 1, but=first)
     dies(here, second, 137)
-    failed = here.team.wait_for("jobsets", "single", has_failed, seconds=60)
+    failed = here.team.wait_for("jobsets", "single", has_failed)
     assert failed_for(failed)[0] == "FailJobSetFailurePolicyAction"
 
 
@@ -64,5 +64,5 @@ def test_a_disruption_fails_the_job_set_where_a_rule_makes_it_fatal(scene: NewSc
     here.create("training-set.yaml")
     first, *_ = here.team.pods_of_set("llm", 0, 4)
     here.team.evict(first["metadata"]["name"])
-    failed = here.team.wait_for("jobsets", "llm", has_failed, seconds=60)
+    failed = here.team.wait_for("jobsets", "llm", has_failed)
     assert (failed_for(failed)[0], restarts(failed)) == ("FailJobSetFailurePolicyAction", (0, 0))

@@ -44,7 +44,7 @@ def test_with_restart_pod_host_maintenance_replaces_only_the_pods(scene: NewScen
     before = started(here, 0)
     maintain_node(here, before)
     old_uids = {pod["metadata"]["uid"] for pod in before}
-    pods = here.team.wait_for_all("pods", lambda found: len(found) == 4 and all(map(ready, found)), seconds=120)
+    pods = here.team.wait_for_all("pods", lambda found: len(found) == 4 and all(map(ready, found)))
     assert not old_uids & {pod["metadata"]["uid"] for pod in pods}
     assert restarts(here.team.get("jobset", "llm")) == (0, 0)
     here.team.ends(pods[0], 1)

@@ -125,7 +125,7 @@ def test_only_the_index_that_failed_moves_to_on_demand(scene: NewScene) -> None:
 def test_the_jobs_and_pods_of_a_cron_job_get_the_policy(scene: NewScene) -> None:
     here = scene()
     here.create("cron-job.yaml", program(1))
-    (job,) = here.team.wait_for_all("jobs", lambda jobs: any(map(failed_for, jobs)), seconds=90)
+    (job,) = here.team.wait_for_all("jobs", lambda jobs: any(map(failed_for, jobs)))
     assert failed_for(job) == "PodFailurePolicy"
     (pod,) = here.team.get("pods", f"--selector=batch.kubernetes.io/job-name={job['metadata']['name']}")["items"]
     assert noted(pod) == {

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
+from tests.awaiting import LONGEST
 from tests.cluster.conftest import with_operators
 from tests.cluster.objects import condition, exit_codes, is_running, restarts
 from tests.cluster.scenarios.conftest import MANIFESTS, program
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 
     from tests.cluster.kubectl import Object
     from tests.cluster.scenarios.conftest import NewScene, Scene
-
-LONG = 120  # seconds: the Job controller waits 10 s, then 20 s, before it replaces a pod
 
 
 def limit(pod: Object) -> str:
@@ -39,13 +38,13 @@ def create_bound(here: Scene, file: str) -> None:
     """Create a LimitRange or a ResourceQuota; wait until the quota is in force."""
     bound = here.team.create(yaml.safe_load((MANIFESTS / file).read_text()))
     if bound["kind"] == "ResourceQuota":
-        waiting = ("wait", "resourcequota", "team", "--for=jsonpath={.status.hard}", "--timeout=30s")
+        waiting = ("wait", "resourcequota", "team", "--for=jsonpath={.status.hard}", f"--timeout={LONGEST:g}s")
         assert here.team.run(*waiting).returncode == 0
 
 
 def attempts(here: Scene, name: str, number: int) -> list[Object]:
     """Return the pods of a Job once it has had this many."""
-    return here.team.pods_of(name, lambda pods: len(pods) >= number, seconds=LONG)
+    return here.team.pods_of(name, lambda pods: len(pods) >= number)
 
 
 def refusals(here: Scene) -> list[str]:
@@ -61,7 +60,7 @@ def running(pods: list[Object]) -> Iterator[Object]:
 def test_a_job_that_needs_four_times_its_memory_succeeds_after_two_kills(scene: NewScene) -> None:
     here = scene("memory")
     here.create("out-of-memory.yaml", program(0, 0, 0, needs="4Gi"))
-    here.team.wait_for("jobs", "train", is_complete, seconds=LONG)
+    here.team.wait_for("jobs", "train", is_complete)
     pods = attempts(here, "train", 3)
     assert [exit_codes(pod)["main"] for pod in pods] == [137, 137, 0]
     assert [limit(pod) for pod in pods] == ["1Gi", "2Gi", "4Gi"]
@@ -73,7 +72,7 @@ def test_a_job_that_needs_four_times_its_memory_succeeds_after_two_kills(scene: 
 def test_at_the_limit_of_its_author_a_container_stays_there(scene: NewScene) -> None:
     here = scene("memory")
     here.create("out-of-memory-with-a-limit.yaml", program(0, 0, 0, needs="64Gi"))
-    failed = here.team.wait_for("jobs", "train", failed_for, seconds=LONG)
+    failed = here.team.wait_for("jobs", "train", failed_for)
     assert failed_for(failed) == "BackoffLimitExceeded"
     pods = attempts(here, "train", 3)
     assert [limit(pod) for pod in pods] == ["1Gi", "2Gi", "2Gi"]
@@ -85,7 +84,7 @@ def test_a_container_gets_what_is_left_of_a_resource_quota(scene: NewScene) -> N
     here = scene("memory")
     create_bound(here, "memory-quota.yaml")
     here.create("out-of-memory.yaml", program(0, 0, 0, needs="3Gi"))
-    here.team.wait_for("jobs", "train", is_complete, seconds=LONG)
+    here.team.wait_for("jobs", "train", is_complete)
     pods = attempts(here, "train", 3)
     assert [limit(pod) for pod in pods] == ["1Gi", "2Gi", "3Gi"]
     assert note(pods[2]) == "main: 3Gi instead of 1Gi (killed 2 times, held by ResourceQuota team)"
@@ -115,7 +114,7 @@ def test_a_container_gets_no_more_than_the_largest_node_has(scene: NewScene) -> 
 def test_of_an_indexed_job_only_the_index_that_was_killed_gets_more(scene: NewScene) -> None:
     here = scene("memory")
     here.create("out-of-memory-indexes.yaml", program(needs="1Gi,2Gi,1Gi"))
-    pods = here.team.pods_of("shards", lambda pods: len([*running(pods)]) == 3 and len(pods) == 4, seconds=LONG)
+    pods = here.team.pods_of("shards", lambda pods: len([*running(pods)]) == 3 and len(pods) == 4)
     first = next(pod for pod in running(pods) if index(pod) == "0")
     here.team.evict(first["metadata"]["name"])
     now = here.team.running("shards", 3, but=first)
@@ -141,7 +140,7 @@ def test_of_a_job_set_only_the_pod_that_was_killed_gets_more(scene: NewScene) ->
 def test_a_job_in_a_queue_of_kueue_stays_within_what_kueue_has_admitted(scene: NewScene) -> None:
     here = with_a_queue(scene, "memory")
     here.create("queued-out-of-memory.yaml", program(0, 0, needs="2Gi"))
-    failed = here.team.wait_for("jobs", "train", lambda found: condition(found, "Failed"), seconds=LONG)
+    failed = here.team.wait_for("jobs", "train", lambda found: condition(found, "Failed"))
     assert failed_for(failed) == "BackoffLimitExceeded"
     pods = attempts(here, "train", 2)
     assert [limit(pod) for pod in pods] == ["1Gi", "1Gi"]

@@ -54,10 +54,14 @@ def attempts(found: Object) -> list[tuple[int, str, str]]:
 def test_a_bug_under_on_failure_spends_the_retries_in_place_and_the_account_says_so(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     team.create(on_failure(program(1, 1, 1, 1, 1, 1), backoffLimit=3))
-    ended = team.wait_for("jobs", "train", failed, seconds=60)
+    ended = team.wait_for("jobs", "train", failed)
     assert condition(ended, "Failed")["reason"] == "BackoffLimitExceeded"
     counted = team.wait_for("jobs", "train", lambda found: account(found) and account(found).get("cost"))
-    assert account(counted)["inPlace"] in ({"retry": 2, "fatal": 1}, {"retry": 1, "fatal": 1}, {"fatal": 1})
+    # The watch may miss restarts, and the kubelet restart the container until the Job controller has ended the Job.
+    spent = account(counted)["inPlace"]
+    assert spent.keys() <= {"retry", "fatal"}
+    assert spent["fatal"] >= 1
+    assert spent.get("retry", 0) <= 2
     assert sum(account(counted)["causes"]["ExitCode"].values()) == len(attempts(counted)) - 1
     assert attempts(counted)[-1] == (0, "Stopped", "none")
     assert attempts(counted)[-2][2] == "fatal"
@@ -67,7 +71,7 @@ def test_a_bug_under_on_failure_spends_the_retries_in_place_and_the_account_says
 def test_restarts_after_a_code_that_is_retried_are_counted_and_the_job_succeeds(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     team.create(with_rule(program(143, 143, 0), 143, backoffLimit=2))
-    team.wait_for("jobs", "train", lambda found: condition(found, "Complete"), seconds=60)
+    team.wait_for("jobs", "train", lambda found: condition(found, "Complete"))
     counted = team.wait_for("jobs", "train", lambda found: has_in_place(found, free=2))
     assert account(counted).get("cost", {}) == {}
     assert "failed" not in counted["status"]
@@ -77,7 +81,7 @@ def test_restarts_after_a_code_that_is_retried_are_counted_and_the_job_succeeds(
 def test_a_bug_still_ends_the_job_at_once_beside_rules_that_restart(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     team.create(with_rule(program(143, 1), 143, backoffLimit=2))
-    ended = team.wait_for("jobs", "train", failed, seconds=60)
+    ended = team.wait_for("jobs", "train", failed)
     assert condition(ended, "Failed")["reason"] == "PodFailurePolicy"
     counted = team.wait_for("jobs", "train", lambda found: account(found) and account(found).get("cost"))
     assert attempts(counted) == [(1, "main 143", "free"), (0, "main 1", "fatal")]
@@ -87,7 +91,7 @@ def test_a_bug_still_ends_the_job_at_once_beside_rules_that_restart(namespace: N
 def test_a_loop_of_restarts_in_place_ends_at_the_limit(namespace: NewNamespace) -> None:
     team = opted_in(namespace, "one-retry")
     team.create(with_rule(program(*[143] * 50), 143, backoffLimit=1))
-    ended = team.wait_for("jobs", "train", failed, seconds=60)
+    ended = team.wait_for("jobs", "train", failed)
     assert condition(ended, "Failed")["reason"] == "FreeRestartLimitExceeded"
     assert "free restart 2 exceeds the limit of 1" in condition(ended, "Failed")["message"]
 
@@ -98,7 +102,7 @@ def test_a_restart_of_all_containers_is_one_attempt_with_the_exit_code_that_was_
 ) -> None:
     team = opted_in(namespace)
     team.create(with_rule(program(143, 0), 143, action="RestartAllContainers", others=2, backoffLimit=2))
-    team.wait_for("jobs", "train", lambda found: condition(found, "Complete"), seconds=60)
+    team.wait_for("jobs", "train", lambda found: condition(found, "Complete"))
     counted = team.wait_for("jobs", "train", lambda found: has_in_place(found, free=1))
     assert attempts(counted) == [(1, "main 143", "free")]
 
@@ -134,7 +138,7 @@ def test_a_job_set_that_restarts_in_place_ends_after_its_max_restarts_and_each_r
     part["template"]["spec"]["template"]["spec"]["restartPolicy"] = "OnFailure"
     policy = {"maxRestarts": 1, "restartStrategy": "InPlaceRestart"}
     team.create(job_set("train", part, failurePolicy=policy))
-    ended = team.wait_for("jobsets", "train", failed, seconds=60)
+    ended = team.wait_for("jobsets", "train", failed)
     assert condition(ended, "Failed")["reason"] == "ReachedMaxRestarts"
     counted = team.wait_for("jobsets", "train", lambda found: account(found) and account(found).get("inPlace"))
     assert set(account(counted)["inPlace"]) <= {"retry", "fatal"}

@@ -152,7 +152,7 @@ def test_a_node_that_is_gone_costs_a_retry(namespace: NewNamespace, kubectl: Kub
         first = team.wait_for("pods", "build-a-pod", is_running)
         nodes.add()
         disruptions.delete(kubectl, first["spec"]["nodeName"])
-        run = team.wait_for("pipelineruns", "build", lambda found: ended(found, 1), seconds=120)
+        run = team.wait_for("pipelineruns", "build", lambda found: ended(found, 1))
         assert last(run) == [("Disruption", "DeletionByPodGC", "retry")]
         end_tasks(team, 0, "a")
 

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from tests.cluster.scenarios.conftest import NewScene, Scene
 
 JOBS = 50
-LONGEST = 300  # seconds for all of them: each waits 8 s, and then for the Job controller's back-off of 10 s
 
 
 def cordon_spot(here: Scene) -> None:
@@ -48,9 +47,7 @@ def test_fifty_jobs_that_find_no_spot_node_are_all_done_on_demand_after_the_wait
     cordon_spot(here)
     for number in range(JOBS):
         here.create("one-small-pod.yaml", program(0), name=f"report-{number}")
-    done = here.team.wait_for_all(
-        "jobs", lambda found: len(found) == JOBS and all(map(is_complete, found)), seconds=LONGEST
-    )
+    done = here.team.wait_for_all("jobs", lambda found: len(found) == JOBS and all(map(is_complete, found)))
     pods = here.team.get("pods")["items"]
     assert {pool(pod) for pod in pods if phase(pod) == "Succeeded"} == {"on-demand"}
     assert [phase(pod) for pod in pods].count("Succeeded") == JOBS
@@ -76,7 +73,7 @@ def test_every_index_that_finds_no_spot_node_runs_on_demand(scene: NewScene) -> 
     here = scene("spot-wait", spot=1, on_demand=8)
     cordon_spot(here)
     here.create("fifty-indexes.yaml")
-    here.team.pods_of("sweep", lambda pods: [pod for pod in pods if phase(pod) == "Running"][JOBS - 1 :], seconds=120)
+    here.team.pods_of("sweep", lambda pods: [pod for pod in pods if phase(pod) == "Running"][JOBS - 1 :])
     found = here.team.wait_for("jobs", "sweep", lambda found: ended(found, JOBS))
     assert account(found)["cost"] == {"disruption": JOBS}
     assert found["status"].get("failed", 0) == 0
@@ -144,7 +141,7 @@ def test_with_a_rule_a_pod_that_does_not_start_is_replaced_and_costs_no_retry(sc
 def test_a_pod_that_never_starts_is_replaced_no_more_often_than_disruptions_are_allowed(scene: NewScene) -> None:
     here = scene("start-again")
     here.create("one-pod.yaml", program(0, cannot_start="ImagePullBackOff,ImagePullBackOff,ImagePullBackOff"))
-    failed = here.team.wait_for("jobs", "train", failed_for, seconds=120)
+    failed = here.team.wait_for("jobs", "train", failed_for)
     assert condition(failed, "Failed")["reason"] == "NeverStarted"
     counted = here.team.wait_for("jobs", "train", lambda found: ended(found, 3))
     assert account(counted)["cost"] == {"disruption": 2, "fatal": 1}
