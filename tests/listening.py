@@ -9,7 +9,7 @@ from typing import Any
 
 import uvloop
 
-from tests.awaiting import INTERVAL, SECONDS
+from tests.awaiting import INTERVAL, LONGEST
 from webhook.serving.listen import listen
 from webhook.serving.server import Routes
 
@@ -21,7 +21,7 @@ def on_uvloop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., N
 
     @functools.wraps(test)
     def run(*arguments: Any, **fixtures: Any) -> None:
-        uvloop.run(asyncio.wait_for(test(*arguments, **fixtures), SECONDS))
+        uvloop.run(asyncio.wait_for(test(*arguments, **fixtures), LONGEST))
 
     return run
 

@@ -3,8 +3,10 @@
 from typing import Any
 
 from webhook.kube import names
+from webhook.kube.state_key import SIZE, StateKey
 from webhook.objects.problem import Json
 
+STATE_KEY = StateKey(b"k" * SIZE)
 DISRUPTION: Json = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
 
 
@@ -78,6 +80,15 @@ def pod(spec: Json | None = None, *, owner: str | None = "Job", **metadata: Any)
         "metadata": {"generateName": "train-", **owners, **metadata},
         "spec": {"containers": [container_of("main")], **(spec or {})},
     }
+
+
+def with_proof(root: Json) -> Json:
+    """Return a pod whose annotations of ours the webhook proves by STATE_KEY."""
+    metadata = root["metadata"]
+    uid = next((one["uid"] for one in metadata.get("ownerReferences") or () if one.get("controller")), "")
+    said = metadata["annotations"]
+    proof = STATE_KEY.proof_of_state(metadata["namespace"], uid, said)
+    return {**root, "metadata": {**metadata, "annotations": {**said, names.PROOF: proof}}}
 
 
 def stored_job(spec: Json | None = None, status: Json | None = None, **metadata: Any) -> Json:

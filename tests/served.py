@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from tests.awaiting import LONGEST
 from webhook.objects.problem import Json
 
 COMMAND = str(Path(sys.executable).parent / "retry-policy")
@@ -45,7 +46,7 @@ class Served:
         return urlsplit(self.addresses["https"]).port or 0
 
     def connect(self) -> http.client.HTTPSConnection:
-        return http.client.HTTPSConnection("127.0.0.1", self.https_port, context=self.context, timeout=30)
+        return http.client.HTTPSConnection("127.0.0.1", self.https_port, context=self.context, timeout=LONGEST)
 
     def post(self, path: str, body: bytes, method: str = "POST") -> Reply:
         with contextlib.closing(self.connect()) as connection:
@@ -53,7 +54,7 @@ class Served:
 
     def get(self, path: str) -> Reply:
         url = urlsplit(self.addresses["http"])
-        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", url.port, timeout=30)) as connection:
+        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", url.port, timeout=LONGEST)) as connection:
             return request(connection, "GET", path)
 
     def log_text(self) -> str:
@@ -103,5 +104,5 @@ def controlling(folder: Path, *arguments: str, env: Mapping[str, str]) -> Iterat
 
 def raw(served: Served) -> ssl.SSLSocket:
     """Return a TLS connection, for bytes that no HTTP client sends."""
-    plain = socket.create_connection(("127.0.0.1", served.https_port), timeout=30)
+    plain = socket.create_connection(("127.0.0.1", served.https_port), timeout=LONGEST)
     return served.context.wrap_socket(plain, server_hostname="127.0.0.1")

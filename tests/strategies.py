@@ -12,11 +12,11 @@ Strategy = st.SearchStrategy[Any]
 
 
 def examples(number: int) -> settings:
-    """Return the settings that draw so many examples in `make test-long`, and a third of them in `make test`.
+    """Return the settings that draw so many examples in `make test-long`, and a tenth of them in `make test`.
 
-    `make test` draws the same ones each time, so a third is enough: they fail only because of the change under test.
+    `make test` draws the same ones each time, so a tenth is enough: they fail only because of the change under test.
     """
-    return settings(max_examples=number // 3 if settings().derandomize else number)
+    return settings(max_examples=number // 10 if settings().derandomize else number)
 
 
 def maybe(strategy: Strategy) -> Strategy:

@@ -67,7 +67,7 @@ class Cluster:
             command = self.helm.command(*arguments)
             process = subprocess.Popen(command, cwd=ROOT, env=self.helm.environment, stdout=output, stderr=errors)
             try:
-                self.kubelet.until(lambda: process.poll() is not None, seconds=300)
+                self.kubelet.until(lambda: process.poll() is not None)
             finally:
                 process.kill()
                 code = process.wait()

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import yaml
 
+from tests.awaiting import LONGEST
 from tests.chart.last_version import program
 from tests.cluster.installation import SERVICE_ACCOUNT, SYSTEM
 
@@ -79,11 +80,11 @@ class Kubelet:
         lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": NODE}}
         self.api.create(LEASES, {**lease, "spec": renewal()})
 
-    def until(self, holds: Callable[[], object], seconds: float = 120) -> None:
+    def until(self, holds: Callable[[], object]) -> None:
         """Run pods until a condition holds; fail if it does not hold in time."""
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + LONGEST
         while not holds():
-            assert time.monotonic() < deadline, f"the condition does not hold after {seconds:g} s"
+            assert time.monotonic() < deadline, f"the condition does not hold after {LONGEST:g} s"
             self.step()
             time.sleep(INTERVAL)
 

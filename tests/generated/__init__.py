@@ -102,6 +102,7 @@ PARTS: Final[dict[str, dict[str, Callable[[], str]]]] = {
     "manifests/base/protected-keys.yaml": {
         "labels of pods": systems.pod_labels,
         "annotations of pods": systems.pod_annotations,
+        "annotations of pods of Jobs": systems.job_pod_annotations,
     },
     "manifests/base/rbac.yaml": {"controllers": manifests.controllers},
     "manifests/base/webhooks.yaml": {

@@ -31,6 +31,7 @@ ERRORS: Final = (
     "webhook.dashboard.server.CannotListenError",
     "webhook.history.reading.UnreadableError",
     "webhook.lookups.cluster.UnavailableError",
+    "webhook.objects.left_out.UnfitError",
     "webhook.report.load.NothingReadError",
     "webhook.report.opencost.PricesUnreadableError",
     "webhook.program.start.CannotStartError",
@@ -54,7 +55,9 @@ TEXTS: Final[dict[str, tuple[list[str], str]]] = {
 
 
 # Functions that return such texts.
-RETURNED: Final = frozenset(("webhook.serving.served_certificate.Served.troubles",))
+RETURNED: Final = frozenset(
+    ("webhook.objects.left_out.unexpected", "webhook.serving.served_certificate.Served.troubles")
+)
 EVENTS: Final = ("webhook.kube.events.Notice", "webhook.ledger.job_failer.condition")
 
 

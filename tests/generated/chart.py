@@ -142,7 +142,7 @@ def rbac() -> str:
     firsts = (
         "  # The certificate that all replicas serve, which the controller keeps.\n",
         "  # The CAs that the API server trusts when it calls the webhook.\n",
-        "  # The webhook's certificate. RBAC cannot restrict `create` by name.\n",
+        "  # The webhook's certificate.\n",
     )
     lasts = (
         "      - watch # so that every replica serves a new certificate at once\n",

@@ -70,8 +70,7 @@ def attempts(row: KindSpec) -> str:
     """Return the sources of the attempt of its pods."""
     if row.counts:
         return cell([row.kind])
-    either_or = SOURCES.get((row.group, row.kind.lower()), ())
-    names = dict.fromkeys(source.NAME for either in either_or for source in either)
+    names = dict.fromkeys(source.NAME for source in SOURCES.get((row.group, row.kind.lower()), ()))
     return cell(names) if names or not row.owns_pods else "Annotation alone"
 
 

@@ -86,7 +86,11 @@ SECTIONS: Final = (
         "For those who rerun work: by `retry-policy retry`, or as denials, warnings and Events after an annotation.",
         ("webhook/retry/",),
     ),
-    Section("Files", "For those who run `retry-policy check` or `render`, and of a policy.", ("webhook/objects/",)),
+    Section(
+        "Files",
+        "For those who run `retry-policy check` or `render`, and of a policy.",
+        ("webhook/objects/patch.py", "webhook/objects/strict_"),
+    ),
     Section(
         "The command line",
         "For those who run `retry-policy`, on stderr; wrong options apart.",
@@ -96,6 +100,8 @@ SECTIONS: Final = (
             "webhook/explain/",
             "webhook/export/",
             "webhook/history/",
+            "webhook/ledger/model/stored/",
+            "webhook/objects/left_out.py",
             "webhook/report/",
         ),
     ),

@@ -11,7 +11,7 @@ from webhook.kinds import KINDS
 from webhook.ledger import job_failer
 from webhook.ledger.model.counting import EVICTED_TOO_OFTEN, FREE_TOO_OFTEN, LIMIT_EXCEEDED
 from webhook.ledger.model.kueue import workload
-from webhook.ledger.model.outcomes import DISRUPTIONS, NEVER_STARTED, SPOT_UNAVAILABLE, Cause
+from webhook.ledger.model.outcomes import DISRUPTIONS, NEVER_STARTED, NODE_LOST, SPOT_UNAVAILABLE, Cause
 from webhook.policy.model import Placement
 from webhook.program.start import LEDGER_LEASE
 from webhook.retry.admission import RULE
@@ -179,8 +179,9 @@ LABELS: Final[dict[tuple[str, str], str]] = {
         room="to make room for others",
     ),
     ("objects_set_aside", "work"): (
-        f"a list that is watched, as of `cache_age_seconds`; {quoted(('accounts', 'crashes', 'requested retries'))} "
-        "or `waiting pods`: what the controller does about an object"
+        "a list that is watched, as of `cache_age_seconds`; `events`, `nodes` or `workloads`: what a program looks at; "
+        f"{quoted(('accounts', 'crashes', 'finished Jobs', 'old accounts', 'requested retries'))} or `waiting pods`: "
+        "what the controller does about an object"
     ),
     ("steps_failed", "step"): "what a program does again and again, in words",
     ("leader_failures", "lease"): quoted((LEDGER_LEASE, RETRIES_LEASE)),
@@ -220,7 +221,7 @@ LABELS: Final[dict[tuple[str, str], str]] = {
         mark="a counted pod that stays was marked",
     ),
     ("leader_actions", "action"): defined(
-        evict="the end of a pod that waits for spot nodes",
+        evict="the end of a pod that waits for spot nodes, or whose node is unreachable",
         fail="the end of a workload at a limit",
         suspend="that of a Job at a limit",
         resume="that of a Job",
@@ -242,11 +243,13 @@ LABELS: Final[dict[tuple[str, str], str]] = {
         Delay="a rule of `onFailure` asks for a delay",
         Unschedulable="no node takes it",
         NotStarted="a container of it has not started",
+        Terminating="it is being deleted",
     ),
     ("waiting_pods_ended", "reason"): defined(
         **{
             SPOT_UNAVAILABLE: "no spot node took it within `spotWait`",
             NEVER_STARTED: "a container did not start, and a rule asks for another attempt",
+            NODE_LOST: "its node was unreachable for `unreachableTimeout` when it should have ended",
         }
     ),
     ("requested_retries", "kind"): quoted(row.kind for row in ADAPTERS),

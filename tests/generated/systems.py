@@ -6,14 +6,18 @@ from collections.abc import Iterable
 from typing import Final
 
 from tests.generated import manifests
-from webhook.kinds import KindSpec, apache_spark, places
+from webhook.kinds import KindSpec, apache_spark, batch, places
 from webhook.kinds.accounts.airflow import DAG_RUN
 from webhook.kinds.flyte import FLYTE_WORKFLOW
 from webhook.kube import names
+from webhook.ledger.model.pods import INDEX
 from webhook.ledger.model.systems import SYSTEMS, System
 from webhook.objects.problem import Path
+from webhook.rules.registry import POD_KEYS
 
 WIDTH: Final = 108  # of a line
+# The annotations that admission alone writes on a pod; the ledger adds COUNTED.
+FROZEN: Final = tuple(key for key in POD_KEYS if key != names.COUNTED)
 UNWRITTEN: Final = (DAG_RUN, FLYTE_WORKFLOW, apache_spark.SPARK_APPLICATION)  # the server writes none of them
 
 
@@ -94,15 +98,12 @@ def pod_labels() -> str:
 
 def pod_annotations() -> str:
     """Return the variable with the annotations of a pod by which it is counted, and that have changed."""
-    own = (
-        names.AFTER_FAILURE,
-        names.ATTEMPT,
-        names.ATTEMPT_SOURCE,
-        names.DISRUPTIONS,
-        names.MAX_RETRIES,
-        names.PLACEMENT,
-    )
-    return changed("annotations", (*own, *places.READ["annotations"]))
+    return changed("annotations", (*FROZEN, *places.READ["annotations"]))
+
+
+def job_pod_annotations() -> str:
+    """Return the same of a pod of a Job: from the failure counts the Job controller computes what an index has left."""
+    return changed("annotations", (*FROZEN, INDEX, batch.INDEX_FAILURES, batch.INDEX_IGNORED_FAILURES))
 
 
 def changed(part: str, keys: tuple[str, ...]) -> str:

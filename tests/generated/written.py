@@ -70,7 +70,7 @@ NEVER: Final = frozenset(
         *(names.PROFILE, names.MODE, names.ATTEMPT, names.MAX_RETRIES, names.MAX_DISRUPTIONS, names.INTERRUPTIBLE),
         *(names.SKIP, names.PLACEMENT, names.ATTEMPT_SOURCE, names.POLICY, names.RETRYABLE, names.RETRY_REQUESTED_AT),
         *(names.DISRUPTIONS, names.KEEP_FINALLY, names.AFTER_FAILURE, names.MEMORY_LIMIT, names.ON_FAILURE),
-        names.MEMORY,
+        *(names.MEMORY, names.PROOF),
     )
 )
 METADATA: Final = """\
@@ -81,9 +81,11 @@ METADATA: Final = """\
   message: retry-policy-controller may change nothing in the metadata of {kind} but labels and annotations of its own
   reason: Forbidden
 """
+# Of an object without labels of its own: the API server then sets all labels of its pods.
 OF_PODS: Final = """\
-(key in object.metadata.?labels.orValue({}) &&
-    object.metadata.?labels[?key] == object.spec.template.?metadata.?labels[?key])"""
+(oldObject.metadata.?labels.orValue({{}}).all(before, before in
+    {removed}) &&
+    object.metadata.?labels == object.spec.template.?metadata.?labels)"""
 ENTRIES: Final = """\
 - expression: >-
     [object.metadata.?{field}.orValue({{}}), oldObject.metadata.?{field}.orValue({{}})].all(side, side.all(key,
@@ -111,7 +113,7 @@ def entries(keys: Keys, field: str, to_set: tuple[str, ...], removed: tuple[str,
         absent = f"!(key in object.metadata.?{field}.orValue({{}}))"
         alternatives.append(f"({absent} && key in\n    {listed((*to_set, *removed))})")
     if keys.has_pods and field == "labels":
-        alternatives.append(OF_PODS)
+        alternatives.append(OF_PODS.format(removed=listed(removed)))
     return ENTRIES.format(
         field=field,
         alternatives="".join(f"{one} ||\n    " for one in alternatives),

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import os
-import platform
 import shlex
 import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from tests import debian
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -74,7 +75,7 @@ def ready(folder: Path, say: Callable[[str], None]) -> Engine:
     """
     if shutil.which("docker") and run(("docker", "info")).returncode == 0:
         return Engine("docker", BASE_IMAGE)
-    if os.geteuid() == 0 and platform.freedesktop_os_release()["ID"] == "debian":
+    if debian.is_possible():
         return _debian(folder, say)
     if shutil.which("podman"):
         return Engine("podman", BASE_IMAGE, PODMAN_BUILD, PODMAN_RUN)
@@ -82,11 +83,10 @@ def ready(folder: Path, say: Callable[[str], None]) -> Engine:
 
 
 def _debian(folder: Path, say: Callable[[str], None]) -> Engine:
-    if missing := [package for program, package in PACKAGES.items() if not shutil.which(program)]:
-        say(f"apt-get install {' '.join(missing)}")
-        environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-        succeed(("apt-get", "update"), environment=environment)
-        succeed(("apt-get", "install", "--yes", "--no-install-recommends", *missing), environment=environment)
+    try:
+        debian.install(PACKAGES, say)
+    except debian.InstallError as error:
+        raise EngineError(str(error)) from None
     configuration = folder / "containers.conf"
     configuration.write_text(CONFIGURATION)
     recipe = hashlib.sha256(shlex.join(STAND_IN).encode()).hexdigest()[:16]

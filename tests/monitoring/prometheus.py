@@ -11,7 +11,7 @@ from urllib.request import urlopen
 
 import yaml
 
-from tests.awaiting import until
+from tests.awaiting import LONGEST, until
 from tests.cluster.control_plane import HOST, free_ports
 from tests.monitoring.program import find
 
@@ -91,7 +91,7 @@ class Prometheus:
 
     def ask(self, what: str, **parameters: Any) -> list[Any]:
         try:
-            with urlopen(f"{self.url}/api/v1/{what}?{urlencode(parameters)}", timeout=30) as answer:  # noqa: S310
+            with urlopen(f"{self.url}/api/v1/{what}?{urlencode(parameters)}", timeout=LONGEST) as answer:  # noqa: S310
                 return list(json.load(answer)["data"]["result"])
         except HTTPError as error:
             raise AssertionError(f"{parameters['query']}: {error.read().decode()}") from None

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import yaml
 
 from tests.admission import review_of
-from tests.awaiting import until
+from tests.awaiting import LONGEST, until
 from tests.cluster.disruptions import taint
 from tests.cluster.kubectl import KubectlError
 from tests.cluster.manifests import CANNOT_START, SECONDS, exits, job, pod
@@ -317,6 +317,6 @@ def sent(replica: Replica, body: bytes) -> http.client.HTTPSConnection:
     """Send a body to the admission port of a replica."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    connection = http.client.HTTPSConnection("127.0.0.1", replica.port, context=context, timeout=30)
+    connection = http.client.HTTPSConnection("127.0.0.1", replica.port, context=context, timeout=LONGEST)
     connection.request("POST", "/mutate", body)
     return connection

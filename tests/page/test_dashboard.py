@@ -11,6 +11,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from tests import reports
+from tests.awaiting import LONGEST
 from tests.page.conftest import pages
 from webhook.dashboard.server import dashboard
 from webhook.kube.client import ApiError
@@ -71,7 +72,7 @@ def live(monkeypatch: pytest.MonkeyPatch) -> Iterator[Live]:
 
     thread = threading.Thread(target=lambda: loop.run_until_complete(serve()))
     thread.start()
-    assert ready.wait(20)
+    assert ready.wait(LONGEST)
     yield found
     loop.call_soon_threadsafe(end.set)
     thread.join(20)

@@ -7,6 +7,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.awaiting import LONGEST
+
 ROOT = Path(__file__).parents[2]
 UV = Path(sys.executable).with_name("uv")
 
@@ -33,7 +35,7 @@ class Environment:
         empty = self.folder / "empty"
         empty.mkdir(exist_ok=True)
         command = (self.program(name), *arguments)
-        return subprocess.run(command, capture_output=True, text=True, check=False, cwd=empty, timeout=60)
+        return subprocess.run(command, capture_output=True, text=True, check=False, cwd=empty, timeout=LONGEST)
 
     def packages(self) -> set[str]:
         """Return the names of the installed packages."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.awaiting import LONGEST
 from tests.release.environments import ROOT, Environment, succeed
 from webhook import __version__
 from webhook.cli.main import COMMANDS, OFFLINE
@@ -35,7 +36,7 @@ def run(program: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a program where there is no Python."""
     environment = {"PATH": "/absent", "HOME": "/absent"}
     command = (str(program), *arguments)
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=LONGEST)
 
 
 def called(plugin: Path, name: str) -> Path:

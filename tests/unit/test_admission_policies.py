@@ -13,7 +13,7 @@ from webhook.controller import app
 from webhook.kube import names
 from webhook.ledger import job_failer
 from webhook.ledger.model import counting, outcomes
-from webhook.lookups import certificates
+from webhook.lookups import certificates, state_key
 from webhook.objects.problem import Json
 from webhook.program.start import LEDGER_LEASE
 
@@ -106,6 +106,8 @@ def test_the_policies_use_the_same_names_as_the_server() -> None:
     own = str(POLICIES["retry-policy-webhook-own-namespace"]["validations"])
     assert f"'{certificates.SECRET}'" in own
     assert f"'{store.TYPE}'" in own
+    assert f"'{state_key.SECRET}'" in own
+    assert f"'{state_key.TYPE}'" in own
     assert f"['{LEDGER_LEASE}', '{app.RETRIES_LEASE}']" in own
     assert f"== '{names.COMPONENT}'" in str(POLICIES["retry-policy-webhook-events"]["validations"])
     limits = (counting.LIMIT_EXCEEDED, counting.FREE_TOO_OFTEN, counting.EVICTED_TOO_OFTEN)
@@ -113,7 +115,7 @@ def test_the_policies_use_the_same_names_as_the_server() -> None:
     assert str([*reasons]) in str(POLICIES["retry-policy-webhook-jobs"]["validations"]).replace("\\'", "'")
     assert str([*limits]) in str(POLICIES["retry-policy-webhook-jobset-status"]["variables"]).replace("\\'", "'")
     ends = f"['{outcomes.SPOT_UNAVAILABLE}', '{outcomes.NEVER_STARTED}']"
-    assert ends in str(POLICIES["retry-policy-webhook-pod-status"]["validations"])
+    assert f"['{outcomes.NODE_LOST}'] : {ends}" in str(POLICIES["retry-policy-webhook-pod-status"]["validations"])
     assert f"gate.name != '{names.DELAY}'" in str(POLICIES["retry-policy-webhook-pods"]["validations"])
 
 

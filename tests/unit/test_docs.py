@@ -104,7 +104,7 @@ def example(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.setitem(CONTROLLERS, (row.group, row.kind.lower()), row)
         else:
             source: Any = type("render", (), {"NAME": given["NAME"], "levels": staticmethod(given["levels"])})
-            monkeypatch.setitem(SOURCES, ("example.dev", "render"), ((source,),))
+            monkeypatch.setitem(SOURCES, ("example.dev", "render"), (source,))
 
 
 GIVEN: Final[dict[str, Any]] = {

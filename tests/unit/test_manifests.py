@@ -20,7 +20,7 @@ from webhook.controller import app as controller
 from webhook.kinds import batch, job_set
 from webhook.kube import names
 from webhook.ledger.model import pods as pods_of_jobs
-from webhook.lookups import certificates
+from webhook.lookups import certificates, state_key
 from webhook.objects.problem import Json
 from webhook.policy.parse import KEY, load_default, parse
 from webhook.serving import app
@@ -270,15 +270,16 @@ def test_the_servers_certificate_is_for_the_webhooks_service(container: Json, mo
 
 
 def test_the_roles_use_the_servers_names_of_secret_and_configurations() -> None:
+    rules = [
+        rule for one in documents(BASE / "rbac.yaml") for rule in one.get("rules") or () if "resourceNames" in rule
+    ]
     named = {
-        resource: rule["resourceNames"]
-        for one in documents(BASE / "rbac.yaml")
-        for rule in one.get("rules") or ()
+        resource: {name for rule in rules if resource in rule["resources"] for name in rule["resourceNames"]}
+        for rule in rules
         for resource in rule["resources"]
-        if "resourceNames" in rule
     }
-    assert named["secrets"] == [certificates.SECRET]
-    assert named["mutatingwebhookconfigurations"] == [certificates.CONFIGURATIONS]
+    assert named["secrets"] == {certificates.SECRET, state_key.SECRET}
+    assert named["mutatingwebhookconfigurations"] == {certificates.CONFIGURATIONS}
     assert {one["metadata"]["name"] for one in documents(BASE / "webhooks.yaml")} == {certificates.CONFIGURATIONS}
 
 

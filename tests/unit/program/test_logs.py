@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from tests.awaiting import LONGEST
 from webhook.program.logs import LINES, NAMESPACE_LINES, PERIOD, LogLines
 
 PROGRAM = """
@@ -26,7 +27,7 @@ except ValueError:
 
 
 def test_a_line_is_one_json_object_and_an_exception_shows_no_values_of_its_frames() -> None:
-    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, check=True, timeout=60, text=True)
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, check=True, timeout=LONGEST, text=True)
     (line,) = done.stderr.splitlines()
     said = json.loads(line)
     assert (said["event"], said["level"], said["namespace"]) == ("failed", "error", "ml\nx")
