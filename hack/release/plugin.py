@@ -18,7 +18,7 @@ NAME: Final = "kubectl-retry_policy"
 ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
 # The program is called by one of its names, as links to the one file: see entry.py.
 ENTRY: Final = Path(__file__).with_name("entry.py")
-SERVER: Final = ("prometheus_client", "structlog", "uvloop", "webhook.serving")
+SERVER: Final = ("prometheus_client", "structlog", "uvloop", "webhook.serving.app")
 # The folders of the official client with a module for each API and each type of it. Nothing here imports these modules;
 # they are five sixths of its modules.
 GENERATED: Final = ("client/api", "client/models", "aio/client/api", "aio/client/models")

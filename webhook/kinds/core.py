@@ -5,6 +5,8 @@ from typing import Final
 from webhook.kinds.kind_spec import KindSpec
 from webhook.objects.shape import ANY_KEY, Shape
 
+ENDED: Final = ("Succeeded", "Failed")  # the phases of a pod that has ended
+
 NODE_SELECTOR_TERM: Final[Shape] = {
     "matchExpressions": [{"key": str, "operator": str, "values": [str]}],
     "matchFields": [{}],

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from webhook.kube.paths import path_of
 from webhook.objects.patch import Pattern, at, find
@@ -14,6 +15,12 @@ from webhook.objects.problem import Json, Path, Problem
 from webhook.objects.shape import Shape
 
 NUMBER: Final = re.compile(r"[+-]?[0-9]{1,30}")
+LEAST: Final = -(2**31)  # controllers cut a number to 32 bits: one that is less becomes positive
+
+
+def is_expression(value: Any) -> bool:
+    """Return True if the value of a retry field is text that is not a number: a template expression."""
+    return isinstance(value, str) and not NUMBER.fullmatch(value)
 
 
 class Traits(msgspec.Struct, frozen=True):
@@ -96,9 +103,10 @@ class Budget(msgspec.Struct, frozen=True):
 
     `replaceable`: the author set no number, so that the profile's default may replace it, if that is less. `single`:
     the value of the field that means a single attempt. `text`: whether the number is a string. `expression`: the
-    template expression that the field has instead of a number. `beside`: another field, and the value that it must
-    have for this field to apply. `may_raise`: whether the field may be set to more retries. `disruptions`: the runs
-    beyond `retries` that the field allows only after disruptions.
+    template expression that the field has instead of a number; `retries` is then what bounds it, or 0. `is_bounded`:
+    whether another field bounds a template expression; None where none can, or the field has a number. `beside`:
+    another field, and the value that it must have for this field to apply. `may_raise`: whether the field may be set to
+    more retries. `disruptions`: the runs beyond `retries` that the field allows only after disruptions.
     """
 
     path: Path
@@ -107,6 +115,7 @@ class Budget(msgspec.Struct, frozen=True):
     single: int = 0
     text: bool = False
     expression: str | None = None
+    is_bounded: bool | None = None
     beside: tuple[Path, str | int] | None = None
     may_raise: bool = True
     disruptions: int = 0
@@ -114,6 +123,11 @@ class Budget(msgspec.Struct, frozen=True):
 
 def no_sum(_parent: Json) -> int | None:
     """Return None: a field counts retries alone."""
+    return None
+
+
+def not_evaluated(_root: Json, _holder: Path, _expression: str) -> int | None:
+    """Return None: what a template expression becomes is not known."""
     return None
 
 
@@ -134,6 +148,9 @@ class RetryField(Field):
     parent, and the value that it must have for this field to apply; `unlimited_with`: the value of that field that
     means unlimited retries. `may_raise`: whether an object may get more retries than it has. `retries_in_sum`: returns,
     for the field's parent, the retries in a number that allows disruptions too; None if it counts retries alone.
+    `evaluated`: returns the number that a template expression of the object at a path becomes; None if the root object
+    does not say it. `bound`: returns the retries that the field's parent allows whatever a template expression becomes,
+    None if it bounds them not; no function if no parent can.
     """
 
     absent: int | None = 0
@@ -147,6 +164,8 @@ class RetryField(Field):
     unlimited_with: str | None = None
     may_raise: Callable[[Json], bool] = always
     retries_in_sum: Callable[[Json], int | None] = no_sum
+    evaluated: Callable[[Json, Path, str], int | None] = not_evaluated
+    bound: Callable[[Json], int | None] | None = None
 
     def budgets(self, root: Json) -> Iterator[Budget]:
         """Yield the budget of each object that has the field, or may have it."""
@@ -172,17 +191,34 @@ class RetryField(Field):
             if retries is not None and not self.made:
                 return None
             return budget_with(retries, replaceable=retries is None)
-        if isinstance(value, str) and not NUMBER.fullmatch(value):
-            return budget_with(0, expression=value)
+        if is_expression(value):
+            return self.of_expression(root, budget_with(0, expression=value), parent or {})
         number = int(value)
+        if number < LEAST:
+            return budget_with(None)
         retries = self.retries_in_sum(parent or {})
         if retries is not None and retries < number:
             return budget_with(retries, disruptions=number - retries)
         return budget_with(None if self.negative_is_unlimited and number < 0 else max(0, number - self.single))
 
+    def of_expression(self, root: Json, budget: Budget, parent: Json) -> Budget:
+        """Return the budget of a template expression: its number if the root object says it, else what bounds it."""
+        bound = None if self.bound is None else self.bound(parent)
+        is_bounded = None if self.bound is None else bound is not None
+        known = self.evaluated(root, budget.path[: -len(self.name)], budget.expression or "")
+        if known is None:
+            return replace(budget, retries=bound or 0, is_bounded=is_bounded)
+        retries = None if known < LEAST else max(0, known - self.single)
+        return replace(budget, retries=retries, expression=None, is_bounded=is_bounded)
+
     def inherited(self, root: Json, path: Path, parent: Json | None) -> Budget | None:
-        """Return the budget of a field that inherits a sum which other fields of its parent make one of retries."""
+        """Return the budget of a field whose inherited value other fields of its parent give another meaning."""
         above = at(root, self.inherits[:-1])
+        if is_expression(above[self.name[-1]]):
+            if self.bound is None or not parent or self.bound({**above, **parent}) == self.bound(above):
+                return None
+            budget = Budget(path, 0, single=self.single, expression=above[self.name[-1]])
+            return self.of_expression(root, budget, {**above, **parent})
         retries = self.retries_in_sum(above)
         if not parent or retries is None:
             return None
@@ -265,6 +301,8 @@ class KindSpec:
     traits: Callable[[Json], Traits] = no_traits  # returns the traits of an object's Jobs
     failure_policy: bool = True  # whether its JobSpecs get a podFailurePolicy here; else the Jobs get it when created
     retry_fields: tuple[RetryField, ...] = ()  # outside JobSpecs
+    stored_retry_fields: tuple[RetryField, ...] = ()  # in the status, which the author of a new object may write
+    ignores_case: bool = False  # whether its controller may take a key for one in another case
     timeout_fields: tuple[TimeoutField, ...] = ()  # of one attempt, outside pod templates
     pod_templates: tuple[Pattern, ...] = ()  # outside JobSpecs
     pod_annotations: tuple[Field, ...] = ()  # the annotations of all its pods, outside pod templates

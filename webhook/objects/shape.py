@@ -117,6 +117,23 @@ def misfits(value: Any, shape: Shape, path: Path) -> Iterator[Problem]:
         yield Problem(path, "does not fit into 64 bits", f"must be between {bounds.LOWEST} and {bounds.HIGHEST}")
 
 
+def miscased(value: Any, shape: Shape, path: Path = ()) -> Iterator[Problem]:
+    """Yield a problem for every key that differs only in its case from one in the shape; the types must be right.
+
+    Go's encoding/json takes such a key for the other one.
+    """
+    if not isinstance(shape, list | dict):
+        return
+    if isinstance(shape, dict) and ANY_KEY not in shape:
+        known = {key.casefold(): key for key in shape}
+        for key in value.keys() - shape.keys():
+            meant = known.get(key[: bounds.MAX_KEY].casefold())
+            if meant is not None:
+                yield Problem((*path, key), f"may be read as {meant}", f"write {meant}")
+    for part, entry, inner in parts_of(value, shape):
+        yield from miscased(entry, inner, (*path, part))
+
+
 def parts_of(value: Any, shape: list[Shape] | dict[str, Shape]) -> Iterator[tuple[str | int, Any, Shape]]:
     """Yield the key or index, the value and the shape of each part that a shape describes; skip fields with null."""
     if isinstance(shape, list):
