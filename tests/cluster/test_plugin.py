@@ -52,20 +52,6 @@ def run(kubectl: Kubectl, team: Namespace, tmp_path: Path) -> Callable[..., Run]
     return run
 
 
-@pytest.fixture
-def completed(run: Callable[..., Run]) -> Callable[..., list[str]]:
-    """Return a function that completes the arguments of the plugin, as kubectl does for a shell."""
-
-    def complete(*arguments: str) -> list[str]:
-        done = run("kubectl", "__complete", "retry-policy", *arguments)
-        assert done.returncode == 0, done.stderr
-        *found, directive = done.stdout.splitlines()
-        assert directive in {":4", ":6"}
-        return [line.partition("\t")[0] for line in found]
-
-    return complete
-
-
 @pytest.mark.parametrize("name", ["train", "job/train", "{team}/job/train"])
 def test_kubectl_runs_the_plugin_in_the_namespace_of_its_context(
     run: Callable[..., Run], team: Namespace, name: str
@@ -88,27 +74,6 @@ def test_an_absent_context_is_refused_with_those_that_there_are(run: Callable[..
     assert "there is no context 'absent'; it has: " in done.stderr
 
 
-def test_kubectl_completes_commands_contexts_namespaces_kinds_and_names(
-    completed: Callable[..., list[str]], team: Namespace
-) -> None:
-    assert completed("ex") == ["explain"]
-    assert completed("explain", "--context", "tea") == ["team"]
-    assert completed("explain", "-n", team.name[:-2]) == [team.name]
-    assert completed("explain", "") == ["job/test", "job/train", "cronjob/nightly"]
-    assert completed("suspend", "-n", "kube-public", "") == []
-    assert completed("suspend", "-n", team.name, "job/tr") == ["job/train"]
-    assert completed("retry", "--context=team", "t") == ["test", "train"]
-
-
-def test_a_shell_completes_the_command_line(run: Callable[..., Run], team: Namespace) -> None:
-    def completed(*words: str) -> list[str]:
-        line = " ".join(("retry-policy", *words))
-        done = run("retry-policy", _RETRY_POLICY_COMPLETE="bash_complete", COMP_WORDS=line, COMP_CWORD=str(len(words)))
-        assert done.stderr == ""
-        return done.stdout.split()
-
-    assert completed("explain", team.name) == [
-        f"plain,{team.name}/{name}" for name in ("job/test", "job/train", "cronjob/nightly")
-    ]
-    assert completed("explain", f"{team.name}/job/tr") == [f"plain,{team.name}/job/train"]
-    assert completed("explain", "-n", team.name[:-2]) == [f"plain,{team.name}"]
+def test_kubectl_completes_the_plugins_command_line(run: Callable[..., Run]) -> None:
+    done = run("kubectl", "__complete", "retry-policy", "explain", "--context", "tea")
+    assert (done.returncode, done.stdout.splitlines()) == (0, ["team", ":4"]), done.stderr

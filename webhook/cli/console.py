@@ -4,7 +4,6 @@ import functools
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 import click
@@ -44,7 +43,7 @@ def kubeconfig_option(command: Command) -> Command:
     context = click.option(
         "--context",
         metavar="NAME",
-        shell_complete=completed("contexts"),
+        shell_complete=contexts,
         help="Context of the kubeconfig. Default: the current one.",
     )
     files = click.option(
@@ -99,13 +98,12 @@ class WorkloadArgument(click.Argument):
         return "[KIND/]NAME" if is_plugin(ctx) else "NAMESPACE/[KIND/]NAME"
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
-        """Return what a shell offers."""
-        from webhook.cli.kubectl import suggestions  # noqa: PLC0415 - only a shell needs it
-
-        namespace = ctx.params.get("namespace")
-        with suppress(click.UsageError):
-            namespace = namespace or (namespace_of(typed(ctx)) if is_plugin(ctx) else None)
-        return items(suggestions.workloads(typed(ctx), incomplete, self.rows, namespace))
+        """Return the kinds that a shell offers, as [NAMESPACE/]KIND/; no cluster is asked for names."""
+        bare = is_plugin(ctx) or ctx.params.get("namespace") is not None
+        namespace, slash, _ = ("", "", "") if bare else incomplete.partition("/")
+        if not bare and not slash:
+            return []
+        return beginning_with(incomplete, (f"{namespace}{slash}{WORDS[row]}/" for row in self.rows))
 
 
 def workload_argument(name: str, rows: Iterable[KindSpec], *, required: bool = True) -> Callable[[Command], Command]:
@@ -124,7 +122,6 @@ def workload_argument(name: str, rows: Iterable[KindSpec], *, required: bool = T
             "-n",
             "--namespace",
             metavar="NAMESPACE",
-            shell_complete=completed("namespaces"),
             help="Namespace of the workload, which is then named as [KIND/]NAME.",
         )
         return argument(option(with_namespace))
@@ -164,34 +161,26 @@ def is_plugin(ctx: click.Context | None) -> bool:
     return ctx is not None and ctx.find_root().info_name == PLUGIN
 
 
-def completed(what: str) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem[str]]]:
-    """Return what a shell offers for an option: `contexts` or `namespaces`."""
+def contexts(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
+    """Return the contexts that a shell offers, of the kubeconfig that is named so far; none if it cannot be read."""
+    try:
+        found = kubeconfigs.contexts(Kubeconfig(ctx.params.get("kubeconfig") or "").paths)
+    except (OSError, ValueError):
+        return []
+    return beginning_with(incomplete, sorted(found.namespaces))
 
-    def complete(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
-        from webhook.cli.kubectl import suggestions  # noqa: PLC0415 - only a shell needs it
 
-        return items(getattr(suggestions, what)(typed(ctx), incomplete))
-
-    return complete
+def beginning_with(incomplete: str, texts: Iterable[str]) -> list[CompletionItem[str]]:
+    """Return the texts that begin with what is typed, as a shell takes them."""
+    return [CompletionItem(text) for text in texts if text.startswith(incomplete)]
 
 
 namespace_option: Final = click.option(
     "-n",
     "--namespace",
     metavar="NAMESPACE",
-    shell_complete=completed("namespaces"),
     help="Only this namespace.  [default: all that you may read]",
 )
-
-
-def items(found: list[str]) -> list[CompletionItem[str]]:
-    """Return names as a shell takes them."""
-    return [CompletionItem(one) for one in found]
-
-
-def typed(ctx: click.Context) -> Kubeconfig:
-    """Return the kubeconfig that the options name which are typed already."""
-    return Kubeconfig(ctx.params.get("kubeconfig") or "", ctx.params.get("context"))
 
 
 def as_called(text: str) -> str:

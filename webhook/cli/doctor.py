@@ -11,7 +11,6 @@ from webhook.cli.console import (
     PROBLEMS,
     UNUSABLE,
     WorkloadArgument,
-    completed,
     in_namespace,
     kubeconfig_option,
     leaving_out,
@@ -46,7 +45,6 @@ ROWS: Final = [row for row in FIRST.values() if row.namespaced]
     "-n",
     "--namespace",
     metavar="NAMESPACE",
-    shell_complete=completed("namespaces"),
     help="Why does nothing happen in this namespace? Or: the namespace of [KIND/]NAME.",
 )
 @click.option("-o", "output", type=click.Choice(["text", "json"]), default="text", show_default=True)

@@ -1,1 +1,1 @@
-"""The kubectl plugin, and what a shell offers while a user types: names from the cluster."""
+"""The kubectl plugin, and the completion of its command lines."""
