@@ -19,7 +19,7 @@ from webhook.kinds import batch, core
 from webhook.kube import names
 from webhook.kube.client import Api as ApiOfServer
 from webhook.ledger.model.pods import TRACKING
-from webhook.rules.registry import POD_KEYS
+from webhook.rules.pods.decision import POD_KEYS
 
 if TYPE_CHECKING:
     from tests.cluster.conftest import NewNamespace

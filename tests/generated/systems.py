@@ -13,7 +13,7 @@ from webhook.kube import names
 from webhook.ledger.model.pods import INDEX
 from webhook.ledger.model.systems import SYSTEMS, System
 from webhook.objects.problem import Path
-from webhook.rules.registry import POD_KEYS
+from webhook.rules.pods.decision import POD_KEYS
 
 WIDTH: Final = 108  # of a line
 # The annotations that admission alone writes on a pod; the ledger adds COUNTED.

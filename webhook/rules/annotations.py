@@ -9,14 +9,18 @@ Writes, if absent:
 """
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from webhook.kinds import EmbeddedJob, KindSpec
 from webhook.kinds.kind_spec import Field
 from webhook.kube import names
 from webhook.objects.patch import Editor, Pattern, at
 from webhook.objects.problem import Json, Path, Problem, field
-from webhook.policy.settings import NamedProfile, Settings, annotation_problems, count
+from webhook.policy.settings import Settings, annotation_problems, count
+from webhook.rules.rule import Rule
+
+if TYPE_CHECKING:
+    from webhook.rules.contexts import JobContext, ValidationContext, WorkloadContext
 
 OWN: Final[Path] = ("metadata", "annotations")
 
@@ -61,12 +65,13 @@ def own_of(job: EmbeddedJob) -> Json:
     return job.metadata.get("annotations") or {}
 
 
-def problems(row: KindSpec, root: Json, jobs: list[EmbeddedJob], profile: NamedProfile) -> list[Problem]:
+def _problems(context: "ValidationContext") -> list[Problem]:
     """Return a problem for each malformed or forbidden value of our keys, in an object and in each of its Jobs."""
+    row, root, profile = context.row, context.root, context.profile
     found = profile.problems(of(root), OWN)
     for where in (*of_pods(row, root), *at_fields(row.judged_annotations, root)):
         found += profile.problems(at(root, where) or {}, where)
-    for job in jobs:
+    for job in context.jobs:
         if job.metadata_path != ("metadata",):
             found += profile.problems(own_of(job), (*job.metadata_path, "annotations"))
         found += profile.problems(job.pod_annotations, of_template((*job.path, "template")))
@@ -81,8 +86,9 @@ def unread_in_pods(root: Json, job: EmbeddedJob) -> Iterator[Problem]:
         yield Problem(path, "ignored: not the annotation of a Job", remedy)
 
 
-def edit_job(root: Json, job: EmbeddedJob, settings: Settings, editor: Editor) -> list[Problem]:
+def _edit_job(context: "JobContext") -> list[Problem]:
     """Copy annotations: those of an object to the Jobs in it, and those of a Job to its pods; return warnings."""
+    root, job, settings, editor = context.workload.root, context.job, context.settings, context.editor
     own = own_of(job)
     where = (*(job.metadata_path if names.MAX_RETRIES in own else ("metadata",)), "annotations")
     said, warnings = handed_down(of_job(root, job), settings, where)
@@ -93,11 +99,12 @@ def edit_job(root: Json, job: EmbeddedJob, settings: Settings, editor: Editor) -
     return warnings
 
 
-def edit(row: KindSpec, root: Json, settings: Settings, editor: Editor) -> list[Problem]:
+def _edit_workload(context: "WorkloadContext") -> list[Problem]:
     """Copy annotations of an object to its pods outside Jobs, and to workloads that are made of it; return warnings.
 
     If its author does not say whether it may run twice, write what the profile says.
     """
+    row, root, settings, editor = context.row, context.root, context.settings, context.editor
     if row.runs_again and settings.profile.requested_retry.retryable and not settings.skip:
         copy_missing((names.RETRYABLE,), {names.RETRYABLE: "true"}, OWN, editor)
     to_pods = [] if settings.skip else list(of_pods(row, root))
@@ -155,3 +162,15 @@ def at_fields(fields: tuple[Field, ...], root: Json) -> Iterator[Path]:
 def of_template(path: Path) -> Path:
     """Return the path of the annotations of the pod template at `path`."""
     return (*path, "metadata", "annotations")
+
+
+IN_JOB: Final[Rule["JobContext"]] = Rule(
+    name="annotations", applies_to="each Job", edit=_edit_job, writes=writes_in_jobs
+)
+IN_WORKLOAD: Final[Rule["WorkloadContext"]] = Rule(
+    name="annotations",
+    applies_to="the pod templates of a kind, and workloads made of it",
+    edit=_edit_workload,
+    writes=writes_beside,
+)
+JUDGED: Final[Rule["ValidationContext"]] = Rule(name="annotations", applies_to="each object", problems=_problems)

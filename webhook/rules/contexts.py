@@ -11,8 +11,8 @@ from webhook.kinds import Budget, EmbeddedJob, KindSpec, OwnerReference, batch
 from webhook.kinds.job_set import JOB_SET, REPLICATED_JOB
 from webhook.kinds.kind_spec import controller_of
 from webhook.ledger.model import on_failure
-from webhook.objects.patch import Editor
-from webhook.objects.problem import Json
+from webhook.objects.patch import Editor, at
+from webhook.objects.problem import Json, Problem
 from webhook.policy.settings import NamedProfile, Settings
 from webhook.rules import annotations
 from webhook.rules.facts import Facts
@@ -38,17 +38,17 @@ class WorkloadContext:
         self.facts = facts
         self.profile = profile
         self.editor = editor
-        self.settings = profile.settings(annotations.of(self.root))
+        self.settings: Settings = profile.settings(annotations.of(self.root))
         self.is_skipped = self.settings.skip  # whether its author skips it, or every Job in it
         self.jobs = list(row.jobs(self.root))
-        self.clamps = profile.profile.retries.on_exceed != "Deny"
+        self.clamps: bool = profile.profile.retries.on_exceed != "Deny"
         self.denies_new = not self.clamps and old is None
         self.job_set = self.root if row is JOB_SET else facts.owner  # the JobSet of the Jobs
         self.set_restarts = own_retries.restarts(self.job_set)
         # Whether the warning about the meaning of the retries is given: once for a set, never if a controller made it.
         self.is_told = controller_of(self.root) is not None
         self.disruption_action: str = self.settings.disruption_action
-        self.is_denied = False  # whether it is a new set whose own rules restart it without a bound
+        self.is_denied: bool = False  # whether it is a new set whose own rules restart it without a bound
         self.keeps_indexes = False
         if row is JOB_SET:
             message_patterns = facts.message_patterns
@@ -80,7 +80,7 @@ class WorkloadContext:
         return restart_policy.said_in(self.root)
 
     @cached_property
-    def rules_for_bugs(self) -> tuple[list[job_set.Rule], str]:
+    def rules_for_bugs(self) -> tuple[list[job_set.FailurePolicyRule], str]:
         """The rules of the set that decide what follows a bug in one of its Jobs, and the action if none matches."""
         root = self.job_set or {}
         adds_rule = self.row is JOB_SET and job_set.adds_bug_rule(root, self.settings)
@@ -126,6 +126,21 @@ class JobContext(msgspec.Struct, frozen=True):
             return True
         rules, by_default = workload.rules_for_bugs
         return (job_set.action_for(rules, name) or by_default) == job_set.FAILING
+
+    def warnings_about_retries(self, *, had_policy: bool) -> list[Problem]:
+        """Warn, once for a workload, what the author's retries mean; `had_policy`: whether the author has rules."""
+        job, settings, budget, workload = self.job, self.settings, self.budget, self.workload
+        if budget is None or workload.is_told:
+            return []
+        if workload.old and at(workload.old, budget.path) == at(workload.root, budget.path):
+            return []
+        found: list[Problem] = []
+        if self.runs_once:
+            found = own_retries.once_warning(budget.path, job, settings)
+        elif not budget.replaceable and not had_policy:
+            found = own_retries.meaning_warning(budget, job, settings, ledger=workload.facts.ledger)
+        workload.is_told = bool(found)
+        return found
 
     def wanted(self) -> failure_policy.Wanted:
         """Return what the failure policy of the Job should do."""
@@ -183,7 +198,7 @@ class PodContext:
         self.profile = profile
         self.editor = editor
         # What the rules of onFailure ask of the pod.
-        self.asked = self.after if evidence.settings.on_failure else on_failure.NONE
+        self.asked: on_failure.State = self.after if evidence.settings.on_failure else on_failure.NONE
         # Set by the rule placement, for the rules after it.
         self.decision: placement.Decision | None = None
         self.placed: placement.Placement | None = None

@@ -6,6 +6,7 @@ Reads:
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
+from typing import Final
 
 from webhook.kinds import Budget, EmbeddedJob, KindSpec, batch
 from webhook.kinds.job_set import JOB_SET
@@ -14,6 +15,7 @@ from webhook.objects.shape import miscased
 from webhook.rules import annotations, in_place, retries
 from webhook.rules.contexts import ValidationContext
 from webhook.rules.job_sets import free_restarts
+from webhook.rules.rule import Rule
 
 
 def problems(context: ValidationContext) -> Iterator[Problem]:
@@ -53,3 +55,6 @@ def budgets(
         if budget is not None:
             yield budget
     yield from row.budgets(root)
+
+
+RULE: Final[Rule[ValidationContext]] = Rule(name="retries", applies_to="each object", problems=problems)

@@ -13,14 +13,19 @@ pods' label names. An operator of an unknown kind cannot be looked up, and is tr
 exit-code rules by a rule of their own too.
 """
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import TYPE_CHECKING, Final
 
 from webhook.kinds import EmbeddedJob, OwnerReference, batch, row_of
-from webhook.kinds.job_set import SET_NAME
+from webhook.kinds.job_set import JOB_SET, SET_NAME
 from webhook.kinds.kind_spec import controller_of
 from webhook.objects.patch import at
 from webhook.objects.problem import Json, Path, Problem
+from webhook.rules.rule import Rule
+
+if TYPE_CHECKING:
+    from webhook.rules.contexts import ValidationContext
 
 REFERENCES: Final[Path] = ("metadata", "ownerReferences")
 BACKOFF_LIMIT: Final[Path] = ("spec", "backoffLimit")
@@ -65,3 +70,26 @@ def label_problems(job: EmbeddedJob) -> Iterator[Problem]:
     if controller is None or (controller.group, controller.kind, controller.name) != (*batch.JOB_SET, value):
         remedy = "remove it: the JobSet controller writes it into the Jobs that it creates"
         yield Problem((*job.path, *LABEL), f"is {value[:40]!r}, and no such JobSet controls the Job", remedy)
+
+
+def _problems_of_labels(context: "ValidationContext") -> Iterable[Problem]:
+    return chain.from_iterable(map(label_problems, context.jobs))
+
+
+def _problems_of_controller(context: "ValidationContext") -> Iterable[Problem]:
+    return () if context.owner is None else problems(context.root, context.owner, context.facts.owner)
+
+
+OF_LABELS: Final[Rule["ValidationContext"]] = Rule(
+    name="owner",
+    applies_to="each Job, but for those of a JobSet",
+    applies=lambda context: context.row is not JOB_SET,
+    problems=_problems_of_labels,
+)
+# Not for embedded objects: they have no controller yet.
+OF_CONTROLLER: Final[Rule["ValidationContext"]] = Rule(
+    name="owner",
+    applies_to="a Job that a controller has created",
+    applies=lambda context: context.row is batch.JOB and context.facts.owners_known,
+    problems=_problems_of_controller,
+)

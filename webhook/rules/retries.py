@@ -9,7 +9,7 @@ Reads, in a JobSpec:
     completions, parallelism, maxFailedIndexes, template.spec.restartPolicy
 """
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from webhook.kinds import Budget, EmbeddedJob, KindSpec, batch
 from webhook.kube import names
@@ -17,6 +17,10 @@ from webhook.objects.patch import Editor, Pattern
 from webhook.objects.problem import Problem, field
 from webhook.policy.settings import Settings
 from webhook.rules import in_place
+from webhook.rules.rule import Rule, in_job_specs
+
+if TYPE_CHECKING:
+    from webhook.rules.contexts import JobContext, WorkloadContext
 
 # In a JobSpec.
 WRITES: Final[tuple[Pattern, ...]] = (
@@ -167,3 +171,38 @@ def sum_allowed(job: EmbeddedJob, settings: Settings) -> tuple[int, int] | None:
 def exceeds(retries: int | None, limit: int | None) -> bool:
     """Return True if there are more retries than the limit; None means unlimited, for each of them."""
     return limit is not None and (retries is None or retries > limit)
+
+
+def _edit_job(context: "JobContext") -> list[Problem]:
+    """Apply the default and the limit to a JobSpec."""
+    job, settings, editor = context.job, context.settings, context.editor
+    if context.budget is None:
+        return []
+    warnings = edit(context.budget, settings, editor)
+    if context.workload.clamps:
+        path, counts = (*job.path, "template", "spec"), context.is_counted
+        warnings += in_place.edit(path, job.pod_spec, settings, editor, counted=counts)
+    return [*warnings, *clamp_sum(job, settings, editor)]
+
+
+def _edit_workload(context: "WorkloadContext") -> list[Problem]:
+    """Apply the default and the limit to the retry fields of a kind, and to the containers of its pod templates."""
+    row, root, settings, editor = context.row, context.root, context.settings, context.editor
+    warnings: list[Problem] = []
+    for budget in list(row.budgets(root)):
+        warnings += edit(budget, settings, editor)
+    for path, template in row.templates(root):
+        if context.clamps:
+            warnings += in_place.edit((*path, "spec"), template.get("spec") or {}, settings, editor, counted=False)
+    return warnings
+
+
+IN_JOB: Final[Rule["JobContext"]] = Rule(
+    name="retries", applies_to="each Job", edit=_edit_job, writes=in_job_specs(*WRITES)
+)
+IN_WORKLOAD: Final[Rule["WorkloadContext"]] = Rule(
+    name="retries",
+    applies_to="the retry fields and pod templates of a kind",
+    edit=_edit_workload,
+    writes=writes_beside,
+)

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from itertools import repeat
 from typing import Generic, TypeVar
 
-from webhook.kinds import KindSpec
+from webhook.kinds import KindSpec, core
 from webhook.objects.patch import Editor, Pattern
 from webhook.objects.problem import Problem
 
 Context = TypeVar("Context")  # what a rule is applied to: see webhook/rules/contexts.py
+Writes = Callable[[KindSpec], tuple[Pattern, ...]]
 
 
 def edits_nothing(_context: object) -> list[Problem]:
@@ -37,7 +38,7 @@ class Rule(Generic[Context]):
     edit: Callable[[Context], list[Problem]] = edits_nothing
     # Returns the patterns of the paths at which, or below which, the rule edits objects of a kind. A rule for
     # workloads is not applied to a kind in which it writes nothing.
-    writes: Callable[[KindSpec], tuple[Pattern, ...]] = writes_nothing
+    writes: Writes = writes_nothing
     # Returns the problems for which the object is denied.
     problems: Callable[[Context], Iterable[Problem]] = finds_nothing
     # Returns False for an object to which the rule does not apply; None if the rule applies to all.
@@ -69,3 +70,18 @@ def problems(rules: Iterable[Rule[Context]], context: Context) -> Iterator[tuple
     for rule in rules:
         if rule.applies is None or rule.applies(context):
             yield from zip(repeat(rule.name), rule.problems(context), strict=False)
+
+
+def in_job_specs(*fields: Pattern) -> Writes:
+    """Return the `writes` of a rule that edits fields of every JobSpec."""
+    return lambda row: below(row.job_specs, fields)
+
+
+def where_jobs_get_policies(*fields: Pattern) -> Writes:
+    """Return the `writes` of a rule that edits JobSpecs, except those of a runtime: it edits their Jobs on creation."""
+    return lambda row: below(row.job_specs, fields) if row.failure_policy else ()
+
+
+def in_pods(*fields: Pattern) -> Writes:
+    """Return the `writes` of a rule that edits pods."""
+    return lambda row: fields if row is core.POD else ()

@@ -19,7 +19,7 @@ and the JobSet controller (pkg/controllers/failure_policy.go of JobSet 0.11) app
 
 from collections.abc import Collection, Iterator
 from itertools import islice
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from webhook.kinds import EmbeddedJob, KindSpec, batch
 from webhook.kinds.job_set import JOB_SET
@@ -27,11 +27,15 @@ from webhook.kube import names
 from webhook.ledger.model import matching
 from webhook.ledger.model.matching import POD_FAILURE_POLICY, JobEnd
 from webhook.objects import bounds
-from webhook.objects.patch import EVERY, Editor, Pattern, at
+from webhook.objects.patch import EVERY, Pattern, at
 from webhook.objects.problem import Json, Path, Problem
 from webhook.policy.settings import Settings
 from webhook.rules.job_sets.job_set import DISRUPTED, FREE, RULES, replicated_job_name
 from webhook.rules.jobs import failure_costs, lint, schema
+from webhook.rules.rule import Rule, in_job_specs
+
+if TYPE_CHECKING:
+    from webhook.rules.contexts import JobContext, WorkloadContext
 
 ON_DISRUPTION: Final = [{"type": lint.DISRUPTION[0], "status": lint.DISRUPTION[1]}]
 EXIT_CODES: Final = frozenset(range(1, 256))  # those with which a process on Linux can fail
@@ -220,24 +224,24 @@ def crashed(job_set: Json, replicated_job: str, container: str, index: str | int
     return JobEnd(POD_FAILURE_POLICY, message)
 
 
-def clamp_job(job: EmbeddedJob, settings: Settings, editor: Editor, *, counted: bool) -> list[Problem]:
+def _clamp_in_job(context: "JobContext") -> list[Problem]:
     """Change to Count the rules of a Job's podFailurePolicy that would be denied; return warnings."""
     warnings = []
-    for problem in list(problems(job, counted=counted)):
+    for problem in list(problems(context.job, counted=context.is_counted)):
         path = (*problem.path, "action")
-        editor.set(path, "Count")
-        remedy = f"profile {settings.profile_name!r} allows no unlimited retries"
+        context.editor.set(path, "Count")
+        remedy = f"profile {context.settings.profile_name!r} allows no unlimited retries"
         warnings.append(Problem(path, "changed to Count", remedy))
     return warnings
 
 
-def clamp(root: Json, jobs: list[EmbeddedJob], settings: Settings, editor: Editor) -> list[Problem]:
+def _clamp_in_set(context: "WorkloadContext") -> list[Problem]:
     """Change the rules that restart a JobSet at no cost after bugs, so that they count; return warnings."""
     warnings = []
-    for path in free_after_bugs(root, jobs):
-        action = counting(at(root, path))
-        editor.set(path, action)
-        remedy = f"profile {settings.profile_name!r} allows no unlimited restarts"
+    for path in free_after_bugs(context.root, context.jobs):
+        action = counting(at(context.root, path))
+        context.editor.set(path, action)
+        remedy = f"profile {context.settings.profile_name!r} allows no unlimited restarts"
         warnings.append(Problem(path, f"changed to {action}", remedy))
     return warnings
 
@@ -245,3 +249,19 @@ def clamp(root: Json, jobs: list[EmbeddedJob], settings: Settings, editor: Edito
 def counting(action: str) -> str:
     """Return the action that does the same but counts towards maxRestarts."""
     return action.removesuffix(FREE)
+
+
+IN_JOB: Final[Rule["JobContext"]] = Rule(
+    name="retries",
+    applies_to="each Job whose own rules make restarts free, where the profile clamps",
+    applies=lambda context: context.workload.clamps and context.has_free_restarts,
+    edit=_clamp_in_job,
+    writes=in_job_specs(*WRITES),
+)
+IN_SET: Final[Rule["WorkloadContext"]] = Rule(
+    name="retries",
+    applies_to="a JobSet whose own rules make restarts free, where the profile clamps",
+    applies=lambda context: context.clamps,
+    edit=_clamp_in_set,
+    writes=writes_in_set,
+)

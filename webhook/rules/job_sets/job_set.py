@@ -15,16 +15,20 @@ restart only the failed Job, from JobSet 0.12 on, if the feature gate RestartJob
 """
 
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from webhook.kinds import EmbeddedJob, KindSpec
 from webhook.kinds.job_set import JOB_SET
 from webhook.ledger.model import matching
 from webhook.ledger.model.matching import MOST_RULES, POD_FAILURE_POLICY
-from webhook.objects.patch import Editor, Pattern, at
+from webhook.objects.patch import Pattern, at
 from webhook.objects.problem import Json, Path, Problem
 from webhook.policy.settings import Settings
 from webhook.rules.jobs import lint
+from webhook.rules.rule import Rule
+
+if TYPE_CHECKING:
+    from webhook.rules.contexts import WorkloadContext
 
 SPEC: Final[Path] = ("spec",)
 REPLICATED_JOBS: Final[Path] = (*SPEC, "replicatedJobs")
@@ -54,7 +58,7 @@ def writes(row: KindSpec) -> tuple[Pattern, ...]:
     return (RULES[:-1],) if row is JOB_SET else ()
 
 
-class Rule(NamedTuple):
+class FailurePolicyRule(NamedTuple):
     """The part of a set's rule that decides about Jobs that a podFailurePolicy has failed.
 
     `targets`: names of replicated Jobs; empty for all. `patterns`: of messages; empty for all.
@@ -79,12 +83,9 @@ def disruption_action(root: Json, settings: Settings, *, message_patterns: bool)
     return "FailJob" if restart else settings.disruption_action
 
 
-def edit(root: Json, settings: Settings, editor: Editor, *, disruption: str, restart_job: bool) -> list[Problem]:
-    """Insert rules for disruptions before the author's rules, and append one for bugs; return warnings.
-
-    The failure policies of the set's Jobs must have been edited before; `disruption`: their action on a disruption.
-    `restart_job`: whether the CRD has the action RestartJob.
-    """
+def _edit(context: "WorkloadContext") -> list[Problem]:
+    """Insert rules for disruptions before the author's rules, and append one for bugs; return warnings."""
+    root, settings, editor, disruption = context.root, context.settings, context.editor, context.disruption_action
     judged = [one.get("name") or "" for one in at(root, REPLICATED_JOBS) or () if at(one, POLICY_OF_JOB)]
     if not judged or not may_inject(root, settings):
         return []
@@ -93,7 +94,7 @@ def edit(root: Json, settings: Settings, editor: Editor, *, disruption: str, res
     warnings: list[Problem] = []
     restarts = disruption == "FailJob" and settings.disruption_action != "FailJob"  # unless it is fatal
     if restarts and not any(rule.get("name") in DISRUPTION_RULES for rule in at(root, RULES) or ()):
-        alone, warnings = restarted_alone(root, author_rules, settings, restart_job=restart_job)
+        alone, warnings = restarted_alone(root, author_rules, settings, restart_job=context.facts.restart_job)
         for rule in reversed(disruption_rules(root, alone, settings)):
             editor.insert(RULES, 0, rule)
     catch_all = [rule for rule in author_rules if not rule.patterns]
@@ -116,7 +117,7 @@ def disruption_rules(root: Json, alone: list[str], settings: Settings) -> list[J
 
 
 def restarted_alone(
-    root: Json, author_rules: list[Rule], settings: Settings, *, restart_job: bool
+    root: Json, author_rules: list[FailurePolicyRule], settings: Settings, *, restart_job: bool
 ) -> tuple[list[str], list[Problem]]:
     """Return the replicated Jobs of which a disruption restarts only the failed Job, and warnings.
 
@@ -136,7 +137,7 @@ def why_not_alone(root: Json, *, restart_job: bool) -> str:
     return f"no Job of more than {MOST_REPLICAS} can be restarted alone" if most > MOST_REPLICAS else ""
 
 
-def alone_by_author(replicated_jobs: list[str], rules: list[Rule]) -> list[str]:
+def alone_by_author(replicated_jobs: list[str], rules: list[FailurePolicyRule]) -> list[str]:
     """Return the replicated Jobs of which a rule of the set's author restarts only the disrupted Job."""
     if not any(rule.action.removesuffix(FREE) == RESTART_JOB for rule in rules):
         return []  # the fast path: nearly all sets
@@ -147,10 +148,10 @@ def alone_by_author(replicated_jobs: list[str], rules: list[Rule]) -> list[str]:
     return [name for name in replicated_jobs if action_for(on_disruption, name).removesuffix(FREE) == RESTART_JOB]
 
 
-def rules_of(root: Json) -> list[Rule]:
+def rules_of(root: Json) -> list[FailurePolicyRule]:
     """Return the rules of a set that may match a Job that a podFailurePolicy has failed, at most MOST_RULES."""
     return [
-        Rule(
+        FailurePolicyRule(
             rule.get("action") or "",
             frozenset(rule.get("targetReplicatedJobs") or ()),
             tuple(rule.get("onJobFailureMessagePatterns") or ()),
@@ -160,12 +161,12 @@ def rules_of(root: Json) -> list[Rule]:
     ]
 
 
-def action_for(rules: list[Rule], replicated_job: str) -> str:
+def action_for(rules: list[FailurePolicyRule], replicated_job: str) -> str:
     """Return the action of the first rule for a replicated Job; empty if there is none."""
     return next((rule.action for rule in rules if not rule.targets or replicated_job in rule.targets), "")
 
 
-def rules_for_bugs(root: Json) -> list[Rule]:
+def rules_for_bugs(root: Json) -> list[FailurePolicyRule]:
     """Return the rules of a set that decide what happens when a rule of ours fails one of its Jobs because of a bug.
 
     A rule with message patterns counts as one of them if it restarts the set and may be about more than disruptions. If
@@ -230,3 +231,13 @@ def said_once(warnings: list[Problem]) -> list[Problem]:
         Problem(first.path, f"{first.what}, in {1 + len(more)} of the set's Jobs", first.remedy) if more else first
         for first, *more in shared.values()
     ]
+
+
+# After the failure policies of its Jobs: only if a Job fails by one can the set restart for it.
+RULE: Final[Rule["WorkloadContext"]] = Rule(
+    name="failure_policy",
+    applies_to="a JobSet",
+    applies=lambda context: not context.settings.skip and not context.is_denied,
+    edit=_edit,
+    writes=writes,
+)

@@ -12,15 +12,18 @@ The API server drops fields that a CRD does not have, without a message. Source:
 suspended (checkRuntimePatchesImmutability). So an update of a running one gets the annotations that it has already.
 """
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from webhook.kinds import KindSpec
 from webhook.kinds.trainer import TRAIN_JOB
 from webhook.kube import names
 from webhook.objects.patch import Editor, Pattern, at
 from webhook.objects.problem import Json, Path, Problem
-from webhook.policy.settings import Settings
 from webhook.rules import annotations
+from webhook.rules.rule import Rule
+
+if TYPE_CHECKING:
+    from webhook.rules.contexts import WorkloadContext
 
 MANAGER: Final = names.PREFIX + "webhook"
 OLDER: Final[Path] = ("spec", "annotations")
@@ -35,14 +38,14 @@ def writes(row: KindSpec) -> tuple[Pattern, ...]:
     return (OLDER, PATCHES) if row is TRAIN_JOB else ()
 
 
-def edit(
-    root: Json, settings: Settings, editor: Editor, old: Json | None, *, runtime_patches: bool | None
-) -> list[Problem]:
-    """Copy the annotations; return warnings.
+def _edit(context: "WorkloadContext") -> list[Problem]:
+    """Copy the annotations of a TrainJob to the field from which its JobSet gets them; return warnings.
 
-    `old`: the TrainJob before an update. `runtime_patches`: whether its CRD has this field. If that is unknown (None),
-    the TrainJob's own fields decide; if they do not show it either, the newer version is assumed.
+    Whether its CRD has runtimePatches may be unknown: then the TrainJob's own fields decide; if they do not show it
+    either, the newer version is assumed.
     """
+    root, settings, editor, old = context.root, context.settings, context.editor, context.old
+    runtime_patches = context.facts.runtime_patches
     said, warnings = annotations.handed_down(annotations.of(root), settings, annotations.OWN)
     if not has_patches(root, runtime_patches):
         annotations.copy_missing(names.COPIED_TO_JOBS, said, OLDER, editor)
@@ -100,3 +103,6 @@ def own_entry(root: Json) -> int | None:
 def is_suspended(root: Json) -> bool:
     """Return True if a TrainJob is suspended."""
     return at(root, ("spec", "suspend")) is True
+
+
+RULE: Final[Rule["WorkloadContext"]] = Rule(name="annotations", applies_to="a TrainJob", edit=_edit, writes=writes)

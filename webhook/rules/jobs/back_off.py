@@ -22,15 +22,20 @@ waits longer and longer. The count of an index never decreases from one pod to t
 pod with the highest count for the last one.
 """
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from webhook.attempts import Evidence
 from webhook.kinds import EmbeddedJob, batch
+from webhook.kube import names
 from webhook.ledger.model import matching
 from webhook.objects import bounds
 from webhook.objects.patch import Editor, Pattern
-from webhook.objects.problem import Path
-from webhook.policy.settings import Settings, count
+from webhook.objects.problem import Path, Problem
+from webhook.policy.settings import count
+from webhook.rules.rule import Rule, in_pods, where_jobs_get_policies
+
+if TYPE_CHECKING:
+    from webhook.rules.contexts import JobContext, PodContext
 
 # The API's bounds on Jobs with backoffLimitPerIndex (pkg/apis/batch/validation/validation.go of Kubernetes 1.36.3).
 MANY_COMPLETIONS: Final = 100_000
@@ -41,16 +46,23 @@ WRITES: Final[tuple[Pattern, ...]] = (("backoffLimit",), ("backoffLimitPerIndex"
 IGNORED_FAILURES: Final[Path] = ("metadata", "annotations", batch.INDEX_IGNORED_FAILURES)  # in a pod
 
 
-def edit(job: EmbeddedJob, settings: Settings, editor: Editor) -> None:
+def is_applied(context: "JobContext") -> bool:
+    """Return True if a Job is not skipped, and does not run only once."""
+    return not context.settings.skip and not context.runs_once
+
+
+def _edit_job(context: "JobContext") -> list[Problem]:
     """Give a JobSpec a back-off for each completion index, and no more retries than it had.
 
     backoffLimitPerIndex is immutable, so it gets the highest value that backoffLimit may ever have. backoffLimit is
     written too, because in a template the API's default for it beside backoffLimitPerIndex would be 2147483647.
     """
-    limit = batch.retry_budget(job.spec)
-    if settings.profile.back_off.per_index and limit <= bounds.MOST_RETRIES and is_indexed(job) and may_have_it(job):
+    job, limit = context.job, batch.retry_budget(context.job.spec)
+    wanted = context.settings.profile.back_off.per_index
+    if wanted and limit <= bounds.MOST_RETRIES and is_indexed(job) and may_have_it(job):
         fields = {"backoffLimit": limit, "backoffLimitPerIndex": bounds.MOST_RETRIES, "maxFailedIndexes": 0}
-        editor.update(job.path, fields)
+        context.editor.update(job.path, fields)
+    return []
 
 
 def may_have_it(job: EmbeddedJob) -> bool:
@@ -91,3 +103,35 @@ def costs_no_wait(evidence: Evidence) -> bool:
         return False
     spec = evidence.owner.get("spec") or {}
     return disruptions <= settings.disruption_budget and matching.ignores_disruptions_alone(spec)
+
+
+def _waits_by_ledger(context: "PodContext") -> bool:
+    """Return True if a pod is of a Job whose disruptions the ledger counts, and was not edited already.
+
+    In a second round of the same admission the pod has ATTEMPT_SOURCE from the first, which did this edit.
+    """
+    said = context.evidence.annotations
+    return context.facts.ledger and context.is_of_job and names.ATTEMPT_SOURCE not in said
+
+
+def _edit_pod(context: "PodContext") -> list[Problem]:
+    """Subtract a disruption from the count from which the Job controller computes an index's back-off."""
+    edit_pod(context.evidence, context.editor)
+    return []
+
+
+IN_JOB: Final[Rule["JobContext"]] = Rule(
+    name="back_off",
+    applies_to="each Indexed Job",
+    applies=is_applied,
+    edit=_edit_job,
+    writes=where_jobs_get_policies(*WRITES),
+)
+# Before the placement: both read this annotation of the Job controller.
+IN_POD: Final[Rule["PodContext"]] = Rule(
+    name="back_off",
+    applies_to="a pod of a Job",
+    applies=_waits_by_ledger,
+    edit=_edit_pod,
+    writes=in_pods(IGNORED_FAILURES),
+)

@@ -16,7 +16,7 @@ Writes:
 """
 
 from itertools import product
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from webhook.kinds import EmbeddedJob, batch
 from webhook.kinds.batch import is_queued
@@ -28,6 +28,10 @@ from webhook.objects.problem import Json, Problem
 from webhook.policy.settings import Settings
 from webhook.rules.jobs import failure_costs, restart_policy, schema
 from webhook.rules.jobs.lint import DISRUPTED, DISRUPTION, FAILING, KILLED
+from webhook.rules.rule import Rule, where_jobs_get_policies
+
+if TYPE_CHECKING:
+    from webhook.rules.contexts import JobContext
 
 DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
 
@@ -273,3 +277,27 @@ def may_be_suspended_or_scaled(job: EmbeddedJob) -> bool:
     is_resumed = names.RETRY_OF in annotations and names.STAYS_SUSPENDED not in annotations  # by the requested retry
     suspended = bool(spec.get("suspend")) and not is_resumed
     return job.traits.suspendable or suspended or is_queued(job.metadata) or foreign or elastic
+
+
+def _gets_rules(context: "JobContext") -> bool:
+    """Return False for a skipped object, and for one that will be denied: its problems count the author's rules."""
+    return not context.settings.skip and not context.will_be_denied
+
+
+def _edit(context: "JobContext") -> list[Problem]:
+    """Inject a failure policy, except into a Job that runs once; warn once what the author's retries mean."""
+    had_policy = context.job.spec.get("podFailurePolicy") is not None
+    warnings: list[Problem] = []
+    if not context.runs_once:
+        warnings = edit(context.job, context.settings, context.editor, context.wanted())
+    return warnings + context.warnings_about_retries(had_policy=had_policy)
+
+
+# First of the rules for Jobs, because those after it depend on the failure policy that will be stored.
+RULE: Final[Rule["JobContext"]] = Rule(
+    name="failure_policy",
+    applies_to="each Job",
+    applies=_gets_rules,
+    edit=_edit,
+    writes=where_jobs_get_policies(*WRITES),
+)

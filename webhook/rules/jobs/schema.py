@@ -21,13 +21,17 @@ backoffLimitPerIndex.
 """
 
 import re
-from collections.abc import Iterator
-from itertools import pairwise
-from typing import Final
+from collections.abc import Iterable, Iterator
+from itertools import chain, pairwise
+from typing import TYPE_CHECKING, Final
 
 from webhook.kube.paths import SUBDOMAIN
 from webhook.objects.bounds import MAX_CONDITIONS, MAX_RULES, MAX_VALUES
 from webhook.objects.problem import Json, Path, Problem, listed
+from webhook.rules.rule import Rule
+
+if TYPE_CHECKING:
+    from webhook.rules.contexts import ValidationContext
 
 ACTIONS: Final = ("Count", "FailIndex", "FailJob", "Ignore")
 OPERATORS: Final = ("In", "NotIn")
@@ -207,3 +211,10 @@ def unless_one_of(allowed: tuple[str, ...], value: str | None, path: Path) -> It
 def described(value: str | None) -> str:
     """Return the `what` of a problem about a value: `is missing`, or `is` and the value."""
     return "is missing" if value is None else f"is {value[:40]!r}"
+
+
+def _problems(context: "ValidationContext") -> Iterable[Problem]:
+    return chain.from_iterable(problems(job.spec, job.path) for job in context.jobs)
+
+
+RULE: Final[Rule["ValidationContext"]] = Rule(name="schema", applies_to="each Job", problems=_problems)

@@ -13,15 +13,17 @@ label, with a hostname of their author, or with a selector of their own. So do J
 what their template says.
 """
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from webhook.kinds import EmbeddedJob, KindSpec, batch
 from webhook.kinds.kind_spec import controller_of
-from webhook.objects.patch import Editor, Pattern
-from webhook.objects.problem import Json
-from webhook.policy.settings import Settings
+from webhook.objects.patch import Pattern
+from webhook.objects.problem import Json, Problem
 from webhook.rules.jobs import back_off
-from webhook.rules.rule import below
+from webhook.rules.rule import Rule, below
+
+if TYPE_CHECKING:
+    from webhook.rules.contexts import JobContext
 
 # In a JobSpec.
 WRITES: Final[tuple[Pattern, ...]] = (("completionMode",), ("completions",))
@@ -38,18 +40,16 @@ def writes(row: KindSpec) -> tuple[Pattern, ...]:
     return below(row.job_specs, WRITES) if row in {batch.JOB, batch.CRON_JOB} else ()
 
 
-def edit(row: KindSpec, job: EmbeddedJob, settings: Settings, editor: Editor, *, defaulted: bool) -> None:
-    """Make a Job of one pod Indexed, if its author did not write NonIndexed and nothing can break.
-
-    `defaulted`: whether the API has set the fields that the author left out.
-    """
-    policy = settings.profile.back_off
+def _edit(context: "JobContext") -> list[Problem]:
+    """Make a Job of one pod Indexed, if its author did not write NonIndexed and nothing can break."""
+    workload, job, editor, policy = context.workload, context.job, context.editor, context.settings.profile.back_off
     if policy.single_pod != "Indexed" or not policy.per_index:
-        return
-    unsaid = not batch.says_completion_mode(job, defaulted=defaulted)
-    if unsaid and is_of_one_pod(job.spec) and may_be_indexed(editor.root, row, job):
+        return []
+    unsaid = not batch.says_completion_mode(job, defaulted=workload.facts.defaulted)
+    if unsaid and is_of_one_pod(job.spec) and may_be_indexed(editor.root, workload.row, job):
         editor.set((*job.path, "completionMode"), "Indexed")
         editor.set((*job.path, "completions"), 1)
+    return []
 
 
 def is_of_one_pod(spec: Json) -> bool:
@@ -73,3 +73,13 @@ def is_short(metadata: Json, row: KindSpec) -> bool:
     if row is batch.CRON_JOB:
         behind = SCHEDULED
     return "." not in name and len(name) + behind + INDEX <= LONGEST_LABEL
+
+
+# Before back_off for Indexed Jobs, so that it applies to these Jobs too; after the limit, which back_off reads.
+RULE: Final[Rule["JobContext"]] = Rule(
+    name="back_off",
+    applies_to="a Job or CronJob of one pod",
+    applies=back_off.is_applied,
+    edit=_edit,
+    writes=writes,
+)

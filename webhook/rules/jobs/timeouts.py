@@ -6,12 +6,16 @@ Reads and writes:
     elsewhere: the timeout fields of the kind's row
 """
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from webhook.kinds import EmbeddedJob, KindSpec
 from webhook.objects.patch import Editor, Pattern
-from webhook.objects.problem import Json, Path
+from webhook.objects.problem import Path, Problem
 from webhook.policy.settings import Settings
+from webhook.rules.rule import Rule, where_jobs_get_policies
+
+if TYPE_CHECKING:
+    from webhook.rules.contexts import JobContext, WorkloadContext
 
 DEADLINE: Final[Path] = ("template", "spec", "activeDeadlineSeconds")  # in a JobSpec
 
@@ -28,11 +32,33 @@ def edit(job: EmbeddedJob, settings: Settings, editor: Editor) -> None:
         editor.set((*job.path, *DEADLINE), int(timeout))
 
 
-def edit_fields(row: KindSpec, root: Json, settings: Settings, editor: Editor) -> None:
+def _edit_job(context: "JobContext") -> list[Problem]:
+    edit(context.job, context.settings, context.editor)
+    return []
+
+
+def _edit_workload(context: "WorkloadContext") -> list[Problem]:
     """Set the profile's attemptTimeout in each timeout field of a kind that the author left out."""
-    timeout = settings.profile.attempt_timeout
+    timeout = context.settings.profile.attempt_timeout
     if timeout is None:
-        return
-    for field in row.timeout_fields:
-        for path in list(field.unset(root)):
-            editor.set(path, f"{int(timeout)}s" if field.duration else int(timeout))
+        return []
+    for field in context.row.timeout_fields:
+        for path in list(field.unset(context.root)):
+            context.editor.set(path, f"{int(timeout)}s" if field.duration else int(timeout))
+    return []
+
+
+IN_JOB: Final[Rule["JobContext"]] = Rule(
+    name="timeouts",
+    applies_to="each Job",
+    applies=lambda context: not context.settings.skip,
+    edit=_edit_job,
+    writes=where_jobs_get_policies(DEADLINE),
+)
+IN_WORKLOAD: Final[Rule["WorkloadContext"]] = Rule(
+    name="timeouts",
+    applies_to="the timeout fields of a kind",
+    applies=lambda context: not context.settings.skip,
+    edit=_edit_workload,
+    writes=writes_beside,
+)

@@ -9,13 +9,17 @@ The leader removes the gate (webhook/ledger/waiting.py). The Job controller's ow
 failures of an index, cannot be a rule's delay: it depends on a number that a pod gets before it is known how it ends.
 """
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from webhook.kube import names
 from webhook.ledger.model.on_failure import State
 from webhook.objects.patch import Editor, at
-from webhook.objects.problem import Path
+from webhook.objects.problem import Path, Problem
 from webhook.objects.times import seconds
+from webhook.rules.rule import Rule, in_pods
+
+if TYPE_CHECKING:
+    from webhook.rules.contexts import PodContext
 
 GATES: Final[Path] = ("spec", "schedulingGates")
 
@@ -26,3 +30,17 @@ def edit(state: State, now: float, editor: Editor) -> None:
     if until is None or until <= now or any(gate.get("name") == names.DELAY for gate in at(editor.root, GATES) or ()):
         return
     editor.append(GATES, {"name": names.DELAY})
+
+
+def _edit(context: "PodContext") -> list[Problem]:
+    edit(context.asked, context.facts.now, context.editor)
+    return []
+
+
+RULE: Final[Rule["PodContext"]] = Rule(
+    name="back_off",
+    applies_to="a pod that the ledger counts, after an attempt for which a rule of onFailure asks for a delay",
+    applies=lambda context: bool(context.asked.not_before) and context.facts.ledger,  # a leader ends the delay
+    edit=_edit,
+    writes=in_pods(GATES),
+)

@@ -7,11 +7,16 @@ A variable that the author sets is left as it is. Ours come first, so that the a
 $(RETRY_ATTEMPT): Kubernetes replaces only variables that were set before.
 """
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from webhook.objects.patch import EVERY, Editor, Pattern
+from webhook.objects.problem import Problem
 from webhook.rules.pods import containers
 from webhook.rules.pods.placement import Decision
+from webhook.rules.rule import Rule, in_pods
+
+if TYPE_CHECKING:
+    from webhook.rules.contexts import PodContext
 
 ATTEMPT: Final = "RETRY_ATTEMPT"
 MAX: Final = "RETRY_MAX"
@@ -47,3 +52,21 @@ def edit(values: dict[str, str], editor: Editor) -> None:
 def has(variables: list[Any] | None, name: str) -> bool:
     """Return True if a variable is in the list of a container."""
     return any(isinstance(one, dict) and one.get("name") == name for one in variables or ())
+
+
+def _edit(context: "PodContext") -> list[Problem]:
+    """Tell the containers of a pod its attempt, and why the last one ended."""
+    if context.decision is not None:
+        values = variables(context.decision, context.placed or "None", context.after.cause)
+        edit(values, context.editor_of_whole())
+    return []
+
+
+# After the placement, which it tells the program.
+RULE: Final[Rule["PodContext"]] = Rule(
+    name="environment",
+    applies_to="each pod, where the profile says so",
+    applies=lambda context: context.profile.profile.environment,
+    edit=_edit,
+    writes=in_pods(*WRITES),
+)

@@ -6,10 +6,15 @@ A container that writes a termination message keeps it: the kubelet takes the lo
 no harm that an author's own `File` cannot be told from the API's default.
 """
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from webhook.objects.patch import EVERY, Editor, Pattern
+from webhook.objects.patch import EVERY, Pattern
+from webhook.objects.problem import Problem
 from webhook.rules.pods import containers
+from webhook.rules.rule import Rule, in_pods
+
+if TYPE_CHECKING:
+    from webhook.rules.contexts import PodContext
 
 FIELD: Final = "terminationMessagePolicy"
 BY_DEFAULT: Final = (None, "File")
@@ -17,8 +22,19 @@ WITH_LOG: Final = "FallbackToLogsOnError"
 WRITES: Final[tuple[Pattern, ...]] = tuple(("spec", field, EVERY, FIELD) for field in containers.FIELDS)
 
 
-def edit(editor: Editor) -> None:
-    """Set the policy in each container that has the default; `editor`: that of a pod with all its fields."""
+def _edit(context: "PodContext") -> list[Problem]:
+    """Set the policy in each container that has the default."""
+    editor = context.editor_of_whole()
     for path, container in containers.of(editor.root):
         if container.get(FIELD) in BY_DEFAULT:
             editor.set((*path, FIELD), WITH_LOG)
+    return []
+
+
+RULE: Final[Rule["PodContext"]] = Rule(
+    name="last_words",
+    applies_to="each pod, where the profile says so",
+    applies=lambda context: context.profile.profile.diagnostics.last_words,
+    edit=_edit,
+    writes=in_pods(*WRITES),
+)

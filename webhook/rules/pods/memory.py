@@ -14,7 +14,7 @@ least what its template says, and the annotation `memory` says why.
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -24,13 +24,17 @@ from webhook.kube import names
 from webhook.ledger.model import on_failure, outcomes
 from webhook.ledger.model.pods import Pod
 from webhook.objects.patch import Editor, Pattern, at
-from webhook.objects.problem import Json, Path
+from webhook.objects.problem import Json, Path, Problem
 from webhook.policy import quantities
 from webhook.policy.model import FailureRule, MemoryGrowth
 from webhook.policy.settings import Settings
 from webhook.rules.facts import Facts
 from webhook.rules.pods import containers
 from webhook.rules.pods.memory_bounds import FIELDS, Bound, amount_of, bounds, largest_amount, room_of
+from webhook.rules.rule import Rule, in_pods
+
+if TYPE_CHECKING:
+    from webhook.rules.contexts import PodContext
 
 KUEUE: Final = batch.QUEUE_NAME.partition("/")[0] + "/"
 UNIT: Final = 1024**2  # bytes: memory grows by whole MiB
@@ -152,3 +156,24 @@ def raise_memory(container: Json, path: Path, ratio: Fraction, editor: Editor) -
         if size and amounts and "memory" in amounts:
             grown = quantities.written(-(-size * after // before))
             editor.put(amounts, (*path, "resources", field, "memory"), grown)
+
+
+def _edit(context: "PodContext") -> list[Problem]:
+    """Raise the memory of containers that were killed for it, unless an earlier round of the same admission did."""
+    said, asked = context.evidence.annotations, context.asked
+    if is_done(said, asked):
+        context.growth_note = said[names.MEMORY]
+        return []
+    context.growths = edit(context.evidence, asked, context.facts, context.editor)
+    context.growth_note = "; ".join(map(str, context.growths))
+    return []
+
+
+# After the placement: the pod's memory is bounded by the largest node on which it may run.
+RULE: Final[Rule["PodContext"]] = Rule(
+    name="memory",
+    applies_to="a pod that the ledger counts, after a container was killed for its memory",
+    applies=lambda context: bool(context.asked.kills),
+    edit=_edit,
+    writes=in_pods(*WRITES),
+)

@@ -16,14 +16,18 @@ and a disruption as long as the limit allows (processNodeRetries in workflow/con
 """
 
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from webhook.kinds import KindSpec, argo
 from webhook.kinds.kind_spec import NUMBER, is_expression
-from webhook.objects.patch import EVERY, Editor, Pattern, at, find
+from webhook.objects.patch import EVERY, Pattern, at, find
 from webhook.objects.problem import Json, Path, Problem
 from webhook.policy import costs
 from webhook.policy.settings import Settings
+from webhook.rules.rule import Rule
+
+if TYPE_CHECKING:
+    from webhook.rules.contexts import WorkloadContext
 
 # An expression has 500 characters, and is stored twice: a Workflow that was accepted must not get too large.
 MOST_STRATEGIES: Final = 150
@@ -63,8 +67,9 @@ def writes(row: KindSpec) -> tuple[Pattern, ...]:
     )
 
 
-def edit(row: KindSpec, root: Json, settings: Settings, editor: Editor) -> list[Problem]:
+def _edit(context: "WorkloadContext") -> list[Problem]:
     """Inject the expressions into every retryStrategy that is there; return warnings about those left alone."""
+    row, root, settings, editor = context.row, context.root, context.settings, context.editor
     found = list(strategies(row, root))
     warnings: list[Problem] = []
     injects = not settings.skip and settings.profile.failure_policy.inject != "Never"
@@ -199,3 +204,12 @@ def is_no_bug(codes: list[int]) -> str:
     if not codes:
         return f"({other})"
     return f"({other} || lastRetry.message matches '^{argo.EXITED}({'|'.join(map(str, codes))})[)]')"
+
+
+# After the limit, from which it takes the number of retries.
+RULE: Final[Rule["WorkloadContext"]] = Rule(
+    name="failure_policy",
+    applies_to="the retryStrategies of a workload of Argo Workflows",
+    edit=_edit,
+    writes=writes,
+)

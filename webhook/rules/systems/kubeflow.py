@@ -20,12 +20,16 @@ By default the operator leaves the pods of a failed job running. So where a repl
 up, unless the author says what to do with them.
 """
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from webhook.kinds import KindSpec, kubeflow
 from webhook.objects.patch import EVERY, Editor, Pattern, at, find
 from webhook.objects.problem import Json, Path, Problem
 from webhook.policy.settings import Settings
+from webhook.rules.rule import Rule
+
+if TYPE_CHECKING:
+    from webhook.rules.contexts import WorkloadContext
 
 FIELD: Final = "restartPolicy"
 ON_FAILURE: Final = "OnFailure"
@@ -47,11 +51,12 @@ def writes(row: KindSpec) -> tuple[Pattern, ...]:
     return ((*replicas, FIELD), CLEAN_UP[:2]) if replicas else ()
 
 
-def edit(row: KindSpec, root: Json, old: Json | None, settings: Settings, editor: Editor) -> list[Problem]:
+def _edit(context: "WorkloadContext") -> list[Problem]:
     """Set ExitCode where the policy allows it, as it sets Never in a Job; return warnings.
 
     A leader must bound the retries of the object.
     """
+    row, root, old, settings, editor = context.row, context.root, context.old, context.settings, context.editor
     replicas = list(find(root, replicas_of(row)))
     warnings = edit_replicas(row, old, settings, editor, replicas) if fits(root, settings, replicas) else []
     exit_codes = any(replica.get(FIELD) == kubeflow.EXIT_CODE for _, replica in replicas)
@@ -99,3 +104,12 @@ def fits(root: Json, settings: Settings, replicas: list[tuple[Path, Json]]) -> b
         and (pods <= 1 or policy.coupled == "FailJob")
         and at(root, TTL) is None
     )
+
+
+RULE: Final[Rule["WorkloadContext"]] = Rule(
+    name="failure_policy",
+    applies_to="a job of Kubeflow's training operator, where a leader bounds the retries",
+    applies=lambda context: not context.settings.skip and context.facts.bounds_retries(context.settings),
+    edit=_edit,
+    writes=writes,
+)

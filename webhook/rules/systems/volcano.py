@@ -18,15 +18,18 @@ Volcano refuses the Job (pkg/webhooks/admission/jobs/validate/util.go): a list w
 """
 
 from collections.abc import Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from webhook.kinds import KindSpec, volcano
 from webhook.kinds.volcano import ANY, ENDS, FAILED, RESTARTS, TASKS, events_of, pods_of, tolerates_failures
 from webhook.objects import bounds
-from webhook.objects.patch import EVERY, Editor, Pattern, at, find
+from webhook.objects.patch import EVERY, Pattern, at, find
 from webhook.objects.problem import Json, Path, Problem
-from webhook.policy.settings import Settings
 from webhook.rules.jobs import lint
+from webhook.rules.rule import Rule
+
+if TYPE_CHECKING:
+    from webhook.rules.contexts import WorkloadContext
 
 POLICIES: Final = "policies"
 OF_JOB: Final[Path] = ("spec", POLICIES)
@@ -38,8 +41,9 @@ def writes(row: KindSpec) -> tuple[Pattern, ...]:
     return (OF_JOB, (*TASKS, EVERY, POLICIES)) if row is volcano.JOB else ()
 
 
-def edit(root: Json, settings: Settings, editor: Editor) -> list[Problem]:
+def _edit(context: "WorkloadContext") -> list[Problem]:
     """Change each list of policies that restarts failed pods; return warnings."""
+    root, settings, editor = context.root, context.settings, context.editor
     policy = settings.profile.failure_policy
     if policy.inject != "Merge" or tolerates_failures(root):
         return []
@@ -94,3 +98,12 @@ def merged(policies: list[Json], codes: list[int]) -> list[Json]:
 def is_coupled(root: Json) -> bool:
     """Return True if the pods of a Job know each other, so that they crash if one of them is lost."""
     return pods_of(root) > 1 and not APART.issuperset(at(root, ("spec", "plugins")) or ())
+
+
+RULE: Final[Rule["WorkloadContext"]] = Rule(
+    name="failure_policy",
+    applies_to="a Volcano Job that restarts pods that failed",
+    applies=lambda context: not context.settings.skip,
+    edit=_edit,
+    writes=writes,
+)

@@ -476,8 +476,8 @@ def test_a_job_without_a_pod_template_is_left_to_the_api_server() -> None:
     assert not {"podFailurePolicy", "template"} & part["template"]["spec"].keys()
 
 
-FOR_ONE = rule.Rule("RestartJob", frozenset({"a"}), ())
-FOR_ALL = rule.Rule("FailJobSet", frozenset(), ())
+FOR_ONE = rule.FailurePolicyRule("RestartJob", frozenset({"a"}), ())
+FOR_ALL = rule.FailurePolicyRule("FailJobSet", frozenset(), ())
 
 
 def test_the_first_rule_for_a_replicated_job_decides() -> None:
@@ -512,8 +512,8 @@ def test_rules_for_other_failure_reasons_than_pod_failure_policy_are_not_read() 
         {"onJobFailureReasons": None, "onJobFailureMessagePatterns": ["exit code 3"]},
     ]
     assert rule.rules_of(job_set(job_spec(), failure_policy={"rules": rules})) == [
-        rule.Rule("FailJobSet", frozenset({"r0"}), ()),
-        rule.Rule("", frozenset(), ("exit code 3",)),
+        rule.FailurePolicyRule("FailJobSet", frozenset({"r0"}), ()),
+        rule.FailurePolicyRule("", frozenset(), ("exit code 3",)),
     ]
 
 
