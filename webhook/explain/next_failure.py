@@ -15,7 +15,7 @@ from webhook.ledger.model.pods import DISRUPTED, Condition, Exit, Pod
 from webhook.ledger.model.scopes import ranges
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
-from webhook.policy import costs
+from webhook.policy import costs, criteria
 from webhook.policy.model import Match
 from webhook.rules.job_sets.job_set import FAILING, FREE, RESTART_JOB
 from webhook.rules.jobs import failure_policy
@@ -147,13 +147,7 @@ def what_is_matched(match: Match) -> str:
     what = {None: "a failure", "Disruption": "a disruption", "ExitCode": "any exit code"}.get(match.cause, match.cause)
     if match.exit_codes:
         what = f"exit code {', '.join(map(str, match.exit_codes))}"
-    parts = [
-        f" of {' or '.join(match.containers)}" if match.containers else "",
-        f" for {' or '.join(match.reasons)}" if match.reasons else "",
-        f" with a message like {match.message}" if match.message is not None else "",
-        f" {match.same_node} times on the same node" if match.same_node else "",
-    ]
-    return f"{what}{''.join(parts)}"
+    return f"{what}{criteria.words_of(match)}"
 
 
 def bug_rules(standing: Standing) -> list[Json]:

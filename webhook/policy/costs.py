@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Final, Literal
 
 from webhook.objects import bounds
+from webhook.policy import criteria
 from webhook.policy.model import FailureRule, Match
 
 Cost = Literal["Retry", "Free", "Fatal"]
@@ -35,7 +36,7 @@ def sure_codes(match: Match) -> frozenset[int]:
 
     With the cause ExitCode not 137: the container may have been killed for its memory.
     """
-    if match.cause not in {None, "ExitCode"} or match.reasons or match.same_node or match.message is not None:
+    if match.cause not in {None, "ExitCode"} or not criteria.is_seen_by_api(match):
         return frozenset()
     return frozenset(match.exit_codes) - ({KILLED} if match.cause == "ExitCode" else set())
 

@@ -214,9 +214,7 @@ def labels_of(rate: Any) -> Mapping[str, str] | None:
 def is_read(rule: Any) -> bool:
     """Return True if a rule has no problem in the fields that decide what it costs."""
     match, following = getattr(rule, "match", UNSET), getattr(rule, "next", UNSET)
-    read = [
-        getattr(match, name, UNSET) for name in ("cause", "reasons", "exit_codes", "containers", "same_node", "message")
-    ]
+    read = [getattr(match, name, UNSET) for name in Match.__struct_fields__]
     listed = [entry for value in read if isinstance(value, tuple) for entry in value]
     return UNSET not in [*read, *listed, getattr(following, "cost", UNSET)]
 

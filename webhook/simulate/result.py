@@ -6,6 +6,7 @@ from typing import Final, Literal
 import msgspec
 
 from webhook.history.record import Capacity
+from webhook.policy import criteria
 from webhook.policy.model import Policy, Profile
 from webhook.simulate.market import Place
 from webhook.simulate.past import Story
@@ -244,8 +245,7 @@ def not_simulated(profile: Profile) -> list[str]:
         "placement.wave": profile.placement.wave is not None,
         "placement.roles": profile.placement.roles != "Alike",
         "avoid: Node": any(rule.next.avoid == "Node" for rule in rules),
-        "match.sameNode": any(rule.match.same_node for rule in rules),
-        "match.message": any(rule.match.message is not None for rule in rules),
+        **{f"match.{name}": True for rule in rules for name in sorted(criteria.not_simulated(rule.match))},
         "jobSet.onDisruption RestartPod": profile.job_set.on_disruption == "RestartPod",
     }
     return [name for name, is_there in found.items() if is_there]

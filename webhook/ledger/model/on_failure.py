@@ -5,7 +5,8 @@ the next state is made of its annotation and of how it ended. So it needs no roo
 the leader, and costs nothing where a profile has no rules.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Annotated, Final
 
 import msgspec
@@ -15,8 +16,12 @@ from webhook.ledger.model.outcomes import Outcome
 from webhook.ledger.model.pods import LONGEST_AFTER, LONGEST_NAME, Exit, Pod
 from webhook.objects.problem import Json
 from webhook.objects.times import shifted, time_of
-from webhook.policy.costs import Cost, cost_of
+from webhook.policy import criteria
+from webhook.policy.costs import REMEMBERED, Cost, cost_of
 from webhook.policy.model import Delay, FailureRule, Match
+
+OfPod = Callable[[Match, Pod, Sequence[str]], bool]
+OfContainer = Callable[[Match, Exit], bool]
 
 MOST_NODES: Final = 5  # nodes and zones that are remembered
 MOST_CONTAINERS: Final = 20  # whose memory may grow
@@ -152,23 +157,51 @@ def first_match(
 
 def matches(match: Match, pod: Pod, outcome: Outcome, nodes: Sequence[str]) -> bool:
     """Return True if everything that a match names, besides the cause, holds for an ended pod."""
-    if match.same_node is not None and nodes[:MOST_NODES].count(pod.node) < match.same_node:
-        return False
-    exits = [one for one in pod.exits if exit_matches(match, one)]
-    if (match.exit_codes or match.containers or match.message is not None) and not exits:
+    of_pod, of_containers = _tests_of(match)
+    for holds in of_pod:
+        if not holds(match, pod, nodes):
+            return False
+    exits = _exits_of(pod, of_containers, match)
+    if of_containers and not exits:
         return False
     return not match.reasons or not reasons_of(pod, outcome, exits).isdisjoint(match.reasons)
 
 
-def exit_matches(match: Match, one: Exit) -> bool:
-    """Return True if container, exit code and message of one container are those that a match names."""
-    if match.containers and one.container not in match.containers:
-        return False
-    if match.exit_codes and one.code not in match.exit_codes:
-        return False
-    if match.cause == "OOMKilled" and one.reason != outcomes.OOM:
-        return False
-    return match.message is None or (is_like(one.message, match.message) if one.message else match.message == "*")
+def _exits_of(pod: Pod, tests: Sequence[OfContainer], match: Match) -> Sequence[Exit]:
+    """Return the containers of a pod that ended as a match says, by its tests."""
+    return [one for one in pod.exits if all(holds(match, one) for holds in tests)] if tests else pod.exits
+
+
+def _is_of_node(match: Match, pod: Pod, nodes: Sequence[str]) -> bool:
+    return nodes[:MOST_NODES].count(pod.node) >= (match.same_node or 0)
+
+
+def _was_killed(_match: Match, one: Exit) -> bool:
+    return one.reason == outcomes.OOM
+
+
+def _has_message(match: Match, one: Exit) -> bool:
+    return is_like(one.message, match.message or "") if one.message else match.message == "*"
+
+
+# What a match may name, besides causes and reasons: of a pod, and of one of its containers.
+OF_PODS: Final[dict[str, OfPod]] = {"same_node": _is_of_node}
+OF_CONTAINERS: Final[dict[str, OfContainer]] = {
+    "containers": lambda match, one: one.container in match.containers,
+    "exit_codes": lambda match, one: one.code in match.exit_codes,
+    "message": _has_message,
+}
+criteria.need_all({"cause", "reasons", *OF_PODS, *OF_CONTAINERS}, __name__)
+
+
+@lru_cache(REMEMBERED)
+def _tests_of(match: Match) -> tuple[list[OfPod], list[OfContainer]]:
+    """Return the tests of what a match names: of a pod, and of one of its containers."""
+    named = {*criteria.named_in(match)}
+    of_containers = [OF_CONTAINERS[name] for name in OF_CONTAINERS if name in named]
+    if match.cause == outcomes.OOM:
+        of_containers.append(_was_killed)
+    return [OF_PODS[name] for name in OF_PODS if name in named], of_containers
 
 
 def cause_of(pod: Pod, outcome: Outcome) -> str:
@@ -205,8 +238,8 @@ def is_like(text: str, pattern: str) -> bool:
 def more_kills(kills: dict[str, int], match: Match, pod: Pod) -> dict[str, int]:
     """Return how often each container was killed for its memory, the end of a pod included."""
     found = dict(kills)
-    for one in pod.exits:
-        if exit_matches(match, one) and (one.container in found or len(found) < MOST_CONTAINERS):
+    for one in _exits_of(pod, _tests_of(match)[1], match):
+        if one.container in found or len(found) < MOST_CONTAINERS:
             found[one.container] = min(found.get(one.container, 0) + 1, MOST_KILLS)
     return found
 

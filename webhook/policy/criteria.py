@@ -1,0 +1,76 @@
+"""What a rule of `onFailure` may match: one row for each field of `Match`, with all that depends on it. Pure.
+
+How an ended pod is compared with each of them is in webhook/ledger/model/on_failure.py, which knows pods.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
+
+from webhook.policy.model import Match
+
+
+class Criterion(NamedTuple):
+    """One field of a match.
+
+    Attributes:
+        seen_by_api: whether a podFailurePolicy can see that it holds. If not, the ledger decides about the exit codes
+            of a match with it.
+        simulated: whether a simulation can tell that it holds.
+        words: what a match says by it beside its cause and exit codes, such as ` of main`.
+    """
+
+    seen_by_api: bool
+    simulated: bool
+    words: Callable[[Match], str]
+
+
+def _nothing(_match: Match) -> str:
+    return ""
+
+
+CRITERIA: Final[dict[str, Criterion]] = {
+    "cause": Criterion(seen_by_api=True, simulated=True, words=_nothing),
+    "exit_codes": Criterion(seen_by_api=True, simulated=True, words=_nothing),
+    "containers": Criterion(
+        seen_by_api=True, simulated=True, words=lambda match: f" of {' or '.join(match.containers)}"
+    ),
+    "reasons": Criterion(seen_by_api=False, simulated=True, words=lambda match: f" for {' or '.join(match.reasons)}"),
+    "message": Criterion(
+        seen_by_api=False, simulated=False, words=lambda match: f" with a message like {match.message}"
+    ),
+    "same_node": Criterion(
+        seen_by_api=False, simulated=False, words=lambda match: f" {match.same_node} times on the same node"
+    ),
+}
+# The names of the fields, as a policy spells them.
+SPELT: Final = dict(zip(Match.__struct_fields__, Match.__struct_encode_fields__, strict=True))
+ANY: Final = Match()
+
+
+def need_all(table: set[str], where: str) -> None:
+    """Raise ImportError unless a table in the file `where` has a row for each field of `Match`, and no other."""
+    if different := table ^ {*SPELT}:
+        raise ImportError(f"{where}: fields of Match and rows differ: {', '.join(sorted(different))}")
+
+
+need_all({*CRITERIA}, __name__)
+
+
+def named_in(match: Match) -> Iterator[str]:
+    """Yield the names of the criteria that a match has."""
+    return (name for name in CRITERIA if getattr(match, name) != getattr(ANY, name))
+
+
+def is_seen_by_api(match: Match) -> bool:
+    """Return True if a podFailurePolicy can see each criterion that a match names."""
+    return all(CRITERIA[name].seen_by_api for name in named_in(match))
+
+
+def words_of(match: Match) -> str:
+    """Return what a match names beside its cause and exit codes, in words: ` of main with a message like *lost*`."""
+    return "".join(CRITERIA[name].words(match) for name in named_in(match))
+
+
+def not_simulated(match: Match) -> set[str]:
+    """Return the criteria of a match that a simulation cannot tell, as a policy spells them."""
+    return {SPELT[name] for name in named_in(match) if not CRITERIA[name].simulated}
