@@ -46,6 +46,7 @@ from webhook.rules import registry, undo
 from webhook.rules.annotations import OWN
 from webhook.rules.contexts import ValidationContext
 from webhook.rules.facts import Facts
+from webhook.rules.pods import decision, environment, memory, nodes
 from webhook.rules.rule import Rule, apply, problems
 
 JOB_SETS = job_sets((None, 0, 3, 12), (None, "Never", "OnFailure"))
@@ -226,3 +227,8 @@ def test_a_field_that_no_rule_writes_in_a_kind_is_not_undone_there(field: str, *
 def test_our_keys_on_an_object_are_not_undone() -> None:
     assert (*OWN, names.RETRYABLE) in registry.written_by_rules(batch.JOB)
     assert not undo.is_ours((*OWN, names.RETRYABLE), batch.JOB)
+
+
+def test_what_reads_the_placement_of_a_pod_comes_after_it() -> None:
+    order = registry.POD_RULES
+    assert all(order.index(nodes.RULE) < order.index(one) for one in (memory.RULE, decision.RULE, environment.RULE))
