@@ -48,13 +48,17 @@ def test_a_pod_whose_node_is_deleted_is_replaced_after_the_garbage_collection_of
 ) -> None:
     team = opted_in(namespace)
     team.create(job(FOR_EVER, backoffLimit=2, pod=preferring("deleted")))
-    before = running(team)
+    team.create(job(FOR_EVER, "evicted", backoffLimit=2, pod=preferring("deleted")))
+    before, evicted = running(team), running(team, "evicted")
     for pid in programs["deleted"].values():
         os.kill(pid, signal.SIGKILL)
+    team.evict(evicted["metadata"]["name"])
     assert kubectl.run("delete", "node", "deleted").returncode == 0
     running(team, but=before)
     found = team.wait_for("jobs", "train", lambda one: ended(one, 1))
     assert last(found) == [("Disruption", "DeletionByPodGC", "disruption")]
+    found = team.wait_for("jobs", "evicted", lambda one: ended(one, 1))
+    assert last(found) == [("Disruption", "EvictionByEvictionAPI", "disruption")]
 
 
 def test_a_containerd_and_a_kubelet_that_start_again_cost_nothing(

@@ -229,6 +229,8 @@ class Tracker:
         known = None if self.restarted is None else self.restarted.pods.get(pod.uid)
         if known is not None:
             pod = replace(pod, restarts=following(known.restarts, pod.restarts))
+        if before is not None:
+            pod = with_first_disruption(pod, before)
         if not pod.has_ended and self.fails_by_deletion(pod):
             pod = as_failed(pod)
         self.see_restarts(pod)
@@ -482,6 +484,18 @@ def is_going(pod: Pod) -> bool:
 def as_failed(pod: Pod) -> Pod:
     """Return a pod that was deleted before it ended, with the phase Failed, as the Job controller counts it."""
     return replace(pod, phase="Failed")
+
+
+def with_first_disruption(pod: Pod, before: Pod) -> Pod:
+    """Return a pod with the reason of the disruption that was announced first; `before`: the pod as it was seen before.
+
+    The garbage collector of pods writes over that of a pod whose node is deleted, and leaves the time
+    (UpdatePodCondition in pkg/api/v1/pod/util.go of Kubernetes 1.36.3).
+    """
+    first, last = before.disruption, pod.disruption
+    if first is None or last is None:
+        return pod
+    return replace(pod, conditions=tuple(first if one is last else one for one in pod.conditions))
 
 
 def merged(before: Pod, now: Pod) -> Pod:

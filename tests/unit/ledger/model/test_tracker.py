@@ -11,7 +11,7 @@ from tests.unit.ledger.model.test_account import counted
 from tests.unit.ledger.pods import disrupted, failed, job, running_pod
 from webhook.ledger.model.account import Account
 from webhook.ledger.model.outcomes import outcome_of
-from webhook.ledger.model.pods import Pod
+from webhook.ledger.model.pods import Condition, Pod
 from webhook.ledger.model.tracker import DOUBT, LONG_AGO, LONGEST_DOUBT, TOGETHER, key_of
 
 DELETED = failed(1, 137, deleting=True, deleted="2026-01-01T00:00:30Z")
@@ -80,6 +80,24 @@ def test_a_disruption_reason_that_is_written_after_the_pod_failed_is_ignored() -
     (pod,) = found.uncounted(Account())
     assert pod.disruption is not None
     assert pod.disruption.reason == "PreemptionByScheduler"
+
+
+def test_a_disrupted_pod_whose_node_is_deleted_keeps_the_disruption_that_was_announced_first() -> None:
+    collected = disrupted(1, "DeletionByPodGC", exits=())
+    found = tracker(running_pod(1, conditions=disrupted(1, "DeletionByTaintManager").conditions, deleting=True))
+    found.see(collected, 0.0)
+    (pod,) = found.uncounted(Account())
+    assert pod.disruption is not None
+    assert pod.disruption.reason == "DeletionByTaintManager"
+
+
+def test_a_pod_that_was_to_be_disrupted_and_was_not_has_its_later_disruption() -> None:
+    withdrawn = (Condition("DisruptionTarget", "False", "PreemptionByScheduler", "2026-01-01T00:00:20Z"),)
+    found = tracker(running_pod(1, conditions=withdrawn))
+    found.see(disrupted(1, "DeletionByPodGC"), 0.0)
+    (pod,) = found.uncounted(Account())
+    assert pod.disruption is not None
+    assert pod.disruption.reason == "DeletionByPodGC"
 
 
 def test_with_terminating_or_failed_a_pod_has_failed_when_its_deletion_begins() -> None:
