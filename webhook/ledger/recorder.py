@@ -172,10 +172,10 @@ class Recorder:
         found = (tracker.failed_of_id(one) for one in account.recent if one not in known)
         pods = [pod for pod in found if pod is not None and (certain or self.is_recent(pod.finished))]
         details = {end_named(key, detail.pod, detail.end): detail for detail in account.last}
-        if any(end_named(key, pod.name, pod.ended) not in details for pod in pods):
+        if any(end_named(key, pod.name, pod.finished) not in details for pod in pods):
             details = {**self.counted_again(key, state, pods, root), **details}
         for pod in pods:
-            self.keep(pod.uid, self.attempt(key, root, pod, details[end_named(key, pod.name, pod.ended)]))
+            self.keep(pod.uid, self.attempt(key, root, pod, details[end_named(key, pod.name, pod.finished)]))
         if certain:
             self.see_settled(key, state, account, root, {pod.name for pod in pods})
 
@@ -195,14 +195,14 @@ class Recorder:
         if key.system is not None:
             known, count = (root, key.system, self.settings_of(root)), counting.count_elsewhere
             counted = ((pod, count(account, pod, *known, evicted=evicted(root, pod))) for pod in pods)
-            return {end_named(key, pod.name, pod.ended): detail for pod, detail in counted}
+            return {end_named(key, pod.name, pod.finished): detail for pod, detail in counted}
         for pod in pods:
             job = state.tracker.job_of(pod) or {"metadata": {"namespace": pod.namespace}, "spec": {}}
             settings = self.settings_of(job)
             budgets = limits.budgets_of(job, job_set, settings)
             known_of_job = (job, job_set, budgets, settings.on_failure)
             detail = counting.count(account, pod, *known_of_job, evicted=evicted(root, pod))
-            found[end_named(key, pod.name, pod.ended)] = detail
+            found[end_named(key, pod.name, pod.finished)] = detail
         return found
 
     def see_end(self, key: Key, root: CachedJob | CachedJobSet, *, just_now: bool) -> None:

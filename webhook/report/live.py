@@ -224,7 +224,7 @@ class Records:
     def detail_of(self, pod: Pod) -> Attempt | None:
         """Return what the account says of a failed pod; None if nothing. Other kinds create pods of the same name."""
         detail = self.details.get(pod.name)
-        is_another = detail is not None and self.workload.system is not None and detail.end != pod.ended
+        is_another = detail is not None and self.workload.system is not None and detail.end != pod.finished
         return None if is_another else detail
 
     def record(self, pod: Pod) -> AttemptRecord:

@@ -82,7 +82,7 @@ READ: Final[Shape] = {
 }
 # Bounds on what is kept, because users may write a pod's status.
 MOST: Final = 20  # conditions, and containers that have failed
-MOST_STATUSES: Final = 200  # containers that are looked at for when the last one ended
+MOST_STATUSES: Final = 200  # containers of each list that are looked at for when the last one ended
 LONGEST: Final = 128  # characters of a reason
 LONGEST_NAME: Final = 317  # characters of a name, or of a type of condition
 LOST: Final = "ContainerStatusUnknown"  # the reason of a container of which the runtime knows nothing (kubelet 1.36)
@@ -251,7 +251,7 @@ def read(pod: Json, key: StateKey | None = None) -> Pod:
     ended = last_end = ""
     if phase in ENDED:
         disrupted = next((one.time for one in conditions if one.type == DISRUPTED), "")
-        last_end = last_end_of(status.get("containerStatuses") or ())
+        last_end = last_end_of(status)
         if phase == "Succeeded":  # it may be deleted long after
             ended = last_end
         ended = ended or max((one.time for one in exits), default="") or disrupted or deleted
@@ -373,9 +373,10 @@ def failed_in(statuses: Iterable[Json], skipped: str | None) -> Iterator[tuple[J
             yield status, ended
 
 
-def last_end_of(statuses: Iterable[Json]) -> str:
-    """Return when the last container ended; empty if none has."""
-    states = (((one.get("state") or {}).get("terminated") or {}) for one in islice(statuses, MOST_STATUSES))
+def last_end_of(status: Json) -> str:
+    """Return when the last container ended, sidecars, which are init containers, included; empty if none has."""
+    lists = (islice(status.get(name) or (), MOST_STATUSES) for name in ("containerStatuses", "initContainerStatuses"))
+    states = (((one.get("state") or {}).get("terminated") or {}) for one in chain.from_iterable(lists))
     return max((one.get("finishedAt") or "" for one in states), default="")
 
 

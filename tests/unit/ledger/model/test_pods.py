@@ -103,6 +103,13 @@ def test_a_pod_used_its_node_until_its_last_container_ended() -> None:
     assert read(status(phase="Failed", containerStatuses=containers[:1])).finished == "2026-01-01T00:01:00Z"
 
 
+def test_a_pod_ended_when_its_last_sidecar_did_whether_it_failed_or_succeeded() -> None:
+    sidecars = [terminated("proxy", 0, at="2026-01-01T00:01:02Z"), terminated("setup", 0, at="2026-01-01T00:00:10Z")]
+    for phase, code in (("Failed", 1), ("Succeeded", 0)):
+        found = read(status(phase=phase, containerStatuses=[terminated("main", code)], initContainerStatuses=sidecars))
+        assert found.finished == "2026-01-01T00:01:02Z"
+
+
 def test_the_keys_that_controllers_and_the_webhook_wrote_are_read() -> None:
     root = status(phase="Running")
     root["metadata"] |= {
