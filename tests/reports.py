@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, Literal, NamedTuple
 
 from webhook.history.record import Capacity, Cause
+from webhook.report import sums
 from webhook.report.model import (
     MOST_ATTEMPTS,
     VERSION,
@@ -276,12 +277,8 @@ def added(parts: Iterable[Usage]) -> Usage:
 
 
 def loss_of(one: AttemptRow) -> Loss | None:
-    """Return what an attempt was lost to; None if it was not, or if nothing says why it ended."""
-    if one.cause in {None, "Succeeded", "Other"}:
-        return None
-    if one.reason in {"SpotUnavailable", "NeverStarted"}:
-        return "Capacity"
-    return "Disruptions" if one.cause == "Disruption" else "Bugs"
+    """Return what an attempt was lost to; None if it was not."""
+    return None if one.cause is None or one.cause == "Succeeded" else sums.loss_of(one.cause, one.reason)
 
 
 def figures(attempts: list[tuple[AttemptRow, Usage]], *, complete: bool, failed: bool) -> Figures:
@@ -302,6 +299,7 @@ def figures(attempts: list[tuple[AttemptRow, Usage]], *, complete: bool, failed:
         used=added(used for _, used in attempts),
         spot=added(used for one, used in attempts if one.capacity == "Spot"),
         on_demand=added(used for one, used in attempts if one.capacity == "OnDemand"),
+        elsewhere=added(used for one, used in attempts if not one.capacity),
         lost=added(used for one, used in attempts if one.cause not in {None, "Succeeded"}),
         lost_to={cause: added(parts) for cause, parts in lost.items()},
         causes=dict(Counter(one.cause for one, _ in attempts if one.cause is not None)),
@@ -328,6 +326,7 @@ def together(parts: Iterable[Figures]) -> Figures:
         used=added(row.used for row in rows),
         spot=added(row.spot for row in rows),
         on_demand=added(row.on_demand for row in rows),
+        elsewhere=added(row.elsewhere for row in rows),
         lost=added(row.lost for row in rows),
         lost_to={cause: added(used) for cause, used in lost.items()},
         causes=dict(causes),

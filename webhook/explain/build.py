@@ -186,7 +186,7 @@ def ended_row(detail: Attempt) -> Row:
     """Return the row of an attempt that has ended."""
     left = detail.left
     rule = {"retry": "no rule", "fatal": "no retry left"}.get(detail.cost, "")
-    if detail.cost == "fatal" and detail.reason == outcomes.NEVER_STARTED:
+    if detail.cost == "fatal" and detail.cause == outcomes.NEVER_STARTED:
         rule = "startTimeout"
     elif detail.rule is not None:
         rule = f"rule {detail.rule} ({detail.action})"

@@ -12,7 +12,7 @@ from typing import Final
 from webhook.kinds import batch
 from webhook.ledger import settling
 from webhook.ledger.forecast import Standing
-from webhook.ledger.model import on_failure, words
+from webhook.ledger.model import on_failure, outcomes, words
 from webhook.ledger.model.account import Attempt
 from webhook.ledger.model.pods import Exit, Pod
 from webhook.objects.patch import at
@@ -74,7 +74,7 @@ def verdicts(standing: Standing, found: Iterable[Pod]) -> Iterator[Verdict]:
     ended = standing.account.last_now
     crashes = [pod for pod in (crash_of(detail, standing.job) for detail in ended) if pod is not None]
     told_to_end = [pod for pod in crashes if settling.is_told_to_end(pod, settings)]
-    disturbed = [detail.end for detail in ended if detail.cause == "Disruption"]
+    disturbed = [detail.end for detail in ended if detail.cause in {"Disruption", outcomes.NEVER_STARTED}]
     disturbed += [pod.ended for pod in told_to_end] + [pod.deleted for pod in found if pod.deleting]
     for pod in crashes:
         crash = seconds(pod.ended)

@@ -11,7 +11,16 @@ VERSION: Final = 1
 LONGEST: Final = 4096  # bytes of a line; a longer one is not read
 MOST_RESOURCES: Final = 6  # of one attempt: cpu, memory, and four extended ones
 
-Cause = Literal["Succeeded", "Disruption", "OOMKilled", "DeadlineExceeded", "ExitCode", "WorkloadEvicted", "Other"]
+Cause = Literal[
+    "Succeeded",
+    "Disruption",
+    "OOMKilled",
+    "DeadlineExceeded",
+    "ExitCode",
+    "WorkloadEvicted",
+    "NeverStarted",
+    "Other",
+]
 Cost = Literal["", "retry", "disruption", "free", "none", "fatal"]
 Capacity = Literal["Spot", "OnDemand", ""]
 

@@ -10,17 +10,7 @@ function figures(one) {
   };
 }
 
-// What was lost to each cause, and as `Other` the rest: ends that have none of these causes.
-function lostTo(one) {
-  const found = {};
-  let rest = usage(one.lost);
-  for (const loss of ["Bugs", "Disruptions", "Capacity"]) {
-    found[loss] = one.lostTo?.[loss] ? usage(one.lostTo[loss]) : NO_USAGE;
-    rest = sum(rest, found[loss], -1);
-  }
-  found.Other = rest.attempts > 0 ? rest : NO_USAGE;
-  return found;
-}
+const lostTo = (one) => Object.fromEntries(Object.keys(LOSSES).map((loss) => [loss, one.lostTo?.[loss] ? usage(one.lostTo[loss]) : NO_USAGE]));
 
 function prepare(raw) {
   if (raw?.version !== 1) throw new Error(`This page shows reports of version 1; this one has version ${raw?.version}.`);
@@ -62,13 +52,13 @@ function both(a, b) {
   return { start: a.start, causes, lostTo, spot: sum(a.spot, b.spot), onDemand: sum(a.onDemand, b.onDemand), lost: sum(a.lost, b.lost) };
 }
 
-function sum(a, b, sign = 1) {
+function sum(a, b) {
   const resources = { ...a.resources };
-  for (const [name, value] of Object.entries(b.resources)) resources[name] = (resources[name] ?? 0) + sign * value;
+  for (const [name, value] of Object.entries(b.resources)) resources[name] = (resources[name] ?? 0) + value;
   const unknown = (a.price === null && a.attempts > 0) || (b.price === null && b.attempts > 0);
   return {
-    attempts: a.attempts + sign * b.attempts, seconds: a.seconds + sign * b.seconds, resources,
-    price: unknown ? null : (a.price ?? 0) + sign * (b.price ?? 0),
+    attempts: a.attempts + b.attempts, seconds: a.seconds + b.seconds, resources,
+    price: unknown ? null : (a.price ?? 0) + (b.price ?? 0),
   };
 }
 

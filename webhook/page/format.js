@@ -13,16 +13,17 @@ const CAUSES = {
   OOMKilled: { label: "Out of memory", letter: "M" },
   DeadlineExceeded: { label: "Deadline", letter: "T" },
   WorkloadEvicted: { label: "Evicted by Kueue", letter: "K" },
+  NeverStarted: { label: "Never started", letter: "N" },
   Other: { label: "Other", letter: "?" },
   Running: { label: "Running", letter: "R" },
 };
-const LOSSES = { Bugs: "Bugs", Disruptions: "Disruptions", Capacity: "No capacity", Other: "Other ends" };
+const LOSSES = { Bugs: "Bugs", Disruptions: "Disruptions", Capacity: "No capacity", NeverStarted: "Never started", Other: "Other ends" };
+const MAY_BE_ABSENT = new Set(["NeverStarted", "Other"]); // losses that are not shown where they are none
 const COSTS = {
   "": "nothing", retry: "one retry", disruption: "one disruption", free: "nothing (free restart)", none: "nothing",
   fatal: "the workload failed",
 };
 const CAPACITIES = { Spot: "spot", OnDemand: "on-demand", "": "" };
-const NEVER_CAME = new Set(["SpotUnavailable", "NeverStarted"]);
 
 const count = (number) => NUMBER.format(number);
 const plural = (number, one, many = `${one}s`) => `${count(number)} ${number === 1 ? one : many}`;
@@ -30,8 +31,8 @@ const percent = (part, whole) => (whole > 0 ? `${((100 * part) / whole).toFixed(
 
 function causeOf(attempt) {
   if (!attempt.cause) return "Running";
-  const never = (attempt.cause === "Disruption" || attempt.cause === "Other") && NEVER_CAME.has(attempt.reason);
-  return never ? "Capacity" : Object.hasOwn(CAUSES, attempt.cause) ? attempt.cause : "Other";
+  if (attempt.cause === "Disruption" && attempt.reason === "SpotUnavailable") return "Capacity";
+  return Object.hasOwn(CAUSES, attempt.cause) ? attempt.cause : "Other";
 }
 
 const isLost = (attempt) => Boolean(attempt.cause) && attempt.cause !== "Succeeded";

@@ -127,6 +127,7 @@ function groupTable(id, caption, rows, filter) {
       usageOf("bugs", "Bugs", (row) => row.figures.lostTo.Bugs),
       usageOf("disruptions", "Disruptions", (row) => row.figures.lostTo.Disruptions),
       usageOf("capacity", "No capacity", (row) => row.figures.lostTo.Capacity),
+      usageOf("neverStarted", "Never started", (row) => row.figures.lostTo.NeverStarted),
     ],
   });
 }

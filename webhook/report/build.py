@@ -37,9 +37,8 @@ HOUR: Final = 3600
 DAY: Final = 86400
 # Seconds of a bucket: the smallest of these with which at most MOST_BUCKETS are needed, else as many days as it takes.
 WIDTHS: Final = (MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR, 3 * HOUR, 6 * HOUR, 12 * HOUR, DAY)
-# The reasons of attempts that failed before a program ran, or were ended without having failed.
-NO_FAILURES: Final = frozenset({STOPPED, NEVER_STARTED})
-NO_FAILURE_CAUSES: Final = frozenset({"Succeeded", "Disruption", EVICTED})
+# The causes of attempts in which no program failed.
+NO_FAILURES: Final = frozenset({"Succeeded", "Disruption", EVICTED, NEVER_STARTED})
 
 
 class About(NamedTuple):
@@ -194,7 +193,7 @@ class Builder:
             return
         workload = f"{one.namespace}/{one.owner or f'{one.kind}/{one.name}'}"
         is_disruption = record.cause == "Disruption"
-        is_failure = record.cause not in NO_FAILURE_CAUSES and record.reason not in NO_FAILURES
+        is_failure = record.cause not in NO_FAILURES and record.reason != STOPPED
         for name, found in ((record.node, self.nodes), (record.zone, self.zones)):
             if name:
                 place = found[name]

@@ -49,7 +49,7 @@ class Counted(NamedTuple):
 
     number: int
     cause: Cause
-    loss: Loss | None
+    loss: Loss
     capacity: Capacity = ""
     seconds: float = 0.0
     resources: Mapping[str, float] = {}

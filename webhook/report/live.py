@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, get_args
 
 from msgspec.structs import replace
 
@@ -34,10 +34,7 @@ from webhook.report.nodes import UNKNOWN, Node
 from webhook.report.sums import loss_of
 from webhook.rules import undo
 
-CAUSES: Final[tuple[Cause, ...]] = (
-    *("Disruption", "OOMKilled", "DeadlineExceeded", "ExitCode"),
-    *("WorkloadEvicted", "Other"),
-)
+CAUSES: Final[tuple[outcomes.Cause, ...]] = get_args(outcomes.Cause)
 CAPACITIES: Final[dict[str, Capacity]] = {"Spot": "Spot", "OnDemand": "OnDemand"}
 TOTALS: Final = (
     "of older attempts an account has only sums, without times: they are left out because of the time asked for"
@@ -325,7 +322,7 @@ def counted_in(account: Account, price_of: RowPrice) -> Iterator[Counted]:
 
     Attempts without capacity never started, so all that was used is of the others of their cause.
     """
-    left: Counter[tuple[Cause, Loss | None]] = Counter()
+    left: Counter[tuple[Cause, Loss]] = Counter()
     for known, reasons in account.causes.items():
         for reason, number in reasons.items():
             left[known, loss_of(known, reason)] += number

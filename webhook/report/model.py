@@ -12,7 +12,7 @@ from webhook.history.record import Capacity, Cause, Cost
 VERSION: Final = 1
 MOST_ATTEMPTS: Final = 50  # of a workload that are listed one by one, the newest
 
-Loss = Literal["Bugs", "Disruptions", "Capacity"]
+Loss = Literal["Bugs", "Disruptions", "Capacity", "NeverStarted", "Other"]
 
 
 class Usage(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel"):
@@ -32,9 +32,11 @@ class Usage(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel"):
 class Figures(msgspec.Struct, kw_only=True, rename="camel"):
     """The figures of any group of workloads: of one, of a namespace, of all.
 
-    - `used`: by all attempts. `spot`, `on_demand`: the parts of it on nodes of that capacity.
-    - `lost`: by attempts that did not end well. `lost_to`: the parts of it lost to bugs (exit codes, OOM kills,
-      deadlines), to disruptions, and to capacity that did not come (SpotUnavailable, NeverStarted).
+    - `used`: by all attempts. `spot`, `on_demand`, `elsewhere`: its parts on nodes of that capacity, and on nodes whose
+      capacity is not known or on none. They add up to it.
+    - `lost`: by attempts that did not end well. `lost_to`: its parts lost to bugs (exit codes, OOM kills, deadlines),
+      to disruptions, to capacity that did not come (SpotUnavailable), to containers that did not start (NeverStarted),
+      and to other ends, such as that of a pod whose Job was suspended. They add up to it.
     - `causes`: how many attempts ended by each cause.
     - `saved_retries`: what retries that a bug did not have would have used, if each were like the last attempt.
     - `saved_on_spot`: money that the attempts on spot would have cost more on-demand; None without prices.
@@ -46,6 +48,7 @@ class Figures(msgspec.Struct, kw_only=True, rename="camel"):
     used: Usage
     spot: Usage
     on_demand: Usage
+    elsewhere: Usage
     lost: Usage
     lost_to: dict[Loss, Usage]
     causes: dict[Cause, int]

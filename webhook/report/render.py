@@ -12,7 +12,7 @@ import msgspec
 from webhook.ledger.model.words import counted
 from webhook.objects import columns
 from webhook.objects.columns import Part, Row
-from webhook.report.model import PlaceRow, Report, Usage, WorkloadRow
+from webhook.report.model import Loss, PlaceRow, Report, Usage, WorkloadRow
 from webhook.report.sums import LOSSES, importance_by
 
 MOST_LISTED: Final = 10  # workloads, places, and Jobs near their limits
@@ -20,11 +20,19 @@ MOST_REASONS: Final = 3  # of a workload
 HOUR: Final = 3600.0
 PERCENT: Final = 100
 UNITS: Final = {"cpu": "CORE HOURS", "memory": "GIB HOURS"}
-LOST_TO: Final = {"Bugs": "to bugs", "Disruptions": "to disruptions", "Capacity": "to missing capacity"}
+LOST_TO: Final[dict[Loss, str]] = {
+    "Bugs": "to bugs",
+    "Disruptions": "to disruptions",
+    "Capacity": "to missing capacity",
+    "NeverStarted": "to containers that did not start",
+    "Other": "to other ends",
+}
+MAY_BE_ABSENT: Final = frozenset({"NeverStarted", "Other"})  # from the table
 COLUMNS: Final = (
     *("namespace", "profile", "kind", "name", "uid", "owner", "state", "reason", "created", "end"),
     *("retries_left", "disruptions_left", "attempts", "attempts_lost", "attempts_lost_to_bugs"),
-    *("attempts_lost_to_disruptions", "attempts_lost_to_capacity", "seconds", "seconds_lost"),
+    *("attempts_lost_to_disruptions", "attempts_lost_to_capacity", "attempts_never_started", "attempts_lost_to_others"),
+    *("seconds", "seconds_lost"),
     *("cpu_core_seconds", "cpu_core_seconds_lost", "memory_gib_seconds", "memory_gib_seconds_lost"),
     *("other_resource_seconds", "other_resource_seconds_lost", "price", "price_lost", "currency"),
 )
@@ -117,13 +125,19 @@ def usage_table(report: Report) -> Iterator[Row]:
         ("used", total.used),
         ("  on spot", total.spot),
         ("  on-demand", total.on_demand),
+        *([("  elsewhere", total.elsewhere)] if total.elsewhere.attempts else []),
         ("lost", total.lost),
-        *((f"  {LOST_TO[loss]}", total.lost_to[loss]) for loss in LOSSES if loss in total.lost_to),
+        *((f"  {LOST_TO[loss]}", lost) for loss, lost in total.lost_to.items() if is_told(loss, lost)),
     ]
     for name, usage in rows:
         cells = [f"{usage.attempts:,}", hours(usage.seconds), *(hours(usage.resources.get(one, 0)) for one in names)]
         price = [f"{usage.price or 0:,.2f}"] if has_price else []
         yield [name, *cells, *price, f"{PERCENT * importance(usage) / (importance(total.used) or 1):.0f} %"]
+
+
+def is_told(loss: Loss, lost: Usage) -> bool:
+    """Return True if a loss has a row."""
+    return loss not in MAY_BE_ABSENT or lost.attempts > 0
 
 
 def savings(report: Report) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, get_args
 
 from webhook.history.prices import GIB
 from webhook.history.record import AttemptRecord, Capacity, Cause
@@ -12,17 +12,16 @@ from webhook.report.known import Counted, Price
 from webhook.report.model import Figures, Loss, Usage
 
 BUGS: Final = frozenset({"ExitCode", "OOMKilled", "DeadlineExceeded"})
-NO_CAPACITY: Final = frozenset({SPOT_UNAVAILABLE, NEVER_STARTED})
-LOSSES: Final[tuple[Loss, ...]] = ("Bugs", "Disruptions", "Capacity")
+LOSSES: Final[tuple[Loss, ...]] = get_args(Loss)
 
 
-def loss_of(cause: Cause, reason: str) -> Loss | None:
-    """Return to what an attempt was lost; None if it succeeded, was stopped by its Job, or ended unexplained."""
-    if reason in NO_CAPACITY and cause in {"Disruption", "Other"}:
-        return "Capacity"
+def loss_of(cause: Cause, reason: str) -> Loss:
+    """Return to what an attempt was lost that did not succeed."""
+    if cause == "Disruption":
+        return "Capacity" if reason == SPOT_UNAVAILABLE else "Disruptions"
     if cause in BUGS:
         return "Bugs"
-    return "Disruptions" if cause == "Disruption" else None
+    return "NeverStarted" if cause == NEVER_STARTED else "Other"
 
 
 def resource_seconds(resources: Mapping[str, float], seconds: float) -> dict[str, float]:
@@ -31,20 +30,19 @@ def resource_seconds(resources: Mapping[str, float], seconds: float) -> dict[str
 
 
 def importance_by(used: Usage) -> Callable[[Usage], float]:
-    """Return by what losses are compared: their price, or else the largest share that they are of a resource.
+    """Return by what losses are compared: their price, or else the mean of the shares that they are of each resource.
 
-    `used`: by all attempts. Without prices the scarcest resource decides: a GPU-hour is a larger share of all GPU-hours
-    than a core-hour is of all core-hours. A resource that `used` lacks decides nothing: sums of an account may not have
-    what attempts of its pods have.
+    `used`: by all attempts. So the parts of a sum add up to it, and a GPU-hour, which is a larger share of all
+    GPU-hours, outweighs a core-hour. A resource that `used` lacks decides nothing: sums of an account may not have what
+    attempts of its pods have.
     """
     if used.price is not None:
         return lambda one: one.price or 0.0
 
-    def share(one: Usage) -> float:
-        shares = [amount / total for name, amount in one.resources.items() if (total := used.resources.get(name))]
-        return max(shares, default=one.seconds / used.seconds if used.seconds else 0.0)
-
-    return share
+    totals = {name: total for name, total in used.resources.items() if total}
+    if not totals:
+        return lambda one: one.seconds / used.seconds if used.seconds else 0.0
+    return lambda one: sum(one.resources.get(name, 0.0) / total for name, total in totals.items()) / len(totals)
 
 
 class Sum:
@@ -86,6 +84,7 @@ class Tally:
     used: Sum = field(default_factory=Sum)
     spot: Sum = field(default_factory=Sum)
     on_demand: Sum = field(default_factory=Sum)
+    elsewhere: Sum = field(default_factory=Sum)
     lost: Sum = field(default_factory=Sum)
     lost_to: dict[Loss, Sum] = field(default_factory=lambda: {loss: Sum() for loss in LOSSES})
     causes: Counter[Cause] = field(default_factory=Counter)
@@ -95,9 +94,9 @@ class Tally:
 
     def add(self, attempt: AttemptRecord, used: Mapping[str, float], price: Price) -> None:
         """Add an attempt, which runs if it has no end; `used`: its resource-seconds."""
-        loss = loss_of(attempt.cause, attempt.reason) if attempt.end else None
         is_lost = bool(attempt.end) and attempt.cause != "Succeeded"
-        self.add_sums(attempt.capacity, loss, (1, attempt.seconds, used, price.paid), is_lost=is_lost)
+        loss = loss_of(attempt.cause, attempt.reason) if is_lost else None
+        self.add_sums(attempt.capacity, loss, (1, attempt.seconds, used, price.paid))
         if attempt.end:
             self.causes[attempt.cause] += 1
         if attempt.capacity == "Spot" and price.paid is not None and price.on_demand is not None:
@@ -107,27 +106,18 @@ class Tally:
     def add_counted(self, one: Counted) -> None:
         """Add attempts that are only known as a sum; all of them were lost."""
         sums = (one.number, one.seconds, one.resources, one.price)
-        self.add_sums(one.capacity, one.loss, sums, is_lost=True)
+        self.add_sums(one.capacity, one.loss, sums)
         if one.number:
             self.causes[one.cause] += one.number
 
     def add_sums(
-        self,
-        capacity: Capacity,
-        loss: Loss | None,
-        one: tuple[int, float, Mapping[str, float], float | None],
-        *,
-        is_lost: bool,
+        self, capacity: Capacity, loss: Loss | None, one: tuple[int, float, Mapping[str, float], float | None]
     ) -> None:
-        """Add attempts to each sum that has them."""
+        """Add attempts to each sum that has them; `loss` is None if they were not lost."""
         self.used.add(*one)
-        if capacity == "Spot":
-            self.spot.add(*one)
-        elif capacity == "OnDemand":
-            self.on_demand.add(*one)
-        if is_lost:
-            self.lost.add(*one)
+        {"Spot": self.spot, "OnDemand": self.on_demand, "": self.elsewhere}[capacity].add(*one)
         if loss is not None:
+            self.lost.add(*one)
             self.lost_to[loss].add(*one)
 
     def merge(self, other: "Tally") -> None:
@@ -135,7 +125,7 @@ class Tally:
         self.workloads += other.workloads
         self.complete += other.complete
         self.failed += other.failed
-        for name in ("used", "spot", "on_demand", "lost", "saved_retries"):
+        for name in ("used", "spot", "on_demand", "elsewhere", "lost", "saved_retries"):
             getattr(self, name).merge(getattr(other, name))
         for loss in LOSSES:
             self.lost_to[loss].merge(other.lost_to[loss])
@@ -152,6 +142,7 @@ class Tally:
             used=self.used.usage(priced=priced),
             spot=self.spot.usage(priced=priced),
             on_demand=self.on_demand.usage(priced=priced),
+            elsewhere=self.elsewhere.usage(priced=priced),
             lost=self.lost.usage(priced=priced),
             lost_to={loss: total.usage(priced=priced) for loss, total in self.lost_to.items()},
             causes=dict(self.causes),

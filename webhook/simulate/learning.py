@@ -339,7 +339,7 @@ def tasks_of(  # noqa: PLR0913, PLR0917 - what decides what an attempt says
 def note_failure(task: Task, attempt: Attempt, profile: Profile, echoes: set[str]) -> None:
     """Add to a task what an attempt says that did not succeed."""
     end = attempt.end_of
-    if attempt.record.reason == NEVER_STARTED:
+    if attempt.record.cause == NEVER_STARTED:
         task.never_starts = task.work is None
         return
     task.floor = max(task.floor, attempt.seconds)

@@ -54,7 +54,7 @@ class Attempt:
     @property
     def waited_in_vain(self) -> bool:
         """Whether no spot node took it, or its containers could not start."""
-        return self.record.reason in {SPOT_UNAVAILABLE, NEVER_STARTED}
+        return self.record.reason == SPOT_UNAVAILABLE or self.record.cause == NEVER_STARTED
 
     @property
     def was_stopped(self) -> bool:

@@ -243,7 +243,7 @@ class Replay:
         if one.task.never_starts:
             one.start = inf
             if self.profile.start_timeout is not None:
-                self.push(start + self.profile.start_timeout, index, End("Other", NEVER_STARTED))
+                self.push(start + self.profile.start_timeout, index, End(NEVER_STARTED, ""))
             return
         lasts, end = self.run(one)
         if seen is None:
@@ -388,7 +388,7 @@ class Replay:
         """Go on after a failure; return True if the workload has failed."""
         one, workload = self.doing[index], self.workload
         scope, decider = one.scope, self.policed.decider
-        if end.reason == NEVER_STARTED:
+        if end.cause == NEVER_STARTED:
             self.result.why = "its containers do not start within startTimeout"
             return True
         if end.cause == "Disruption":

@@ -126,7 +126,7 @@ def test_a_pod_that_does_not_start_fails_its_job_with_the_reason_of_the_kubelet(
     how = "can never start" if reason == "InvalidImageName" else "has not started in 8 s"
     assert f" {how}: {reason}: rpc error: not found" in said["message"]
     counted = here.team.wait_for("jobs", "train", lambda found: ended(found, 1))
-    assert last(counted) == [("Other", "NeverStarted", "fatal")]
+    assert last(counted) == [("NeverStarted", "", "fatal")]
 
 
 def test_with_a_rule_a_pod_that_does_not_start_is_replaced_and_costs_no_retry(scene: NewScene) -> None:
@@ -135,7 +135,7 @@ def test_with_a_rule_a_pod_that_does_not_start_is_replaced_and_costs_no_retry(sc
     done = here.team.wait_for("jobs", "train", is_complete)
     assert done["status"].get("failed", 0) == 0
     counted = here.team.wait_for("jobs", "train", lambda found: ended(found, 1))
-    assert last(counted) == [("Disruption", "NeverStarted", "disruption")]
+    assert last(counted) == [("NeverStarted", "ImagePullBackOff", "disruption")]
 
 
 def test_a_pod_that_never_starts_is_replaced_no_more_often_than_disruptions_are_allowed(scene: NewScene) -> None:

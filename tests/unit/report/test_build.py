@@ -1,16 +1,21 @@
 """What a report counts: what was used, lost and saved, where, and when."""
 
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec import structs
 
 from tests.unit.report.facts import HOUR, MONDAY, a_dollar_an_hour, at, attempt, reported, workload
-from webhook.history.record import AttemptRecord
+from webhook.history.record import AttemptRecord, Capacity, Cause
 from webhook.report.build import MOST_BUCKETS
 from webhook.report.known import Counted, Known, Price, Window, written
 from webhook.report.model import MOST_ATTEMPTS, Usage
+from webhook.report.pricing import unpriced
+from webhook.report.sums import importance_by
 
 SPOT: dict[str, Any] = {"capacity": "Spot", "node": "spot-1", "zone": "z1"}
 
@@ -25,18 +30,22 @@ def test_what_succeeded_is_used_and_what_did_not_is_lost_to_its_cause() -> None:
             attempt("DeadlineExceeded", number=5, hours=4),
             attempt("Other", reason="Stopped", cost="none", number=6, hours=5),
             attempt(number=7, hours=6),
+            attempt("NeverStarted", reason="ErrImagePull", number=8, hours=7),
             state="Complete",
         )
     ).total
     assert (total.workloads, total.complete, total.failed) == (1, 1, 0)
-    assert (total.used.attempts, total.used.seconds) == (7, 21 * HOUR)
-    assert (total.lost.attempts, total.lost.seconds) == (6, 15 * HOUR)
+    assert (total.used.attempts, total.used.seconds) == (8, 28 * HOUR)
+    assert (total.lost.attempts, total.lost.seconds) == (7, 22 * HOUR)
     assert {loss: (one.attempts, one.seconds / HOUR) for loss, one in total.lost_to.items()} == {
         "Bugs": (3, 9),
         "Disruptions": (1, 1),
         "Capacity": (1, 0),
+        "NeverStarted": (1, 7),
+        "Other": (1, 5),
     }
     assert total.causes == {
+        "NeverStarted": 1,
         "Disruption": 2,
         "OOMKilled": 1,
         "ExitCode": 1,
@@ -44,6 +53,44 @@ def test_what_succeeded_is_used_and_what_did_not_is_lost_to_its_cause() -> None:
         "Other": 1,
         "Succeeded": 1,
     }
+
+
+ATTEMPTS = st.builds(
+    attempt,
+    st.sampled_from(get_args(Cause)),
+    reason=st.sampled_from(["", "Stopped", "SpotUnavailable", "PreemptionByScheduler", "ErrImagePull"]),
+    capacity=st.sampled_from(get_args(Capacity)),
+    hours=st.integers(0, 9),
+    resources=st.dictionaries(st.sampled_from(["cpu", "memory", "nvidia.com/gpu"]), st.integers(0, 8).map(float)),
+)
+
+
+@given(st.lists(ATTEMPTS, max_size=12), st.booleans())
+def test_what_was_used_and_what_was_lost_are_the_sums_of_their_parts(
+    attempts: list[AttemptRecord],
+    priced: bool,  # noqa: FBT001 - drawn
+) -> None:
+    made = reported(
+        *(workload(one, name=str(number)) for number, one in enumerate(attempts)),
+        price_of=a_dollar_an_hour if priced else unpriced,
+    )
+    share = importance_by(made.total.used)
+    for figures in (made.total, *(row.figures for row in made.workloads)):
+        adds_up(figures.used, [figures.spot, figures.on_demand, figures.elsewhere], share)
+        adds_up(figures.lost, figures.lost_to.values(), share)
+    for bucket in made.series:
+        adds_up(bucket.lost, bucket.lost_to.values(), share)
+
+
+def adds_up(whole: Usage, parts: Iterable[Usage], share: Callable[[Usage], float]) -> None:
+    found = list(parts)
+    assert whole.attempts == sum(one.attempts for one in found)
+    assert whole.seconds == sum(one.seconds for one in found)
+    assert share(whole) == pytest.approx(sum(map(share, found)))
+    for name, amount in whole.resources.items():
+        assert amount == pytest.approx(sum(one.resources.get(name, 0.0) for one in found))
+    if whole.price is not None:
+        assert whole.price == pytest.approx(sum(one.price or 0.0 for one in found))
 
 
 def test_resources_are_core_seconds_and_gib_seconds_and_units_times_seconds() -> None:

@@ -139,17 +139,22 @@ def test_a_pod_that_exists_and_is_counted_already_is_not_counted_again(how: str)
 def test_disruptions_without_capacity_are_told_from_the_others_by_their_reasons() -> None:
     account = Account(
         ended=5,
-        causes={"Disruption": {"PreemptionByScheduler": 2, "SpotUnavailable": 2, "NeverStarted": 1}},
+        causes={"Disruption": {"PreemptionByScheduler": 2, "SpotUnavailable": 2}, "NeverStarted": {"ErrImagePull": 1}},
         resources=["cpu"],
-        lost={"Disruption": {"Spot": Row(2, 2 * HOUR, 0, 0.0, [2 * HOUR]), "": Row(3)}},
+        lost={
+            "Disruption": {"Spot": Row(2, 2 * HOUR, 0, 0.0, [2 * HOUR]), "": Row(2)},
+            "NeverStarted": {"Spot": Row(1, HOUR, 0, 0.0, [HOUR])},
+        },
     )
     total = report_of(job(account=account)).total
     assert {loss: (one.attempts, one.seconds) for loss, one in total.lost_to.items()} == {
         "Bugs": (0, 0.0),
         "Disruptions": (2, 2 * HOUR),
-        "Capacity": (3, 0.0),
+        "Capacity": (2, 0.0),
+        "NeverStarted": (1, HOUR),
+        "Other": (0, 0.0),
     }
-    assert (total.used.attempts, total.causes) == (5, {"Disruption": 5})
+    assert (total.used.attempts, total.causes) == (5, {"Disruption": 4, "NeverStarted": 1})
 
 
 def test_an_account_from_before_resource_seconds_counts_its_attempts_without_usage() -> None:

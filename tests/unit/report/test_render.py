@@ -51,6 +51,7 @@ def test_the_text_says_what_was_used_lost_and_saved_and_why() -> None:
         "used                    5          14.0    56.0         112         12.50   100 %",
         "  on spot               2          2.0     8.0          16.0        0.50    4 %",
         "  on-demand             0          0.0     0.0          0.0         0.00    0 %",
+        "  elsewhere             3          12.0    48.0         96.0        12.00   96 %",
         "lost                    4          13.0    52.0         104         12.25   98 %",
         "  to bugs               3          12.0    48.0         96.0        12.00   96 %",
         "  to disruptions        1          1.0     4.0          8.0         0.25    2 %",

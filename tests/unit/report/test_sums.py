@@ -15,14 +15,12 @@ from webhook.report.sums import Sum, importance_by, loss_of, resource_seconds
         ("DeadlineExceeded", "", "Bugs"),
         ("Disruption", "PreemptionByScheduler", "Disruptions"),
         ("Disruption", "SpotUnavailable", "Capacity"),
-        ("Disruption", "NeverStarted", "Capacity"),
-        ("Other", "NeverStarted", "Capacity"),
-        ("Other", "Stopped", None),
-        ("WorkloadEvicted", "Preempted", None),
-        ("Succeeded", "", None),
+        ("NeverStarted", "ErrImagePull", "NeverStarted"),
+        ("Other", "Stopped", "Other"),
+        ("WorkloadEvicted", "Preempted", "Other"),
     ],
 )
-def test_an_attempt_is_lost_to_a_bug_a_disruption_or_missing_capacity(cause: Cause, reason: str, loss: Loss) -> None:
+def test_an_attempt_is_lost_to_what_ended_it(cause: Cause, reason: str, loss: Loss) -> None:
     assert loss_of(cause, reason) == loss
 
 
@@ -46,8 +44,7 @@ def test_losses_are_compared_by_price_by_share_or_by_time() -> None:
     loss = Usage(attempts=1, seconds=5.0, resources={"cpu": 1.0, "nvidia.com/gpu": 1.0}, price=3.0)
     used = Usage(attempts=2, seconds=10.0, resources={"cpu": 10.0, "nvidia.com/gpu": 2.0})
     assert importance_by(Usage(price=9.0))(loss) == 3.0
-    assert importance_by(used)(loss) == 0.5
-    assert importance_by(used)(Usage(attempts=1, seconds=1.0)) == 0.1
+    assert importance_by(used)(loss) == 0.3  # the mean of a tenth and a half
     assert importance_by(Usage())(Usage()) == 0.0
 
 

@@ -124,7 +124,7 @@ def test_a_workload_that_asks_for_more_than_is_allowed_is_denied() -> None:
 
 def test_a_pod_that_never_starts_fails_by_the_start_timeout_or_waits_for_ever() -> None:
     records = [
-        attempt("broken", 1, 10, 0, "Other", reason="NeverStarted", cost="fatal"),
+        attempt("broken", 1, 10, 0, "NeverStarted", cost="fatal"),
         ended("broken", 900, "Failed"),
     ]
     simulator = Simulator(past.read(records), policy(start_timeout=Duration(900)))

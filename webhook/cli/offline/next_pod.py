@@ -173,7 +173,7 @@ def ended_pod(end: Ended, number: int, container: str, now: datetime, **known: A
     if cause in {"Disruption", "NeverStarted"}:  # the leader deletes a pod that cannot start
         reason = cause if cause == "NeverStarted" else end.reason or "EvictionByEvictionAPI"
         conditions = (Condition(DISRUPTED, "True", reason, time),)
-    of_pod = {"DeadlineExceeded": outcomes.DEADLINE, "Other": end.reason}
+    of_pod = {"DeadlineExceeded": outcomes.DEADLINE, "NeverStarted": end.reason, "Other": end.reason}
     return Pod(
         namespace="",
         name=f"attempt-{number}",

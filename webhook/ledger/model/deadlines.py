@@ -84,7 +84,7 @@ def may_try_again(pod: Pod, stalled: Stalled, settings: Settings) -> bool:
     if not stalled.alone:
         return False
     ended = given_up(pod, stalled)
-    outcome = Outcome(pod=ended, cause="Disruption", reason=outcomes.NEVER_STARTED, rule=None, cost="disruption")
+    outcome = Outcome(pod=ended, cause=outcomes.NEVER_STARTED, reason=ended.reason, rule=None, cost="disruption")
     index = on_failure.decided(ended, outcome, settings.on_failure)
     return index is not None and settings.on_failure[index].next.cost != "Fatal"
 

@@ -206,8 +206,6 @@ def _tests_of(match: Match) -> tuple[list[OfPod], list[OfContainer]]:
 
 def cause_of(pod: Pod, outcome: Outcome) -> str:
     """Return the cause by which rules match: that of the ledger, but OOMKilled if any container was killed for it."""
-    if outcome.reason == outcomes.NEVER_STARTED:
-        return outcomes.NEVER_STARTED
     if outcome.cause == "ExitCode" and any(one.reason == outcomes.OOM for one in pod.exits):
         return "OOMKilled"
     return outcome.cause

@@ -13,13 +13,13 @@ from webhook.ledger.model.pods import Pod
 from webhook.objects.problem import Json
 from webhook.objects.times import shifted
 
-Cause = Literal["Disruption", "OOMKilled", "DeadlineExceeded", "ExitCode", "WorkloadEvicted", "Other"]
+Cause = Literal["Disruption", "OOMKilled", "DeadlineExceeded", "ExitCode", "WorkloadEvicted", "NeverStarted", "Other"]
 Cost = Literal["retry", "disruption", "free", "none", "fatal"]
 
 UNSEEN: Final = "Unseen"  # the reason of an end that no watch has delivered
 # The reasons with which the leader ends pods that wait in vain.
 SPOT_UNAVAILABLE: Final = "SpotUnavailable"
-NEVER_STARTED: Final = "NeverStarted"
+NEVER_STARTED: Final[Cause] = "NeverStarted"  # a cause too; its reason is the kubelet's
 NODE_LOST: Final = "NodeLost"  # as in the status of pods by node controllers: NodeUnreachablePodReason in pkg/util/node
 # The reasons of the condition DisruptionTarget (k8s.io/api/core/v1, and the controllers that set it).
 DISRUPTIONS: Final = frozenset(
@@ -31,7 +31,6 @@ DISRUPTIONS: Final = frozenset(
         "TerminationByKubelet",
         "DeletionByDeviceTaintManager",
         SPOT_UNAVAILABLE,
-        NEVER_STARTED,
         NODE_LOST,
         UNSEEN,
     }
@@ -82,12 +81,12 @@ def outcome_of(pod: Pod, job: Json | None, job_set: Json | None = None, *, has_e
     matched = matching.match((spec.get("podFailurePolicy") or {}).get("rules") or [], pod)
     cause, reason = cause_of(pod, matched)
     if is_given_up(pod, job):
-        return Outcome(pod=pod, cause="Other", reason=NEVER_STARTED, rule=None, cost="fatal")
+        return Outcome(pod=pod, cause=NEVER_STARTED, reason=pod.reason, rule=None, cost="fatal")
     if is_stopped(pod, job, has_ended=has_ended):
-        if cause != "Disruption":
+        if pod.disruption is None:
             cause, reason = "Other", STOPPED
         return Outcome(pod=pod, cause=cause, reason=reason, rule=None, cost="none")
-    return Outcome(pod=pod, cause=cause, reason=reason, rule=matched, cost=cost_of(pod, cause, matched, spec, job_set))
+    return Outcome(pod=pod, cause=cause, reason=reason, rule=matched, cost=cost_of(pod, matched, spec, job_set))
 
 
 def outcome_elsewhere(pod: Pod, *, has_ended: bool) -> Outcome:
@@ -182,6 +181,8 @@ def is_deleted(job: Json) -> bool:
 def cause_of(pod: Pod, matched: Match | None) -> tuple[Cause, str]:
     """Return the cause of a pod's end, and its reason as in `Outcome`."""
     disruption = pod.disruption
+    if disruption is not None and disruption.reason == NEVER_STARTED:
+        return NEVER_STARTED, pod.reason
     if disruption is not None:
         return "Disruption", disruption.reason or "Unknown"
     if pod.reason == DEADLINE:
@@ -195,9 +196,9 @@ def cause_of(pod: Pod, matched: Match | None) -> tuple[Cause, str]:
     return "ExitCode", f"{first.container} {first.code}"
 
 
-def cost_of(pod: Pod, cause: Cause, matched: Match | None, spec: Json, job_set: Json | None) -> Cost:
+def cost_of(pod: Pod, matched: Match | None, spec: Json, job_set: Json | None) -> Cost:
     """Return which budget a failed pod cost; `spec` is that of its Job."""
-    free: Cost = "disruption" if cause == "Disruption" else "free"
+    free: Cost = "free" if pod.disruption is None else "disruption"
     if matched is None or matched.action == "Count":
         in_place = (
             job_set is not None and spec.get("backoffLimit") == UNLIMITED

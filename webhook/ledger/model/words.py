@@ -43,6 +43,8 @@ def how(detail: Attempt) -> str:
         return f"container {detail.reason} OOMKilled"
     if detail.cause == "Disruption":
         return f"disruption {detail.reason}"
+    if detail.cause == NEVER_STARTED:
+        return f"never started ({detail.reason})" if detail.reason else "never started"
     if detail.cause == EVICTED:
         return f"evicted by Kueue ({detail.reason})"
     return detail.reason or detail.cause
@@ -59,7 +61,7 @@ def cost(detail: Attempt, *, in_set: bool, elsewhere: bool = False) -> str:
         over = "JobSet" if in_set else "index" if detail.action == "FailIndex" else "Job"
         if detail.action in {"FailJob", "FailIndex"}:
             return f"rule {detail.rule} ({detail.action}) ends the {over}"
-        if detail.reason == NEVER_STARTED:
+        if detail.cause == NEVER_STARTED:
             return f"a container did not start, which ends the {over}"
         return f"no retry was left, which ends the {over}"
     return {"disruption": "cost 1 disruption", "free": "cost 1 free restart"}.get(detail.cost, "cost nothing")

@@ -62,7 +62,7 @@ def ends_as(end: Ended) -> tuple[str, str]:
         (Ended(cause="Disruption"), "Disruption", "EvictionByEvictionAPI"),
         (Ended(cause="Disruption", reason="PreemptionByScheduler"), "Disruption", "PreemptionByScheduler"),
         (Ended(cause="DeadlineExceeded"), "DeadlineExceeded", ""),
-        (Ended(cause="NeverStarted"), "NeverStarted", "NeverStarted"),
+        (Ended(cause="NeverStarted", reason="ErrImagePull"), "NeverStarted", "ErrImagePull"),
         (Ended(reason="NodeLost"), "Other", "NodeLost"),
         (Ended(), "Other", ""),
     ],

@@ -175,8 +175,8 @@ def test_a_pod_for_which_the_leader_failed_the_job_has_never_started() -> None:
     gone: dict[str, Any] = {"deleting": True, "deleted": "2026-01-01T00:02:00Z", "started": ""}
     for tracked in (True, False):  # the Job controller removes its finalizer first
         first = outcome_of(failed(1, 137, tracked=tracked, **gone), root)
-        assert (first.cause, first.reason, first.cost) == ("Other", "NeverStarted", "fatal")
-    assert outcome_of(failed(11, 143, **gone), root).reason != "NeverStarted"
+        assert (first.cause, first.reason, first.cost) == ("NeverStarted", "", "fatal")
+    assert outcome_of(failed(11, 143, **gone), root).cause != "NeverStarted"
 
 
 @pytest.mark.parametrize(("restarts", "expected"), [(3, DELETED_BY_ITS_JOB), (2, JUDGED)])
