@@ -80,13 +80,17 @@ def is_crash(pod: Pod) -> bool:
 
 
 def is_told_to_end(pod: Pod, settings: Settings) -> bool:
-    """Return True if every failed container of a pod was told to end, or was killed, but not for its memory."""
-    return all(is_retriable(one, settings) for one in pod.exits)
+    """Return True if every failed container of a pod was told to end, or was killed, but not for its memory.
+
+    Codes of init containers are not judged (`failure_policy.judged_containers`); neither are they below.
+    """
+    return all(one.is_init or is_retriable(one, settings) for one in pod.exits)
 
 
 def has_retriable_codes(pod: Pod, settings: Settings) -> bool:
     """Return True if every failed container of a pod ended with a retriable exit code."""
-    return all(one.code in settings.profile.failure_policy.retriable_exit_codes for one in pod.exits)
+    codes = settings.profile.failure_policy.retriable_exit_codes
+    return all(one.is_init or one.code in codes for one in pod.exits)
 
 
 def is_retriable(exited: Exit, settings: Settings) -> bool:

@@ -158,6 +158,21 @@ def test_the_event_about_an_end_says_that_no_rule_retries_it() -> None:
     run(work())
 
 
+def test_the_end_of_an_init_container_is_not_judged_and_its_event_does_not_say_that_it_ends_the_job() -> None:
+    async def work() -> None:
+        async with watching(api) as ledger:
+            pod = stored_pod(1, "Failed", 4)
+            pod["status"]["initContainerStatuses"] = pod["status"].pop("containerStatuses")
+            tell(api, watch_event("MODIFIED", pod))
+            await asyncio.sleep(INTERVAL)
+            assert "ends the Job" not in ledger.events.waiting.get_nowait().message
+            await counted(api, ledger)
+
+    api = FakeApi()
+    run(work())
+    assert failures(api) == []
+
+
 @asynccontextmanager
 async def begun_after(api: FakeApi, pod: Json) -> AsyncIterator[Ledger]:
     """Yield a leader that finds a pod in its first list."""

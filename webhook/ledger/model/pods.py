@@ -102,7 +102,7 @@ class Condition(msgspec.Struct, frozen=True, gc=False, array_like=True):
 class Exit(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """A container that has terminated with a code other than 0; `time`: when it did, RFC 3339.
 
-    `message`: the end of its termination message.
+    `message`: the end of its termination message. `is_init`: whether it is an init container, or a sidecar.
     """
 
     container: str
@@ -110,6 +110,7 @@ class Exit(msgspec.Struct, frozen=True, gc=False, array_like=True):
     reason: str
     time: str
     message: str = ""
+    is_init: bool = False
 
 
 class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True):
@@ -244,9 +245,8 @@ def read(pod: Json, key: StateKey | None = None) -> Pod:
     workload = controller if of_job else place
     phase = cut(status.get("phase"), LONGEST)
     conditions = conditions_of(status.get("conditions") or (), all_of_them=phase in ENDED)
-    statuses = chain(status.get("containerStatuses") or (), status.get("initContainerStatuses") or ())
     of_tekton = place is not None and controller is not None and controller.group == tekton.GROUP
-    exits = exits_of(statuses, skipped=SKIPPED_STEP if of_tekton else None)
+    exits = exits_of(status, skipped=SKIPPED_STEP if of_tekton else None)
     deleted = metadata.get("deletionTimestamp") or ""
     ended = last_end = ""
     if phase in ENDED:
@@ -340,14 +340,16 @@ def conditions_of(conditions: Iterable[Json], *, all_of_them: bool) -> tuple[Con
     )
 
 
-def exits_of(statuses: Iterable[Json], skipped: str | None) -> tuple[Exit, ...]:
+def exits_of(status: Json, skipped: str | None) -> tuple[Exit, ...]:
     """Return the first MOST containers that have terminated with a code other than 0.
 
     Their messages have LONGEST_MESSAGE bytes together. `skipped`: a text in the message of those that are left out.
     """
-    found = islice(failed_in(statuses, skipped), MOST)
-    exits = [(cut(status["name"], LONGEST_NAME), ended, message_of(ended)) for status, ended in found]
-    share = LONGEST_MESSAGE // max(1, sum(bool(message) for _, _, message in exits))
+    of_regular = ((one, ended, False) for one, ended in failed_in(status.get("containerStatuses") or (), skipped))
+    of_init = ((one, ended, True) for one, ended in failed_in(status.get("initContainerStatuses") or (), skipped))
+    found = islice(chain(of_regular, of_init), MOST)
+    exits = [(cut(one["name"], LONGEST_NAME), ended, message_of(ended), is_init) for one, ended, is_init in found]
+    share = LONGEST_MESSAGE // max(1, sum(bool(message) for _, _, message, _ in exits))
     return tuple(
         Exit(
             container=name,
@@ -355,8 +357,9 @@ def exits_of(statuses: Iterable[Json], skipped: str | None) -> tuple[Exit, ...]:
             reason=cut(ended.get("reason"), LONGEST),
             time=ended.get("finishedAt") or "",
             message=reading.tail(message, share),
+            is_init=is_init,
         )
-        for name, ended, message in exits
+        for name, ended, message, is_init in exits
     )
 
 

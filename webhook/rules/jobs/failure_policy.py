@@ -204,7 +204,11 @@ def bug_rules(job: EmbeddedJob, settings: Settings, author_rules: list[Json]) ->
 
 
 def judged_containers(job: EmbeddedJob) -> tuple[list[str], list[Problem]]:
-    """Return the containers whose exit codes count: the default container if one is set, else all regular ones."""
+    """Return the containers whose exit codes count: the default container if one is set, else all regular ones.
+
+    Not init containers: they wait for, fetch and unpack what others provide, and their codes are those of such tools,
+    where 1 most often means that it was not there yet. They cost a retry, so `retries.limit` bounds them.
+    """
     containers = [container["name"] for container in job.pod_spec.get("containers") or () if container.get("name")]
     default = job.pod_annotations.get(DEFAULT_CONTAINER)
     if default is None:

@@ -36,7 +36,7 @@ def test_a_failed_pod_keeps_its_conditions_and_the_containers_that_failed() -> N
         Condition("Ready", "False", "", ""),
     )
     at = "2026-01-01T00:01:00Z"
-    assert found.exits == (Exit("main", 143, "Error", at), Exit("setup", 2, "Error", at))
+    assert found.exits == (Exit("main", 143, "Error", at), Exit("setup", 2, "Error", at, is_init=True))
     assert (found.has_ended, found.has_failed, found.ended) == (True, True, at)
 
 
