@@ -170,6 +170,8 @@ def bug_of(job: EmbeddedJob, settings: Settings, pod: Pod, within: int | None, o
         return ""
     code = next(one.code for one in pod.exits if one.container == match.container)
     what = f"Container {match.container} for pod {pod.namespace}/{pod.name} failed with exit code {code}"
+    if pod.reason == outcomes.DEADLINE:
+        what += " as the pod exceeded its deadline"
     if within is None:
         return f"{what}, and no rule of onFailure retries it"
     no_echo = f"no pod that it depends on was disrupted within {within} s" if within else "nobody had deleted the pod"

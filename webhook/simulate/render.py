@@ -6,7 +6,7 @@ from typing import Final
 from webhook.objects.columns import Part, Row
 from webhook.simulate.prediction import Figure
 from webhook.simulate.result import Group, Simulation
-from webhook.simulate.sweep import Curve, Point, as_good, measured
+from webhook.simulate.sweep import Curve, Point, as_good, better_with_fewer, measured
 
 HEADINGS: Final[Row] = ("NAMESPACE", "FIGURE", "SEEN", "NOW", "THEN", "80% OF THEN", "CHANGE")
 CURVE: Final[Row] = ("VALUE", "ATTEMPTS", "COMPLETE", "MONEY", "EACH", "TIME", "")
@@ -114,6 +114,9 @@ def curve(drawn: Curve) -> Iterator[Part]:
         others = as_good(drawn.points, drawn.measure, drawn.best)
         if others:
             yield f"as good, within one in a hundred: {', '.join(map(said, others))}"
+        fewer = better_with_fewer(drawn.points, drawn.measure, drawn.best)
+        if fewer:
+            yield f"better by that, but with fewer that are complete: {', '.join(map(said, fewer))}"
         yield ""
     yield from assumed(drawn.assumptions)
 
@@ -136,7 +139,7 @@ def point(one: Point, drawn: Curve, most: float) -> Row:
     return (
         f"{said(one.value)}{' *' if drawn.best is not None and one is drawn.points[drawn.best] else ''}",
         whole(outlook.attempts.mean),
-        whole(outlook.complete.mean),
+        f"{outlook.complete.mean:,.1f}".removesuffix(".0"),  # one in a hundred decides about the best value
         "" if outlook.money is None else money(outlook.money.mean),
         each,
         lasting(outlook.mean_time_to_finish.mean),
@@ -174,5 +177,5 @@ def lasting(seconds: float) -> str:
     if seconds < MINUTE:
         return f"{seconds:.0f}s"
     if seconds < HOUR:
-        return f"{seconds / MINUTE:.0f}m"
+        return f"{int(seconds // MINUTE)}m{int(seconds % MINUTE):02d}s"
     return f"{int(seconds // HOUR)}h{int(seconds % HOUR // MINUTE):02d}m"

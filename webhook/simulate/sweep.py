@@ -141,6 +141,12 @@ def as_good(points: list[Point], measure: Measure, best: int) -> list[object]:
     ]
 
 
+def better_with_fewer(points: list[Point], measure: Measure, best: int) -> list[object]:
+    """Return the values that are better than the best one by the measure alone: fewer workloads are complete."""
+    usable = [one for one in points if one.outlook is not None and complete_of(one)]
+    return [one.value for one in usable if measured(one, measure) < measured(points[best], measure)]
+
+
 def complete_of(one: Point) -> float:
     """Return how many workloads are complete."""
     return 0.0 if one.outlook is None else one.outlook.complete.mean

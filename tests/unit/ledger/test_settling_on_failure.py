@@ -58,6 +58,13 @@ def test_a_kill_for_memory_is_retried_and_another_kill_is_a_bug() -> None:
     )
 
 
+def test_the_message_about_a_pod_that_exceeded_its_deadline_names_the_deadline() -> None:
+    assert verdict(under(MEMORY), failed(1, 137, reason="DeadlineExceeded")) == (
+        "Container main for pod ml/train-1 failed with exit code 137 as the pod exceeded its deadline, "
+        "and no rule of onFailure retries it"
+    )
+
+
 def test_an_exit_code_that_only_an_uncertain_rule_keeps_is_a_bug_if_the_rule_does_not_match() -> None:
     assert verdict(under(NCCL), saying("NCCL WARN")) is None
     assert (verdict(under(NCCL), saying("ValueError")) or "").endswith("and no rule of onFailure retries it")

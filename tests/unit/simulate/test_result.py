@@ -194,6 +194,10 @@ def test_a_sweep_is_drawn_with_its_best_value_marked() -> None:
     assert said.count("#") > 24
 
 
+def test_figures_that_differ_are_not_printed_alike() -> None:
+    assert (render.lasting(65), render.lasting(80)) == ("1m05s", "1m20s")
+
+
 def test_the_workloads_that_fare_worse_are_bounded(monkeypatch: Any) -> None:
     monkeypatch.setattr(result, "LISTED", 2)
     records: list[Record] = []

@@ -123,3 +123,10 @@ def test_values_that_are_nearly_as_good_are_named() -> None:
     points = [figures(100, 50, 900), figures(100.2, 50.2, 900), figures(100, 60, 900)]
 
     assert sweep.as_good(points, "money", 0) == [100.2]
+
+
+def test_values_that_are_better_with_fewer_complete_workloads_are_named() -> None:
+    points = [figures(100, 50, 900), figures(98, 10, 800), figures(0, 0, 0), figures(100, 60, 950)]
+    best = sweep.best_of(points, "time")
+    assert best == 0
+    assert sweep.better_with_fewer(points, "time", best) == [98]
