@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from types import MappingProxyType
+from typing import Final, Literal
 
-from webhook.capacity.provider import Provider, combine, excluded_keys
+from webhook.capacity.provider import Labels, Provider, capacity_of, combine, excluded_keys
 from webhook.capacity.table import ANY, GKE, KARPENTER, PREEMPTIBLE, PROVIDERS, ROWS
+from webhook.objects.problem import Json
 
 PREEMPTIBLE_TOO: Final = combine(GKE, PREEMPTIBLE)
 
@@ -41,6 +43,20 @@ def provider_named(name: str, recognised: Provider | None) -> Provider:
     return ANY if name == ANY.name else PROVIDERS[name]
 
 
+def capacities(
+    nodes: Mapping[str, NodeFacts], own_spot: Labels = MappingProxyType({})
+) -> dict[str, Literal["Spot", "OnDemand", ""]]:
+    """Return the capacity of nodes, by their names; empty if it is not known.
+
+    A node that no label marks is on-demand if any provider is known, whose spot nodes would have a label. `own_spot`:
+    the labels of spot nodes that a policy describes.
+    """
+    spot = {**ANY.spot_labels, **own_spot}
+    is_claimed = bool(own_spot) or any(map(claims, nodes.values()))
+    rest: Literal["OnDemand", ""] = "OnDemand" if is_claimed else ""
+    return {name: capacity_of(one.labels, spot, ANY.on_demand_labels) or rest for name, one in nodes.items()}
+
+
 def claims(node: NodeFacts) -> set[str]:
     """Return the names of the providers that a node belongs to.
 
@@ -51,3 +67,8 @@ def claims(node: NodeFacts) -> set[str]:
     return {row.name for row in ROWS if any(key in labels for key in row.node_labels)} or {
         row.name for row in ROWS if row.provider_id and row.provider_id.match(node.provider_id)
     }
+
+
+def facts_of(node: Json) -> NodeFacts:
+    """Return the fields of a node by which its provider is recognised."""
+    return NodeFacts((node.get("metadata") or {}).get("labels") or {}, (node.get("spec") or {}).get("providerID") or "")

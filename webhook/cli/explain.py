@@ -2,11 +2,13 @@
 
 import io
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import BinaryIO, Final, NamedTuple
 
 import click
 
+from webhook.capacity.recognition import NodeFacts
 from webhook.cli.console import (
     UNUSABLE,
     ObjectArgument,
@@ -27,6 +29,7 @@ from webhook.explain.build import Explanation
 from webhook.explain.build import explain as build
 from webhook.explain.build_cron_job import CronJobExplanation
 from webhook.explain.build_system import is_counted_for
+from webhook.explain.nodes import on_nodes
 from webhook.explain.roots import OF_SYSTEMS, OTHERS, ROOTS, instead
 from webhook.kinds import KindSpec, batch, core, full_name, row_for, tekton
 from webhook.kinds.job_set import JOB_SET, SET_NAME
@@ -120,12 +123,16 @@ def parts_of(explanation: Explained) -> Iterable[Part]:
 
 
 class Found(NamedTuple):
-    """A workload of a kind: its Jobs or TaskRuns, and their pods with its Account; of a CronJob without pods."""
+    """A workload of a kind: its Jobs or TaskRuns, and their pods with its Account; of a CronJob without pods.
+
+    `nodes`: those of its pods, by name, as far as they are known.
+    """
 
     row: KindSpec
     root: Json
     parts: list[Json]
     pods: list[Json]
+    nodes: Mapping[str, NodeFacts] = MappingProxyType({})
 
 
 class UnexplainableError(Exception):
@@ -141,7 +148,7 @@ def refuse(target: ObjectArgument | None) -> None:
 def of_cluster(kubeconfig: Kubeconfig, target: ObjectArgument, left_out: LeftOut) -> Found:
     """Return a workload of the cluster; raise UnexplainableError; exit 2 if the cluster cannot be asked."""
     from webhook.cli.cluster import NotOneError, ask, find, kubeconfig_or_default  # noqa: PLC0415 - see below
-    from webhook.explain.load import load  # noqa: PLC0415 - half a second that files save
+    from webhook.explain.load import load, nodes_of  # noqa: PLC0415 - half a second that files save
     from webhook.explain.workload import workload  # noqa: PLC0415 - likewise
     from webhook.kube.client import Api  # noqa: PLC0415 - likewise
 
@@ -150,7 +157,8 @@ def of_cluster(kubeconfig: Kubeconfig, target: ObjectArgument, left_out: LeftOut
     async def loaded() -> Found:
         async with await Api.connect(file) as api:
             api.left_out = left_out
-            return Found(*await load(api, *await find(api, target, ROOTS, workload), left_out))
+            row, root, parts, pods = await load(api, *await find(api, target, ROOTS, workload), left_out)
+            return Found(row, root, parts, pods, {} if row is batch.CRON_JOB else await nodes_of(api, pods))
 
     try:
         return ask(file, loaded())
@@ -268,14 +276,16 @@ def of_objects(root: Json, labelled: Labelled, left_out: LeftOut) -> Found:
 
 def explained(found: Found, left_out: LeftOut) -> Explained:
     """Explain a workload; raise UnfitError if its account is malformed."""
-    row, root, parts, pods = found
+    row, root, parts, pods, nodes = found
     if row is batch.CRON_JOB:
         return build_cron_job.explain(root, parts, pods, left_out)
     if row is tekton.PIPELINE_RUN:
-        return build_pipeline_run.explain(root, parts, pods, left_out)
-    if row in OF_SYSTEMS:
-        return build_system.explain(SYSTEMS[row], root, pods, left_out)
-    return build(root, parts, pods, left_out)
+        made = build_pipeline_run.explain(root, parts, pods, left_out)
+    elif row in OF_SYSTEMS:
+        made = build_system.explain(SYSTEMS[row], root, pods, left_out)
+    else:
+        made = build(root, parts, pods, left_out)
+    return on_nodes(made, nodes)
 
 
 def read(file: str, stdin: BinaryIO, progress: Progress) -> Iterator[Json]:

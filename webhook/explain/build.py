@@ -40,6 +40,7 @@ UNKNOWN: Final = NOBODYS.settings({})
 EVENT: Final = "Event"
 MOST_PODS: Final = 40  # without a failure, which are shown
 PLACEMENTS: Final = {"Spot": "spot", "OnDemand": "on-demand"}
+UNPLACED: Final = "nothing is placed: no provider is recognised, or the profile or the pod leaves its nodes open"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +48,7 @@ class Row:
     """One attempt.
 
     - `attempt`: as the pod's annotation says. `unit`: its scope: index, Job of the set, or task.
+    - `placement`: spot or on-demand, by the labels of its node, or else as the policy decided; empty if neither says.
     - `start` and `end`: RFC 3339; empty if unknown.
     - `ended`: how it ended, or the state of the pod if it has not ended.
     - `rule`: the rule of the failure policy that matched, such as `rule 1 (FailJob)`; empty if none did.
@@ -91,6 +93,7 @@ class Explanation:
     waits_until: str = ""  # the end of the Job controller's back-off, RFC 3339; empty if it does not wait
     delays: list[Delayed] = field(default_factory=list)  # pods that a rule of onFailure holds back
     verdicts: list[Verdict] = field(default_factory=list)  # pending ones
+    placement: str = ""  # why the webhook chooses no nodes; empty if it does
     next: list[str] = field(default_factory=list)  # the texts of `forecasts`
     forecasts: list[NextFailure] = field(default_factory=list)
 
@@ -122,7 +125,7 @@ def explain(root: Json, jobs: list[Json], parts: Iterable[Json], left_out: LeftO
     goes_on = not (terminal.condition_of(root) or terminal.is_decided(root.get("status") or {}))
     standings = [standing_of(job, job_set, account, found) for job in jobs] if goes_on else []
     refused = refusal_of(standings, found, [part for part in parts if part.get("kind") == EVENT])
-    foretold = [*next_of(standings, found)]
+    foretold = [*next_of(standings, found, placed=is_placed(account, found))]
     alive = [pod for pod in found if not pod.has_failed]
     shown = newest(alive)
     rows = [*map(ended_row, account.last), *running_rows(shown, account, root, in_set=in_set)]
@@ -143,6 +146,7 @@ def explain(root: Json, jobs: list[Json], parts: Iterable[Json], left_out: LeftO
         waits_until="" if refused else waiting(root, standings, found, all_pods),
         delays=pending.delays(found),
         verdicts=[verdict for standing in standings for verdict in pending.verdicts(standing, found)],
+        placement="" if is_placed(account, found) or not foretold else UNPLACED,
         next=[one.text for one in foretold],
         forecasts=foretold,
     )
@@ -308,9 +312,18 @@ def waiting(root: Json, standings: list[Standing], found: list[Pod], all_pods: l
     return pending.waits_until(standings[0], found, all_pods)
 
 
-def next_of(standings: list[Standing], found: list[Pod]) -> Iterator[NextFailure]:
-    """Yield what the next failure does; in a JobSet for each of its Jobs, or once if it is the same for several."""
-    placed = any(pod.placement in PLACEMENTS for pod in found) or not any(pod.placement for pod in found)
+def is_placed(account: Account, found: list[Pod]) -> bool:
+    """Return True if the webhook chose the nodes of the newest pod of which it is known, or if it is of none."""
+    of_pods = (pod.placement for pod in sorted(found, key=lambda pod: pod.created, reverse=True))
+    said = (*of_pods, *(detail.placement for detail in reversed(account.last)))
+    return next((one for one in said if one), "Spot") in PLACEMENTS
+
+
+def next_of(standings: list[Standing], found: list[Pod], *, placed: bool) -> Iterator[NextFailure]:
+    """Yield what the next failure does; in a JobSet for each of its Jobs, or once if it is the same for several.
+
+    `placed`: whether the webhook chooses the nodes of their pods.
+    """
     by_told: dict[tuple[NextFailure, ...], list[Standing]] = {}
     for alike in islice(alike_jobs(standings, found), MOST_SCOPES):
         first, pods_of_job = alike[0]

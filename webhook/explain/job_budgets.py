@@ -25,20 +25,26 @@ def job_budgets(root: Json, account: Account, settings: Settings, found: Iterabl
         yield f"retries: {budgets.retries} for each index" + (f"; failed indexes: {failed}" if failed else "")
     else:
         yield f"retries: {account.spent_now('retry')} of {budgets.retries} spent"
-    yield from in_place(root, found)
+    yield from in_place(root, account, found)
     if budgets.limit <= MANY and (account.spent("disruption") or ignores_disruptions(root)):
         yield from disruption_budget(root, account, budgets)
     if account.grants:
         yield f"resumed {words.counted(account.grants, 'time')} after reaching the disruption limit"
 
 
-def in_place(root: Json, found: Iterable[Pod]) -> Iterator[str]:
-    """Yield how many restarts in place the Job controller counts, if it does: those of pods that have not ended."""
+def in_place(root: Json, account: Account, found: Iterable[Pod]) -> Iterator[str]:
+    """Yield how many restarts in place the Job controller counts, if it does: those of pods that have not ended.
+
+    It deletes these pods as it fails the Job: then as many as the account has counted.
+    """
     restarted = [pod for pod in found if pod.restarts is not None and not pod.has_ended]
     limit = min((bounds.limit_of(pod, root, None) for pod in restarted), default=batch.UNLIMITED)
+    counted = account.in_place.get("retry", 0) + account.in_place.get("fatal", 0)
     if limit < batch.UNLIMITED:
         spent = sum(pod.restarts.by_api for pod in restarted if pod.restarts is not None)
         yield f"restarts in place: {spent}; the Job fails with {limit}, which is apart from failed pods"
+    elif counted:
+        yield f"restarts in place: {counted} so far, which the Job controller counts apart from failed pods"
 
 
 def unseen(root: Json, account: Account) -> Iterator[str]:

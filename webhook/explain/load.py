@@ -4,9 +4,11 @@ Of pods only the fields that the ledger knows are decoded, page by page.
 """
 
 from http import HTTPStatus
+from itertools import islice
 from operator import itemgetter
 from typing import Final
 
+from webhook.capacity.recognition import NodeFacts, facts_of
 from webhook.explain.build import EVENT
 from webhook.explain.build_cron_job import MOST_JOBS, is_controlled_by
 from webhook.explain.build_system import is_counted_for
@@ -21,6 +23,7 @@ from webhook.kube.client import METADATA_ONLY_LIST, Api, ApiError
 from webhook.kube.paths import path_of
 from webhook.ledger.model.pods import READ as POD_READ
 from webhook.objects.left_out import RAISING, LeftOut
+from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.objects.shape import type_of
 from webhook.retry.kinds import pipeline_run
@@ -29,6 +32,7 @@ from webhook.retry.reading import children_of
 POD: Final = type_of(POD_READ)
 EVERY: Final[dict[str, str]] = {}
 NOT_SUCCEEDED: Final = {"fieldSelector": "status.phase!=Succeeded"}
+MOST_NODES: Final = 60  # that are read, one by one
 # Kinds whose objects may be parts of a workload of another kind.
 ABOVE: Final[dict[KindSpec, KindSpec]] = {batch.JOB: JOB_SET, tekton.TASK_RUN: tekton.PIPELINE_RUN}
 # The label by which a system names the workload on its pods, if a namespace may have thousands of other pods.
@@ -68,6 +72,26 @@ async def load(
         async for one in api.objects(batch.JOB.path(namespace), {"labelSelector": selector})
     ]
     return row, root, jobs, [*await parts(api, namespace, selector), *accounts]
+
+
+async def nodes_of(api: Api, parts: list[Json]) -> dict[str, NodeFacts]:
+    """Return the nodes of pods, and of the attempts in an Account, by name, as far as they exist.
+
+    None if the user may not read nodes. Raise what `Api` raises.
+    """
+    names_of_nodes = [at(one, ("spec", "nodeName")) for one in parts]
+    names_of_nodes += [detail.get("node") for one in parts for detail in at(one, ("status", "last")) or ()]
+    found: dict[str, NodeFacts] = {}
+    for name in islice(dict.fromkeys(filter(None, names_of_nodes)), MOST_NODES):
+        try:
+            node = await api.find(path_of("v1", "nodes", name=name))
+        except ApiError as error:
+            if error.status != HTTPStatus.FORBIDDEN:
+                raise
+            return {}
+        if node is not None:
+            found[name] = facts_of(node)
+    return found
 
 
 async def accounts_of(api: Api, row: KindSpec, root: Json) -> list[Json]:

@@ -63,6 +63,8 @@ def parts(explanation: Explanation, now: datetime | None = None) -> Iterator[Par
         yield "At the next failure:"
         for step in explanation.next:
             yield f"  {step}"
+        if explanation.placement:
+            yield f"  {explanation.placement}"
 
 
 def attempts_of(explanation: Explanation) -> Iterator[Part]:

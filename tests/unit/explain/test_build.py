@@ -18,14 +18,16 @@ from hypothesis import strategies as st
 from tests.accounts import apart, held, holding, status_from
 from tests.costs import assert_affordable, assert_grows_with_its_input
 from tests.objects import DISRUPTION, exit_codes, job_spec
+from webhook.capacity.recognition import NodeFacts
 from webhook.cli import explain as command
 from webhook.cli.explain import UnexplainableError
 from webhook.cli.main import main
 from webhook.explain import build, render
-from webhook.explain.build import Explanation
+from webhook.explain.build import UNPLACED, Explanation
+from webhook.explain.nodes import NOT_RECOGNISED, on_nodes
 from webhook.kinds import batch
 from webhook.kinds.job_set import JOB_SET
-from webhook.kube.names import AFTER_FAILURE, POLICY, RETRY_HISTORY, SKIP
+from webhook.kube.names import AFTER_FAILURE, PLACEMENT, POLICY, RETRY_HISTORY, SKIP
 from webhook.objects import columns
 from webhook.objects.left_out import RAISING, LeftOut
 from webhook.objects.problem import Json
@@ -161,6 +163,28 @@ def test_the_effect_of_the_next_failure_is_shown_rule_by_rule() -> None:
         "any exit code but 143 of main: ends the Job at once (rule 1)",
         "anything else: costs a retry; then 3 retries left; the next pod goes to spot nodes",
     ]
+
+
+def unplaced(name: str) -> Json:
+    return pod(name, "Failed", 143, annotations={PLACEMENT: "None"}, creationTimestamp="2026-01-01T00:59:00Z")
+
+
+def test_where_nothing_was_placed_no_node_is_foretold_and_the_reason_is_said() -> None:
+    placed_before = pod("train-d", "Failed", 143, creationTimestamp="2026-01-01T00:58:00Z")
+    made = explain(job(ACCOUNT), [job(ACCOUNT)], [placed_before, unplaced("train-e")])
+    assert not any("nodes" in text for text in made.next)
+    assert made.placement == UNPLACED
+    bare = NodeFacts({"kubernetes.io/hostname": "n2"})
+    assert on_nodes(made, {"n2": bare}).placement == NOT_RECOGNISED
+    assert f"  {NOT_RECOGNISED}" in [*render.as_table(on_nodes(made, {"n2": bare}))]
+
+
+def test_the_nodes_of_attempts_are_spot_or_on_demand_by_their_labels_as_in_a_report() -> None:
+    made = explain(job(ACCOUNT), [job(ACCOUNT)], [unplaced("train-e")])
+    spot = NodeFacts({"cloud.google.com/gke-nodepool": "p", "cloud.google.com/gke-spot": "true"})
+    other = NodeFacts({"cloud.google.com/gke-nodepool": "q"})
+    assert [row.placement for row in on_nodes(made, {"n2": spot}).rows] == ["spot", "", "", "spot"]
+    assert [row.placement for row in on_nodes(made, {"n2": other}).rows] == ["spot", "", "", "on-demand"]
 
 
 def test_a_skipped_job_is_explained_without_a_disruption_limit_and_without_a_node() -> None:

@@ -8,12 +8,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from webhook.capacity.provider import Provider, capacity_of
-from webhook.capacity.recognition import NodeFacts, recognise
+from webhook.capacity.recognition import NodeFacts, facts_of, recognise
 from webhook.capacity.table import ANY
 from webhook.doctor.finding import Finding, ok, warning
 from webhook.doctor.snapshot import Snapshot
-from webhook.objects.patch import at
-from webhook.objects.problem import Json, listed
+from webhook.objects.problem import listed
 from webhook.policy.model import Policy
 from webhook.rules.pods.placement import provider_of
 
@@ -72,8 +71,3 @@ def is_of_spot(key: str, value: str) -> bool:
 def profiles_of(names: list[str]) -> str:
     """Return the names of profiles, as in a sentence."""
     return f"profile{'s' * (len(names) > 1)} {listed(sorted(names))}"
-
-
-def facts_of(node: Json) -> NodeFacts:
-    """Return what of a node says by which provider it is."""
-    return NodeFacts(at(node, ("metadata", "labels")) or {}, at(node, ("spec", "providerID")) or "")
