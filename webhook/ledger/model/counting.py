@@ -215,7 +215,7 @@ class CountingPass:
         """Count those restarts of a pod of a Job that are not counted yet."""
         budgets = self.budgets_of(job) if self.system is None else budgets_elsewhere(pod, self.settings)
         by_api, keeps = self.tracker.restarts_by_api(pod), self.settings.profile.diagnostics.last_words
-        used = self.used_of(in_place.ended_in_place(pod)) if pod.restarts is not None else None
+        used = self.used_of(in_place.ended_in_place(pod, self.account.restarted)) if pod.restarts is not None else None
         detail = in_place.count(self.account, pod, job, self.job_set, budgets, by_api, keeps_messages=keeps, used=used)
         if detail is not None:
             self.account.applied = applied(self.settings.profile)

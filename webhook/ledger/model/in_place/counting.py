@@ -1,6 +1,6 @@
 """Counts restarts in place in an account, with their cause and what they cost."""
 
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from typing import Final
 
 import msgspec
@@ -108,10 +108,16 @@ def cause_of(last: LastExit) -> tuple[outcomes.Cause, str]:
     return "ExitCode", f"{last.container} {last.code}"
 
 
-def ended_in_place(pod: Pod) -> Pod:
-    """Return a pod with the start and the end of its last attempt that ended in place: for what that used."""
-    last = (None if pod.restarts is None else pod.restarts.last) or UNKNOWN
-    return msgspec.structs.replace(pod, started=last.start, ended=last.end, last_end="", deleted="", conditions=())
+def ended_in_place(pod: Pod, counted: Mapping[str, int]) -> Pod:
+    """Return a pod with the start and the end of its last attempt that ended in place: for what that used.
+
+    With its own start if there were several before any of them is `counted`, as in the account.
+    """
+    restarts = pod.restarts
+    last = (None if restarts is None else restarts.last) or UNKNOWN
+    several = restarts is not None and restarts.number > 1 and id_of(pod) not in counted
+    started = pod.started if several and pod.started else last.start
+    return msgspec.structs.replace(pod, started=started, ended=last.end, last_end="", deleted="", conditions=())
 
 
 def last_attempt(pod: Pod) -> Pod:

@@ -127,6 +127,15 @@ def test_a_pod_that_fails_after_restarts_is_counted_with_all_of_them_and_its_id_
     assert not counting(pod, account=found.account).changed
 
 
+def test_restarts_of_which_only_the_last_was_seen_used_all_seconds_since_the_pod_started() -> None:
+    pod = on_failure(3)
+    account = counting(pod).account
+    (row,) = account.lost["ExitCode"].values()
+    assert pod.restarts is not None
+    assert pod.restarts.last is not None
+    assert row.seconds == between(pod.started, pod.restarts.last.end)
+
+
 def test_each_attempt_used_its_own_seconds() -> None:
     status = {"name": "main", "restartCount": 1, "state": ended(1, 90), "lastState": ended(143, 30)}
     found = counting(read(stored(status, phase="Failed")))
