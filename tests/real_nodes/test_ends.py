@@ -90,6 +90,17 @@ def test_a_container_that_is_killed_for_its_memory_gets_more_until_it_succeeds(n
     assert len(set(limits)) == len(limits)
 
 
+def test_a_child_that_is_killed_for_its_memory_gets_more_although_the_program_ends_with_1(
+    namespace: NewNamespace,
+) -> None:
+    team = opted_in(namespace, "memory")
+    eats = "(x=$(head -c 50000000 /dev/zero | tr '\\0' x); echo ${#x}) || exit 1"
+    small = {"requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"memory": "32Mi"}}
+    team.create(job(container(eats, resources=small), backoffLimit=5))
+    found = team.wait_for("jobs", "train", complete)
+    assert {cause for cause, _, _ in last(found)} == {"OOMKilled"}, account(found)
+
+
 def test_the_last_words_are_the_end_of_the_log(namespace: NewNamespace) -> None:
     team = opted_in(namespace, "telling")
     team.create(job("echo first; echo 'ValueError: no such shard' >&2; exit 1", backoffLimit=1))
@@ -102,6 +113,7 @@ def test_a_container_that_restarts_in_place_is_counted_and_its_job_fails_at_its_
     team.create(job("exit 1", backoffLimit=1, pod={"restartPolicy": "OnFailure"}))
     found = team.wait_for("jobs", "train", lambda one: has_failed(one) and account(one))
     assert condition(found, "Failed")["reason"] == "BackoffLimitExceeded"
+    assert sum(account(found)["inPlace"].values()) >= 1
 
 
 def test_a_delay_holds_the_next_pod_back(namespace: NewNamespace) -> None:
@@ -134,6 +146,16 @@ def test_a_container_that_cannot_start_fails_the_job_with_the_reason_of_the_kube
     why = condition(found, "Failed")
     assert why["reason"] == "NeverStarted"
     assert reason in why["message"]
+
+
+def test_an_init_container_that_fails_is_retried_and_no_event_says_that_it_ends_the_job(
+    namespace: NewNamespace,
+) -> None:
+    team = opted_in(namespace, "memory")
+    team.create(job("exit 0", backoffLimit=1, pod={"initContainers": [container("exit 4", "prepare")]}))
+    found = team.wait_for("jobs", "train", lambda one: ended(one, 2) and has_failed(one))
+    assert last(found) == [("ExitCode", "prepare 4", "retry"), ("ExitCode", "prepare 4", "fatal")]
+    assert not any("no rule of onFailure" in one for one in team.event_messages("train"))
 
 
 def test_an_init_container_that_fails_costs_what_the_main_container_would(namespace: NewNamespace) -> None:

@@ -60,6 +60,17 @@ def retriable_codes(rules: Iterable[FailureRule], codes: Iterable[int]) -> list[
     return sorted(code for code in {*codes, *decided} if decided.get(code, True) and code)
 
 
+@lru_cache(REMEMBERED)
+def unsure_codes_of_bugs(match: Match) -> frozenset[int] | None:
+    """Return as `unsure_codes` the codes after which a rule for bugs must not fail a Job.
+
+    Of a kill for memory all: if a child was killed, the program ends with a code of its own.
+    """
+    if match.cause == "OOMKilled":
+        return frozenset(match.exit_codes) or None
+    return unsure_codes(match)
+
+
 def is_unsure(match: Match) -> bool:
     """Return True if a podFailurePolicy cannot see, for some exit code, whether a match holds."""
     return unsure_codes(match) != frozenset()

@@ -77,10 +77,23 @@ def test_a_fatal_exit_code_fails_the_job_at_once_and_others_are_retried_as_the_r
 
 
 def test_a_bug_still_fails_the_job_at_once_where_the_api_can_tell_it(scene: NewScene) -> None:
-    here = scene("costs")
+    here = scene("free")
     here.create("one-pod.yaml", program(1))
     failed = here.team.wait_for("jobs", "train", has_failed)
     assert "exit code 1 matching FailJob rule" in failed_for(failed)[1]
+
+
+def test_a_child_that_is_killed_for_its_memory_is_retried_and_the_ledger_fails_the_job_after_another_bug(
+    scene: NewScene,
+) -> None:
+    here = scene("costs")
+    here.create("one-pod.yaml")
+    (first,) = here.team.running("train", 1)
+    dies(here, first, 1, "OOMKilled")
+    (second,) = here.team.running("train", 1, but=first)
+    dies(here, second, 1)
+    failed = here.team.wait_for("jobs", "train", has_failed)
+    assert failed_for(failed)[1].endswith("failed with exit code 1, and no rule of onFailure retries it")
 
 
 def test_a_kill_for_memory_is_retried_and_the_ledger_fails_the_job_after_any_other_kill(scene: NewScene) -> None:

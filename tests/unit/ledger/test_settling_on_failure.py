@@ -58,6 +58,11 @@ def test_a_kill_for_memory_is_retried_and_another_kill_is_a_bug() -> None:
     )
 
 
+def test_a_child_that_was_killed_for_memory_is_retried_whatever_the_program_ended_with() -> None:
+    assert verdict(under(MEMORY), failed(1, 1, exit_reason="OOMKilled")) is None
+    assert (verdict(under(MEMORY), failed(1, 1)) or "").endswith("exit code 1, and no rule of onFailure retries it")
+
+
 def test_the_message_about_a_pod_that_exceeded_its_deadline_names_the_deadline() -> None:
     assert verdict(under(MEMORY), failed(1, 137, reason="DeadlineExceeded")) == (
         "Container main for pod ml/train-1 failed with exit code 137 as the pod exceeded its deadline, "
@@ -106,7 +111,6 @@ def test_an_exit_code_rule_says_nothing_about_a_disrupted_pod() -> None:
 
 def test_what_the_job_controller_fails_by_itself_is_left_to_it() -> None:
     assert verdict(under(FATAL), failed(1, 42)) is None
-    assert verdict(under(MEMORY), failed(1, 1)) is None
 
 
 def test_a_rule_of_the_author_decides_before_those_of_the_profile() -> None:

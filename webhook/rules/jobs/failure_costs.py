@@ -126,16 +126,24 @@ def with_effect(added: list[Json], author_rules: list[Json], bug_rules: list[Jso
     return found
 
 
-def without_unsure(bug_rules: list[Json], settings: Settings) -> list[Json]:
-    """Return the rules by which a bug fails the Job, without the exit codes about which the ledger has to decide."""
+def without_unsure(bug_rules: list[Json], job: EmbeddedJob, settings: Settings) -> list[Json]:
+    """Return the rules by which a bug fails the Job, without the exit codes about which the ledger has to decide.
+
+    For a rule about kills for memory these are all codes: if a child was killed, the kubelet says OOMKilled, and the
+    program ends with a code of its own, such as 1. Where indexes have budgets of their own, 137 alone: nobody looks at
+    the others afterwards.
+    """
+    codes_of = costs.unsure_codes if batch.has_index_budgets(job.spec) else costs.unsure_codes_of_bugs
     found = []
     for rule in bug_rules:
         codes = rule["onExitCodes"]
         name = codes["containerName"]
         about = [one.match for one in settings.on_failure if not one.match.containers or name in one.match.containers]
-        unsure = [costs.unsure_codes(match) for match in about]
-        values = frozenset(codes["values"]).union(*(one for one in unsure if one is not None))
-        if None not in unsure and len(values) <= bounds.MAX_VALUES:
+        unsure = [one for match in about if (one := codes_of(match)) is not None]
+        if len(unsure) < len(about):
+            continue
+        values = frozenset(codes["values"]).union(*unsure)
+        if len(values) <= bounds.MAX_VALUES:
             listed = sorted(values - {0}) or [0]
             found.append({**rule, "onExitCodes": {**codes, "values": listed}})
     return found

@@ -133,7 +133,7 @@ def with_costs(
     job: EmbeddedJob, settings: Settings, wanted: Wanted, author_rules: list[Json], bugs: list[Json]
 ) -> list[Json]:
     """Return the rules by which a bug fails a Job after those of `onFailure`, each as far as the API can judge it."""
-    bugs = failure_costs.without_unsure(bugs, settings)
+    bugs = failure_costs.without_unsure(bugs, job, settings)
     fails = wanted.fails_bugs and is_judged(job) and not is_settled(job, settings)
     spared = DISRUPTED if may_be_suspended_or_scaled(job) else ()
     added = failure_costs.rules(job, settings, fails=fails, counted=wanted.counted, spared=spared)
@@ -149,7 +149,7 @@ def without_ours(job: EmbeddedJob, settings: Settings) -> list[Json]:
     """Return the rules of a stored Job without those that equal what the profile injects into it."""
     actions = (settings.disruption_action, settings.profile.disruptions.action, *FAILING)
     bugs = bug_rules(job, settings, [])[0]
-    ours = [*map(disruption_rule, actions), *bugs, *failure_costs.without_unsure(bugs, settings)]
+    ours = [*map(disruption_rule, actions), *bugs, *failure_costs.without_unsure(bugs, job, settings)]
     for fails, counted, spared in product((True, False), (True, False), ((), DISRUPTED)):
         ours += failure_costs.rules(job, settings, fails=fails, counted=counted, spared=spared)
     return [rule for rule in (job.spec.get("podFailurePolicy") or {}).get("rules") or [] if rule not in ours]

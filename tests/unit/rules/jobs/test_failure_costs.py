@@ -65,8 +65,14 @@ def test_neighbours_with_the_same_cost_and_container_are_one_rule() -> None:
     assert edited(job(job_spec()), RETRY, more) == [DISRUPTION, exit_codes("Count", "In", 3, 4), bug()]
 
 
-def test_a_kill_for_memory_keeps_137_retriable() -> None:
-    assert edited(job(job_spec()), MEMORY) == [DISRUPTION, bug(values=(137, 143))]
+def test_with_a_rule_about_memory_the_ledger_judges_every_exit_code_as_a_child_may_have_been_killed() -> None:
+    assert edited(job(job_spec()), MEMORY) == [DISRUPTION]
+    assert edited(job(job_spec()), FREE, MEMORY) == [DISRUPTION, IGNORED]
+
+
+def test_where_indexes_have_budgets_a_rule_about_memory_keeps_137_retriable_and_no_other_code() -> None:
+    spec = job_spec(completionMode="Indexed", completions=2, backoffLimitPerIndex=1)
+    assert edited(job(spec), MEMORY) == [DISRUPTION, bug(action="FailIndex", values=(137, 143))]
 
 
 def test_a_rule_that_may_match_any_exit_code_leaves_all_of_its_containers_to_the_ledger() -> None:
@@ -79,8 +85,6 @@ def test_a_fatal_exit_code_that_an_earlier_rule_may_match_is_left_to_the_ledger(
     assert edited(job(job_spec()), MEMORY, fatal) == [
         DISRUPTION,
         exit_codes("FailJob", "In", 1),
-        exit_codes("Count", "In", 137),
-        bug(values=(137, 143)),
     ]
 
 
