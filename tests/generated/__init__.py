@@ -21,7 +21,6 @@ from tests.generated import (
     chart,
     commands,
     docs,
-    exported,
     features,
     figures,
     gallery,
@@ -62,7 +61,6 @@ PARTS: Final[dict[str, dict[str, Callable[[], str]]]] = {
     "docs/reference/cases.md": {"fields": schemas.cases_table},
     "docs/how-to/watch.md": {row.name: partial(page.part, row) for row in ROWS},
     "docs/reference/command-line.md": {"commands": commands.reference},
-    "docs/reference/exported.md": {"exported": exported.held, "not exported": exported.not_held},
     "docs/reference/metrics.md": {
         "metrics": metrics.table,
         "labels": metrics.labels_table,

@@ -3,49 +3,41 @@
 The expressions mirror webhook/kinds/kind_spec.py and webhook/kinds/batch.py; tests on a real API server compare both.
 """
 
-from collections.abc import Callable
 from typing import Any, Final
 
 from webhook.export import retry_strategies
-from webhook.export.cel import UNLIMITED, Variables, entry_of, text, union, value
-from webhook.kinds import KindSpec, apache_spark, batch, ray, tekton
+from webhook.export.cel import UNLIMITED, Variables, entry_of, path_of_keys, text, union, value
+from webhook.kinds import KindSpec, apache_spark, batch
 from webhook.kinds.job_set import JOB_SET
-from webhook.kinds.kind_spec import LEAST, RetryField, always
+from webhook.kinds.kind_spec import LEAST, RetryField
 from webhook.objects.patch import EVERY, Nested, Pattern
 from webhook.objects.problem import Path
 from webhook.objects.shape import ANY_KEY, Shape
 
 EXPRESSION: Final = -1  # the number of retries that stands for a template expression, which is not checked
 NUMBER: Final = "'^[+-]?[0-9]+$'"
-# What the Python functions of RetryField.may_raise say, of the object `o`.
-MAY_RAISE: Final[dict[Callable[[Any], bool], str]] = {
-    always: "true",
-    tekton.may_retry: "o.?onError.orValue('') != 'continue'",
-    ray.may_retry: ("o.?clusterSelector.orValue({}).size() == 0 && o.?submissionMode.orValue('') != 'InteractiveMode'"),
-}
 NO_ENTRY: Final = "{}"
 
 
-def field_budgets(variables: Variables, field: RetryField, shape: Shape, *, by_place: bool = False) -> str:
-    """Return an expression for the retries that a field allows, by its path, or by the path of the object that has it.
+def field_budgets(variables: Variables, field: RetryField, shape: Shape) -> str:
+    """Return an expression for the retries that a field allows, by its path.
 
-    An entry that is left out has no budget: the field is absent, and allows no retries that count. By place, numbers
-    are those of the field, with the disruptions that a sum of Argo allows.
+    An entry that is left out has no budget: the field is absent, and allows no retries that count.
     """
-    places = variables.places(field.within)
-    path = "p" if by_place else f"p + {text(variables.path([str(key) for key in field.name], first=not field.within))}"
-    return f"{places}.transformMapEntry(p, o,\n  {entry(field, leaf_of(shape, field), path, sums=not by_place)})"
+    path = f"p + {text(path_of_keys([str(key) for key in field.name], first=not field.within))}"
+    chosen = entry(field, leaf_of(shape, field), path)
+    return f"{variables.places(field.within)}.transformMapEntry(p, o,\n  {chosen})"
 
 
-def entry(field: RetryField, leaf: Shape, path: str, *, sums: bool) -> str:
-    """Return an expression for the entry of the object `o`: {PATH: RETRIES}, or {}; `sums`: whether it has some."""
+def entry(field: RetryField, leaf: Shape, path: str) -> str:
+    """Return an expression for the entry of the object `o`: {PATH: RETRIES}, or {}."""
     if isinstance(field, apache_spark.RestartField):
         return restart_entry(field, path)
     found = value(field.name)
     number, missing = counted_number(field, found), absent_entry(field, path)
     if leaf not in {int, str}:
         number = f"(int({found}) < {LEAST} ? {UNLIMITED} : {number})"
-    if sums and retry_strategies.has_sums(field):
+    if retry_strategies.has_sums(field):
         number = retry_strategies.counted(number, retry_strategies.expression_beside(field.name))
         if field.inherits:
             inherited = retry_strategies.inherited_entry(field, path, NUMBER)
@@ -102,19 +94,6 @@ def restart_entry(field: RetryField, path: str) -> str:
         f"{{{path}: {policy} == null || {policy} == 'Never' ? 0 :\n"
         f"  {reset} != null && int({reset}) >= 0 ? {UNLIMITED} : {number}}}"
     )
-
-
-def may_be_unlimited_if_absent(field: RetryField) -> bool:
-    """Return True if leaving out the field, or its parent, allows unlimited retries."""
-    return field.absent is None or field.parent_absent is None
-
-
-def is_absent(field: RetryField, leaf: Shape) -> str:
-    """Return a condition that the field has no number, in the object `o`."""
-    found = value(field.name)
-    if field.text:
-        return f"!(type({found}) == string && string({found}).matches({NUMBER}))"
-    return f"{found} == null" if leaf is not str else "false"
 
 
 def leaf_of(shape: Shape, field: RetryField) -> Shape:

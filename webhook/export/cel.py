@@ -1,8 +1,8 @@
 """Writes CEL: texts, optional fields, and sets of places: what a pattern matches in an object, by its path.
 
 A set is a CEL map from path to value. It is computed in a variable of the admission policy; each variable begins with
-another set, so that no expression is long. In an update, a set of paths for messages has the places in the object
-before the update too: their paths begin with BEFORE.
+another set, so that no expression is long. In an update, a set has the places in the object before the update too:
+their paths begin with BEFORE.
 
 Expressions use two-variable comprehensions, which Kubernetes has since 1.33. `.?` finds nothing in a value that is
 null or no object, where `.` would be an error.
@@ -10,8 +10,8 @@ null or no object, where `.` would be an error.
 
 import json
 import re
-from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Final
 
 from webhook.objects.patch import DEEPEST, EVERY, Nested, Pattern
 from webhook.objects.problem import Path
@@ -63,38 +63,17 @@ def is_identifier(key: str) -> bool:
     return IDENTIFIER.fullmatch(key) is not None and key not in RESERVED
 
 
-class Spelling(NamedTuple):
-    """How the paths of a set are written: CEL expressions for what one more key, index or key of a map adds."""
-
-    key: Callable[[str, bool], str]  # of a key; whether it is the first in its path
-    position: str
-    entry: str
-    before: bool  # whether the set has the places before an update too
-
-
-def key_in_message(key: str, first: bool) -> str:  # noqa: FBT001 - the form of Spelling.key
+def key_in_path(key: str, *, first: bool) -> str:
     """Return what a key adds to a path in a message, as webhook.objects.problem.field writes it."""
     if "/" in key or "." in key:
         return f"[{key}]"
     return key if first else f".{key}"
 
 
-def key_in_pointer(key: str, _first: bool) -> str:  # noqa: FBT001 - likewise
-    """Return what a key adds to a JSON Pointer."""
-    return "/" + key.replace("~", "~0").replace("/", "~1")
-
-
-MESSAGE: Final = Spelling(key_in_message, "'[' + string(i) + ']'", "'.' + i", before=True)
-POINTER: Final = Spelling(
-    key_in_pointer, "'/' + string(i)", "'/' + i.replace('~', '~0').replace('/', '~1')", before=False
-)
-
-
 class Variables:
     """The variables of one admission policy, in their order; a set is computed once."""
 
-    def __init__(self, spelling: Spelling, shape: Shape, roots: str) -> None:
-        self.spelling = spelling
+    def __init__(self, shape: Shape, roots: str) -> None:
         self.shape = shape
         self.list: list[Variable] = []
         self.names: set[str] = set()
@@ -145,15 +124,15 @@ class Variables:
         if not keys:
             return start
         found = value(tuple(keys))
-        path = f"p + {text(self.path(keys, first=first))}"
+        path = f"p + {text(path_of_keys(keys, first=first))}"
         return self.add(name, f"{start}.transformMapEntry(p, o, {found} != null,\n  {{{path}: {found}}})")
 
     def every(self, start: str, keys: list[str], *, is_list: bool, first: bool) -> str:
         """Return an expression for all entries of the lists or maps at a path of keys in the values of a set."""
         found = value(tuple(keys))
         entries = f"({found} == null ? {'[]' if is_list else '{}'} : {found})"
-        suffix = f"{text(self.path(keys, first=first))} + " if keys else ""
-        step = self.spelling.position if is_list else self.spelling.entry
+        suffix = f"{text(path_of_keys(keys, first=first))} + " if keys else ""
+        step = "'[' + string(i) + ']'" if is_list else "'.' + i"
         return f"{start}.transformMapEntry(p, o,\n  {entries}.transformMapEntry(i, e, {{p + {suffix}{step}: e}}))"
 
     def nested(self, start: str, part: Nested, shape: Shape) -> str:
@@ -165,9 +144,10 @@ class Variables:
         self.too_deep.append(levels.pop())
         return self.add("levels", union(levels))
 
-    def path(self, keys: list[str], *, first: bool) -> str:
-        """Return what a path of keys adds to the path of a value."""
-        return "".join(self.spelling.key(key, first and not index) for index, key in enumerate(keys))
+
+def path_of_keys(keys: list[str], *, first: bool) -> str:
+    """Return what a path of keys adds to the path of a value."""
+    return "".join(key_in_path(key, first=first and not index) for index, key in enumerate(keys))
 
 
 def entry_of(shape: Any) -> Shape:

@@ -7,7 +7,7 @@ rules of an author's own that make restarts free (webhook/rules/job_sets/free_re
 from typing import Final
 
 from webhook.export import annotations, budgets, in_place
-from webhook.export.cel import MESSAGE, UNLIMITED, Variables, text, union
+from webhook.export.cel import UNLIMITED, Variables, text, union
 from webhook.export.objects import BEING_DELETED, CHANGES_SOMETHING
 from webhook.export.profiles import Profiles, most_retries
 from webhook.kinds import KindSpec, apache_spark, batch
@@ -32,7 +32,7 @@ def spec(row: KindSpec, policy: Policy) -> Json:
     whole = "{'': dyn(object)}"
     if row.admitted:
         whole = f"request.operation == 'UPDATE' ? {{'': dyn(object), 'before: ': dyn(oldObject)}} : {whole}"
-    variables = Variables(MESSAGE, row.shape, f"!({profiles.is_known()}) ? {{}} :\n  {whole}")
+    variables = Variables(row.shape, f"!({profiles.is_known()}) ? {{}} :\n  {whole}")
     found = [*budget_problems(variables, row), *in_place.problems(variables, row)]
     variables.add("said", annotations.said(variables, row))
     found += annotations.problems()

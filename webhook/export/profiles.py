@@ -1,7 +1,7 @@
 """Writes CEL for the fields of a policy's profiles: a map literal from the profile's name, looked up by its label."""
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 from webhook.export.cel import Variable, literal, plain_list, text
 from webhook.kinds import KindSpec
@@ -9,8 +9,6 @@ from webhook.kube import names
 from webhook.policy.model import Policy, Profile
 from webhook.policy.settings import LARGEST_COUNT
 from webhook.rules.opt_in import MODES
-
-MAY_SKIP: Final = "allowSkip"
 
 
 class Profiles:
@@ -38,10 +36,6 @@ class Profiles:
         names_of_profiles = plain_list(sorted(self.policy.profiles))
         return f"variables.profile in {names_of_profiles} && variables.mode in {plain_list([*MODES])}"
 
-    def any(self, holds: Callable[[Profile], bool]) -> bool:
-        """Return True if a condition holds of a profile."""
-        return any(map(holds, self.policy.profiles.values()))
-
 
 def typed(value: Any) -> str:
     """Return a value of a profile as CEL; the entries of a list of numbers keep their type."""
@@ -50,11 +44,6 @@ def typed(value: Any) -> str:
     return literal(value)
 
 
-def clamps(profile: Profile) -> bool:
-    """Return True if a profile lowers what exceeds its limit."""
-    return profile.retries.on_exceed == "Clamp"
-
-
 def most_retries(profile: Profile) -> int:
     """Return the highest value of the annotation max-retries that is no problem."""
-    return LARGEST_COUNT if clamps(profile) else profile.retries.limit
+    return LARGEST_COUNT if profile.retries.on_exceed == "Clamp" else profile.retries.limit

@@ -3,7 +3,7 @@
 import pytest
 
 from webhook.export import annotations
-from webhook.export.cel import MESSAGE, Variables
+from webhook.export.cel import Variables
 from webhook.kinds import KINDS, KindSpec, batch, core
 from webhook.kube import names
 
@@ -27,5 +27,5 @@ def test_every_annotation_that_authors_write_is_judged() -> None:
 
 @pytest.mark.parametrize("row", KINDS.values(), ids=lambda row: f"{row.kind}.{row.group}")
 def test_the_annotations_of_every_kind_have_paths(row: KindSpec) -> None:
-    variables = Variables(MESSAGE, row.shape, "{}")
+    variables = Variables(row.shape, "{}")
     assert "startsWith('retry-policy.dev/')" in annotations.said(variables, row)

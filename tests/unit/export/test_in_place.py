@@ -2,7 +2,7 @@
 
 from tests.admission import policy
 from webhook.export import in_place, limits
-from webhook.export.cel import MESSAGE, Variables
+from webhook.export.cel import Variables
 from webhook.kinds import KINDS, batch, core
 from webhook.policy.model import FailurePolicy, Profile
 from webhook.rules.in_place import AFTER, UNBOUNDED
@@ -11,12 +11,12 @@ VOLCANO_JOB = KINDS["batch.volcano.sh", "Job"]
 
 
 def test_jobs_are_judged_by_the_codes_of_their_rules_and_other_kinds_by_having_any() -> None:
-    of_jobs = in_place.problems(Variables(MESSAGE, batch.JOB.shape, "{}"), batch.JOB)
+    of_jobs = in_place.problems(Variables(batch.JOB.shape, "{}"), batch.JOB)
     assert [UNBOUNDED in one for one in of_jobs] == [True, False]
     assert [AFTER in one for one in of_jobs] == [False, True]
-    (of_others,) = in_place.problems(Variables(MESSAGE, VOLCANO_JOB.shape, "{}"), VOLCANO_JOB)
+    (of_others,) = in_place.problems(Variables(VOLCANO_JOB.shape, "{}"), VOLCANO_JOB)
     assert UNBOUNDED in of_others
-    assert in_place.problems(Variables(MESSAGE, core.POD.shape, "{}"), core.POD) == []
+    assert in_place.problems(Variables(core.POD.shape, "{}"), core.POD) == []
 
 
 def test_each_profile_has_its_own_exit_codes() -> None:

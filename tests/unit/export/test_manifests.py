@@ -2,19 +2,17 @@
 
 from pathlib import Path
 
-import pytest
 import yaml
 
 from tests.admission import policy
-from webhook.export import claims, failure_policy, objects, profiles
-from webhook.export.manifests import Versions, versions_in
+from webhook.export import objects, profiles
 from webhook.export.manifests import objects as all_objects
 from webhook.kinds import KINDS, batch, core
 from webhook.objects.problem import Json
-from webhook.policy.model import FailureRule, Match, Next, Placement, Profile, Retries
+from webhook.policy.model import Placement, Profile
 
 BASE = Path(__file__).parents[3] / "manifests" / "base"
-EXPORTED = list(all_objects(policy(gke=Profile(placement=Placement(provider="gke"))), Versions("v1")))
+EXPORTED = list(all_objects(policy(gke=Profile(placement=Placement(provider="gke")))))
 
 
 def of_kind(kind: str) -> list[Json]:
@@ -38,9 +36,8 @@ def test_every_admitted_kind_has_a_policy_and_a_binding_for_each_mode() -> None:
 def test_names_are_unique_and_every_binding_names_a_policy() -> None:
     names = [(one["kind"], one["metadata"]["name"]) for one in EXPORTED]
     assert len(names) == len(set(names))
-    for kind in (objects.VALIDATING, objects.MUTATING):
-        known = {one["metadata"]["name"] for one in of_kind(kind)}
-        assert {one["spec"]["policyName"] for one in of_kind(f"{kind}Binding")} == known
+    known = {one["metadata"]["name"] for one in of_kind(objects.VALIDATING)}
+    assert {one["spec"]["policyName"] for one in of_kind(f"{objects.VALIDATING}Binding")} == known
 
 
 def test_the_namespaces_that_the_webhook_leaves_alone_are_left_alone() -> None:
@@ -67,35 +64,6 @@ def test_templates_of_the_whole_cluster_are_opted_in_by_their_own_label() -> Non
     binding = next(one for one in EXPORTED if one["metadata"]["name"] == name)
     assert binding["spec"]["matchResources"]["namespaceSelector"] == {}
     assert binding["spec"]["matchResources"]["objectSelector"]["matchExpressions"][0]["operator"] == "In"
-
-
-@pytest.mark.parametrize(("minor", "version"), [(33, ""), (34, "v1beta1"), (35, "v1beta1"), (36, "v1"), (38, "v1")])
-def test_the_version_of_mutating_policies_is_that_of_kubernetes(minor: int, version: str) -> None:
-    versions = versions_in(minor)
-    assert versions is not None
-    found = {one["apiVersion"] for one in all_objects(policy(), versions) if objects.MUTATING in one["kind"]}
-    assert found == ({f"admissionregistration.k8s.io/{version}"} if version else set())
-
-
-def test_a_version_of_kubernetes_may_be_too_old() -> None:
-    assert versions_in(32) is None
-
-
-def test_a_claim_is_shown_only_if_it_concerns_a_profile() -> None:
-    clamped = policy(default=Profile(retries=Retries(on_exceed="Clamp")))
-    names = {claim.name for claim in claims.of_policy(clamped, held=False)}
-    assert {"clamp-others", "provider"} <= names
-    assert "clamp-others" not in {claim.name for claim in claims.of_policy(policy(), held=False)}
-    assert len({claim.name for claim in claims.CLAIMS}) == len(claims.CLAIMS)
-
-
-def test_a_profile_with_rules_about_ended_attempts_leaves_failure_policies_to_the_webhook() -> None:
-    rules = (FailureRule(match=Match(exit_codes=(75,)), next=Next(cost="Free")),)
-    with_rules = policy(default=Profile(on_failure=rules))
-    assert [failure_policy.inject(one) for one in (Profile(), *with_rules.profiles.values())] == ["Merge", "Never"]
-    held, not_held = ({one.name for one in claims.of_policy(with_rules, held=held)} for held in (True, False))
-    assert "on-failure" in not_held
-    assert "failure-policy" not in held
 
 
 def test_the_profile_of_a_cluster_scoped_object_is_its_own_label() -> None:
