@@ -11,7 +11,8 @@ from webhook.kinds import KINDS
 from webhook.ledger import job_failer
 from webhook.ledger.model.counting import EVICTED_TOO_OFTEN, FREE_TOO_OFTEN, LIMIT_EXCEEDED
 from webhook.ledger.model.kueue import workload
-from webhook.ledger.model.outcomes import DISRUPTIONS, NEVER_STARTED, NODE_LOST, SPOT_UNAVAILABLE, Cause
+from webhook.ledger.model.outcomes import DISRUPTIONS, NEVER_STARTED, NODE_LOST, SPOT_UNAVAILABLE
+from webhook.policy.causes import Cause
 from webhook.policy.model import Placement
 from webhook.program.start import LEDGER_LEASE
 from webhook.retry.admission import RULE

@@ -7,20 +7,13 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
+from webhook.policy.causes import Cause
+
 VERSION: Final = 1
 LONGEST: Final = 4096  # bytes of a line; a longer one is not read
 MOST_RESOURCES: Final = 6  # of one attempt: cpu, memory, and four extended ones
 
-Cause = Literal[
-    "Succeeded",
-    "Disruption",
-    "OOMKilled",
-    "DeadlineExceeded",
-    "ExitCode",
-    "WorkloadEvicted",
-    "NeverStarted",
-    "Other",
-]
+RecordedCause = Literal["Succeeded", Cause]
 Cost = Literal["", "retry", "disruption", "free", "none", "fatal"]
 Capacity = Literal["Spot", "OnDemand", ""]
 
@@ -80,7 +73,7 @@ class AttemptRecord(
     start: Text = ""
     end: Text = ""
     seconds: Amount = 0.0
-    cause: Cause
+    cause: RecordedCause
     reason: Text = ""
     cost: Cost = ""
     on_failure: Number | None = None

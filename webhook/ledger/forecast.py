@@ -18,12 +18,13 @@ from webhook.ledger.model import limits
 from webhook.ledger.model.account import Account, Attempt, Left
 from webhook.ledger.model.cached import CachedJob
 from webhook.ledger.model.counting import CountingPass
-from webhook.ledger.model.outcomes import SPOT_UNAVAILABLE, Cause, Cost
+from webhook.ledger.model.outcomes import SPOT_UNAVAILABLE, Cost
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.tracked.running import RunningPods
 from webhook.ledger.model.tracker import LAST_ENDS, Key, Tracker
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
+from webhook.policy.causes import Cause
 from webhook.policy.settings import NamedProfile, Settings, count
 from webhook.rules import annotations
 from webhook.rules.job_sets.job_set import FAILING, FREE

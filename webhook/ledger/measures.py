@@ -8,11 +8,12 @@ from webhook.ledger import job_failer
 from webhook.ledger.model import outcomes
 from webhook.ledger.model.counting import EVICTED_TOO_OFTEN, FREE_TOO_OFTEN, LIMIT_EXCEEDED, CountingPass
 from webhook.ledger.model.kueue import workload
+from webhook.policy.causes import CAUSES
 
 
 def report_zeros() -> None:
     """Report counters of the ledger as 0: Prometheus sees no increase of a series that begins with 1."""
-    for cause, cost in product(get_args(outcomes.Cause), get_args(outcomes.Cost)):
+    for cause, cost in product(CAUSES, get_args(outcomes.Cost)):
         metrics.LEDGER_ATTEMPTS.labels(cause, cost)
     for reason in (*outcomes.DISRUPTIONS, "Other"):
         metrics.LEDGER_DISRUPTIONS.labels(reason)

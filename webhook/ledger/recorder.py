@@ -7,7 +7,7 @@ because the last leader may not have; readers keep the last record of each uid.
 import time
 from collections.abc import Callable
 from copy import deepcopy
-from typing import Any, Final, NamedTuple, get_args
+from typing import Any, Final, NamedTuple
 
 import structlog
 from msgspec.structs import replace
@@ -38,7 +38,6 @@ RECENT: Final = 120.0  # seconds for which a record is kept
 MOST: Final = 10_000  # records that are kept
 LONGEST: Final = 320  # characters of a text in a record
 SUCCEEDED: Final = "Succeeded"
-CAUSES: Final = frozenset(get_args(record.Cause)) - {SUCCEEDED}
 
 log = structlog.get_logger()
 
@@ -263,7 +262,7 @@ class Recorder:
         return replace(
             found,
             attempt=detail.attempt,
-            cause=detail.cause if detail.cause in CAUSES else "Other",
+            cause=detail.cause,
             reason=detail.reason,
             cost=detail.cost,
             on_failure=detail.on_failure,

@@ -127,7 +127,7 @@ function partsBar(parts, { whole } = {}) {
       el("span", { class: `c-${one.key}`, style: { width: `${(100 * one.value) / all}%` } })));
 }
 
-const lossParts = (row, measure) => Object.entries(LOSSES).filter(([key]) => !MAY_BE_ABSENT.has(key) || row.lostTo[key].attempts > 0).map(([key, label]) => {
+const lossParts = (row, measure) => Object.entries(LOSSES).filter(([key, loss]) => !loss.mayBeAbsent || row.lostTo[key].attempts > 0).map(([key, { label }]) => {
   const value = measure.of(row.lostTo[key]) ?? 0;
   return { key, label, value, text: measure.format(value) };
 });

@@ -4,21 +4,13 @@ const NUMBER = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 const DAY = 86400;
 
-// Each cause, and each loss, has one colour in the whole page: the class c-KEY in page.css. `letter` says it without colour.
+// ENDS and LOSSES are those of webhook/policy/causes.py. Each has one colour in the whole page: the class c-KEY in page.css. `letter` says it without colour.
 const CAUSES = {
   Succeeded: { label: "Succeeded", letter: "S" },
-  Disruption: { label: "Disruption", letter: "D" },
-  Capacity: { label: "No capacity", letter: "C" },
-  ExitCode: { label: "Exit code", letter: "E" },
-  OOMKilled: { label: "Out of memory", letter: "M" },
-  DeadlineExceeded: { label: "Deadline", letter: "T" },
-  WorkloadEvicted: { label: "Evicted by Kueue", letter: "K" },
-  NeverStarted: { label: "Never started", letter: "N" },
-  Other: { label: "Other", letter: "?" },
+  Capacity: { label: LOSSES.Capacity.label, letter: "C" },
+  ...ENDS,
   Running: { label: "Running", letter: "R" },
 };
-const LOSSES = { Bugs: "Bugs", Disruptions: "Disruptions", Capacity: "No capacity", NeverStarted: "Never started", Other: "Other ends" };
-const MAY_BE_ABSENT = new Set(["NeverStarted", "Other"]); // losses that are not shown where they are none
 const COSTS = {
   "": "nothing", retry: "one retry", disruption: "one disruption", free: "nothing (free restart)", none: "nothing",
   fatal: "the workload failed",

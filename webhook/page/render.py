@@ -7,6 +7,7 @@ and no string as markup (Trusted Types).
 
 import base64
 import hashlib
+import json
 from functools import cache
 from importlib import resources
 from string import Template
@@ -15,6 +16,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from webhook.policy.causes import CAUSES, LOSSES
 from webhook.report.model import Report
 
 # In the order in which they use each other; one script in the page.
@@ -98,8 +100,11 @@ def as_text(report: Report) -> str:
 
 @cache
 def page_script() -> str:
-    """Return all scripts as one, in a scope of its own."""
-    return '"use strict";(() => {\n' + "".join(asset(name) for name in SCRIPTS) + "})();\n"
+    """Return all scripts as one, in a scope of its own, after the causes and losses that they show."""
+    ends = {cause: {"label": row.label, "letter": row.letter} for cause, row in CAUSES.items()}
+    losses = {loss: {"label": row.label, "mayBeAbsent": row.may_be_absent} for loss, row in LOSSES.items()}
+    known = "".join(f"const {name} = {json.dumps(table)};\n" for name, table in (("ENDS", ends), ("LOSSES", losses)))
+    return '"use strict";(() => {\n' + known + "".join(asset(name) for name in SCRIPTS) + "})();\n"
 
 
 @cache

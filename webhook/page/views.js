@@ -53,7 +53,7 @@ function overview() {
 
 const valuesOf = (of) => state.report.series.map((one) => state.measure.of(of(one)) ?? 0);
 
-const lostSeries = () => Object.entries(LOSSES).map(([key, label]) => ({ key, label, values: valuesOf((one) => one.lostTo[key]) }));
+const lostSeries = () => Object.entries(LOSSES).map(([key, { label }]) => ({ key, label, values: valuesOf((one) => one.lostTo[key]) }));
 
 function tile(label, value, note, ...more) {
   return el("div", { class: more.length ? "card tile two" : "card tile" }, el("dt", {}, label), el("dd", {}, valueOf(value), el("span", { class: "note" }, note), more));
@@ -187,7 +187,7 @@ function choices(select, label, values, current) {
   const wanted = [...new Set([...values.slice(0, MOST_CHOICES), ...(current ? [current] : [])])];
   const now = [...select.options].slice(1).map((one) => one.value);
   if (select.options.length === 0 || now.join("\n") !== wanted.join("\n")) {
-    select.replaceChildren(el("option", { value: "" }, label), ...wanted.map((one) => el("option", { value: one }, LOSSES[one] ?? (one.length > 60 ? `${one.slice(0, 59)}…` : one || "–"))));
+    select.replaceChildren(el("option", { value: "" }, label), ...wanted.map((one) => el("option", { value: one }, LOSSES[one]?.label ?? (one.length > 60 ? `${one.slice(0, 59)}…` : one || "–"))));
   }
   select.value = current;
 }

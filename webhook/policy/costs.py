@@ -14,13 +14,12 @@ from typing import Final, Literal
 
 from webhook.objects import bounds
 from webhook.policy import criteria
+from webhook.policy.causes import CAUSES
 from webhook.policy.model import FailureRule, Match
 
 Cost = Literal["Retry", "Free", "Fatal"]
 
 KILLED: Final = 137  # the exit code of a container that was killed, for its memory too
-# The causes of a pod's end with which containers have exit codes, other than Disruption.
-WITH_CODES: Final = (None, "ExitCode", "OOMKilled", "DeadlineExceeded")
 REMEMBERED: Final = bounds.MOST_PROFILES * bounds.MOST_FAILURE_RULES  # answers about rules, which each Job asks for
 OF_DISRUPTIONS: Final = Match(cause="Disruption")
 
@@ -44,7 +43,7 @@ def sure_codes(match: Match) -> frozenset[int]:
 @lru_cache(REMEMBERED)
 def unsure_codes(match: Match) -> frozenset[int] | None:
     """Return the exit codes that a container may have if a match holds, but also if not; None for any code."""
-    if match.cause not in WITH_CODES:
+    if match.cause is not None and not CAUSES[match.cause].has_codes:
         return frozenset()
     if match.cause == "OOMKilled":
         return frozenset({KILLED})

@@ -6,6 +6,7 @@ from msgspec import Meta, Struct
 
 from webhook.objects import bounds
 from webhook.objects.problem import Json
+from webhook.policy.causes import MatchedCause
 
 Retries10 = Annotated[int, Meta(ge=0, le=bounds.MOST_RETRIES)]
 Count = Annotated[int, Meta(ge=0)]
@@ -51,7 +52,6 @@ Message = Annotated[
 ]
 
 
-Cause = Literal["Disruption", "OOMKilled", "DeadlineExceeded", "ExitCode", "NeverStarted", "Other"]
 Percent = Annotated[int, Meta(ge=1, le=100)]
 Factor = Annotated[float, Meta(ge=1, le=10, description="a number from 1 to 10")]
 ContainerName = Annotated[
@@ -173,7 +173,7 @@ class CustomProvider(Struct, frozen=True, kw_only=True, rename="camel"):
 class Match(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """Which ended attempts a rule is about; all fields that are given must hold."""
 
-    cause: Cause | None = None
+    cause: MatchedCause | None = None
     reasons: Annotated[tuple[Reason, ...], Meta(max_length=20)] = ()
     exit_codes: Annotated[tuple[ExitCode, ...], Meta(max_length=50)] = ()
     containers: Annotated[tuple[ContainerName, ...], Meta(max_length=20)] = ()

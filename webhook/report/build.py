@@ -11,9 +11,10 @@ from msgspec.structs import replace
 
 from webhook.history.record import AttemptRecord, Capacity
 from webhook.ledger.model import words
-from webhook.ledger.model.outcomes import EVICTED, NEVER_STARTED, STOPPED
+from webhook.ledger.model.outcomes import STOPPED
 from webhook.objects.left_out import RAISING, LeftOut
 from webhook.objects.times import seconds
+from webhook.policy.causes import CAUSES
 from webhook.report import places
 from webhook.report.known import Known, Price, PriceOf, Window, lifetime, written
 from webhook.report.model import (
@@ -38,7 +39,7 @@ DAY: Final = 86400
 # Seconds of a bucket: the smallest of these with which at most MOST_BUCKETS are needed, else as many days as it takes.
 WIDTHS: Final = (MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR, 3 * HOUR, 6 * HOUR, 12 * HOUR, DAY)
 # The causes of attempts in which no program failed.
-NO_FAILURES: Final = frozenset({"Succeeded", "Disruption", EVICTED, NEVER_STARTED})
+NO_FAILURES: Final = {"Succeeded", *(cause for cause, row in CAUSES.items() if not row.is_failure)}
 
 
 class About(NamedTuple):

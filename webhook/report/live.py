@@ -2,12 +2,12 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final, NamedTuple, get_args
+from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
 from webhook.history.amounts import Amounts
-from webhook.history.record import VERSION, AttemptRecord, Capacity, Cause
+from webhook.history.record import VERSION, AttemptRecord, Capacity, RecordedCause
 from webhook.history.usage import Row
 from webhook.kinds import KindSpec, batch, core
 from webhook.kinds.accounts.account import is_of
@@ -26,15 +26,14 @@ from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.objects.times import between
 from webhook.policy.applied import profile_of
+from webhook.policy.causes import CAUSES, Cause, Loss
 from webhook.policy.model import FailurePolicy, Profile
 from webhook.policy.settings import NamedProfile
 from webhook.report.known import Counted, Known, RowPrice, State, Window
-from webhook.report.model import Loss
 from webhook.report.nodes import UNKNOWN, Node
 from webhook.report.sums import loss_of
 from webhook.rules import undo
 
-CAUSES: Final[tuple[outcomes.Cause, ...]] = get_args(outcomes.Cause)
 CAPACITIES: Final[dict[str, Capacity]] = {"Spot": "Spot", "OnDemand": "OnDemand"}
 TOTALS: Final = (
     "of older attempts an account has only sums, without times: they are left out because of the time asked for"
@@ -322,7 +321,7 @@ def counted_in(account: Account, price_of: RowPrice) -> Iterator[Counted]:
 
     Attempts without capacity never started, so all that was used is of the others of their cause.
     """
-    left: Counter[tuple[Cause, Loss]] = Counter()
+    left: Counter[tuple[RecordedCause, Loss]] = Counter()
     for known, reasons in account.causes.items():
         for reason, number in reasons.items():
             left[known, loss_of(known, reason)] += number

@@ -7,12 +7,11 @@ from typing import Final, Literal
 
 import msgspec
 
-from webhook.history.record import Capacity, Cause, Cost
+from webhook.history.record import Capacity, Cost, RecordedCause
+from webhook.policy.causes import Loss
 
 VERSION: Final = 1
 MOST_ATTEMPTS: Final = 50  # of a workload that are listed one by one, the newest
-
-Loss = Literal["Bugs", "Disruptions", "Capacity", "NeverStarted", "Other"]
 
 
 class Usage(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel"):
@@ -51,7 +50,7 @@ class Figures(msgspec.Struct, kw_only=True, rename="camel"):
     elsewhere: Usage
     lost: Usage
     lost_to: dict[Loss, Usage]
-    causes: dict[Cause, int]
+    causes: dict[RecordedCause, int]
     saved_retries: Usage
     saved_on_spot: float | None = None
 
@@ -72,7 +71,7 @@ class AttemptRow(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel
     start: str = ""
     end: str = ""
     seconds: float = 0.0
-    cause: Cause | None = None
+    cause: RecordedCause | None = None
     reason: str = ""
     cost: Cost = ""
     settled: bool = False
@@ -140,7 +139,7 @@ class Bucket(msgspec.Struct, kw_only=True, rename="camel"):
     """What ended in a part of the time: attempts by cause; what they used, by capacity; what was lost, and to what."""
 
     start: str
-    causes: dict[Cause, int]
+    causes: dict[RecordedCause, int]
     spot: Usage
     on_demand: Usage
     lost: Usage

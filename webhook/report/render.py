@@ -12,22 +12,15 @@ import msgspec
 from webhook.ledger.model.words import counted
 from webhook.objects import columns
 from webhook.objects.columns import Part, Row
-from webhook.report.model import Loss, PlaceRow, Report, Usage, WorkloadRow
-from webhook.report.sums import LOSSES, importance_by
+from webhook.policy.causes import LOSSES, Loss
+from webhook.report.model import PlaceRow, Report, Usage, WorkloadRow
+from webhook.report.sums import importance_by
 
 MOST_LISTED: Final = 10  # workloads, places, and Jobs near their limits
 MOST_REASONS: Final = 3  # of a workload
 HOUR: Final = 3600.0
 PERCENT: Final = 100
 UNITS: Final = {"cpu": "CORE HOURS", "memory": "GIB HOURS"}
-LOST_TO: Final[dict[Loss, str]] = {
-    "Bugs": "to bugs",
-    "Disruptions": "to disruptions",
-    "Capacity": "to missing capacity",
-    "NeverStarted": "to containers that did not start",
-    "Other": "to other ends",
-}
-MAY_BE_ABSENT: Final = frozenset({"NeverStarted", "Other"})  # from the table
 COLUMNS: Final = (
     *("namespace", "profile", "kind", "name", "uid", "owner", "state", "reason", "created", "end"),
     *("retries_left", "disruptions_left", "attempts", "attempts_lost", "attempts_lost_to_bugs"),
@@ -127,7 +120,7 @@ def usage_table(report: Report) -> Iterator[Row]:
         ("  on-demand", total.on_demand),
         *([("  elsewhere", total.elsewhere)] if total.elsewhere.attempts else []),
         ("lost", total.lost),
-        *((f"  {LOST_TO[loss]}", lost) for loss, lost in total.lost_to.items() if is_told(loss, lost)),
+        *((f"  {LOSSES[loss].told}", lost) for loss, lost in total.lost_to.items() if is_told(loss, lost)),
     ]
     for name, usage in rows:
         cells = [f"{usage.attempts:,}", hours(usage.seconds), *(hours(usage.resources.get(one, 0)) for one in names)]
@@ -137,7 +130,7 @@ def usage_table(report: Report) -> Iterator[Row]:
 
 def is_told(loss: Loss, lost: Usage) -> bool:
     """Return True if a loss has a row."""
-    return loss not in MAY_BE_ABSENT or lost.attempts > 0
+    return lost.attempts > 0 or not LOSSES[loss].may_be_absent
 
 
 def savings(report: Report) -> Iterator[str]:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from webhook.history.record import Cause
-from webhook.report.model import Loss, Usage
+from webhook.policy.causes import Cause, Loss
+from webhook.report.model import Usage
 from webhook.report.sums import Sum, importance_by, loss_of, resource_seconds
 
 

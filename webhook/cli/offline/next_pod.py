@@ -20,7 +20,8 @@ from webhook.ledger.model.pods import DISRUPTED, INDEX, Condition, Exit, Pod
 from webhook.ledger.model.tracker import LAST_ENDS
 from webhook.objects.patch import at
 from webhook.objects.problem import Json, Problem
-from webhook.policy.model import Cause, ContainerName, ExitCode, Policy, Reason
+from webhook.policy.causes import MatchedCause
+from webhook.policy.model import ContainerName, ExitCode, Policy, Reason
 from webhook.policy.reader import Reader
 from webhook.policy.settings import NamedProfile, Settings
 from webhook.rules import annotations
@@ -42,7 +43,7 @@ class Ended(Struct, frozen=True, kw_only=True, rename="camel"):
     """How one attempt ended."""
 
     cause: Annotated[
-        Cause | None, meaning("Why it ended. Left out: ExitCode with an exit code or a message, else Other.")
+        MatchedCause | None, meaning("Why it ended. Left out: ExitCode with an exit code or a message, else Other.")
     ] = None
     reason: Annotated[
         Reason | None,

@@ -10,14 +10,16 @@ from webhook.cli.console import printable
 from webhook.cli.terminal.colours import is_for_people
 from webhook.objects import columns
 from webhook.objects.columns import Part, Row
+from webhook.policy.causes import CAUSES
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 BAD, ODD, GOOD, SPOT = "bold red", "yellow", "green", "cyan"
+BUGS: Final = tuple[str, ...](cause for cause, row in CAUSES.items() if row.loss == "Bugs")
 # The styles of words that are states, by the first word of a cell.
 STATES: Final = {
-    **dict.fromkeys(("DENIED", "FAIL", "Failed", "fatal", "ExitCode", "OOMKilled", "DeadlineExceeded"), BAD),
+    **dict.fromkeys(("DENIED", "FAIL", "Failed", "fatal", *BUGS), BAD),
     **dict.fromkeys(("CHANGED", "WARNED", "Suspended", "retry", "restart", "waiting", "disruption"), ODD),
     **dict.fromkeys(("PASS", "Complete", "Succeeded", "succeeded", "Completed"), GOOD),
     **dict.fromkeys(("spot", "on-demand", "running", "Running"), SPOT),

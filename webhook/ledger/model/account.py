@@ -14,10 +14,11 @@ from msgspec import Meta
 from webhook.history import usage
 from webhook.history.usage import Rows, Used
 from webhook.ledger.model.kueue.evictions import Evictions
-from webhook.ledger.model.outcomes import UNSEEN, Cause, Cost, Outcome
+from webhook.ledger.model.outcomes import UNSEEN, Cost, Outcome
 from webhook.ledger.model.pods import LONGEST_MESSAGE, LONGEST_NAME, Pod
 from webhook.ledger.model.scopes import Scopes
 from webhook.policy.applied import Applied
+from webhook.policy.causes import Cause
 from webhook.policy.settings import LARGEST_COUNT
 
 DETAILS: Final = 10

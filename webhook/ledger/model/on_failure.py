@@ -161,15 +161,12 @@ def matches(match: Match, pod: Pod, outcome: Outcome, nodes: Sequence[str]) -> b
     for holds in of_pod:
         if not holds(match, pod, nodes):
             return False
-    exits = _exits_of(pod, of_containers, match)
-    if of_containers and not exits:
-        return False
+    exits: Sequence[Exit] = pod.exits
+    for is_of in of_containers:
+        exits = [one for one in exits if is_of(match, one)]
+        if not exits:
+            return False
     return not match.reasons or not reasons_of(pod, outcome, exits).isdisjoint(match.reasons)
-
-
-def _exits_of(pod: Pod, tests: Sequence[OfContainer], match: Match) -> Sequence[Exit]:
-    """Return the containers of a pod that ended as a match says, by its tests."""
-    return [one for one in pod.exits if all(holds(match, one) for holds in tests)] if tests else pod.exits
 
 
 def _is_of_node(match: Match, pod: Pod, nodes: Sequence[str]) -> bool:
@@ -236,8 +233,9 @@ def is_like(text: str, pattern: str) -> bool:
 def more_kills(kills: dict[str, int], match: Match, pod: Pod) -> dict[str, int]:
     """Return how often each container was killed for its memory, the end of a pod included."""
     found = dict(kills)
-    for one in _exits_of(pod, _tests_of(match)[1], match):
-        if one.container in found or len(found) < MOST_CONTAINERS:
+    for one in pod.exits:
+        is_about = all(is_of(match, one) for is_of in _tests_of(match)[1])
+        if is_about and (one.container in found or len(found) < MOST_CONTAINERS):
             found[one.container] = min(found.get(one.container, 0) + 1, MOST_KILLS)
     return found
 

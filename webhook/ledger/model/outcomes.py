@@ -12,8 +12,8 @@ from webhook.ledger.model.matching import Match
 from webhook.ledger.model.pods import Pod
 from webhook.objects.problem import Json
 from webhook.objects.times import shifted
+from webhook.policy.causes import Cause
 
-Cause = Literal["Disruption", "OOMKilled", "DeadlineExceeded", "ExitCode", "WorkloadEvicted", "NeverStarted", "Other"]
 Cost = Literal["retry", "disruption", "free", "none", "fatal"]
 
 UNSEEN: Final = "Unseen"  # the reason of an end that no watch has delivered

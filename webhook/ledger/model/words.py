@@ -6,7 +6,8 @@ from webhook.ledger.model.account import Account, Attempt, Left
 from webhook.ledger.model.in_place.bounds import IN_PLACE
 from webhook.ledger.model.kueue.evictions import Evictions
 from webhook.ledger.model.on_failure import State
-from webhook.ledger.model.outcomes import EVICTED, NEVER_STARTED, Cost, Outcome
+from webhook.ledger.model.outcomes import NEVER_STARTED, Cost, Outcome
+from webhook.policy.causes import CAUSES
 from webhook.policy.model import Next
 
 LONGEST_MESSAGE: Final = 200  # bytes of the last words of an attempt
@@ -36,18 +37,7 @@ def sentence(detail: Attempt, max_retries: int | None, *, elsewhere: bool = Fals
 
 def how(detail: Attempt) -> str:
     """Return how an attempt ended, such as `container main exit code 143`."""
-    if detail.cause == "ExitCode":
-        container, _, code = detail.reason.rpartition(" ")
-        return f"container {container} exit code {code}"
-    if detail.cause == "OOMKilled":
-        return f"container {detail.reason} OOMKilled"
-    if detail.cause == "Disruption":
-        return f"disruption {detail.reason}"
-    if detail.cause == NEVER_STARTED:
-        return f"never started ({detail.reason})" if detail.reason else "never started"
-    if detail.cause == EVICTED:
-        return f"evicted by Kueue ({detail.reason})"
-    return detail.reason or detail.cause
+    return CAUSES[detail.cause].how(detail.reason)
 
 
 def cost(detail: Attempt, *, in_set: bool, elsewhere: bool = False) -> str:

@@ -16,6 +16,7 @@ from webhook.ledger.model.in_place.reading import RESTARTED_ALL, LastExit
 from webhook.ledger.model.outcomes import Cost
 from webhook.ledger.model.pods import Pod
 from webhook.objects.problem import Json
+from webhook.policy.causes import Cause
 
 UNKNOWN: Final = LastExit("", 0)
 
@@ -99,7 +100,7 @@ def cost_of(pod: Pod, job: Json, job_set: Json | None) -> Cost:
     return "free" if limit_of(pod, job, job_set) >= UNLIMITED else "retry"
 
 
-def cause_of(last: LastExit) -> tuple[outcomes.Cause, str]:
+def cause_of(last: LastExit) -> tuple[Cause, str]:
     """Return the cause and the reason of an attempt that ended in place."""
     if last.reason == outcomes.OOM:
         return "OOMKilled", last.container

@@ -32,10 +32,11 @@ from webhook.ledger.model.account import (
 )
 from webhook.ledger.model.kueue import evictions, workload
 from webhook.ledger.model.kueue.evictions import Evictions
-from webhook.ledger.model.outcomes import Cause, Cost
+from webhook.ledger.model.outcomes import Cost
 from webhook.ledger.model.scopes import Scopes
 from webhook.objects.times import time_of
 from webhook.policy.applied import Applied
+from webhook.policy.causes import Cause
 from webhook.policy.settings import LARGEST_COUNT
 
 LARGEST: Final = 64 * 1024  # bytes of a status

@@ -10,10 +10,10 @@ from tests.unit.ledger.workloads import EVICTED_AT, read, stored_workload
 from webhook.ledger.model.account import MOST_RECENT, Account
 from webhook.ledger.model.kueue.evictions import Evictions
 from webhook.ledger.model.kueue.workload import LARGEST, Eviction, has_ended
-from webhook.ledger.model.outcomes import Cause
 from webhook.ledger.model.stored.status import decode, encode
 from webhook.objects.problem import Json
 from webhook.policy.applied import applied
+from webhook.policy.causes import Cause
 from webhook.policy.model import Profile
 
 

@@ -27,12 +27,13 @@ from webhook.ledger.model.account import (
 )
 from webhook.ledger.model.kueue import workload
 from webhook.ledger.model.kueue.evictions import Evictions
-from webhook.ledger.model.outcomes import Cause, Cost, outcome_of
+from webhook.ledger.model.outcomes import Cost, outcome_of
 from webhook.ledger.model.scopes import Scopes
 from webhook.ledger.model.stored.conditions import updated
 from webhook.ledger.model.stored.status import LARGEST, Status, decode, encode, known_time, status_of
 from webhook.objects.problem import Json
 from webhook.policy.applied import applied
+from webhook.policy.causes import Cause
 from webhook.policy.model import Profile
 from webhook.policy.settings import LARGEST_COUNT
 

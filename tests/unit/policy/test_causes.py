@@ -1,0 +1,26 @@
+"""Each cause, and each loss, has one row with all that depends on it; the page has a colour for it."""
+
+from importlib import resources
+
+import pytest
+
+from webhook.policy.causes import CAUSES, LOSSES, _need_all
+
+
+def test_a_cause_without_a_row_is_not_imported() -> None:
+    with pytest.raises(ImportError, match="rows and names differ: Hardware"):
+        _need_all(CAUSES, [*CAUSES, "Hardware"])
+
+
+def test_no_two_causes_look_alike_in_a_page() -> None:
+    letters = [row.letter for row in CAUSES.values()]
+    assert len(set(letters)) == len(letters)
+    style = resources.files("webhook.page").joinpath("page.css").read_text()
+    assert [name for name in (*CAUSES, *LOSSES) if f".c-{name}" not in style] == []
+
+
+def test_an_end_is_said_by_its_cause() -> None:
+    said = {cause: row.how("main 3") for cause, row in CAUSES.items()}
+    assert said["ExitCode"] == "container main exit code 3"
+    assert said["NeverStarted"] == "never started (main 3)"
+    assert CAUSES["DeadlineExceeded"].how("") == "DeadlineExceeded"
