@@ -16,6 +16,7 @@ from tests.generated.sources import Program, parsed, program
 # Errors that the program raises and catches itself; the callers make the messages.
 CAUGHT: Final = frozenset(
     (
+        "ImportError",  # of a table that lacks a row: nothing starts
         "NotImplementedError",  # of a method that a base class leaves out
         "TypeError",  # of a bug: a type of the policy's model, a packaged policy with problems
         "webhook.admission.review.UnreadableError",  # carries a Problem

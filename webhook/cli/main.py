@@ -18,7 +18,7 @@ COMMANDS: Final = {
     "control": ("control", "Count attempts, write accounts, end and rerun workloads."),
     "render": ("render", "Print what admission would make of each document."),
     "check": ("check", "Print every problem that admission would deny."),
-    "export": ("export", "Print the retry limits as admission policies that need no webhook."),
+    "export": ("export", "Print the retry limits as policies that need no webhook."),
     "test": ("test", "Test a policy: compare what admission does with what is expected."),
     "audit": ("audit", "Print what admission would deny or change in a cluster."),
     "doctor": ("doctor", "Check an installation, and say how to correct it."),
