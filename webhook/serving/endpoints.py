@@ -29,10 +29,11 @@ from webhook.program.logs import LogLines
 from webhook.rules.facts import NO_RESTRICTIONS, Facts
 from webhook.rules.pods import memory
 from webhook.serving.bodies import Bodies
+from webhook.serving.http_response import HttpResponse, text
 from webhook.serving.limits import LIMITS, Limits
 from webhook.serving.not_enforced import NotEnforced
 from webhook.serving.places import CrowdedError, Places
-from webhook.serving.server import Handler, HttpResponse, Routes, text
+from webhook.serving.server import Handler, Routes
 
 if TYPE_CHECKING:
     from webhook.retry.admission import Request as RetryRequest
@@ -124,7 +125,7 @@ class Endpoints:
             else:
                 answer = await self.answer(body, path, reader, judge)
             if self.draining:
-                answer.closes = True
+                answer.force_close()
             duration.observe(perf_counter() - start)
             return answer
 
@@ -169,7 +170,7 @@ class Endpoints:
             log.warning("not answered", uid=uid, kind=kind, reason=str(error))
             # Over another connection the next attempt may reach a replica that can reach the API.
             answer = text(str(error), 503, headers=RETRY_AFTER)
-            answer.closes = True
+            answer.force_close()
             return answer
         except CrowdedError as error:
             metrics.requests(path, kind, operation, "overloaded").inc()
