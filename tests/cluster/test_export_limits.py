@@ -239,13 +239,20 @@ def team(kubectl: Kubectl, api: Api) -> Callable[..., Namespace]:
     return of
 
 
+def refusal(team: Namespace, root: Object) -> Object:
+    """Return the refusal of an object, once the API server has compiled the policy for its kind."""
+    until(lambda: is_refused(create(team, root)))
+    return create(team, root)
+
+
 @pytest.mark.parametrize("examples", EXAMPLES.values(), ids=EXAMPLES)
 def test_the_policies_refuse_too_many_retries_alone(team: Callable[..., Namespace], examples: list[Example]) -> None:
     for example in examples:
-        answer = create(team(example.profile), example.root())
-        assert is_refused(answer) == bool(example.refused), answer
         if example.refused:
-            assert example.refused in said(answer)
+            assert example.refused in said(refusal(team(example.profile), example.root()))
+        else:
+            answer = create(team(example.profile), example.root())
+            assert not is_refused(answer), answer
 
 
 @pytest.mark.parametrize("row", ADMITTED, ids=name_of)
@@ -256,11 +263,15 @@ def test_11_retries_are_refused_and_10_accepted_in_every_retry_field(
         if not row.namespaced:
             root["metadata"]["labels"] = {exported.PROFILE: "default"}
         of_jobs = [Budget((*one.path, batch.retry_field(one.spec)), None) for one in row.jobs(root)]
-        for budget in [*of_jobs, *row.budgets(root)]:
-            refused = create(team(), with_retries(root, budget, 11))
-            assert is_refused(refused), budget
+        others = [*row.budgets(root)]
+        for budget in [*of_jobs, *others]:
+            refused = refusal(team(), with_retries(root, budget, 11))
             assert f"{problem.field(budget.path)}: 11 retries exceed the limit of 10" in said(refused)
-            assert not is_refused(create(team(), with_retries(root, budget, 10)))
+            accepted = with_retries(root, budget, 10)
+            for other in others:
+                if other.retries is None and other.expression is None and other.path != budget.path:
+                    accepted = with_retries(accepted, other, 10)  # left out, it may allow any number
+            assert not is_refused(create(team(), accepted)), budget
 
 
 @pytest.mark.parametrize("flags", [(), SERVER_SIDE], ids=["client-side", "server-side"])
