@@ -80,8 +80,8 @@ FUZZED = 500
 
 # What a program does to a real kubelet; their nodes are processes of this machine, in namespaces of Linux of their own.
 .PHONY: test-real
-test-real: install  ## pods that really run, on nodes that are really lost; as root on Debian; four minutes
-	$(BIN)/python -m tests.cluster --real-nodes --without-operators -- $(BIN)/pytest -q -n 6 --dist worksteal tests/real_nodes
+test-real: install  ## pods that really run, on nodes that are really lost; the chart, released under load; as root on Debian
+	$(BIN)/python -m tests.cluster --real-nodes -- sh -c '$(BIN)/pytest -q -n 6 --dist worksteal tests/real_nodes/test_*.py && $(BIN)/pytest -q tests/real_nodes/release'
 
 .PHONY: test-operators
 test-operators: install  ## what needs the controller of Kueue too, which takes six minutes to build
@@ -111,7 +111,7 @@ test-hardest-faults: install  ## the seven of these that hit live admission hard
 	$(BIN)/pytest -q -m hardest tests/faults
 
 .PHONY: test-chart
-test-chart: install  ## the Helm chart: what it renders; install, upgrade and rollback under load, two versions side by side
+test-chart: install  ## the Helm chart: what it renders; what the last version and this one make of the same objects
 	$(BIN)/python -m pytest -q tests/chart
 
 .PHONY: test-page

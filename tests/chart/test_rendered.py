@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from tests.chart.helm import CHART, ROOT, Helm
+from tests.cluster.helm import CHART, ROOT, Helm
 from tests.cluster.installation import SYSTEM, built
 from webhook import __version__
 from webhook.policy.model import Policy

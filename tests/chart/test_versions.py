@@ -17,7 +17,7 @@ from hypothesis import given
 
 from tests.admission import review_of
 from tests.chart import last_version
-from tests.chart.helm import ROOT
+from tests.cluster.helm import ROOT
 from tests.served import serving
 from tests.strategies import CRON_JOBS, JOBS, PODS, examples
 

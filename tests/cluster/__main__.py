@@ -6,7 +6,7 @@ that people work on. Without COMMAND the cluster runs until Ctrl-C (playground.p
 the CRDs of all workload kinds, and the controllers of JobSet and Tekton (operators.py). Kueue's controller runs only
 with --with-kueue, and those of other systems (systems.py) only with --with-systems: they take minutes to build, and
 only their own scenarios need them. With --real-nodes containers run: kubelets in place of KWOK's simulated nodes
-(real_nodes/), as root on Debian.
+(real_nodes/), as root on Debian; there the webhook and the controller are pods too, which Helm installs.
 
 The API server of a foreign cluster must reach this machine. RETRY_POLICY_WEBHOOK_HOST is the address for that; the
 server listens on it. For kind it is the gateway of its network:
@@ -42,7 +42,7 @@ from tests.cluster import (
 )
 from tests.cluster.kubectl import Kubectl, KubectlError
 from tests.cluster.processes import HarnessError, Processes, die_with_parent
-from tests.cluster.real_nodes import own_namespaces
+from tests.cluster.real_nodes import own_namespaces, product
 from tests.cluster.real_nodes import start as real_nodes
 
 if TYPE_CHECKING:
@@ -97,24 +97,26 @@ def _warn_about_exported_kubeconfig(chosen: str | None) -> None:
 def _run(stack: ExitStack, options: argparse.Namespace) -> int:
     command: Sequence[str] = options.command
     with_operators = bool(command) and options.kubeconfig is None and not options.without_operators
-    if options.real_nodes:
-        real_nodes.prepare()
+    image = real_nodes.prepare() if options.real_nodes else None
     programs = binaries.build(_needed(options, with_operators=with_operators))
     found = operators.fetch() if with_operators else None
-    if options.real_nodes:
+    if image is not None:
         own_namespaces.enter()
     folder = stack.enter_context(_run_folder())
     processes = Processes(folder / "logs")
     processes.logs.mkdir()
     stack.callback(processes.stop)
-    if options.real_nodes:
-        kubeconfig = real_nodes.start(stack, programs, processes, folder)
+    if image is not None:
+        kubeconfig = real_nodes.start(stack, programs, processes, folder, image)
     else:
         kubeconfig = _with_simulated_nodes(stack, programs, processes, folder, options.kubeconfig)
     kubectl = Kubectl(programs["kubectl"], kubeconfig)
     if found is not None:
         operators.install(processes, kubectl, found)
-    policy = installation.start(processes, kubectl, folder, for_tests=bool(command))
+    if options.real_nodes:
+        policy = product.install(programs["helm"], processes, kubectl, folder, for_tests=bool(command))
+    else:
+        policy = installation.start(processes, kubectl, folder, for_tests=bool(command))
     if found is not None:
         job_set_controller.start(programs, processes, kubectl, folder, found)
         if options.with_kueue:

@@ -86,8 +86,8 @@ def own_cluster() -> list[Binary]:
 
 
 def real_nodes() -> list[Binary]:
-    """Return the programs of nodes that run containers."""
-    return [*(_kubernetes(name) for name in ("kubelet", "kube-proxy")), *CONTAINERD]
+    """Return the programs of nodes that run containers, and Helm, which installs the chart there."""
+    return [*(_kubernetes(name) for name in ("kubelet", "kube-proxy")), *CONTAINERD, HELM]
 
 
 def foreign_cluster() -> list[Binary]:

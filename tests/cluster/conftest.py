@@ -123,7 +123,8 @@ def pytest_runtest_makereport(
     report = yield
     names = item.stash.get(NAMES, [])
     if report.failed and call.when == "call" and names:
-        for log in sorted(Path(os.environ["RETRY_POLICY_TEST_LOGS"]).glob("*.log")):
+        folder = Path(os.environ["RETRY_POLICY_TEST_LOGS"])
+        for log in sorted(folder.rglob("*.log")):  # those of real pods are in folders
             if lines := last_lines(log, LOG_LINES, names):
-                report.sections.append((log.name, lines))
+                report.sections.append((str(log.relative_to(folder)), lines))
     return report

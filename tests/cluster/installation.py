@@ -60,8 +60,7 @@ def start(
     ports, so that it can be started again. The API server reaches this machine at RETRY_POLICY_WEBHOOK_HOST, by default
     127.0.0.1. `options`: further ones of `serve`.
     """
-    policy = folder / "policy.yaml"
-    policy.write_text(policy_of_tests())
+    policy = policy_for(folder, for_tests=for_tests)
     program = Path(sys.executable).with_name("retry-policy")
     if not program.exists():
         raise HarnessError(f"{program} does not exist; run: make install")
@@ -70,7 +69,7 @@ def start(
     others = [manifest for manifest in manifests if manifest not in webhooks]
     if not for_tests:
         (config_map,) = [manifest for manifest in others if manifest["kind"] == "ConfigMap"]
-        config_map["data"] = {KEY: FIRST_POLICY.read_text()}
+        config_map["data"] = {KEY: policy.read_text()}
     https, http, http_of_controller = (0, 0, 0) if for_tests else free_ports(3)
     kubectl.apply({"apiVersion": "v1", "kind": "List", "items": others})
     host = os.environ.get("RETRY_POLICY_WEBHOOK_HOST")
@@ -108,7 +107,14 @@ def start(
     server = json.loads(answer.read_text())
     for configuration in webhooks:
         kubectl.apply(pointed_at(server["https"], configuration))
-    _wait_until_effective(processes, kubectl)
+    wait_until_effective(processes, kubectl, log=SERVER)
+    return policy
+
+
+def policy_for(folder: Path, *, for_tests: bool) -> Path:
+    """Write the policy of tests, or the first one of the README, into a folder; return the file."""
+    policy = folder / "policy.yaml"
+    policy.write_text(policy_of_tests() if for_tests else FIRST_POLICY.read_text())
     return policy
 
 
@@ -165,8 +171,11 @@ def pointed_at(server: str, configuration: Object, authority: bytes | None = Non
     return pointed
 
 
-def _wait_until_effective(processes: Processes, kubectl: Kubectl) -> None:
-    """Wait until the API server uses both configurations: one mutates a Job, the other one denies a Job."""
+def wait_until_effective(processes: Processes, kubectl: Kubectl, *, log: str) -> None:
+    """Wait until the API server uses both configurations: one mutates a Job, the other one denies a Job.
+
+    `log`: of the program whose log tells why it does not.
+    """
     kubectl.apply(
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": PROBE, "labels": {PROFILE: "default"}}}
     )
@@ -179,5 +188,5 @@ def _wait_until_effective(processes: Processes, kubectl: Kubectl) -> None:
     def validated() -> bool:
         return "denied the request" in kubectl.run(*dry_run, stdin=job("probe", backoffLimit=25)).stderr
 
-    processes.wait_until(mutated, "a Job to be mutated", log=SERVER)
-    processes.wait_until(validated, "a Job with 25 retries to be denied", log=SERVER)
+    processes.wait_until(mutated, "a Job to be mutated", log=log)
+    processes.wait_until(validated, "a Job with 25 retries to be denied", log=log)

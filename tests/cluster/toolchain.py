@@ -69,7 +69,7 @@ def run(
     terminal = sys.stderr.isatty()
     started = time.monotonic()
     with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
-        _say(f"{what} …", end="" if terminal else "\n")
+        say(f"{what} …", end="" if terminal else "\n")
         process = subprocess.Popen(
             command,
             cwd=folder,
@@ -81,7 +81,7 @@ def run(
         )
         try:
             while (code := _poll(process, 1 if terminal else LINES_SECONDS)) is None:
-                _say(f"{what} … {time.monotonic() - started:.0f} s", over=terminal, end="" if terminal else "\n")
+                say(f"{what} … {time.monotonic() - started:.0f} s", over=terminal, end="" if terminal else "\n")
         finally:
             if process.poll() is None:  # interrupted: its compilers and linkers end with it
                 os.killpg(process.pid, signal.SIGINT)
@@ -90,7 +90,7 @@ def run(
         errors.seek(0)
         if code:
             raise HarnessError(f"{what} failed. {remedy}\n{output.read()[-5000:]}{errors.read()[-5000:]}")
-        _say(f"{what}: {time.monotonic() - started:.0f} s", over=terminal)
+        say(f"{what}: {time.monotonic() - started:.0f} s", over=terminal)
         return output.read()
 
 
@@ -102,7 +102,7 @@ def only_one() -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            _say("another build is running: waiting for it")
+            say("another build is running: waiting for it")
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
@@ -127,6 +127,7 @@ def _poll(process: subprocess.Popen[bytes], seconds: float) -> int | None:
         return None
 
 
-def _say(text: str, *, over: bool = False, end: str = "\n") -> None:
+def say(text: str, *, over: bool = False, end: str = "\n") -> None:
+    """Print progress at once; `over`: in place of the last line."""
     sys.stderr.write(f"{chr(13)}\x1b[K{text}{end}" if over else f"{text}{end}")
     sys.stderr.flush()

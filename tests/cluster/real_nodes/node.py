@@ -131,6 +131,7 @@ class Node:
                     "healthzPort": 0,
                     "localStorageCapacityIsolation": False,
                     "oomScoreAdj": 0,
+                    "podLogsDir": str(processes.logs / self.name),
                     "providerID": f"gce://test/europe-west1-b/{self.name}",
                     "registerWithTaints": [
                         {"key": taint, "value": value, "effect": "NoSchedule"} for taint, value in taints

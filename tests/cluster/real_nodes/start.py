@@ -11,7 +11,7 @@ from tests import debian
 from tests.cluster import control_plane
 from tests.cluster.control_plane import WHILE_WAITING
 from tests.cluster.processes import HarnessError
-from tests.cluster.real_nodes import control_groups, images, own_namespaces
+from tests.cluster.real_nodes import control_groups, images, own_namespaces, product
 from tests.cluster.real_nodes.node import Node
 
 if TYPE_CHECKING:
@@ -41,14 +41,15 @@ RESERVED: Final = (
 FILE: Final = "nodes.json"
 
 
-def prepare() -> None:
-    """Install what nodes need; raise HarnessError where they cannot run."""
+def prepare() -> Path:
+    """Install what nodes need; return the archive of this project's image. Raise HarnessError if they cannot run."""
     if os.geteuid() != 0:
         raise HarnessError("--real-nodes needs root, for namespaces, mounts and control groups")
     try:
         debian.install(PACKAGES)
     except debian.InstallError as error:
         raise HarnessError(str(error)) from None
+    return product.archive()
 
 
 def nodes_in(folder: Path) -> list[Node]:
@@ -65,10 +66,10 @@ def programs_in(folder: Path) -> list[str]:
     return [name for node in nodes_in(folder) for name in (node.kubelet, node.containerd)]
 
 
-def start(stack: ExitStack, programs: Mapping[str, Path], processes: Processes, folder: Path) -> Path:
+def start(stack: ExitStack, programs: Mapping[str, Path], processes: Processes, folder: Path, image: Path) -> Path:
     """Start a control plane with real nodes, and wait until they are Ready; return the cluster admin's kubeconfig.
 
-    What runs on the nodes ends with the stack.
+    `image`: the archive of this project's image, for the on-demand node. What runs on the nodes ends with the stack.
     """
     run, nodes = secrets.token_hex(4), nodes_in(folder)
     stack.callback(own_namespaces.unmount, folder)
@@ -79,7 +80,7 @@ def start(stack: ExitStack, programs: Mapping[str, Path], processes: Processes, 
     plane, kubectl = control_plane.start_at(own_namespaces.API_ADDRESS, programs, processes, folder)
     for node in nodes:
         group = control_groups.create(run, node.name)
-        node.start_containerd(programs, processes, archives)
+        node.start_containerd(programs, processes, archives if node.spot else [*archives, image])
         node.start_kubelet(programs, processes, plane.credentials, plane.server, group)
     processes.start(
         "kube-proxy",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,12 +26,11 @@ RELEASE = "retry-policy-webhook"
 
 @dataclass(frozen=True, slots=True)
 class Helm:
-    """Helm, and the cluster that it acts on; `url`: where the API server calls the webhook, in place of the Service."""
+    """Helm, a folder for its files, and the cluster that it acts on."""
 
     program: Path
     home: Path
     kubeconfig: Path | None = None
-    url: str = ""
 
     @property
     def environment(self) -> Mapping[str, str]:
@@ -44,14 +42,8 @@ class Helm:
         """Return a command line for the release's namespace."""
         return [str(self.program), f"--namespace={SYSTEM}", *arguments]
 
-    @property
-    def called_at(self) -> list[str]:
-        """The options with which the webhook configurations that Helm writes name the URL."""
-        module = (sys.executable, "-m", "tests.chart.post_renderer", self.url)
-        return [f"--post-renderer={module[0]}", *(f"--post-renderer-args={argument}" for argument in module[1:])]
-
     def run(self, *arguments: str, values: Object | None = None) -> Result:
-        """Run a command that needs no cluster, and accept any exit code."""
+        """Run a command, and accept any exit code."""
         command = self.command(*arguments, *(() if values is None else ("--values=-",)))
         answer = subprocess.run(
             command, input=json.dumps(values), env=self.environment, capture_output=True, text=True, check=False
