@@ -119,11 +119,14 @@ def test_a_container_that_restarts_in_place_is_counted_and_its_job_fails_at_its_
 def test_a_delay_holds_the_next_pod_back(namespace: NewNamespace) -> None:
     team = opted_in(namespace, "delay")
     team.create(job("exit 143", backoffLimit=1))
+    team.pods_of("train", lambda pods: any(one["spec"].get("schedulingGates") for one in pods))
     found = team.wait_for("jobs", "train", lambda one: ended(one, 2) and has_failed(one))
     first, second = account(found)["last"]
     assert (first["cost"], second["cost"]) == ("retry", "fatal")
 
 
+DATA = [{"name": "data", "mountPath": "/data"}]
+EMPTY = [{"name": "data", "emptyDir": {}}]
 MISSING = {"name": "none"}  # a ConfigMap
 CANNOT_START: dict[str, tuple[Object, Object, str]] = {
     "an image that cannot be pulled": ({"image": "registry.invalid/none:1", "imagePullPolicy": "Always"}, {}, "Pull"),
@@ -205,6 +208,18 @@ def test_a_requested_retry_reruns_a_failed_job(namespace: NewNamespace) -> None:
     assert [cost for _, _, cost in last(again)] == ["fatal", "fatal"]
 
 
+def test_a_sidecar_that_fails_again_and_again_costs_nothing(namespace: NewNamespace) -> None:
+    team = opted_in(namespace)
+    sidecar = container("test -e /data/again && touch /data/twice; touch /data/again; exit 1", "proxy")
+    sidecar |= {"restartPolicy": "Always", "volumeMounts": DATA}
+    main = container("until test -e /data/twice; do sleep 1; done", volumeMounts=DATA)
+    team.create(job(main, backoffLimit=1, pod={"initContainers": [sidecar], "volumes": EMPTY}))
+    found = team.wait_for("jobs", "train", complete)
+    (pod,) = team.pods_of("train", bool)
+    assert pod["status"]["initContainerStatuses"][0]["restartCount"] >= 1
+    assert account(found).get("cost", {}) == {}
+
+
 def test_a_sidecar_that_fails_at_the_end_costs_nothing(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     sidecar = container(UNTIL_SIGTERM, "proxy", restartPolicy="Always")
@@ -217,9 +232,8 @@ def test_a_rule_of_a_container_restarts_it_in_place(namespace: NewNamespace) -> 
     team = opted_in(namespace)
     rule = {"action": "Restart", "exitCodes": {"operator": "In", "values": [143]}}
     script = "test -e /data/again || { touch /data/again; exit 143; }"
-    mount = [{"name": "data", "mountPath": "/data"}]
-    main = container(script, restartPolicy="Never", restartPolicyRules=[rule], volumeMounts=mount)
-    team.create(job(main, backoffLimit=2, pod={"volumes": [{"name": "data", "emptyDir": {}}]}))
+    main = container(script, restartPolicy="Never", restartPolicyRules=[rule], volumeMounts=DATA)
+    team.create(job(main, backoffLimit=2, pod={"volumes": EMPTY}))
     found = team.wait_for("jobs", "train", complete)
     (pod,) = team.pods_of("train", bool)
     assert pod["status"]["containerStatuses"][0]["restartCount"] == 1
