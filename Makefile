@@ -83,6 +83,10 @@ FUZZED = 500
 test-real: install  ## pods that really run, on nodes that are really lost; the chart, released under load; as root on Debian
 	$(BIN)/python -m tests.cluster --real-nodes -- sh -c '$(BIN)/pytest -q -n 6 --dist worksteal tests/real_nodes/test_*.py && $(BIN)/pytest -q tests/real_nodes/release'
 
+.PHONY: test-upstream
+test-upstream: install  ## Kubernetes' own tests of Jobs and CronJobs, opted in and not, on such nodes; a quarter of an hour
+	$(BIN)/python -m tests.upstream
+
 .PHONY: test-operators
 test-operators: install  ## what needs the controller of Kueue too, which takes six minutes to build
 	$(BIN)/python -m tests.cluster --with-kueue -- $(BIN)/pytest -q $(AT_ONCE) -m kueue tests/cluster

@@ -26,11 +26,15 @@ DEFAULT_VERSION = "1.36"
 
 @dataclass(frozen=True, slots=True)
 class Binary:
-    """One program: its name, the folder below tools/ whose go.mod pins it, and its Go package, `./…` in that folder."""
+    """One program: its name, the folder below tools/ whose go.mod pins it, and its Go package, `./…` in that folder.
+
+    `of_tests`: it runs the package's tests.
+    """
 
     name: str
     tool: str
     package: str
+    of_tests: bool = False
 
     @property
     def linker_flags(self) -> str:
@@ -90,6 +94,11 @@ def real_nodes() -> list[Binary]:
     return [*(_kubernetes(name) for name in ("kubelet", "kube-proxy")), *CONTAINERD, HELM]
 
 
+def upstream_suite() -> Binary:
+    """Return the program of Kubernetes' own end-to-end tests."""
+    return Binary("e2e.test", f"e2e-{kubernetes_version()}", "k8s.io/kubernetes/test/e2e", of_tests=True)
+
+
 def foreign_cluster() -> list[Binary]:
     """Return the programs that are needed with an existing cluster."""
     return [_kubernetes("kubectl"), KWOK]
@@ -123,11 +132,12 @@ def build(binaries: Sequence[Binary]) -> dict[str, Path]:
 def _build(go: Path, binary: Binary) -> None:
     binary.path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = binary.path.with_name(f".{binary.name}")
+    command = ["test", "-c"] if binary.of_tests else ["build"]
     # Go does not delete its work when it is interrupted: hundreds of megabytes.
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as work:
         toolchain.run(
             f"build {binary.name} ({binary.tool})",
-            [go, "build", "-ldflags", binary.linker_flags, "-o", unfinished, binary.package],
+            [go, *command, "-ldflags", binary.linker_flags, "-o", unfinished, binary.package],
             folder=binary.folder,
             environment={
                 **os.environ,

@@ -34,6 +34,7 @@ from tests.generated import (
     schemas,
     shipped,
     systems,
+    upstream,
     values_schema,
     written,
 )
@@ -79,6 +80,7 @@ PARTS: Final[dict[str, dict[str, Callable[[], str]]]] = {
         "model": model.table,
         "verdict": model.verdict,
     },
+    "docs/reference/upstream-suites.md": {"suites": upstream.table},
     "docs/reference/workloads.md": {
         "kinds": kinds.table,
         "features": features.table,

@@ -11,21 +11,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 BUSYBOX: Final = Path("/bin/busybox")
 SHELL: Final = "docker.io/library/busybox:1"
 PAUSE: Final = "registry.k8s.io/pause:3.10.1"
+# What Kubernetes' own tests (tests/upstream) call them.
+UPSTREAM_SHELLS: Final = tuple(f"registry.k8s.io/e2e-test-images/busybox:{tag}" for tag in ("1.37.0-1", "1.37.0-2"))
+UPSTREAM_PAUSE: Final = "registry.k8s.io/pause:3.10.2"
 FOR_EVER: Final = "trap 'exit 0' TERM INT; while :; do sleep 2147483647 & wait; done"
 
 
 def make(folder: Path) -> list[Path]:
     """Write the archives of SHELL and PAUSE into a folder; return the files."""
     layer = busybox_layer()
-    wanted: Mapping[str, list[str]] = {SHELL: ["/bin/sh"], PAUSE: ["/bin/sh", "-c", FOR_EVER]}
+    wanted: Mapping[tuple[str, ...], list[str]] = {
+        (SHELL, *UPSTREAM_SHELLS): ["/bin/sh"],
+        (PAUSE, UPSTREAM_PAUSE): ["/bin/sh", "-c", FOR_EVER],
+    }
     return [
-        archive(folder / f"image-{number}.tar", name, layer, command)
-        for number, (name, command) in enumerate(wanted.items())
+        archive(folder / f"image-{number}.tar", names, layer, command)
+        for number, (names, command) in enumerate(wanted.items())
     ]
 
 
@@ -51,8 +57,8 @@ def busybox_layer() -> bytes:
     return buffer.getvalue()
 
 
-def archive(file: Path, name: str, layer: bytes, command: list[str]) -> Path:
-    """Write an image with one layer; return its file."""
+def archive(file: Path, names: Sequence[str], layer: bytes, command: list[str]) -> Path:
+    """Write an image with one layer and these names; return its file."""
     configuration = json.dumps(
         {
             "architecture": "amd64",
@@ -61,7 +67,7 @@ def archive(file: Path, name: str, layer: bytes, command: list[str]) -> Path:
             "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"]},
         }
     ).encode()
-    manifest = json.dumps([{"Config": "config.json", "RepoTags": [name], "Layers": ["layer.tar"]}]).encode()
+    manifest = json.dumps([{"Config": "config.json", "RepoTags": names, "Layers": ["layer.tar"]}]).encode()
     with tarfile.open(file, "w") as tar:
         for part, content in (("config.json", configuration), ("layer.tar", layer), ("manifest.json", manifest)):
             entry = tarfile.TarInfo(part)

@@ -1,0 +1,21 @@
+"""The table of docs/reference/upstream-suites.md, from the results of `make test-upstream`."""
+
+from tests.upstream.suites import REASONS, Row, rows
+
+
+def table() -> str:
+    """Return a table of the suites, with the reason of each test that passes only without the webhook."""
+    lines = [
+        "| Suite | Kubernetes | Tests | Passed without | Passed with | Why the rest |",
+        "|---|---|---|---|---|---|",
+    ]
+    for row in rows():
+        passed = " | ".join(str(row.tests - len(failed)) for failed in (row.without, row.with_us))
+        lines.append(f"| {row.suite} | {row.version} | {row.tests} | {passed} | {'<br>'.join(why(row))} |")
+    return "\n".join(lines) + "\n"
+
+
+def why(row: Row) -> list[str]:
+    """Return a line for each test of a row that has failed."""
+    anyway = [f"*{name}*: fails without the webhook too" for name in row.with_us if name in row.without]
+    return [*(f"*{name}*: {REASONS[name]}" for name in row.only_with_us), *anyway]

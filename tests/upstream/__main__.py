@@ -1,0 +1,19 @@
+"""`python -m tests.upstream`: builds Kubernetes' own tests, and runs them (run.py) on a cluster with real nodes.
+
+`KUBERNETES_VERSION` selects the version of both, as for `python -m tests.cluster`.
+"""
+
+import os
+import sys
+
+from tests.cluster import binaries
+from tests.cluster.processes import HarnessError
+
+try:
+    # Here, because the cluster has a network of its own, in which nothing can be fetched.
+    binaries.build([*binaries.own_cluster(), binaries.upstream_suite()])
+except HarnessError as error:
+    sys.exit(str(error))
+cluster = ("-m", "tests.cluster", "--real-nodes", "--without-operators")
+run = ("-m", "tests.upstream.run")
+os.execv(sys.executable, [sys.executable, *cluster, "--", sys.executable, *run])  # noqa: S606
