@@ -94,9 +94,12 @@ def real_nodes() -> list[Binary]:
     return [*(_kubernetes(name) for name in ("kubelet", "kube-proxy")), *CONTAINERD, HELM]
 
 
-def upstream_suite() -> Binary:
-    """Return the program of Kubernetes' own end-to-end tests."""
-    return Binary("e2e.test", f"e2e-{kubernetes_version()}", "k8s.io/kubernetes/test/e2e", of_tests=True)
+def upstream_suites() -> tuple[Binary, Binary]:
+    """Return the programs of the end-to-end tests of Kubernetes, those of workloads, and of JobSet."""
+    return (
+        Binary("e2e.test", f"e2e-{kubernetes_version()}", ".", of_tests=True),
+        Binary("jobset.test", "e2e-jobset", "sigs.k8s.io/jobset/test/e2e", of_tests=True),
+    )
 
 
 def foreign_cluster() -> list[Binary]:
@@ -132,7 +135,7 @@ def build(binaries: Sequence[Binary]) -> dict[str, Path]:
 def _build(go: Path, binary: Binary) -> None:
     binary.path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = binary.path.with_name(f".{binary.name}")
-    command = ["test", "-c"] if binary.of_tests else ["build"]
+    command = ["test", "-c", "-vet=off"] if binary.of_tests else ["build"]
     # Go does not delete its work when it is interrupted: hundreds of megabytes.
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as work:
         toolchain.run(

@@ -22,7 +22,7 @@ from tests.cluster.processes import HarnessError
 from webhook.kinds import KINDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from tests.cluster.kubectl import Kubectl, Object
     from tests.cluster.processes import Processes
@@ -228,7 +228,7 @@ def _fill(folder: Path) -> None:
     for name in ("crds", OTHER):
         (folder / name).mkdir(parents=True)
     go = toolchain.go(CONTROLLER_GEN.go_version)
-    for module, source in _download(go).items():
+    for module, source in download(go, (*MODULES, NEWER_TRAINER, MPI_OPERATOR)).items():
         kept = folder / (OTHER if module in {NEWER_TRAINER, MPI_OPERATOR} else "crds")
         for name in module.names.split():
             _save(yaml.load_all((source / module.files.format(name)).read_text(), Loader), kept)
@@ -249,9 +249,8 @@ def _copy(source: Path, target: Path, files: str = "**/*.yaml") -> None:
         copied.write_text(file.read_text())
 
 
-def _download(go: Path) -> Mapping[Module, Path]:
+def download(go: Path, modules: Sequence[Module]) -> Mapping[Module, Path]:
     """Return each module's folder in Go's own cache; raise HarnessError if a checksum differs."""
-    modules = (*MODULES, NEWER_TRAINER, MPI_OPERATOR)
     printed = toolchain.run(
         "download operators",
         [go, "mod", "download", "-json", *(f"{module.path}@{module.version}" for module in modules)],

@@ -11,7 +11,7 @@ def table() -> str:
     ]
     for row in rows():
         passed = " | ".join(str(row.tests - len(failed)) for failed in (row.without, row.with_us))
-        lines.append(f"| {row.suite} | {row.version} | {row.tests} | {passed} | {'<br>'.join(why(row))} |")
+        lines.append(f"| {row.suite} | {row.kubernetes} | {row.tests} | {passed} | {'<br>'.join(why(row))} |")
     return "\n".join(lines) + "\n"
 
 

@@ -1,6 +1,6 @@
-"""`python -m tests.upstream`: builds Kubernetes' own tests, and runs them (run.py) on a cluster with real nodes.
+"""`python -m tests.upstream`: builds the suites, and runs them (run.py) on a cluster with real nodes.
 
-`KUBERNETES_VERSION` selects the version of both, as for `python -m tests.cluster`.
+`KUBERNETES_VERSION` selects the version of the cluster and of Kubernetes' own tests.
 """
 
 import os
@@ -8,12 +8,14 @@ import sys
 
 from tests.cluster import binaries
 from tests.cluster.processes import HarnessError
+from tests.upstream import examples
 
 try:
     # Here, because the cluster has a network of its own, in which nothing can be fetched.
-    binaries.build([*binaries.own_cluster(), binaries.upstream_suite()])
+    binaries.build([*binaries.own_cluster(), *binaries.upstream_suites()])
+    examples.folders()
 except HarnessError as error:
     sys.exit(str(error))
-cluster = ("-m", "tests.cluster", "--real-nodes", "--without-operators")
+cluster = ("-m", "tests.cluster", "--real-nodes")
 run = ("-m", "tests.upstream.run")
 os.execv(sys.executable, [sys.executable, *cluster, "--", sys.executable, *run])  # noqa: S606

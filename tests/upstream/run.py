@@ -1,4 +1,4 @@
-"""Runs Kubernetes' own tests against KUBECONFIG, and writes docs/reference/upstream-suites.json.
+"""Runs the suites against KUBECONFIG, and writes docs/reference/upstream-suites.json.
 
 All suites run at the same time, each as two users: the namespaces of one of them are opted in when they are created,
 and nothing else differs. Exit 1 if a test passes only without the webhook, and suites.py has no reason for it.
@@ -13,16 +13,18 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from textwrap import indent
+from typing import TYPE_CHECKING, Final
 
 import yaml
 
 from tests.awaiting import until
 from tests.cluster import binaries
 from tests.cluster.kubectl import Kubectl
-from tests.cluster.nodes import SPOT
-from tests.cluster.real_nodes.node import RESERVED
-from tests.upstream.suites import FILE, REASONS, SUITES, Result, result_of, row_of, write
+from tests.cluster.namespace import Api
+from tests.cluster.real_nodes.images import BASH
+from tests.upstream import examples
+from tests.upstream.suites import FILE, REASONS, Result, Row, Suite, result_of, row_of, suites, write
 from webhook.kube.names import PROFILE
 
 if TYPE_CHECKING:
@@ -31,68 +33,84 @@ if TYPE_CHECKING:
 WITHOUT: Final = "upstream-not-opted-in"
 WITH_US: Final = "upstream-opted-in"
 GROUP: Final = "system:masters"
-SKIPPED: Final = r"\[Feature|\[Disruptive|FeatureGate"
 LEFT_ON_NODES: Final = Path("/tmp/job-e2e")  # noqa: S108 - upstream's tests of Jobs share files through it
-MUTATION: Final = (
-    f'[JSONPatch{{op: "add", path: "/metadata/labels/" + jsonpatch.escapeKey("{PROFILE}"), value: "default"}}]'
-)
-OPT_IN: Final[dict[str, Any]] = {
-    "matchConstraints": {
-        "resourceRules": [
-            {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["namespaces"]}
-        ]
-    },
-    "matchConditions": [{"name": "user", "expression": f"request.userInfo.username == '{WITH_US}'"}],
-    "failurePolicy": "Fail",
-    "reinvocationPolicy": "Never",
-    "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": MUTATION}}],
-}
+JOB_SET_SYSTEM: Final = "jobset-system"
+OPT_IN: Final = f'op: "add", path: "/metadata/labels/" + jsonpatch.escapeKey("{PROFILE}"), value: "default"'
+NOT_PULLED: Final = 'op: "replace", path: "/spec/containers/0/imagePullPolicy", value: "IfNotPresent"'
 
 
 def main() -> int:
     """Run all suites; return the exit code."""
-    program = binaries.upstream_suite().path
     kubeconfig = Path(os.environ["KUBECONFIG"])
-    opt_in(Kubectl(Path("kubectl"), kubeconfig))
+    prepare(Kubectl(Path("kubectl"), kubeconfig))
     folder = Path(tempfile.mkdtemp(prefix="upstream-suites-"))
     sys.stderr.write(f"logs and reports: {folder}\n")
-    runs = {
-        (suite, user): start(program, suite, as_user(kubeconfig, user, folder), folder / f"{number}-{user}")
-        for number, suite in enumerate(SUITES)
-        for user in (WITHOUT, WITH_US)
-    }
-    for run in runs.values():
-        run.wait()
+    users = {user: as_user(kubeconfig, user, folder) for user in (WITHOUT, WITH_US)}
+    runs = [
+        [start(suite, users[user], folder / f"{number}-{user}") for user in users]
+        for number, suite in enumerate(suites())
+    ]
+    new = tried_examples(kubeconfig)
+    for number, (suite, both) in enumerate(zip(suites(), runs, strict=True)):
+        for run in both:
+            run.wait()
+        without, with_us = (read(folder / f"{number}-{user}") for user in users)
+        new.append(row_of(suite.name, binaries.kubernetes_version(), without, with_us))
+        tell(new[-1], without, with_us)
     shutil.rmtree(LEFT_ON_NODES, ignore_errors=True)
-    unexplained = 0
-    new = []
-    for number, suite in enumerate(SUITES):
-        without, with_us = (read(folder / f"{number}-{user}") for user in (WITHOUT, WITH_US))
-        row = row_of(suite, binaries.kubernetes_version(), without, with_us)
-        new.append(row)
-        for user, found in ((WITHOUT, without), (WITH_US, with_us)):
-            for name, failure in found.failures.items():
-                sys.stderr.write(f"{suite}, {user}: {name}\n{failure[:2000]}\n\n")
-        passed = [f"{row.tests - len(failed)} of {row.tests} passed" for failed in (row.without, row.with_us)]
-        sys.stderr.write(f"{suite} {row.version}: {passed[0]} without, {passed[1]} with\n")
-        for name in row.only_with_us:
-            if name not in REASONS:
-                unexplained += 1
-                sys.stderr.write(f"  no reason in tests/upstream/suites.py: {name}\n")
+    unexplained = [name for row in new for name in row.only_with_us if name not in REASONS]
     if unexplained:
+        sys.stderr.write("".join(f"no reason in tests/upstream/suites.py: {name}\n" for name in unexplained))
         return 1
     write(new)
     sys.stderr.write(f"{FILE} is written; now: make generated\n")
     return 0
 
 
-def opt_in(kubectl: Kubectl) -> None:
-    """Let the API server label the namespaces that WITH_US creates, and wait until it does."""
-    version = "v1beta1" if binaries.kubernetes_version() == "1.34" else "v1"
-    name = "opt-in-upstream"
-    policy = {"apiVersion": f"admissionregistration.k8s.io/{version}", "metadata": {"name": name}}
-    kubectl.apply({**policy, "kind": "MutatingAdmissionPolicy", "spec": OPT_IN})
-    kubectl.apply({**policy, "kind": "MutatingAdmissionPolicyBinding", "spec": {"policyName": name}})
+def tried_examples(kubeconfig: Path) -> list[Row]:
+    """Create each project's examples, in a namespace of both users; return their rows."""
+    api, kubectl = Api.connect(kubeconfig), Kubectl(Path("kubectl"), kubeconfig)
+    for user in (WITHOUT, WITH_US):
+        kubectl.run("create", "namespace", user, f"--as={user}", f"--as-group={GROUP}")
+    found = []
+    for title, folder in examples.folders().items():
+        without, with_us = (examples.created(api, user, folder) for user in (WITHOUT, WITH_US))
+        found.append(row_of(title, binaries.kubernetes_version(), without, with_us))
+        tell(found[-1], without, with_us)
+    return found
+
+
+def tell(row: Row, without: Result, with_us: Result) -> None:
+    """Write the result of a suite, and why tests have failed, to stderr."""
+    for user, found in ((WITHOUT, without), (WITH_US, with_us)):
+        passed = f"{row.tests - len(found.failures)} of {row.tests} passed"
+        sys.stderr.write(f"{row.suite}, Kubernetes {row.kubernetes}, {user}: {passed}\n")
+        for name, failure in found.failures.items():
+            sys.stderr.write(f"  {name}\n{indent(failure[:2000], '    ')}\n")
+
+
+def prepare(kubectl: Kubectl) -> None:
+    """Opt in what WITH_US creates; replace what the suites expect of a cluster that this one has in another form."""
+    apply_mutation(kubectl, "opt-in-upstream", "namespaces", f"request.userInfo.username == '{WITH_US}'", OPT_IN)
+    # The kubelet asks for the newest image of this name, and nothing can be fetched.
+    apply_mutation(kubectl, "bash-is-there", "pods", f"object.spec.containers[0].image == '{BASH}'", NOT_PULLED)
+    # JobSet's suite waits for this Deployment; its program runs beside the cluster.
+    kubectl.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": JOB_SET_SYSTEM}})
+    kubectl.apply(
+        {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": "jobset-controller-manager", "namespace": JOB_SET_SYSTEM},
+            "spec": {
+                "replicas": 0,
+                "selector": {"matchLabels": {"app": "jobset"}},
+                "template": {
+                    "metadata": {"labels": {"app": "jobset"}},
+                    "spec": {"containers": [{"name": "manager", "image": BASH}]},
+                },
+            },
+        }
+    )
     create = ("create", "namespace", "upstream", "--dry-run=server", "--output=json")
 
     def effective() -> bool:
@@ -100,6 +118,22 @@ def opt_in(kubectl: Kubectl) -> None:
         return created.returncode == 0 and PROFILE in json.loads(created.stdout)["metadata"]["labels"]
 
     until(effective)
+
+
+def apply_mutation(kubectl: Kubectl, name: str, resource: str, condition: str, patch: str) -> None:
+    """Let the API server patch new objects of a resource where a condition holds; both are CEL."""
+    version = "v1beta1" if binaries.kubernetes_version() == "1.34" else "v1"
+    policy = {"apiVersion": f"admissionregistration.k8s.io/{version}", "metadata": {"name": name}}
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": [resource]}
+    spec = {
+        "matchConstraints": {"resourceRules": [rule]},
+        "matchConditions": [{"name": "condition", "expression": condition}],
+        "failurePolicy": "Fail",
+        "reinvocationPolicy": "Never",
+        "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": f"[JSONPatch{{{patch}}}]"}}],
+    }
+    kubectl.apply({**policy, "kind": "MutatingAdmissionPolicy", "spec": spec})
+    kubectl.apply({**policy, "kind": "MutatingAdmissionPolicyBinding", "spec": {"policyName": name}})
 
 
 def as_user(kubeconfig: Path, user: str, folder: Path) -> Path:
@@ -112,25 +146,11 @@ def as_user(kubeconfig: Path, user: str, folder: Path) -> Path:
     return file
 
 
-def start(program: Path, suite: str, kubeconfig: Path, target: Path) -> Popen[bytes]:
+def start(suite: Suite, kubeconfig: Path, target: Path) -> Popen[bytes]:
     """Start the tests of a suite; its log and Ginkgo's report go to files beside each other."""
-    pattern = suite.replace("[", r"\[").replace("]", r"\]")
+    own = (f"--kubeconfig={kubeconfig}", f"--ginkgo.json-report={target.with_suffix('.json')}", "--ginkgo.no-color")
     with target.with_suffix(".log").open("wb") as log:
-        return subprocess.Popen(
-            [
-                program,
-                f"--kubeconfig={kubeconfig}",
-                "--provider=local",
-                f"--non-blocking-taints={SPOT},{RESERVED}",
-                f"--ginkgo.focus={pattern} ",
-                f"--ginkgo.skip={SKIPPED}",
-                f"--ginkgo.json-report={target.with_suffix('.json')}",
-                "--ginkgo.no-color",
-            ],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-        )
+        return subprocess.Popen([suite.program, *own, *suite.flags], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
 
 def read(target: Path) -> Result:

@@ -9,22 +9,53 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from tests.cluster import binaries
+from tests.cluster.nodes import SPOT
+from tests.cluster.real_nodes.node import RESERVED
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 FILE: Final = Path(__file__).parents[2] / "docs" / "reference" / "upstream-suites.json"
-SUITES: Final = ("[sig-apps] Job", "[sig-apps] CronJob")
-# What Ginkgo calls these suites starts so; a word in brackets at the end of a test's name is a label.
-LABELS: Final = re.compile(r"( \[[\w:-]+\])+$")
+LABELS: Final = re.compile(r"( \[[\w:-]+\])+$")  # at the end of a test's name
 NOT_RUN: Final = frozenset({"skipped", "pending"})
+OF_KUBERNETES: Final = (
+    "--provider=local",
+    f"--non-blocking-taints={SPOT},{RESERVED}",
+    r"--ginkgo.skip=\[Feature|\[Disruptive|FeatureGate",
+)
+WITHOUT_DNS_AND_VOLUMES: Final = "--ginkgo.skip=ping each other|create PVCs"
 REASONS: Final[Mapping[str, str]] = {}
 
 
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """A suite by its name: its program, and the flags that select its tests."""
+
+    name: str
+    program: Path
+    flags: tuple[str, ...]
+
+
+def suites() -> list[Suite]:
+    """Return the suites of the version of Kubernetes that is selected."""
+    kubernetes, job_set = binaries.upstream_suites()
+    (version,) = re.findall(r"sigs\.k8s\.io/jobset v([\d.]+)", job_set.go_mod)
+    return [
+        Suite("[sig-apps] Job", kubernetes.path, (*OF_KUBERNETES, r"--ginkgo.focus=\[sig-apps\] Job ")),
+        Suite("[sig-apps] CronJob", kubernetes.path, (*OF_KUBERNETES, r"--ginkgo.focus=\[sig-apps\] CronJob ")),
+        Suite(f"JobSet {version}", job_set.path, (WITHOUT_DNS_AND_VOLUMES,)),
+    ]
+
+
 class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The results of a suite: how many tests ran, and the names of those that failed `without` and `with_us`."""
+    """The results of a suite: how many tests ran, and the names of those that failed `without` and `with_us`.
+
+    `kubernetes`: the version of the cluster.
+    """
 
     suite: str
-    version: str
+    kubernetes: str
     tests: int
     without: tuple[str, ...]
     with_us: tuple[str, ...]
@@ -58,11 +89,11 @@ def result_of(reports: Sequence[Any]) -> Result:
     return Result(frozenset(ran), {name: failure for name, failure in ran.items() if failure is not None})
 
 
-def row_of(suite: str, version: str, without: Result, with_us: Result) -> Row:
+def row_of(suite: str, kubernetes: str, without: Result, with_us: Result) -> Row:
     """Return the row of a suite; raise ValueError if one of the runs had other tests, or none."""
     if without.ran != with_us.ran or not without.ran:
         raise ValueError(f"{suite}: {len(without.ran)} tests ran without, {len(with_us.ran)} with")
-    return Row(suite, version, len(without.ran), tuple(sorted(without.failures)), tuple(sorted(with_us.failures)))
+    return Row(suite, kubernetes, len(without.ran), tuple(sorted(without.failures)), tuple(sorted(with_us.failures)))
 
 
 def rows() -> list[Row]:
@@ -71,7 +102,6 @@ def rows() -> list[Row]:
 
 
 def write(new: Sequence[Row]) -> None:
-    """Put rows in the place of those of the same suite and version."""
-    known = {(row.suite, row.version): row for row in [*(rows() if FILE.exists() else []), *new]}
-    in_order = sorted(known.values(), key=lambda row: (SUITES.index(row.suite), row.version))
-    FILE.write_bytes(msgspec.json.format(msgspec.json.encode(in_order)) + b"\n")
+    """Put rows in the place of those of the same suite and version of Kubernetes."""
+    known = {(row.suite, row.kubernetes): row for row in [*(rows() if FILE.exists() else []), *new]}
+    FILE.write_bytes(msgspec.json.format(msgspec.json.encode([known[key] for key in sorted(known)])) + b"\n")

@@ -1,4 +1,4 @@
-"""Images without a registry: docker archives, each of one layer, made of Debian's static busybox."""
+"""Images without a registry: docker archives, each of one layer, made of Debian's static busybox and bash."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 BUSYBOX: Final = Path("/bin/busybox")
+STATIC_BASH: Final = Path("/bin/bash-static")
 SHELL: Final = "docker.io/library/busybox:1"
 PAUSE: Final = "registry.k8s.io/pause:3.10.1"
-# What Kubernetes' own tests (tests/upstream) call them.
+# What the suites of tests/upstream call them.
+BASH: Final = "docker.io/library/bash:latest"
 UPSTREAM_SHELLS: Final = tuple(f"registry.k8s.io/e2e-test-images/busybox:{tag}" for tag in ("1.37.0-1", "1.37.0-2"))
 UPSTREAM_PAUSE: Final = "registry.k8s.io/pause:3.10.2"
 FOR_EVER: Final = "trap 'exit 0' TERM INT; while :; do sleep 2147483647 & wait; done"
@@ -26,7 +28,7 @@ def make(folder: Path) -> list[Path]:
     """Write the archives of SHELL and PAUSE into a folder; return the files."""
     layer = busybox_layer()
     wanted: Mapping[tuple[str, ...], list[str]] = {
-        (SHELL, *UPSTREAM_SHELLS): ["/bin/sh"],
+        (SHELL, BASH, *UPSTREAM_SHELLS): ["/bin/sh"],
         (PAUSE, UPSTREAM_PAUSE): ["/bin/sh", "-c", FOR_EVER],
     }
     return [
@@ -36,7 +38,7 @@ def make(folder: Path) -> list[Path]:
 
 
 def busybox_layer() -> bytes:
-    """Return a layer with busybox, a link for each of its commands, and the folders that a shell expects."""
+    """Return a layer with bash and busybox, a link for each of its commands, and the folders that a shell expects."""
     applets = subprocess.run([BUSYBOX, "--list"], capture_output=True, text=True, check=True).stdout.split()
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
@@ -45,6 +47,7 @@ def busybox_layer() -> bytes:
             entry.type, entry.mode = tarfile.DIRTYPE, mode
             tar.addfile(entry)
         tar.add(BUSYBOX, "bin/busybox")
+        tar.add(STATIC_BASH, "bin/bash")
         for applet in applets:
             if applet != BUSYBOX.name:
                 entry = tarfile.TarInfo(f"bin/{applet}")

@@ -30,6 +30,7 @@ PACKAGES: Final[Mapping[str, str]] = {  # by program
     "ip": "iproute2",
     "/usr/lib/cni/bridge": "containernetworking-plugins",
     "/bin/busybox": "busybox-static",
+    "/bin/bash-static": "bash-static",
 }
 SHARED: Final = {"spot-0": True, "on-demand-0": False}  # whether it is a spot node
 RESERVED: Final = (

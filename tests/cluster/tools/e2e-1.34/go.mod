@@ -2,8 +2,6 @@ module retry-policy.dev/tests/e2e-1.34
 
 go 1.24.0
 
-tool k8s.io/kubernetes/test/e2e
-
 require (
 	cel.dev/expr v0.24.0 // indirect
 	github.com/Azure/go-ansiterm v0.0.0-20230124172434-306776ec8161 // indirect

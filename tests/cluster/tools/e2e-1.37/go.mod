@@ -2,8 +2,6 @@ module retry-policy.dev/tests/e2e-1.37
 
 go 1.26.0
 
-tool k8s.io/kubernetes/test/e2e
-
 require (
 	cel.dev/expr v0.25.1 // indirect
 	cyphar.com/go-pathrs v0.2.5 // indirect
