@@ -1,20 +1,23 @@
 """Runs the suites against KUBECONFIG, and writes docs/reference/upstream-suites.json.
 
-All suites run at the same time, each as two users: the namespaces of one of them are opted in when they are created,
-and nothing else differs. Exit 1 if a test passes only without the webhook, and suites.py has no reason for it.
+Each test runs in a process of its own, many at the same time: one that fails often waits for a quarter of an hour. It
+runs as two users: the namespaces of one of them are opted in when they are created, and nothing else differs. Exit 1 if
+a test passes only without the webhook, and suites.py has no reason for it.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from textwrap import indent
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
 import yaml
 
@@ -24,12 +27,10 @@ from tests.cluster.kubectl import Kubectl
 from tests.cluster.namespace import Api
 from tests.cluster.real_nodes.images import BASH
 from tests.upstream import examples
-from tests.upstream.suites import FILE, REASONS, Result, Row, Suite, result_of, row_of, suites, write
+from tests.upstream.suites import FILE, REASONS, Result, Row, Suite, names_of, result_of, row_of, suites, write
 from webhook.kube.names import PROFILE
 
-if TYPE_CHECKING:
-    from subprocess import Popen
-
+AT_ONCE: Final = 16
 WITHOUT: Final = "upstream-not-opted-in"
 WITH_US: Final = "upstream-opted-in"
 GROUP: Final = "system:masters"
@@ -46,15 +47,22 @@ def main() -> int:
     folder = Path(tempfile.mkdtemp(prefix="upstream-suites-"))
     sys.stderr.write(f"logs and reports: {folder}\n")
     users = {user: as_user(kubeconfig, user, folder) for user in (WITHOUT, WITH_US)}
-    runs = [
-        [start(suite, users[user], folder / f"{number}-{user}") for user in users]
-        for number, suite in enumerate(suites())
-    ]
     new = tried_examples(kubeconfig)
-    for number, (suite, both) in enumerate(zip(suites(), runs, strict=True)):
-        for run in both:
-            run.wait()
-        without, with_us = (read(folder / f"{number}-{user}") for user in users)
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        runs = []
+        for number, suite in enumerate(suites()):
+            place = folder / str(number)
+            names = names_of(call(suite, users[WITHOUT], place, suite.tests, "--ginkgo.dry-run"))
+            tests = [(user, f"{re.escape(name)}$") for name in names for user in users]
+            runs += [
+                (suite, user, pool.submit(call, suite, users[user], folder / f"{number}-{test}", focus))
+                for test, (user, focus) in enumerate(tests)
+            ]
+    for suite in suites():
+        without, with_us = (
+            result_of([report for of, by, run in runs if (of, by) == (suite, user) for report in run.result()])
+            for user in users
+        )
         new.append(row_of(suite.name, binaries.kubernetes_version(), without, with_us))
         tell(new[-1], without, with_us)
     shutil.rmtree(LEFT_ON_NODES, ignore_errors=True)
@@ -146,16 +154,18 @@ def as_user(kubeconfig: Path, user: str, folder: Path) -> Path:
     return file
 
 
-def start(suite: Suite, kubeconfig: Path, target: Path) -> Popen[bytes]:
-    """Start the tests of a suite; its log and Ginkgo's report go to files beside each other."""
-    own = (f"--kubeconfig={kubeconfig}", f"--ginkgo.json-report={target.with_suffix('.json')}", "--ginkgo.no-color")
+def call(suite: Suite, kubeconfig: Path, target: Path, tests: str, *flags: str) -> list[Any]:
+    """Run the tests of a suite whose names match a regular expression; return Ginkgo's reports.
+
+    These, and the log, are files beside each other.
+    """
+    report = target.with_suffix(".json")
+    own = (f"--kubeconfig={kubeconfig}", f"--ginkgo.json-report={report}", "--ginkgo.no-color")
     with target.with_suffix(".log").open("wb") as log:
-        return subprocess.Popen([suite.program, *own, *suite.flags], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-
-
-def read(target: Path) -> Result:
-    """Return the result of a run that has ended."""
-    return result_of(json.loads(target.with_suffix(".json").read_text()))
+        command = [*own, *suite.flags, f"--ginkgo.focus={tests}", *flags]
+        subprocess.run([suite.program, *command], stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False)
+    reports: list[Any] = json.loads(report.read_text())
+    return reports
 
 
 if __name__ == "__main__":

@@ -30,11 +30,12 @@ REASONS: Final[Mapping[str, str]] = {}
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """A suite by its name: its program, and the flags that select its tests."""
+    """A suite by its name: its program with flags, and a regular expression for the names of its tests."""
 
     name: str
     program: Path
     flags: tuple[str, ...]
+    tests: str
 
 
 def suites() -> list[Suite]:
@@ -42,9 +43,9 @@ def suites() -> list[Suite]:
     kubernetes, job_set = binaries.upstream_suites()
     (version,) = re.findall(r"sigs\.k8s\.io/jobset v([\d.]+)", job_set.go_mod)
     return [
-        Suite("[sig-apps] Job", kubernetes.path, (*OF_KUBERNETES, r"--ginkgo.focus=\[sig-apps\] Job ")),
-        Suite("[sig-apps] CronJob", kubernetes.path, (*OF_KUBERNETES, r"--ginkgo.focus=\[sig-apps\] CronJob ")),
-        Suite(f"JobSet {version}", job_set.path, (WITHOUT_DNS_AND_VOLUMES,)),
+        Suite("[sig-apps] Job", kubernetes.path, OF_KUBERNETES, r"\[sig-apps\] Job "),
+        Suite("[sig-apps] CronJob", kubernetes.path, OF_KUBERNETES, r"\[sig-apps\] CronJob "),
+        Suite(f"JobSet {version}", job_set.path, (WITHOUT_DNS_AND_VOLUMES,), "JobSet"),
     ]
 
 
@@ -72,6 +73,13 @@ class Result:
 
     ran: frozenset[str]
     failures: Mapping[str, str]
+
+
+def names_of(reports: Sequence[Any]) -> list[str]:
+    """Return the full names of the tests that ran, as Ginkgo's focus compares them."""
+    specs = [spec for report in reports for spec in report["SpecReports"]]
+    tests = [spec for spec in specs if spec["LeafNodeType"] == "It" and spec["State"] not in NOT_RUN]
+    return [" ".join([*(spec["ContainerHierarchyTexts"] or ()), spec["LeafNodeText"]]) for spec in tests]
 
 
 def result_of(reports: Sequence[Any]) -> Result:
