@@ -5,18 +5,23 @@ from typing import Any
 import pytest
 
 from tests.generated import upstream
-from tests.upstream.suites import REASONS, Result, Row, result_of, row_of, rows
+from tests.upstream.suites import REASONS, Result, Row, names_of, result_of, row_of, rows
 
 
 def spec(name: str, state: str = "passed", kind: str = "It") -> dict[str, Any]:
     failure = {} if state == "passed" else {"Failure": {"Message": "expected 0"}}
-    return {"LeafNodeType": kind, "LeafNodeText": name, "State": state, **failure}
+    return {"LeafNodeType": kind, "LeafNodeText": name, "ContainerHierarchyTexts": ["Job"], "State": state, **failure}
 
 
 def test_a_result_has_the_tests_that_ran_without_their_labels() -> None:
     specs = [spec("runs [Conformance] [sig:apps]"), spec("fails", "failed"), spec("hangs", "timedout")]
     found = result_of([{"SpecReports": [*specs, spec("is left out", "skipped")]}])
     assert found == Result(frozenset({"runs", "fails", "hangs"}), {"fails": "expected 0", "hangs": "expected 0"})
+
+
+def test_a_test_is_named_as_in_its_suite_with_its_labels() -> None:
+    specs = [spec("runs [Conformance]"), spec("is left out", "skipped"), spec("", kind="BeforeSuite")]
+    assert names_of([{"SpecReports": specs}]) == ["Job runs [Conformance]"]
 
 
 def test_a_suite_that_fails_outside_of_its_tests_has_no_result() -> None:
