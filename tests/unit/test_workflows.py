@@ -24,7 +24,7 @@ MINUTES: Final = {("test.yaml", "test"): 90, ("nightly.yaml", "rest"): 180}
 # Targets that others make.
 PARTS: Final = {"test-cluster", "test-fuzz", "test-hardest-faults"}
 # What the runners of the workflows, Ubuntu with version 2 of control groups, cannot do yet.
-BY_HAND: Final = {"test-real"}
+BY_HAND: Final = {"test-real", "test-upstream"}
 
 
 def jobs(file: Path) -> dict[str, Any]:
