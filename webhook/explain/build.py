@@ -125,7 +125,8 @@ def explain(root: Json, jobs: list[Json], parts: Iterable[Json], left_out: LeftO
     goes_on = not (terminal.condition_of(root) or terminal.is_decided(root.get("status") or {}))
     standings = [standing_of(job, job_set, account, found) for job in jobs] if goes_on else []
     refused = refusal_of(standings, found, [part for part in parts if part.get("kind") == EVENT])
-    foretold = [*next_of(standings, found, placed=is_placed(account, found))]
+    placed = is_placed(account, found)
+    foretold = [*next_of(standings, found, placed=placed)]
     alive = [pod for pod in found if not pod.has_failed]
     shown = newest(alive)
     rows = [*map(ended_row, account.last), *running_rows(shown, account, root, in_set=in_set)]
@@ -146,7 +147,7 @@ def explain(root: Json, jobs: list[Json], parts: Iterable[Json], left_out: LeftO
         waits_until="" if refused else waiting(root, standings, found, all_pods),
         delays=pending.delays(found),
         verdicts=[verdict for standing in standings for verdict in pending.verdicts(standing, found)],
-        placement="" if is_placed(account, found) or not foretold else UNPLACED,
+        placement="" if placed or not foretold else UNPLACED,
         next=[one.text for one in foretold],
         forecasts=foretold,
     )

@@ -72,12 +72,12 @@ LOSSES: Final[dict[Loss, LossRow]] = {
 }
 
 
-def _need_all(rows: Iterable[str], names: Iterable[str]) -> None:
-    """Raise ImportError unless each name has a row, and no other."""
+def need_rows(rows: Iterable[str], names: Iterable[str], what: str = f"{__name__}: rows and names") -> None:
+    """Raise ImportError unless each name has a row, and no other; `what`: the start of its message."""
     if different := {*rows} ^ {*names}:
-        raise ImportError(f"{__name__}: rows and names differ: {', '.join(sorted(different))}")
+        raise ImportError(f"{what} differ: {', '.join(sorted(different))}")
 
 
-_need_all(CAUSES, get_args(Cause))
-_need_all((cause for cause, row in CAUSES.items() if row.is_matched), get_args(MatchedCause))
-_need_all(LOSSES, get_args(Loss))
+need_rows(CAUSES, get_args(Cause))
+need_rows((cause for cause, row in CAUSES.items() if row.is_matched), get_args(MatchedCause))
+need_rows(LOSSES, get_args(Loss))

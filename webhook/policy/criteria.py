@@ -6,6 +6,7 @@ How an ended pod is compared with each of them is in webhook/ledger/model/on_fai
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
+from webhook.policy.causes import need_rows
 from webhook.policy.model import Match
 
 
@@ -49,8 +50,7 @@ ANY: Final = Match()
 
 def need_all(table: set[str], where: str) -> None:
     """Raise ImportError unless a table in the file `where` has a row for each field of `Match`, and no other."""
-    if different := table ^ {*SPELT}:
-        raise ImportError(f"{where}: fields of Match and rows differ: {', '.join(sorted(different))}")
+    need_rows(table, SPELT, f"{where}: fields of Match and rows")
 
 
 need_all({*CRITERIA}, __name__)

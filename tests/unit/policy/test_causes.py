@@ -4,12 +4,12 @@ from importlib import resources
 
 import pytest
 
-from webhook.policy.causes import CAUSES, LOSSES, _need_all
+from webhook.policy.causes import CAUSES, LOSSES, need_rows
 
 
 def test_a_cause_without_a_row_is_not_imported() -> None:
     with pytest.raises(ImportError, match="rows and names differ: Hardware"):
-        _need_all(CAUSES, [*CAUSES, "Hardware"])
+        need_rows(CAUSES, [*CAUSES, "Hardware"])
 
 
 def test_no_two_causes_look_alike_in_a_page() -> None:
