@@ -66,6 +66,7 @@ class Page:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        self.stream.close()  # else its connection, which stays open for news, waits for the garbage collector
         await self.session.close()
 
     async def until(self, wanted: str) -> str:

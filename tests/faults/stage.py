@@ -46,6 +46,9 @@ if TYPE_CHECKING:
 # Requests at the same time. The API server keeps 25 idle connections, so it opens new ones all the time, and only a new
 # connection depends on the certificate and its authority.
 BURST = 60
+# An option of `tests.faults.replica`: a new authority signs once it has been in every caBundle for so many seconds, a
+# minute in production. Beside other work the API server takes a second or two to read a caBundle.
+ANNOUNCEMENT = "--announcement=4"
 NAMESPACE = "under-load"
 API_SERVER = "kube-apiserver"
 ETCD = "etcd"

@@ -12,7 +12,7 @@ import pytest
 from tests.awaiting import until
 from tests.faults.installed import SECRET
 from tests.faults.program import Program
-from tests.faults.stage import BURST, ETCD, Stage
+from tests.faults.stage import ANNOUNCEMENT, BURST, ETCD, Stage
 
 PULSES = 5
 STOPPED = 1.5  # seconds, again and again, for which etcd does not answer
@@ -80,8 +80,8 @@ def test_no_admission_is_lost_when_the_watches_are_cut(stage: Stage) -> None:
 
 def test_a_replica_that_was_cut_off_from_the_api_gets_the_changes_that_it_missed(stage: Stage) -> None:
     with relayed(stage) as (relay, kubeconfig):
-        cut_off = stage.start("--announcement=1", kubeconfig=kubeconfig)
-        other = stage.start("--announcement=1")
+        cut_off = stage.start(ANNOUNCEMENT, kubeconfig=kubeconfig)
+        other = stage.start(ANNOUNCEMENT)
         stage.until_endpoints(cut_off, other)
         stage.until_effective()
         before = stage.good()

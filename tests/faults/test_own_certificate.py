@@ -12,7 +12,7 @@ from tests.cluster.installation import BASE, CONTROLLER_ACCOUNT, SYSTEM, built
 from tests.cluster.kubectl import Kubectl
 from tests.cluster.test_webhook_install import CERTIFICATES
 from tests.faults.installed import SECRET
-from tests.faults.stage import Replica, Stage, controller_of
+from tests.faults.stage import ANNOUNCEMENT, Replica, Stage, controller_of
 from tests.faults.test_rotation import leaf_due
 
 ROLE = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{SYSTEM}/roles/retry-policy-controller"
@@ -26,7 +26,7 @@ def test_a_controller_uses_exactly_the_permissions_for_certificates_that_it_has(
     own = rights.granted(built(kubectl, BASE), CONTROLLER_ACCOUNT)
     granted = {right for right in own if right[2] in CERTIFICATES}
     with rights.recording(kubectl, tmp_path, CONTROLLER_ACCOUNT) as (kubeconfig, recorded):
-        replica = stage.start("--announcement=0.3", in_balancer=False, of_controller=kubeconfig)
+        replica = stage.start(ANNOUNCEMENT, in_balancer=False, of_controller=kubeconfig)
         stage.until_settled(replica)
         before = stage.good()
         stage.api.delete(SECRET)
@@ -84,7 +84,7 @@ def test_with_clocks_five_minutes_behind_and_ahead_certificates_are_renewed_and_
     clocks = tmp_path / "behind", tmp_path / "ahead"
     for clock, seconds in zip(clocks, ("300", "-300"), strict=True):
         clock.write_text(seconds)
-    replicas = [stage.start("--announcement=0.3", f"--clock={clock}") for clock in clocks]
+    replicas = [stage.start(ANNOUNCEMENT, f"--clock={clock}") for clock in clocks]
     stage.until_endpoints(*replicas)
     stage.until_effective()
     with stage.under_load("clocks five minutes behind and ahead") as watched:

@@ -12,7 +12,7 @@ from certs.rotate import hosts_of
 from certs.store import Shared
 from tests.awaiting import until
 from tests.faults.installed import certificates
-from tests.faults.stage import BURST, Stage
+from tests.faults.stage import ANNOUNCEMENT, BURST, Stage
 
 NAME = "retry-policy-webhook"
 LONG_AGO = timedelta(days=25)
@@ -53,7 +53,7 @@ class Victim:
         self.stage = stage
         self.begin = stage.folder / "begin"
         self.begin.unlink(missing_ok=True)
-        self.name = stage.launch("--announcement=0.3", f"--die={death}", f"--begin={self.begin}")
+        self.name = stage.launch(ANNOUNCEMENT, f"--die={death}", f"--begin={self.begin}")
 
     def dies(self) -> None:
         """Let the replica begin, and wait until it has killed itself."""
@@ -64,7 +64,7 @@ class Victim:
 @pytest.mark.hardest
 def test_a_rotation_step_that_a_killed_replica_began_is_completed_by_the_others(stage: Stage) -> None:
     hold = stage.folder / "hold"
-    survivors = stage.two_replicas("--announcement=0.3", f"--hold={hold}")
+    survivors = stage.two_replicas(ANNOUNCEMENT, f"--hold={hold}")
     deaths = [
         (make_due, f"{moment}:{number}")
         for make_due, writes in CHANGES

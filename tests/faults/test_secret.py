@@ -13,7 +13,7 @@ from certs.store import Shared, to_data
 from tests.awaiting import until
 from tests.faults.installed import SECRET, STATE_KEY, certificates
 from tests.faults.replica import HELD
-from tests.faults.stage import BURST, Replica, Stage
+from tests.faults.stage import ANNOUNCEMENT, BURST, Replica, Stage
 from tests.faults.watched import Watched
 
 NAME = "retry-policy-webhook"
@@ -32,7 +32,7 @@ def foreign(hosts: list[str]) -> tuple[KeyPair, KeyPair]:
 @pytest.mark.hardest
 def test_no_admission_is_lost_when_the_secret_is_deleted_and_a_new_authority_replaces_the_old_one(stage: Stage) -> None:
     # Slow enough for the load to meet every state between two writes.
-    replicas = stage.two_replicas("--announcement=1", "--slow=0.6")
+    replicas = stage.two_replicas(ANNOUNCEMENT, "--slow=0.6")
     with stage.under_load("Secret deleted", burst=BURST) as watched:
         watched.tries = 3
         for _ in range(watched.tries):

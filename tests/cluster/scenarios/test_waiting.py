@@ -11,9 +11,10 @@ import pytest
 
 from tests.cluster import command_line, disruptions
 from tests.cluster.conftest import with_operators
+from tests.cluster.ended_pods import JOB_NAME
 from tests.cluster.objects import account, condition, ended, last, noted, phase, restarts
 from tests.cluster.scenarios.conftest import program
-from tests.cluster.scenarios.test_jobs import failed_for, is_complete, pool
+from tests.cluster.scenarios.test_jobs import failed_for, index, is_complete, pool
 from webhook.kube import names
 
 if TYPE_CHECKING:
@@ -55,8 +56,11 @@ def test_fifty_jobs_that_find_no_spot_node_are_all_done_on_demand_after_the_wait
     assert {phase(pod) for pod in pods} == {"Succeeded", "Failed"}
     assert all(found["status"].get("failed", 0) == 0 for found in done)
     for found in done:
-        counted = here.team.wait_for("jobs", found["metadata"]["name"], partial(ended, number=1))
-        assert last(counted) == [("Disruption", "SpotUnavailable", "disruption")]
+        name = found["metadata"]["name"]
+        waited = [pod for pod in pods if phase(pod) == "Failed" and pod["metadata"]["labels"][JOB_NAME] == name]
+        counted = here.team.wait_for("jobs", name, partial(ended, number=len(waited)))
+        assert last(counted) == [("Disruption", "SpotUnavailable", "disruption")] * len(waited)
+        assert waited
 
 
 def test_a_pod_that_prefers_spot_is_not_ended_for_it(scene: NewScene) -> None:
@@ -74,8 +78,11 @@ def test_every_index_that_finds_no_spot_node_runs_on_demand(scene: NewScene) -> 
     cordon_spot(here)
     here.create("fifty-indexes.yaml")
     here.team.pods_of("sweep", lambda pods: [pod for pod in pods if phase(pod) == "Running"][JOBS - 1 :])
-    found = here.team.wait_for("jobs", "sweep", lambda found: ended(found, JOBS))
-    assert account(found)["cost"] == {"disruption": JOBS}
+    waited = [pod for pod in here.team.get("pods")["items"] if phase(pod) == "Failed"]
+    assert {pod["status"]["reason"] for pod in waited} == {"SpotUnavailable"}
+    assert {index(pod) for pod in waited} == set(map(str, range(JOBS)))
+    found = here.team.wait_for("jobs", "sweep", lambda found: ended(found, len(waited)))
+    assert account(found)["cost"] == {"disruption": len(waited)}
     assert found["status"].get("failed", 0) == 0
 
 
