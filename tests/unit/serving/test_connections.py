@@ -21,10 +21,9 @@ from tests.objects import job
 from tests.served import raw, serving
 from webhook.serving.bodies import Bodies
 from webhook.serving.connections import Connections
-from webhook.serving.http_response import HttpResponse
 from webhook.serving.limits import LIMITS, OPEN_FILES, Limits
 from webhook.serving.listen import listen
-from webhook.serving.server import Routes, Server
+from webhook.serving.server import HttpResponse, Routes, Server
 
 REVIEW = review_of(job())
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -397,7 +396,7 @@ async def test_a_client_that_does_not_read_gets_one_more_answer_and_the_others_w
     assert [answer[-1:] for answer in sent.answers] == [b"0"]
     connection.resume_writing()
     await eventually(lambda: [answer[-1:] for answer in sent.answers] == [b"0", b"1", b"2"])
-    connection.force_close()
+    connection.connection_lost(None)
 
 
 @pytest.mark.parametrize("begun", [0, 10, -5], ids=["a new connection", "a head", "a body"])
