@@ -35,6 +35,20 @@ class HttpResponse(msgspec.Struct):
     closes: bool = False
 
 
+class Answer(web.Response):
+    """An answer after whose last byte its connection is idle: until then a drain leaves the connection open."""
+
+    def __init__(self, connection: Connection, answer: HttpResponse) -> None:
+        headers = {hdrs.SERVER: NAME, hdrs.CONTENT_TYPE: answer.content_type, **answer.headers}
+        super().__init__(body=answer.body, status=answer.status, headers=headers)
+        self.connection = connection
+
+    async def write_eof(self, data: bytes = b"") -> None:
+        """Send the answer."""
+        await super().write_eof(data)
+        self.connection.enter(State.IDLE if self.keep_alive else State.LEAVING)
+
+
 Handler = Callable[[bytes], Coroutine[Any, Any, HttpResponse]]  # takes a request's body
 
 log = structlog.get_logger()
@@ -105,11 +119,10 @@ class Server:
         size = len(answer.body)
         if size > LARGE_ANSWER:  # an open connection would keep as much memory
             self.connections.reserve_answer(connection, size)
-        headers = {hdrs.SERVER: NAME, hdrs.CONTENT_TYPE: answer.content_type, **answer.headers}
-        response = web.Response(body=answer.body, status=answer.status, headers=headers)
+        response = Answer(connection, answer)
         if answer.closes or size > LARGE_ANSWER or not is_read:
             response.force_close()
-        connection.enter(State.IDLE if response.keep_alive is None else State.LEAVING)
+            connection.enter(State.LEAVING)
         return response
 
 

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 
 from certs import issue
 from certs.reload import ReloadableContext
@@ -20,10 +21,10 @@ from tests.metrics import counted
 from tests.objects import job
 from tests.served import raw, serving
 from webhook.serving.bodies import Bodies
-from webhook.serving.connections import Connections
+from webhook.serving.connections import Connections, State
 from webhook.serving.limits import LIMITS, OPEN_FILES, Limits
 from webhook.serving.listen import listen
-from webhook.serving.server import HttpResponse, Routes, Server
+from webhook.serving.server import Answer, HttpResponse, Routes, Server
 
 REVIEW = review_of(job())
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -329,6 +330,22 @@ async def test_on_shutdown_a_request_that_has_arrived_is_answered_and_idle_conne
             await stack.aclose()
             assert asking.recv(1000).startswith(ANSWERED)
             assert asking.recv(1000) == idle.recv(1000) == b""
+
+
+@on_uvloop
+async def test_a_connection_is_idle_only_once_its_answer_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a drain could close it in between."""
+    send, states = web.Response.write_eof, list[State]()
+
+    async def noted(answer: Answer, data: bytes = b"") -> None:
+        states.append(answer.connection.state)
+        await send(answer, data)
+        states.append(answer.connection.state)
+
+    monkeypatch.setattr(web.Response, "write_eof", noted)
+    async with listening(Waiting().routes()) as server:
+        assert await is_served(await used_connection(server))
+    assert states == [State.BUSY] * 4
 
 
 @on_uvloop
