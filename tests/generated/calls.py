@@ -43,14 +43,14 @@ NOTICE: Final = ["kind", "namespace", "name", "reason", "message", "type", "api_
 # What takes one text: its parameters, and the text that is made of them.
 TEXTS: Final[dict[str, tuple[list[str], str]]] = {
     **{error: (["text"], "{text}") for error in (*ERRORS, *CLICK)},
-    **{f"aiohttp.web_exceptions.{error}": ([], "{text}") for error in HTTP_ERRORS},
+    **{f"aiohttp.web.{error}": ([], "{text}") for error in HTTP_ERRORS},
     "ValueError": (["text"], "{text}"),  # of the command line
     "click.echo": (["text"], "{text}"),  # to stderr
     "reasons.append": (["text"], "{text}"),  # why a replica is not ready
     "webhook.kube.events.Notice": (NOTICE, "{reason}: {message}"),
     "webhook.ledger.job_failer.condition": (["kind", "reason", "message"], "{reason}: {message}"),
     "webhook.lookups.policy_source.PolicySource.refuse": (["origin", "problems"], "{origin}: {problems}"),
-    "webhook.serving.http_response.text": (["text", "status", "headers"], "{text}"),
+    "webhook.serving.server.text": (["text", "status", "headers"], "{text}"),
 }
 
 

@@ -37,7 +37,7 @@ from webhook.policy.model import (
     Policy,
     Profile,
 )
-from webhook.serving import endpoints, http_response
+from webhook.serving import endpoints
 from webhook.serving.connections import Connections
 from webhook.serving.endpoints import Endpoints
 from webhook.serving.server import Server
@@ -124,13 +124,12 @@ def instructions(
         before = sys.gettrace()
         with (
             patch.object(endpoints, "perf_counter", lambda: 0.0),  # the cost of the histogram depends on the bucket
-            patch.object(http_response, "date", lambda _: b""),  # is computed again each second
         ):
             sys.settrace(trace)
             await ask()
             sys.settrace(before)
         assert sent.answers[-1].startswith(b"HTTP/1.1 200 OK")
-        connection.force_close()
+        connection.connection_lost(None)
 
     asyncio.run(run())
     return counted

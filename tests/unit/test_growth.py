@@ -30,7 +30,7 @@ from webhook.objects import bounds
 from webhook.objects.problem import Json, Path
 from webhook.policy.model import FailurePolicy, Placement, Profile
 from webhook.serving.endpoints import Endpoints
-from webhook.serving.http_response import HttpResponse
+from webhook.serving.server import HttpResponse
 
 UNDER: Final = policy(
     default=Profile(

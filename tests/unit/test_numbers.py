@@ -21,7 +21,7 @@ from webhook.lookups.policy_source import PolicySource
 from webhook.objects.problem import Json
 from webhook.retry.admission import RetryAdmission
 from webhook.serving.endpoints import Endpoints
-from webhook.serving.http_response import HttpResponse
+from webhook.serving.server import HttpResponse
 
 HERE: Final = "value that stands here"
 QUOTED: Final = f'"{HERE}"'.encode()

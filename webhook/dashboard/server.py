@@ -5,7 +5,7 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from http import HTTPStatus
-from typing import Any, Final, cast
+from typing import Final
 
 from aiohttp import hdrs, web
 
@@ -22,7 +22,6 @@ MOST_REQUESTS: Final = 32  # in progress, besides these
 # at once, and what reads the cluster, that is below the 256 files that a process may open on macOS.
 LIMITS: Final = Limits(connections=64, spare=16, client_timeout=30.0)
 ACCEPTED: Final = 100
-OPTIONS: Final[dict[str, Any]] = {"access_log": None, "max_line_size": 8190, "max_field_size": 8190}
 HEARTBEAT: Final = 15.0  # seconds without news after which a page is asked whether it is still there
 LAST: Final = 1.0  # seconds for answers in progress when the dashboard ends
 RECONNECT: Final = b"retry: 2000\n\n"  # milliseconds after which a page connects again
@@ -47,44 +46,22 @@ async def dashboard(read: Read, port: int) -> AsyncIterator[str]:
         message = f"cannot listen on {HOST}:{port}: {error.strerror}; choose another port, or leave --port out"
         raise CannotListenError(message) from None
     guard, connections = Guard(listening.getsockname()[1]), Connections(LIMITS)
-    runner = web.ServerRunner(Server(Pages(feed, guard), connections), shutdown_timeout=LAST)
-    await runner.setup()
+    pages = Pages(feed, guard)
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(lambda: Connection(connections, pages.handle), sock=listening, backlog=ACCEPTED)
     tasks = [asyncio.create_task(feed.run()), asyncio.create_task(connections.run())]
     try:
-        await web.SockSite(runner, listening, backlog=ACCEPTED).start()
         yield guard.address
     finally:
+        server.close()
         for task in tasks:
             task.cancel()
         try:
             await asyncio.wait(tasks)
             await feed.end()
+            await connections.drain(LAST)
         finally:
-            await runner.cleanup()
-
-
-class Server(web.Server):
-    """aiohttp's server, with the bounds of Connections."""
-
-    def __init__(self, pages: "Pages", connections: Connections) -> None:
-        super().__init__(self.answer)
-        self.pages = pages
-        self.bounds = connections
-
-    def __call__(self) -> Connection:
-        """Return the protocol of a new connection."""
-        return Connection(self, self.bounds, **OPTIONS)
-
-    async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Return the answer to a request."""
-        connection = cast("Connection", request.protocol)
-        connection.enter(State.BUSY)
-        try:
-            answer = await self.pages.answer(request)
-            answer.headers.update(HEADERS)
-            return answer
-        finally:
-            connection.enter(State.IDLE)
+            connections.abort()
 
 
 class Pages:
@@ -101,6 +78,16 @@ class Pages:
             "/report": self.report,
             "/events": self.events,
         }
+
+    async def handle(self, connection: Connection, request: web.BaseRequest) -> web.StreamResponse:
+        """Return the answer to a request, with the headers of every answer."""
+        connection.enter(State.BUSY)
+        try:
+            answer = await self.answer(request)
+            answer.headers.update(HEADERS)
+            return answer
+        finally:
+            connection.enter(State.IDLE)
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer a request that may be answered, in bounded number."""

@@ -100,13 +100,12 @@ def disruption_action(
     """
     for index, rule in enumerate(rules):
         if rule.match == OF_DISRUPTIONS:
-            some = any(one.match.cause == "Disruption" for one in rules[:index])
             match rule.next.cost:
                 case "Free":
                     return "Ignore"
                 case "Retry":
                     return "Count"
-                case "Fatal" if not some:
+                case "Fatal" if not any(one.match.cause == "Disruption" for one in rules[:index]):
                     return "FailJob"
             break
     return otherwise

@@ -7,15 +7,7 @@ without the last byte would take 700 MiB ("bodies that lack the last byte" in te
 import asyncio
 from typing import Final
 
-from aiohttp import StreamReader, hdrs
-from aiohttp.web_exceptions import (
-    HTTPException,
-    HTTPRequestEntityTooLarge,
-    HTTPRequestTimeout,
-    HTTPTooManyRequests,
-    HTTPUnsupportedMediaType,
-)
-from aiohttp.web_request import BaseRequest
+from aiohttp import StreamReader, hdrs, web
 
 from webhook.serving.limits import LARGEST_BODY, Limits
 
@@ -34,7 +26,7 @@ class ArrivingBody:
 
     def __init__(self, timeout: asyncio.Timeout, now: float) -> None:
         self.timeout = timeout
-        self.refusal: HTTPException | None = None
+        self.refusal: web.HTTPException | None = None
         self.chunks: list[bytes] = []
         self.size = self.grown = 0
         self.grown_at = now
@@ -52,23 +44,23 @@ class Bodies:
         self.held = 0
         self.arriving: dict[ArrivingBody, None] = {}
 
-    async def read(self, request: BaseRequest) -> bytes:
+    async def read(self, request: web.BaseRequest) -> bytes:
         """Return a request's body; its bytes count as held until `release`.
 
         Raise HTTPException if the body is compressed or too large, takes longer than `client_timeout`, or if there is
         no room for it; ConnectionError or RequestPayloadError if the client does not send all of it.
         """
         if request.headers.get(hdrs.CONTENT_ENCODING, "identity").lower() != "identity":
-            raise HTTPUnsupportedMediaType(text="the body is compressed; send it as it is")
+            raise web.HTTPUnsupportedMediaType(text="the body is compressed; send it as it is")
         if request.content.is_eof():  # arrived together with the head, so its size is at most that of one read
             body = request.content.read_nowait()
             self.held += len(body)
             return body
         if (request.content_length or 0) > LARGEST_BODY:
             raise too_large()
-        if request.headers.get(hdrs.EXPECT, "").lower() == "100-continue":
-            await request.writer.write(CONTINUE)
-            request.writer.output_size = 0  # CONTINUE is not a part of the answer
+        expects = request.headers.get(hdrs.EXPECT, "").lower()
+        if expects == "100-continue" and request.transport is not None:  # None: the client has closed the connection
+            request.transport.write(CONTINUE)
         return await self.arrive(request.content)
 
     def release(self, size: int) -> None:
@@ -91,7 +83,7 @@ class Bodies:
             if body.refusal is not None:
                 raise body.refusal from None
             what = f"the body had not arrived after {self.limits.client_timeout:g} s"
-            raise HTTPRequestTimeout(text=f"{what}; send as many bytes as its headers announce") from None
+            raise web.HTTPRequestTimeout(text=f"{what}; send as many bytes as its headers announce") from None
         else:
             return complete
         finally:
@@ -135,13 +127,13 @@ class Bodies:
         body.chunks.clear()
 
 
-def too_large() -> HTTPException:
+def too_large() -> web.HTTPException:
     """Return the error for a body that is too large."""
-    return HTTPRequestEntityTooLarge(
+    return web.HTTPRequestEntityTooLarge(
         LARGEST_BODY, 0, text=f"the body is larger than {LARGEST_BODY} bytes; make the object smaller"
     )
 
 
-def try_again(why: str) -> HTTPException:
+def try_again(why: str) -> web.HTTPException:
     """Return the error after which the API server sends the request again, within the timeout of the call."""
-    return HTTPTooManyRequests(text=why, headers={"Retry-After": "1"})
+    return web.HTTPTooManyRequests(text=why, headers={"Retry-After": "1"})

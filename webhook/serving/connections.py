@@ -8,17 +8,16 @@ tests/bench/rollouts.py.
 
 import asyncio
 import fcntl
+import logging
 import termios
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from enum import Enum
+from functools import partial
 from typing import Any, Final, cast
 
-from aiohttp.web_protocol import RequestHandler
-from aiohttp.web_request import BaseRequest
-from aiohttp.web_response import StreamResponse
-from aiohttp.web_server import Server
+from aiohttp import web
+from aiohttp.http import HttpProcessingError
 
-from webhook.serving.http_response import text
 from webhook.serving.limits import Limits
 
 ARRIVES_WITHIN: Final = 1.0  # seconds within which a request must arrive to protect its connection from being closed
@@ -27,6 +26,11 @@ DRAIN_INTERVAL: Final = 0.02  # seconds between two checks for requests that mus
 # Seconds; more than the 90 s after which the API server closes an idle connection. If the server closed it first, a
 # request that is on its way would be lost.
 KEEP_ALIVE: Final = 120.0
+
+
+# A client could fill the log with a stack trace for each request that is not HTTP.
+logger: Final = logging.getLogger("aiohttp.server")
+logger.addFilter(lambda record: record.exc_info is None or not isinstance(record.exc_info[1], HttpProcessingError))
 
 
 class State(Enum):
@@ -43,18 +47,22 @@ class State(Enum):
 ARRIVING: Final = {State.SILENT, State.HEAD, State.BODY}
 
 
-class Connection(RequestHandler):
-    """A client's connection.
+Handler = Callable[["Connection", web.BaseRequest], Awaitable[web.StreamResponse]]
 
-    `since`: the time at which its state began, in seconds of the event loop's clock. `write_paused_at`: the time at
-    which the client stopped reading its answer; None if it reads. `unsent`: the bytes of a large answer, which is the
-    last one of the connection.
+
+class Connection(asyncio.Protocol):
+    """A client's connection, which aiohttp's server serves.
+
+    `handler` answers a request of this connection; `options` are those of `web.Server`. `since`: the time at which its
+    state began, in seconds of the event loop's clock. `write_paused_at`: the time at which the client stopped reading
+    its answer; None if it reads. `unsent`: the bytes of a large answer, which is the last one of the connection.
     """
 
-    __slots__ = ("connections", "now", "since", "state", "unsent", "wire", "write_paused_at")
+    __slots__ = ("connections", "http", "now", "since", "state", "transport", "unsent", "write_paused_at")
 
-    def __init__(self, server: Server, connections: "Connections", **options: Any) -> None:
-        super().__init__(server, loop=connections.loop, **options)
+    def __init__(self, connections: "Connections", handler: Handler, **options: Any) -> None:
+        # A server for each connection: its handler knows the connection.
+        self.http = web.Server(partial(handler, self), access_log=None, logger=logger, **options)()
         self.connections = connections
         self.now = connections.loop.time
         self.write_paused_at: float | None = None
@@ -68,64 +76,39 @@ class Connection(RequestHandler):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start after the TLS handshake."""
-        self.wire = cast("asyncio.Transport", transport)  # uvloop's have its methods, but do not derive from it
-        super().connection_made(transport)
+        self.transport = cast("asyncio.Transport", transport)  # uvloop's have its methods, but do not derive from it
+        self.http.connection_made(transport)
         self.connections.add(self)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """Remove the closed connection from the open ones."""
         self.connections.open.pop(self, None)
-        super().connection_lost(exc)
+        self.http.connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """Record the time at which a request begins."""
         if self.state is State.IDLE or self.state is State.SILENT:
             self.enter(State.HEAD)
-        super().data_received(data)
-
-    def waits_for_small_body(self) -> bool:
-        """Return True if the head of a small request has arrived, and not all of its body."""
-        return self.state is State.HEAD and bool(self._messages) and self._waiter is not None
-
-    def leave_to_aiohttp(self) -> None:
-        """Wake aiohttp's task for this connection if requests have arrived."""
-        if self._messages and self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
-
-    def resume_reading(self, resume_parser: bool = True) -> None:  # noqa: FBT001, FBT002 - as in aiohttp
-        """Go on with reading where it was paused; aiohttp goes through parser and transport after each body."""
-        if self._reading_paused:
-            super().resume_reading(resume_parser)
+        self.http.data_received(data)
 
     def pause_writing(self) -> None:
         """Record the time at which the client stopped reading its answer."""
         self.write_paused_at = self.now()
-        super().pause_writing()
+        self.http.pause_writing()
 
     def resume_writing(self) -> None:
         """Record that the client reads its answer again."""
         self.write_paused_at = None
-        super().resume_writing()
-
-    def handle_error(
-        self, request: BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
-    ) -> StreamResponse:
-        """Answer a request that is not HTTP. aiohttp logs a stack trace, with which clients could fill the log."""
-        if message is None:
-            return super().handle_error(request, status, exc, message)
-        self.enter(State.LEAVING)
-        answer = text(f"this is not HTTP/1.1: {message}", status)
-        answer.force_close()
-        return cast("StreamResponse", answer)
+        self.http.resume_writing()
 
     def is_receiving(self) -> bool:
         """Return True if a request is arriving: it began within ARRIVES_WITHIN, or its bytes are not read yet."""
-        if self.wire.is_closing() or self.write_paused_at is not None or self.state is State.LEAVING:
+        if self.transport.is_closing() or self.write_paused_at is not None or self.state is State.LEAVING:
             return False
         if self.state is State.HEAD or self.state is State.BODY:
             return self.since > self.now() - ARRIVES_WITHIN
         try:
-            return fcntl.ioctl(self.wire.get_extra_info("socket").fileno(), termios.FIONREAD, bytes(4)) != bytes(4)
+            return fcntl.ioctl(self.transport.get_extra_info("socket").fileno(), termios.FIONREAD, bytes(4)) != bytes(4)
         except (OSError, ValueError):  # the connection was closed
             return False
 
@@ -133,7 +116,7 @@ class Connection(RequestHandler):
         """Close the connection at once."""
         self.connections.on_dropped(reason)
         self.connections.open.pop(self, None)
-        self.wire.abort()
+        self.transport.abort()
 
 
 class Connections:
@@ -200,10 +183,6 @@ class Connections:
         """
         late = self.loop.time() - self.limits.client_timeout
         for connection in list(self.open):
-            if connection.waits_for_small_body():
-                if connection.since < self.loop.time() - ARRIVES_WITHIN:
-                    connection.leave_to_aiohttp()  # it waits within the bounds of Bodies
-                continue
             slow = connection.state in {State.HEAD, State.LEAVING} and connection.since < late
             if slow or (connection.write_paused_at is not None and connection.write_paused_at < late):
                 connection.drop("slow")
@@ -230,15 +209,15 @@ class Connections:
             for connection in list(self.open):
                 is_new = connection.state is State.SILENT and connection.since > late  # its request is on its way
                 if connection.state in {State.IDLE, State.SILENT} and not is_new and not connection.is_receiving():
-                    connection.force_close()
+                    connection.transport.close()
             await asyncio.sleep(DRAIN_INTERVAL)
 
     def abort(self) -> None:
         """Close all connections that are still open."""
         for connection in list(self.open):
-            connection.wire.abort()
+            connection.transport.abort()
 
 
 def is_needed(connection: Connection) -> bool:
     """Return True if a connection is still open, or has the rest of an answer to send."""
-    return not connection.wire.is_closing() or connection.wire.get_write_buffer_size() > 0
+    return not connection.transport.is_closing() or connection.transport.get_write_buffer_size() > 0

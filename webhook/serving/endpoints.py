@@ -29,11 +29,10 @@ from webhook.program.logs import LogLines
 from webhook.rules.facts import NO_RESTRICTIONS, Facts
 from webhook.rules.pods import memory
 from webhook.serving.bodies import Bodies
-from webhook.serving.http_response import HttpResponse, text
 from webhook.serving.limits import LIMITS, Limits
 from webhook.serving.not_enforced import NotEnforced
 from webhook.serving.places import CrowdedError, Places
-from webhook.serving.server import Handler, Routes
+from webhook.serving.server import Handler, HttpResponse, Routes, text
 
 if TYPE_CHECKING:
     from webhook.retry.admission import Request as RetryRequest
@@ -125,7 +124,7 @@ class Endpoints:
             else:
                 answer = await self.answer(body, path, reader, judge)
             if self.draining:
-                answer.force_close()
+                answer.closes = True
             duration.observe(perf_counter() - start)
             return answer
 
@@ -170,7 +169,7 @@ class Endpoints:
             log.warning("not answered", uid=uid, kind=kind, reason=str(error))
             # Over another connection the next attempt may reach a replica that can reach the API.
             answer = text(str(error), 503, headers=RETRY_AFTER)
-            answer.force_close()
+            answer.closes = True
             return answer
         except CrowdedError as error:
             metrics.requests(path, kind, operation, "overloaded").inc()

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 
 from certs import issue
 from certs.reload import ReloadableContext
@@ -20,11 +21,10 @@ from tests.metrics import counted
 from tests.objects import job
 from tests.served import raw, serving
 from webhook.serving.bodies import Bodies
-from webhook.serving.connections import Connections
-from webhook.serving.http_response import HttpResponse
+from webhook.serving.connections import Connections, State
 from webhook.serving.limits import LIMITS, OPEN_FILES, Limits
 from webhook.serving.listen import listen
-from webhook.serving.server import Routes, Server
+from webhook.serving.server import Answer, HttpResponse, Routes, Server
 
 REVIEW = review_of(job())
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -333,6 +333,22 @@ async def test_on_shutdown_a_request_that_has_arrived_is_answered_and_idle_conne
 
 
 @on_uvloop
+async def test_a_connection_is_idle_only_once_its_answer_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a drain could close it in between."""
+    send, states = web.Response.write_eof, list[State]()
+
+    async def noted(answer: Answer, data: bytes = b"") -> None:
+        states.append(answer.connection.state)
+        await send(answer, data)
+        states.append(answer.connection.state)
+
+    monkeypatch.setattr(web.Response, "write_eof", noted)
+    async with listening(Waiting().routes()) as server:
+        assert await is_served(await used_connection(server))
+    assert states == [State.BUSY] * 4
+
+
+@on_uvloop
 async def test_a_small_body_that_does_not_arrive_gets_408() -> None:
     async with listening(Waiting().routes(Limits(client_timeout=0.1))) as server:
         client = await used_connection(server)
@@ -397,7 +413,7 @@ async def test_a_client_that_does_not_read_gets_one_more_answer_and_the_others_w
     assert [answer[-1:] for answer in sent.answers] == [b"0"]
     connection.resume_writing()
     await eventually(lambda: [answer[-1:] for answer in sent.answers] == [b"0", b"1", b"2"])
-    connection.force_close()
+    connection.connection_lost(None)
 
 
 @pytest.mark.parametrize("begun", [0, 10, -5], ids=["a new connection", "a head", "a body"])

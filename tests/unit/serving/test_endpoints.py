@@ -32,8 +32,8 @@ from webhook.program.logs import NAMESPACE_LINES
 from webhook.retry.admission import RetryAdmission
 from webhook.serving import app, connections, endpoints
 from webhook.serving.endpoints import LARGE, QUEUED, Endpoints
-from webhook.serving.http_response import HttpResponse
 from webhook.serving.limits import LARGEST_BODY, LIMITS
+from webhook.serving.server import HttpResponse
 
 
 def answered(body: bytes, rules: Any = engine.mutate, policy: Policy | None = None) -> HttpResponse:
