@@ -150,6 +150,7 @@ class ControlPlane:
         """Yield the flags of an API server that real kubelets can reach, and that calls them for logs."""
         certificate, key = self.credentials.client("kube-apiserver-to-kubelets", groups=["system:masters"])
         yield from (f"--kubelet-client-certificate={certificate}", f"--kubelet-client-key={key}")
+        yield "--kubelet-preferred-address-types=InternalIP"  # nobody resolves the names of the nodes
         yield "--enable-admission-plugins=NodeRestriction"
 
     def _admission(self) -> Path:

@@ -44,6 +44,10 @@ class Address:
         return cls(cluster["server"], context)
 
     @property
+    def host(self) -> str:
+        return urlsplit(self.url).hostname or ""
+
+    @property
     def port(self) -> int:
         return urlsplit(self.url).port or 0
 
@@ -95,7 +99,7 @@ class Direct:
     def call(self, method: str, path: str, body: Any = None, content_type: str = "application/json") -> Object:
         """Send one request on a new connection, and return the decoded answer."""
         connection = http.client.HTTPSConnection(
-            "127.0.0.1", self.address.port, context=self.address.context, timeout=LONGEST
+            self.address.host, self.address.port, context=self.address.context, timeout=LONGEST
         )
         with contextlib.closing(connection):
             data = None if body is None else json.dumps(body)

@@ -45,7 +45,7 @@ def replicated(name: str, script: str, number: int) -> Object:
     return {"name": name, "template": {"spec": spec}}
 
 
-def test_pods_that_crash_because_one_is_evicted_restart_the_job_set_and_cost_no_retry(namespace: NewNamespace) -> None:
+def test_pods_that_crash_because_one_is_evicted_cost_the_job_set_none_of_its_restarts(namespace: NewNamespace) -> None:
     team = opted_in(namespace, "settle")
     ports = [{"name": f"worker-{number}", "port": PORT + number} for number in (0, 1)]
     service = {"selector": {REPLICATED_JOB: LEADER}, "ports": ports}
@@ -62,4 +62,4 @@ def test_pods_that_crash_because_one_is_evicted_restart_the_job_set_and_cost_no_
     assert restarts(found) == (1, 0)
     costs = account(found)["cost"]
     assert costs.pop("disruption") == 1
-    assert set(costs) <= {"free"}, costs
+    assert set(costs) == {"retry"}, costs  # of their Jobs, which the JobSet makes anew
