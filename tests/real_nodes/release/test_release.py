@@ -143,8 +143,11 @@ def test_an_uninstall_deletes_the_webhooks_before_what_they_need_and_leaves_only
 
 
 def deleted_at(release: Release, path: str, version: str) -> int:
-    """Return the version of the cluster's state in which an object no longer existed."""
-    ((_, root),) = [event for event in release.events_since(path, version) if event[0] == "DELETED"]
+    """Return the version of the cluster's state in which an object no longer existed.
+
+    Helm then creates a configuration without webhooks for a moment (uninstall.yaml), and deletes it too.
+    """
+    root = next(root for kind, root in release.events_since(path, version) if kind == "DELETED")
     return int(root["metadata"]["resourceVersion"])
 
 
