@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from tests.admission import policy, review_of
-from tests.costs import LEAST_INSTRUCTIONS, MOST_GROWTH, assert_affordable, instructions_of
+from tests.costs import LEAST_LINES, MOST_GROWTH, assert_affordable, lines_of
 from tests.hostile import LARGEST, ROWS, long_object, long_places
 from tests.objects import exit_codes, job, job_spec, pod
 from webhook.admission import engine
@@ -80,10 +80,10 @@ def test_the_cost_of_each_list_of_each_kind_grows_linearly(row: KindSpec, place:
 
 
 def growth_of(made: Callable[[int], Json]) -> float:
-    """Return the growth of the instructions when entries grow fourfold."""
+    """Return the growth of the lines that are executed when entries grow fourfold."""
     few, many = requests_of(padded(made(FEW))), requests_of(padded(made(4 * FEW)))
     both(few + many)  # so that caches are filled
-    return instructions_of(lambda: both(many)) / max(instructions_of(lambda: both(few)), LEAST_INSTRUCTIONS)
+    return lines_of(lambda: both(many)) / max(lines_of(lambda: both(few)), LEAST_LINES)
 
 
 @given(st.data())
