@@ -127,8 +127,8 @@ test-monitoring: install  ## the dashboard and the alerts in a real Prometheus, 
 	$(BIN)/pytest -q tests/monitoring
 
 .PHONY: cluster
-cluster: install  ## a control plane with the webhook and a few nodes to play with, until Ctrl-C; on yours: KUBECONFIG=...
-	$(BIN)/python -m tests.cluster $(YOURS)
+cluster: install  ## a cluster with the webhook to play with, until Ctrl-C, on real nodes where it can; on yours: KUBECONFIG=...
+	$(BIN)/python -m tests.cluster --real-nodes-where-possible $(YOURS)
 
 .PHONY: demo
 demo: install  ## the product at work in a few seconds, without a cluster

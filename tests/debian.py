@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import shlex
@@ -20,7 +21,9 @@ class InstallError(Exception):
 
 def is_possible() -> bool:
     """Return True if this is Debian, and this process may install packages."""
-    return os.geteuid() == 0 and platform.freedesktop_os_release()["ID"] == "debian"
+    with contextlib.suppress(OSError):  # not Linux
+        return os.geteuid() == 0 and platform.freedesktop_os_release()["ID"] == "debian"
+    return False
 
 
 def install(

@@ -6,7 +6,8 @@ that people work on. Without COMMAND the cluster runs until Ctrl-C (playground.p
 the CRDs of all workload kinds, and the controllers of JobSet and Tekton (operators.py). Kueue's controller runs only
 with --with-kueue, and those of other systems (systems.py) only with --with-systems: they take minutes to build, and
 only their own scenarios need them. With --real-nodes containers run: kubelets in place of KWOK's simulated nodes
-(real_nodes/), as root on Debian; there the webhook and the controller are pods too, which Helm installs.
+(real_nodes/), as root on Debian; there the webhook and the controller are pods too, which Helm installs. With
+--real-nodes-where-possible they do so where they can, without COMMAND only.
 
 The API server of a foreign cluster must reach this machine. RETRY_POLICY_WEBHOOK_HOST is the address for that; the
 server listens on it. For kind it is the gateway of its network:
@@ -19,6 +20,7 @@ import argparse
 import fcntl
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -50,6 +52,8 @@ if TYPE_CHECKING:
 
 ENDS = (signal.SIGTERM, signal.SIGHUP)
 FOLDER_PREFIX = "retry-policy-cluster-"
+REAL = "The nodes are real: containers run.\n"
+SIMULATED = "The nodes are simulated (KWOK), and no container runs: real ones need root on Debian, and namespaces.\n"
 
 
 def main() -> int:
@@ -63,6 +67,7 @@ def main() -> int:
     parser.add_argument("--with-kueue", action="store_true", help="Kueue's controller beside JobSet's and Tekton's")
     parser.add_argument("--with-systems", action="store_true", help="the controllers of other systems: systems.py")
     parser.add_argument("--real-nodes", action="store_true", help="kubelets that run containers, in place of KWOK")
+    parser.add_argument("--real-nodes-where-possible", action="store_true", help="the same, as root on Debian")
     parser.add_argument("--kubeconfig", metavar="FILE", help="use this cluster, and start no control plane")
     parser.add_argument("command", nargs="*", help="runs with KUBECONFIG set; its exit code is the result")
     options = parser.parse_args()
@@ -76,6 +81,9 @@ def main() -> int:
                 parser.error("--real-nodes excludes --kubeconfig")
             if options.without_operators and (options.with_kueue or options.with_systems):
                 parser.error("--without-operators excludes --with-kueue and --with-systems")
+            if options.real_nodes_where_possible and options.kubeconfig is None:
+                options.real_nodes = real_nodes.are_possible()
+                sys.stderr.write(REAL if options.real_nodes else SIMULATED)
             _warn_about_exported_kubeconfig(options.kubeconfig)
             return _run(stack, options)
     except (HarnessError, KubectlError) as error:
@@ -100,6 +108,7 @@ def _run(stack: ExitStack, options: argparse.Namespace) -> int:
     image = real_nodes.prepare() if options.real_nodes else None
     programs = binaries.build(_needed(options, with_operators=with_operators))
     found = operators.fetch() if with_operators else None
+    passage = own_namespaces.passage() if image is not None and not command else None
     if image is not None:
         own_namespaces.enter()
     folder = stack.enter_context(_run_folder())
@@ -107,7 +116,7 @@ def _run(stack: ExitStack, options: argparse.Namespace) -> int:
     processes.logs.mkdir()
     stack.callback(processes.stop)
     if image is not None:
-        kubeconfig = real_nodes.start(stack, programs, processes, folder, image)
+        kubeconfig = real_nodes.start(stack, programs, processes, folder, image=image, passage=passage)
     else:
         kubeconfig = _with_simulated_nodes(stack, programs, processes, folder, options.kubeconfig)
     kubectl = Kubectl(programs["kubectl"], kubeconfig)
@@ -136,7 +145,7 @@ def _run(stack: ExitStack, options: argparse.Namespace) -> int:
         "RETRY_POLICY_TEST_NODES": str(folder / real_nodes.FILE) if options.real_nodes else "",
     }
     if not command:
-        playground.keep(processes, environment, json.loads((folder / installation.ANSWER).read_text())["http"])
+        _keep(processes, environment, folder, passage)
     code = _call(command, environment)
     processes.check(but=real_nodes.programs_in(folder))
     return code
@@ -196,6 +205,18 @@ def _call(command: Sequence[str], environment: Mapping[str, str]) -> int:
     finally:
         process.kill()
         process.wait()
+
+
+def _keep(
+    processes: Processes, environment: dict[str, str], folder: Path, passage: own_namespaces.Passage | None
+) -> NoReturn:
+    """Keep the cluster until Ctrl-C; with a passage, in namespaces of its own."""
+    if passage is None:
+        playground.keep(processes, environment, json.loads((folder / installation.ANSWER).read_text())["http"])
+    outside = folder / "kubeconfig"
+    inside = Path(environment["KUBECONFIG"]).read_text()
+    outside.write_text(re.sub(r'"https://[^"]+"', f'"https://{control_plane.HOST}:{passage.port}"', inside))
+    playground.keep_real(processes, environment | {"KUBECONFIG": str(outside)})
 
 
 def _refuse_if_taken(kubectl: Kubectl) -> None:

@@ -117,7 +117,7 @@ class ControlPlane:
 
     def start_api_server(self, address: str, port: int, *flags: str) -> None:
         certificate, key = self.credentials.server(
-            "kube-apiserver", [address, "localhost", "kubernetes.default.svc", "10.0.0.1"]
+            "kube-apiserver", [address, HOST, "localhost", "kubernetes.default.svc", "10.0.0.1"]
         )
         token_certificate, token_key = self.credentials.client("service-accounts")
         etcd_certificate, etcd_key = self.credentials.client("etcd-client")

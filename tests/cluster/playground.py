@@ -45,6 +45,14 @@ def keep(processes: Processes, environment: Mapping[str, str], http: str) -> NoR
         time.sleep(POLL_SECONDS)
 
 
+def keep_real(processes: Processes, environment: Mapping[str, str]) -> NoReturn:
+    """Keep a cluster with real nodes until Ctrl-C; raise HarnessError if a program of it ends."""
+    _say(explanation_of_real(environment))
+    while True:
+        processes.check()
+        time.sleep(POLL_SECONDS)
+
+
 def start_again() -> str:
     """Return the command that starts what has ended again."""
     return f"kill -{START_AGAIN.name.removeprefix('SIG')} {os.getpid()}"
@@ -58,26 +66,7 @@ def started_again(what: str, process: int, http: str) -> str:
 
 def explanation(environment: Mapping[str, str], http: str, server: int, controller: int) -> str:
     """Return the text with the commands to try; `http`: the URL of the metrics; `server`, `controller`: process ids."""
-    folders = environment["PATH"].removesuffix(os.environ["PATH"]).removesuffix(os.pathsep)
-    return f"""
-The retry policy webhook is up on a Kubernetes cluster; Ctrl-C stops what was started. In another terminal:
-
-  export KUBECONFIG={environment["KUBECONFIG"]}
-  export PATH={folders}:$PATH                                    # kubectl, retry-policy
-
-  kubectl label namespace default retry-policy.dev/profile=default
-  kubectl create -f manifests/samples/job.yaml
-  kubectl get jobs,pods -o yaml                                  # the stored Job and its pods
-  kubectl annotate pods --all retry-policy-test/exit-code=143    # no program runs: this ends a pod
-  kubectl annotate pods --all --overwrite retry-policy-test/exit-code=1  # a bug: the Job fails at once
-  kubectl annotate job train retry-policy.dev/retryable=true     # the author allows a second run
-  retry-policy retry default/job/train                           # requests a retry, like the next command:
-  kubectl annotate job train --overwrite retry-policy.dev/retry-requested-at=$(date -u +%FT%TZ)
-  kubectl create --dry-run=server -f manifests/samples/job-with-25-retries.yaml  # is denied
-
-  kubectl -n retry-policy-system edit configmap retry-policy     # the policy; an invalid one is denied
-                                                                 # installed: manifests/samples/policy-gke.yaml
-
+    return f"""{first_commands(environment)}
   kill {server}                                                  # the webhook: an outage after 10 s
   kill -9 {server}                                               # an outage at once: only the webhook stops
   kill -STOP {server}                                            # another one: it does not answer; -CONT ends it
@@ -87,6 +76,44 @@ The retry policy webhook is up on a Kubernetes cluster; Ctrl-C stops what was st
 A Job that is preempted twice, step by step: docs/tutorial/preempted-twice.md
 Metrics: {http}/metrics
 Logs: {environment["RETRY_POLICY_TEST_LOGS"]}
+"""
+
+
+def explanation_of_real(environment: Mapping[str, str]) -> str:
+    """Return the text with the commands to try where the webhook and the controller are pods."""
+    ours = "kubectl -n retry-policy-system"
+    return f"""{first_commands(environment)}
+  kubectl logs job/train                                         # what the program says
+  {ours} logs deployment/retry-policy-controller
+  {ours} rollout restart deployment/retry-policy-webhook         # no admission is lost
+  {ours} scale deployment/retry-policy-webhook --replicas=0      # an outage; --replicas=2 ends it
+
+A Job that is preempted twice, step by step: docs/tutorial/preempted-twice.md
+Logs: {environment["RETRY_POLICY_TEST_LOGS"]}
+"""
+
+
+def first_commands(environment: Mapping[str, str]) -> str:
+    """Return the first part of the text, whatever runs on the nodes."""
+    folders = environment["PATH"].removesuffix(os.environ["PATH"]).removesuffix(os.pathsep)
+    return f"""
+The retry policy webhook is up on a Kubernetes cluster; Ctrl-C stops what was started. In another terminal:
+
+  export KUBECONFIG={environment["KUBECONFIG"]}
+  export PATH={folders}:$PATH                                    # kubectl, retry-policy
+
+  kubectl label namespace default retry-policy.dev/profile=default
+  kubectl create -f docs/tutorial/train.yaml
+  kubectl get jobs,pods -o yaml                                  # the stored Job and its pods
+  kubectl annotate pods --all retry-policy-test/exit-code=143    # this program ends as it is told
+  kubectl annotate pods --all --overwrite retry-policy-test/exit-code=1  # a bug: the Job fails at once
+  kubectl annotate job train retry-policy.dev/retryable=true     # the author allows a second run
+  retry-policy retry default/job/train                           # requests a retry, like the next command:
+  kubectl annotate job train --overwrite retry-policy.dev/retry-requested-at=$(date -u +%FT%TZ)
+  kubectl create --dry-run=server -f manifests/samples/job-with-25-retries.yaml  # is denied
+
+  kubectl -n retry-policy-system edit configmap retry-policy     # the policy; an invalid one is denied
+                                                                 # installed: manifests/samples/policy-gke.yaml
 """
 
 

@@ -1,7 +1,7 @@
 """Runs the tutorial's commands as a reader does: `python -m tests.cluster.tutorial` writes their output into the page.
 
 The page's console blocks are for the second terminal. In the first one a new control plane runs, started as by `make
-cluster`.
+cluster` where nodes are simulated.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ def with_outputs(block: str, exports: str) -> str:
 
 
 @contextmanager
-def cluster() -> Iterator[str]:
+def cluster(*options: str) -> Iterator[str]:
     """Run what `make cluster` runs; yield the export lines that it prints for the second terminal."""
-    command = (sys.executable, "-m", "tests.cluster")
+    command = (sys.executable, "-m", "tests.cluster", *options)
     environment = {name: value for name, value in os.environ.items() if name != "KUBECONFIG"}
     with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

@@ -11,9 +11,11 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
+from tests.cluster.control_plane import HOST, free_ports
 from tests.cluster.processes import HarnessError, die_with_parent
 
 API: Final = "api0"
@@ -21,6 +23,22 @@ API_ADDRESS: Final = "10.89.0.1"
 SERVICES: Final = "10.0.0.0/24"  # the ClusterIPs
 CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWNET = 0x00020000, 0x20000000, 0x40000000  # linux/sched.h
 PASSED_ON: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Passage(NamedTuple):
+    """Connections to this port of the machine's loopback arrive at a socket, where other namespaces may listen."""
+
+    port: int
+    socket: Path
+
+
+def passage() -> Passage:
+    """Open a passage, until this process ends; before `enter`."""
+    (port,) = free_ports(1)
+    socket = Path(tempfile.mkdtemp(prefix="retry-policy-passage-")) / "socket"
+    command = ("socat", f"TCP-LISTEN:{port},bind={HOST},reuseaddr,fork", f"UNIX-CONNECT:{socket}")
+    subprocess.Popen(command, stderr=subprocess.DEVNULL, preexec_fn=die_with_parent)  # noqa: PLW1509 - there is one thread
+    return Passage(port, socket)
 
 
 def enter() -> None:

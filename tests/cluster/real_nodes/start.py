@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import shutil
+import subprocess
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 from tests import debian
 from tests.cluster import control_plane
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.cluster.processes import Processes
+    from tests.cluster.real_nodes.own_namespaces import Passage
 
 PACKAGES: Final[Mapping[str, str]] = {  # by program
     "runc": "runc",
@@ -42,6 +46,12 @@ RESERVED: Final = (
 FILE: Final = "nodes.json"
 
 
+def are_possible() -> bool:
+    """Return True if this machine can have real nodes: root on Debian, who may create namespaces."""
+    probe = ("unshare", "--mount", "--net", "--pid", "--fork", "true")
+    return debian.is_possible() and not subprocess.run(probe, capture_output=True, check=False).returncode
+
+
 def prepare() -> Path:
     """Install what nodes need; return the archive of this project's image. Raise HarnessError if they cannot run."""
     if os.geteuid() != 0:
@@ -53,9 +63,9 @@ def prepare() -> Path:
     return product.archive()
 
 
-def nodes_in(folder: Path) -> list[Node]:
-    """Return the nodes of a run with this folder."""
-    known = {**SHARED, **dict.fromkeys(RESERVED, True)}
+def nodes_in(folder: Path, *, for_tests: bool = True) -> list[Node]:
+    """Return the nodes of a run with this folder; without those of single tests if it is not for tests."""
+    known = {**SHARED, **(dict.fromkeys(RESERVED, True) if for_tests else {})}
     return [
         Node(name, number, folder / "nodes" / name, spot=spot, reserved=name in RESERVED)
         for number, (name, spot) in enumerate(known.items(), 1)
@@ -67,18 +77,31 @@ def programs_in(folder: Path) -> list[str]:
     return [name for node in nodes_in(folder) for name in (node.kubelet, node.containerd)]
 
 
-def start(stack: ExitStack, programs: Mapping[str, Path], processes: Processes, folder: Path, image: Path) -> Path:
+def start(
+    stack: ExitStack,
+    programs: Mapping[str, Path],
+    processes: Processes,
+    folder: Path,
+    *,
+    image: Path,
+    passage: Passage | None,
+) -> Path:
     """Start a control plane with real nodes, and wait until they are Ready; return the cluster admin's kubeconfig.
 
     `image`: the archive of this project's image, for the on-demand node. What runs on the nodes ends with the stack.
+    `passage`: for calls from outside, if this cluster is not for tests.
     """
-    run, nodes = secrets.token_hex(4), nodes_in(folder)
+    run, nodes = secrets.token_hex(4), nodes_in(folder, for_tests=passage is None)
     stack.callback(own_namespaces.unmount, folder)
     stack.callback(control_groups.remove, run)
     stack.callback(processes.stop)  # is called first
     archives = images.make(folder)
     own_namespaces.set_up([node.address for node in nodes])
     plane, kubectl = control_plane.start_at(own_namespaces.API_ADDRESS, programs, processes, folder)
+    if passage is not None:
+        stack.callback(shutil.rmtree, passage.socket.parent)
+        target = f"TCP:{own_namespaces.API_ADDRESS}:{urlsplit(plane.server).port}"
+        processes.start("passage", ["socat", f"UNIX-LISTEN:{passage.socket},fork", target])
     for node in nodes:
         group = control_groups.create(run, node.name)
         node.start_containerd(programs, processes, archives if node.spot else [*archives, image])
