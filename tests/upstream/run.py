@@ -23,7 +23,7 @@ import yaml
 
 from tests.awaiting import until
 from tests.cluster import binaries
-from tests.cluster.kubectl import Kubectl
+from tests.cluster.kubectl import Kubectl, Object
 from tests.cluster.namespace import Api
 from tests.cluster.real_nodes.images import BASH
 from tests.upstream import examples
@@ -36,8 +36,16 @@ WITH_US: Final = "upstream-opted-in"
 GROUP: Final = "system:masters"
 LEFT_ON_NODES: Final = Path("/tmp/job-e2e")  # noqa: S108 - upstream's tests of Jobs share files through it
 JOB_SET_SYSTEM: Final = "jobset-system"
-OPT_IN: Final = f'op: "add", path: "/metadata/labels/" + jsonpatch.escapeKey("{PROFILE}"), value: "default"'
-NOT_PULLED: Final = 'op: "replace", path: "/spec/containers/0/imagePullPolicy", value: "IfNotPresent"'
+OPT_IN: Final = {
+    "patchType": "ApplyConfiguration",
+    "applyConfiguration": {"expression": f'Object{{metadata: Object.metadata{{labels: {{"{PROFILE}": "default"}}}}}}'},
+}
+NOT_PULLED: Final = {
+    "patchType": "JSONPatch",
+    "jsonPatch": {
+        "expression": '[JSONPatch{op: "replace", path: "/spec/containers/0/imagePullPolicy", value: "IfNotPresent"}]'
+    },
+}
 
 
 def main() -> int:
@@ -128,8 +136,8 @@ def prepare(kubectl: Kubectl) -> None:
     until(effective)
 
 
-def apply_mutation(kubectl: Kubectl, name: str, resource: str, condition: str, patch: str) -> None:
-    """Let the API server patch new objects of a resource where a condition holds; both are CEL."""
+def apply_mutation(kubectl: Kubectl, name: str, resource: str, condition: str, mutation: Object) -> None:
+    """Let the API server change new objects of a resource where a condition, in CEL, holds."""
     version = "v1beta1" if binaries.kubernetes_version() == "1.34" else "v1"
     policy = {"apiVersion": f"admissionregistration.k8s.io/{version}", "metadata": {"name": name}}
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": [resource]}
@@ -138,7 +146,7 @@ def apply_mutation(kubectl: Kubectl, name: str, resource: str, condition: str, p
         "matchConditions": [{"name": "condition", "expression": condition}],
         "failurePolicy": "Fail",
         "reinvocationPolicy": "Never",
-        "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": f"[JSONPatch{{{patch}}}]"}}],
+        "mutations": [mutation],
     }
     kubectl.apply({**policy, "kind": "MutatingAdmissionPolicy", "spec": spec})
     kubectl.apply({**policy, "kind": "MutatingAdmissionPolicyBinding", "spec": {"policyName": name}})
