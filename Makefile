@@ -140,7 +140,7 @@ bench: install  ## what a request costs, as ratios to others measured beside it;
 
 .PHONY: generated
 generated: install  ## write anew what docs/ and manifests/ take from the code
-	$(BIN)/python -m tests.generated
+	$(BIN)/python -m tools.generate
 
 # The site's packages are in an environment of their own: nothing else needs them.
 .venv/site/installed: requirements/docs.txt

@@ -3,7 +3,7 @@
 import re
 import subprocess
 
-from tests.generated import ROOT
+from tools.generate import ROOT
 
 STOP, GO_ON = re.findall(
     r" get configmap retry-policy -o yaml \| (.+) \| kubectl replace -f -$",

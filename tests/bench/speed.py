@@ -22,7 +22,6 @@ import yaml
 from rich.console import Console
 from rich.table import Table
 
-from tests import generated
 from tests.awaiting import until
 from tests.bench import reviews, stalls
 from tests.bench.asking import resident
@@ -31,8 +30,9 @@ from tests.bench.peers import Peer, Seen, as_admin, ask
 from tests.cluster import control_plane, installation
 from tests.cluster.control_plane import HOST
 from tests.cluster.processes import Processes
-from tests.generated.figures import MEASURED
 from tests.served import Served, serving
+from tools import generate
+from tools.generate.figures import MEASURED
 from webhook.kube import names
 from webhook.objects.problem import Json
 
@@ -324,7 +324,7 @@ def main(chosen: list[str]) -> None:
             processes.stop()
     if not chosen:
         MEASURED.write_bytes(msgspec.json.format(msgspec.json.encode(rows)) + b"\n")
-        generated.write()
+        generate.write()
         console.print(table(rows))
 
 

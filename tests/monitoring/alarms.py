@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tests.cluster import nodes
 from tests.cluster.installation import INSTALLED, SERVICE_ACCOUNT, SYSTEM, built
-from tests.generated.rule_groups import alerts, groups
+from tools.generate.rule_groups import alerts, groups
 
 if TYPE_CHECKING:
     from tests.monitoring.scenario import Scenario

@@ -12,9 +12,9 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from tests.generated import ROOT
-from tests.generated.dashboard.panel import COLUMNS
-from tests.generated.dashboard.panels import ROWS
+from tools.generate import ROOT
+from tools.generate.dashboard.panel import COLUMNS
+from tools.generate.dashboard.panels import ROWS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from tests.generated.dashboard.panel import Panel, Row
     from tests.monitoring.results import Results, Series
+    from tools.generate.dashboard.panel import Panel, Row
 
 DOCS = ROOT / "docs" / "how-to"
 STYLE: dict[Any, Any] = {

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tests.generated.dashboard.panel import INSTANT, RANGE, WINDOW
-from tests.generated.dashboard.panels import ROWS
+from tools.generate.dashboard.panel import INSTANT, RANGE, WINDOW
+from tools.generate.dashboard.panels import ROWS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tests.generated.dashboard.panel import Panel
     from tests.monitoring.prometheus import Prometheus
+    from tools.generate.dashboard.panel import Panel
 
 POINTS = 60  # of a series over time
 AVERAGED = 15  # seconds, for Grafana's window: the dashboard of a cluster shows hours, and this one minutes

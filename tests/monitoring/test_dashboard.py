@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from tests.generated.dashboard.panels import ROWS
-from tests.generated.rule_groups import recorded
 from tests.monitoring import pictures, results
 from tests.monitoring.alarms import REAL, provoke
 from tests.monitoring.run import running
+from tools.generate.dashboard.panels import ROWS
+from tools.generate.rule_groups import recorded
 
 if TYPE_CHECKING:
     from pathlib import Path

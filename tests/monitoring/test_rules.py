@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from tests.generated import ROOT
-from tests.generated.rule_groups import RULES, alerts
 from tests.monitoring.alert_cases import promtool_tests
 from tests.monitoring.program import find
+from tools.generate import ROOT
+from tools.generate.rule_groups import RULES, alerts
 
 if TYPE_CHECKING:
     from pathlib import Path

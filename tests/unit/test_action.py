@@ -10,8 +10,8 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from tests.generated import ROOT
 from tests.unit.test_workflows import PINNED
+from tools.generate import ROOT
 from webhook.cli.main import COMMANDS
 
 ACTION: Final[dict[str, Any]] = yaml.safe_load((ROOT / "action.yml").read_text())

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from certs import store
-from tests.generated.written import NEVER, WRITTEN
+from tools.generate.written import NEVER, WRITTEN
 from webhook.controller import app
 from webhook.kube import names
 from webhook.ledger import job_failer

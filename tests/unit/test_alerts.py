@@ -10,14 +10,14 @@ import yaml
 
 from tests import virtual_time
 from tests.admission import policy
-from tests.generated import ROOT
-from tests.generated.metrics import collectors, family_of, labels_of
-from tests.generated.rule_groups import alerts, recorded
 from tests.metrics import counted
 from tests.monitoring.alert_cases import CASES
 from tests.unit.ledger.leader import FakeApi, beside, new_ledger
 from tests.unit.retry.server import Server
 from tests.unit.retry.test_controller import JOB_KEY, Leader, job
+from tools.generate import ROOT
+from tools.generate.metrics import collectors, family_of, labels_of
+from tools.generate.rule_groups import alerts, recorded
 from webhook import metrics
 from webhook.controller.app import ledger_lease
 from webhook.kube.client import ApiError

@@ -8,7 +8,7 @@ import pytest
 import yaml
 from msgspec import inspect
 
-from tests.generated import chart, values_schema
+from tools.generate import chart, values_schema
 from webhook import __version__
 from webhook.policy.model import Policy
 

@@ -7,13 +7,13 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from tests.generated import ROOT
-from tests.generated.dashboard.grafana import DASHBOARD
-from tests.generated.dashboard.panel import COLUMNS, JOB, Panel, series
-from tests.generated.dashboard.panels import ROWS
-from tests.generated.metrics import collectors
 from tests.monitoring import pictures
 from tests.unit.test_alerts import labels_by_series
+from tools.generate import ROOT
+from tools.generate.dashboard.grafana import DASHBOARD
+from tools.generate.dashboard.panel import COLUMNS, JOB, Panel, series
+from tools.generate.dashboard.panels import ROWS
+from tools.generate.metrics import collectors
 from webhook import metrics
 
 PANELS: Final[list[Panel]] = [panel for row in ROWS for panel in row.panels]

@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from tests.admission import mutate, validate
-from tests.generated import FILES, PART, PARTS, ROOT, generated
 from tests.objects import pod
+from tools.generate import FILES, PART, PARTS, ROOT, generated
 from webhook.attempts import SOURCES, Evidence, Level
 from webhook.cli.check import check
 from webhook.kinds import CONTROLLERS, KINDS, KindSpec

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.generated.features import COLUMNS, REASONS, YES, cell, rows
+from tools.generate.features import COLUMNS, REASONS, YES, cell, rows
 from webhook.kinds import KindSpec, batch, full_name
 from webhook.kinds.job_set import JOB_SET
 

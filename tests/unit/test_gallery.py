@@ -6,7 +6,7 @@ from typing import Final
 import pytest
 
 from tests.cluster import command_line
-from tests.generated.gallery import CHANGED, FOLDERS, GALLERY, POLICY, parts, profile, render
+from tools.generate.gallery import CHANGED, FOLDERS, GALLERY, POLICY, parts, profile, render
 from webhook.kube.names import PROFILE
 
 DENIED: Final = "too-many-retries.yaml"

@@ -8,10 +8,10 @@ from typing import Final
 
 import pytest
 
-from tests.generated import calls, messages
-from tests.generated.calls import Message
-from tests.generated.messages import PASSED_ON
-from tests.generated.sources import Program, parsed, program
+from tools.generate import calls, messages
+from tools.generate.calls import Message
+from tools.generate.messages import PASSED_ON
+from tools.generate.sources import Program, parsed, program
 
 # Errors that the program raises and catches itself; the callers make the messages.
 CAUGHT: Final = frozenset(

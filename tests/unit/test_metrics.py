@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.generated.metrics import LABELS, REMEDIES, collectors, labels_of, short
 from tests.metrics import counted
 from tests.unit.ledger.leader import FakeApi, new_ledger
+from tools.generate.metrics import LABELS, REMEDIES, collectors, labels_of, short
 from webhook import metrics
 
 CODE = Path(metrics.__file__).parent

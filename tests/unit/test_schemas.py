@@ -11,10 +11,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.generated import ROOT
-from tests.generated.schemas import FILES
 from tests.strategies import examples
 from tests.unit.policy.test_parse_any import policies
+from tools.generate import ROOT
+from tools.generate.schemas import FILES
 from webhook.cli.policy_tests import cases
 from webhook.objects.problem import Json
 from webhook.policy.model import Policy

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from tests.generated import upstream
 from tests.upstream.suites import REASONS, Result, Row, names_of, result_of, row_of, rows
+from tools.generate import upstream
 
 
 def spec(name: str, state: str = "passed", kind: str = "It") -> dict[str, Any]:

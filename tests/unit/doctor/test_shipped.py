@@ -1,6 +1,6 @@
 """The file with what manifests/ installs is current, and is adapted to the namespace of an installation."""
 
-from tests.generated import ROOT, shipped
+from tools.generate import ROOT, shipped
 from webhook.doctor.shipped import CONTROLLER, LEDGER, MUTATING, NAME, POLICY, Right, normal, shipped_in
 
 

@@ -7,9 +7,9 @@ import pytest
 from msgspec.structs import replace
 
 from tests.admission import ask, policy
-from tests.generated import ROOT
 from tests.objects import job, job_spec
 from tests.stop_page import GO_ON, STOP, edited
+from tools.generate import ROOT
 from webhook.admission import engine
 from webhook.kube import names
 from webhook.ledger.model import limits

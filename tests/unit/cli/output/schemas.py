@@ -8,7 +8,7 @@ from typing import Final
 
 import xmlschema
 
-from tests.generated import ROOT
+from tools.generate import ROOT
 from webhook.objects.problem import Json
 
 HERE: Final = Path(__file__).parent

@@ -9,10 +9,10 @@ import pytest
 from jsonschema import Draft202012Validator
 from msgspec import yaml
 
-from tests.generated import schemas
 from tests.unit.cli.test_main import invoke, run
 from tests.unit.simulate.test_live import GOOD, JOB, LOST, NODE
 from tests.unit.simulate.world import PRICES, Rules, World
+from tools.generate import schemas
 from webhook.cli.console import UNUSABLE
 from webhook.cli.reports import simulate
 from webhook.history import reading

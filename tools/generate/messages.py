@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Final
 
-from tests.generated.calls import Message, messages, unique
-from tests.generated.texts import Texts
+from tools.generate.calls import Message, messages, unique
+from tools.generate.texts import Texts
 
 PAGE: Final = "docs/reference/messages.md"
 # Reasons of Events and conditions that tell what has happened, and ask for nothing.

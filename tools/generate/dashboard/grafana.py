@@ -29,8 +29,8 @@ from grafana_foundation_sdk.models.dashboard import (
     VariableSort,
 )
 
-from tests.generated.dashboard.panel import INSTANT, Panel, Query, name_of
-from tests.generated.dashboard.panels import ROWS
+from tools.generate.dashboard.panel import INSTANT, Panel, Query, name_of
+from tools.generate.dashboard.panels import ROWS
 from webhook import metrics
 
 DASHBOARD: Final = "manifests/overlays/prometheus/dashboard.json"

@@ -16,7 +16,7 @@ from tests.bench.hour import figures as hour
 from tests.bench.market import figures as market
 from tests.bench.week import compare
 from tests.bench.week import figures as week
-from tests.generated import (
+from tools.generate import (
     accounts,
     chart,
     commands,
@@ -38,8 +38,8 @@ from tests.generated import (
     values_schema,
     written,
 )
-from tests.generated.dashboard import grafana, page
-from tests.generated.dashboard.panels import ROWS
+from tools.generate.dashboard import grafana, page
+from tools.generate.dashboard.panels import ROWS
 
 ROOT: Final = Path(__file__).parents[2]
 PART: Final = re.compile(

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from tests.generated.dashboard.panel import RANGE, Panel, Query, Row, by, happened, rate, series
+from tools.generate.dashboard.panel import RANGE, Panel, Query, Row, by, happened, rate, series
 from webhook import metrics
 
 NOT_ANSWERED: Final = "unavailable|overloaded|error"

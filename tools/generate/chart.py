@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import yaml
 
-from tests.generated import values_schema
+from tools.generate import values_schema
 from webhook import __version__
 
 ROOT: Final = Path(__file__).parents[2]
@@ -49,7 +49,7 @@ def template(*files: str, edits: tuple[Edit, ...] = (), labels: str = VERSIONED)
 
 def overlay(name: str, labels: str = LABELS) -> str:
     """Return the template of the objects that an overlay adds."""
-    root = kustomization(name)
+    root = _kustomization(name)
     resources = (f"overlays/{name}/{file}" for file in root["resources"] if file.endswith(".yaml"))
     return template(*resources, labels=labels) + "".join(map(config_map, root.get("configMapGenerator", ())))
 
@@ -68,11 +68,11 @@ def config_map(generator: dict[str, Any]) -> str:
 def copies() -> dict[str, Callable[[], str]]:
     """Return a function for each file of a generated ConfigMap that returns its content, by its name in the chart."""
     folder = MANIFESTS / "overlays" / "prometheus"
-    files = [file for one in kustomization("prometheus").get("configMapGenerator", ()) for file in one["files"]]
+    files = [file for one in _kustomization("prometheus").get("configMapGenerator", ()) for file in one["files"]]
     return {f"{CHART}/{file}": (folder / file).read_text for file in files}
 
 
-def kustomization(name: str) -> Any:
+def _kustomization(name: str) -> Any:
     return yaml.safe_load((MANIFESTS / "overlays" / name / "kustomization.yaml").read_text())
 
 
@@ -103,14 +103,14 @@ def admission_policies() -> str:
 
 def condition_of_reruns() -> str:
     """Return the match condition that the overlay requested-retries adds to the policy of workloads, as text."""
-    (patch,) = (one for one in kustomization("requested-retries")["patches"] if "rerun-of" in one["patch"])
+    (patch,) = (one for one in _kustomization("requested-retries")["patches"] if "rerun-of" in one["patch"])
     added = yaml.safe_load(patch["patch"])[0]["value"]
     return f"    - name: {added['name']}\n      expression: >-\n        {added['expression']}\n"
 
 
 def runs_again() -> str:
     """Return the expression that the overlay requested-retries puts in place of `false`."""
-    (patch,) = (one for one in kustomization("requested-retries")["patches"] if "runsAgain" in one["patch"])
+    (patch,) = (one for one in _kustomization("requested-retries")["patches"] if "runsAgain" in one["patch"])
     return str(yaml.safe_load(patch["patch"])[1]["value"])
 
 
@@ -132,7 +132,7 @@ def webhooks() -> str:
 
 def requested_retries_webhook() -> str:
     """Return the webhook that the overlay requested-retries adds, as text."""
-    (patch,) = (one["patch"] for one in kustomization("requested-retries")["patches"] if "webhooks:" in one["patch"])
+    (patch,) = (one["patch"] for one in _kustomization("requested-retries")["patches"] if "webhooks:" in one["patch"])
     return str(patch.partition("webhooks:\n")[2])
 
 

@@ -5,7 +5,7 @@ from typing import Final, Literal
 
 from prometheus_client.metrics import MetricWrapperBase
 
-from tests.generated.metrics import family_of, labels_of
+from tools.generate.metrics import family_of, labels_of
 
 COLUMNS: Final = 24  # of a dashboard in Grafana
 # Grafana replaces these: a window that has at least four scrapes, and the time that the dashboard shows.

@@ -1,6 +1,6 @@
 """What docs/how-to/watch.md says about each panel of the dashboard."""
 
-from tests.generated.dashboard.panel import Row
+from tools.generate.dashboard.panel import Row
 
 
 def part(row: Row) -> str:

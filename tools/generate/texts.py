@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from itertools import product
 from typing import Any, Final
 
-from tests.generated.sources import Definition, Function, Program
+from tools.generate.sources import Definition, Function, Program
 
 Texts = tuple[str, ...]  # the alternatives; empty where an expression is not understood
 Known = dict[str, Texts]  # of each local variable

@@ -12,8 +12,8 @@ from itertools import product
 from operator import attrgetter
 from typing import Final, cast
 
-from tests.generated.sources import Definition, Function, Program, program
-from tests.generated.texts import GIVEN, Known, Reading, Texts, placeholder, shown
+from tools.generate.sources import Definition, Function, Program, program
+from tools.generate.texts import GIVEN, Known, Reading, Texts, placeholder, shown
 
 HTTP_ERRORS: Final = (
     "HTTPMethodNotAllowed",

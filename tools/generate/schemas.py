@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import inspect
 
-from tests.generated.docs import comments, stated
+from tools.generate.docs import comments, stated
 from webhook.cli.output.json_form import CheckReport
 from webhook.cli.output.rules import SITE
 from webhook.cli.policy_tests.model import Case, Cases, Expectation, Message

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from tests.generated.kinds import cell, spelt
+from tools.generate.kinds import cell, spelt
 from webhook.kinds import KINDS, KindSpec, core
 from webhook.kinds.batch import CRON_JOB, JOB
 from webhook.objects.patch import Pattern

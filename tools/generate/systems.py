@@ -5,7 +5,7 @@ import textwrap
 from collections.abc import Iterable
 from typing import Final
 
-from tests.generated import manifests
+from tools.generate import manifests
 from webhook.kinds import KindSpec, apache_spark, batch, places
 from webhook.kinds.accounts.airflow import DAG_RUN
 from webhook.kinds.flyte import FLYTE_WORKFLOW

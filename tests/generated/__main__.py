@@ -1,5 +1,0 @@
-"""`python -m tests.generated`."""
-
-from tests import generated
-
-generated.write()

@@ -1,0 +1,5 @@
+"""`python -m tools.generate`."""
+
+from tools import generate
+
+generate.write()
