@@ -1,6 +1,7 @@
-"""Predicts what the failure of a pod does: what it costs, whether it ends the Job, and where the next pod runs. Pure.
+"""Predicts what the failure of a pod does: what it costs, what it ends, and where the next pod runs. Pure.
 
 This module decides nothing itself: it calls the functions with which the leader counts pods and admission places them.
+`explain`, `render --after` and `simulate` ask it. Where the next pod of another kind than Job runs is not predicted.
 """
 
 from collections.abc import Iterable
@@ -8,6 +9,8 @@ from copy import deepcopy
 from dataclasses import dataclass
 from itertools import islice
 from typing import Literal
+
+from msgspec.structs import replace
 
 from webhook import attempts
 from webhook.attempts import Evidence
@@ -17,9 +20,10 @@ from webhook.ledger import set_forecast, settling
 from webhook.ledger.model import limits
 from webhook.ledger.model.account import Account, Attempt, Left
 from webhook.ledger.model.cached import CachedJob
-from webhook.ledger.model.counting import CountingPass
-from webhook.ledger.model.outcomes import SPOT_UNAVAILABLE, Cost
-from webhook.ledger.model.pods import Pod
+from webhook.ledger.model.counting import CountingPass, budgets_elsewhere
+from webhook.ledger.model.outcomes import DEADLINE, NEVER_STARTED, SPOT_UNAVAILABLE, Cost
+from webhook.ledger.model.pods import DISRUPTED, Condition, Exit, Pod
+from webhook.ledger.model.systems import System
 from webhook.ledger.model.tracked.running import RunningPods
 from webhook.ledger.model.tracker import LAST_ENDS, Key, Tracker
 from webhook.objects.patch import at
@@ -37,20 +41,29 @@ Ended = Literal["", "index", "Job", "JobSet", "scope", "workload"]
 class Standing:
     """The state of a workload before one of its pods fails.
 
-    `job`: the Job of that pod, as the API has it. `job_set`: the JobSet of the Job; None if it has none. `account`
-    counts every pod that has failed before. `live`: the pods that have not ended. `profile`: the one in force.
+    `job`: the Job of that pod, as the API has it, or the workload if that is of another kind, `row`. `job_set`: the
+    JobSet of the Job; None if it has none. `account` counts every pod that has failed before. `live`: the pods that
+    have not ended. `profile`: the one in force; `knows_codes`: whether its exit codes are known too.
     """
 
+    row: KindSpec = batch.JOB
     job: Json
-    job_set: Json | None
+    job_set: Json | None = None
     account: Account
     live: tuple[Pod, ...]
     profile: NamedProfile
+    knows_codes: bool = True
 
     @property
-    def root(self) -> Json:
-        """The object that has the account: the JobSet, or else the Job."""
-        return self.job if self.job_set is None else self.job_set
+    def key(self) -> Key:
+        """The workload."""
+        row, root = (self.row, self.job) if self.job_set is None else (JOB_SET, self.job_set)
+        return Key(root["metadata"].get("namespace") or "", row, root["metadata"]["name"])
+
+    @property
+    def system(self) -> System | None:
+        """The system of the workload; None for a Job or a JobSet."""
+        return self.key.system
 
     @property
     def replicated_job(self) -> str:
@@ -67,9 +80,20 @@ class Standing:
         """The labels of the Job."""
         return self.job["metadata"].get("labels") or {}
 
+    @property
+    def settings(self) -> Settings:
+        """The settings of the Job, or of the workload of another kind."""
+        return self.settings_of(self.job)
+
     def settings_of(self, root: Json) -> Settings:
         """Return the settings of an object under `profile`."""
         return self.profile.settings(annotations.of(root))
+
+    def budgets_of(self, pod: Pod) -> limits.Budgets:
+        """Return what the scope of a pod may spend."""
+        if self.system is not None:
+            return budgets_elsewhere(pod, self.settings)
+        return limits.budgets_of(self.job, self.job_set, self.settings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,16 +126,39 @@ class Forecast:
     off_spot: bool | None = None
 
 
+def as_ended(pod: Pod, cause: Cause, *, reason: str = "", exits: tuple[Exit, ...] = (), time: str = "") -> Pod:
+    """Return a pod as the API would have it after it has ended so, by itself, at a time (RFC 3339).
+
+    `reason`: of the disruption, or of the pod. `exits`: its containers that failed.
+    """
+    conditions: tuple[Condition, ...] = ()
+    if cause in {"Disruption", NEVER_STARTED}:  # the leader deletes a pod that cannot start
+        conditions = (Condition(DISRUPTED, "True", reason if cause == "Disruption" else cause, time),)
+    return replace(
+        pod,
+        phase="Failed",
+        tracked=True,
+        deleting=False,
+        deleted="",
+        reason={"DeadlineExceeded": DEADLINE, NEVER_STARTED: reason, "Other": reason}.get(cause, ""),
+        ended=time,
+        conditions=conditions,
+        exits=exits,
+    )
+
+
 def foretell(standing: Standing, pod: Pod) -> Forecast:
     """Return what the failure of `pod` does; `pod` is as the API would have it after the failure."""
-    counting = counted(standing, pod)
+    counting, system = counted(standing, pod), standing.system
     detail = counting.details[-1]  # before it are the restarts in place that are not counted yet
     end, suspends = counting.end(counting.details), counting.suspends(counting.details)
+    if system is not None and not may_end(standing, pod):
+        end = None
     set_action = action_of_set(standing, pod)
     ends = ended_by(standing, counting.account, pod, detail, set_action)
-    if end is not None and not ends:
-        ends = "Job" if standing.job_set is None else "JobSet"
-    goes_on = not ends and not suspends and detail.cost != "none"
+    if end is not None and (system is not None or not ends):
+        ends = "workload" if system is not None else "Job" if standing.job_set is None else "JobSet"
+    goes_on = system is None and not ends and not suspends and detail.cost != "none"
     return Forecast(
         cause=detail.cause,
         cost=detail.cost,
@@ -131,11 +178,7 @@ def foretell(standing: Standing, pod: Pod) -> Forecast:
 def counted(standing: Standing, pod: Pod) -> CountingPass:
     """Count a failed pod in a copy of the account, as the leader does."""
     metadata, job_set = standing.job["metadata"], standing.job_set
-    namespace = metadata.get("namespace") or ""
-    key = Key(namespace, batch.JOB, metadata["name"])
-    if job_set is not None:
-        key = Key(namespace, JOB_SET, job_set["metadata"]["name"])
-    job = {**standing.job, "status": standing.job.get("status") or {}}
+    job = {"spec": {}, **standing.job, "status": standing.job.get("status") or {}}
     running = RunningPods()
     of_job = (one for one in others(standing.live, pod) if one.job_uid == metadata.get("uid"))
     for one in islice(of_job, 1):  # all that matters is whether any other pod of the Job runs
@@ -145,9 +188,10 @@ def counted(standing: Standing, pod: Pod) -> CountingPass:
         return CachedJob(job) if name == metadata["name"] else None
 
     tracker = Tracker(find=find, running=running)
-    root = job if job_set is None else job_set
-    counting = CountingPass(key, root, job_set, tracker, deepcopy(standing.account), standing.settings_of)
-    if counting.account.suspended and not standing.job["spec"].get("suspend"):
+    root, whole = job if job_set is None else job_set, None if standing.system is None else job
+    account = deepcopy(standing.account)
+    counting = CountingPass(standing.key, root, job_set, tracker, account, standing.settings_of, whole=whole)
+    if counting.account.suspended and not job["spec"].get("suspend"):
         counting.reset_limits()
     counting.add(pod, job)
     return counting
@@ -176,7 +220,11 @@ def left_after(account: Account, detail: Attempt, set_action: str) -> Left:
 
 
 def ended_by(standing: Standing, account: Account, pod: Pod, detail: Attempt, set_action: str) -> Ended:
-    """Return what the Job controller or the JobSet controller ends because of a counted failure."""
+    """Return what a controller, or the leader after a bug, ends because of a counted failure."""
+    system = standing.system
+    if system is not None:
+        ends = detail.cost == "fatal" or is_bug(standing, pod)
+        return "" if not ends else "scope" if system.scopes_end_alone else "workload"
     spec = standing.job["spec"]
     if standing.job_set is not None:
         index = not set_action and set_forecast.loses_index(spec, pod, detail.action)
@@ -203,10 +251,24 @@ def failed_indexes(job: Json) -> int:
     return number
 
 
+def may_end(standing: Standing, pod: Pod) -> bool:
+    """Return True if the leader can end a workload of another kind, or its part, because of a failed pod."""
+    system, metadata = standing.system, {"namespace": "", "resourceVersion": "", **standing.job["metadata"]}
+    return system is not None and system.fail({**standing.job, "metadata": metadata}, pod, "", "") is not None
+
+
+def is_bug(standing: Standing, pod: Pod) -> bool:
+    """Return True if the leader ends a workload of another kind, or its part, because of how a pod failed."""
+    system = standing.system
+    if system is None or settling.bug_elsewhere(pod, system, standing.settings) is None:
+        return False
+    return may_end(standing, pod)
+
+
 def settled_within(standing: Standing, pod: Pod) -> int | None:
     """Return the seconds in which the ledger decides whether a crash was a bug; None if it cannot be one."""
-    settings = standing.settings_of(standing.job)
-    if not settling.is_suspect(standing.job, settings, pod, standing.job_set):
+    settings = standing.settings
+    if standing.system is not None or not settling.is_suspect(standing.job, settings, pod, standing.job_set):
         return None
     within = settling.window(standing.job, settings)
     return None if settling.bug_in(standing.job, settings, pod, within, standing.job_set) is None else within

@@ -222,7 +222,7 @@ class World:
         if self.state.text is not None:
             parts.append(stored(batch.JOB, self.job, self.state.text))
         found: Any = msgspec.json.decode(msgspec.json.encode([self.job, *parts]))
-        return explain(found[0], [found[0]], found[1:])
+        return explain(batch.JOB, found[0], [found[0]], found[1:])
 
 
 def action_of(spec: Json, ending: int) -> str:

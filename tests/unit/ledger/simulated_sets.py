@@ -244,4 +244,4 @@ class SetWorld:
         if self.state.text is not None:
             parts.append(stored(JOB_SET, self.root, self.state.text))
         found: Any = msgspec.json.decode(msgspec.json.encode([self.root, jobs, parts]))
-        return explain(*found)
+        return explain(JOB_SET, *found)
