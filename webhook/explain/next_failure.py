@@ -347,7 +347,7 @@ def _what_matches(rule: Json) -> str:
 
 def _said(what: Forecast, standing: Standing, failed: Pod, *, placed: bool) -> str:
     """Return what a failure does, in words; `failed`: the pod after it."""
-    budgets, kind, in_set = standing.budgets_of(failed), standing.key.kind, standing.job_set is not None
+    budgets, kind, in_set = standing.counted.budgets_of(failed), standing.key.kind, standing.job_set is not None
     if what.reason:
         return f"ends the {_name_of(what.ends, standing)}: {_beyond(what, budgets)}"
     if what.ends and not in_set:
@@ -374,7 +374,7 @@ def _ends_at_once(what: Forecast, standing: Standing, failed: Pod) -> bool:
     if system is None or forecast.is_bug(standing, failed):
         return system is not None or what.rule is not None
     rich = structs.replace(failed, max_retries=LARGEST_COUNT)
-    return counting.outcome_of(standing.account, rich, standing.job, system, standing.settings).cost != "retry"
+    return standing.counted.outcome_of(standing.account, rich).cost != "retry"
 
 
 def _beyond(what: Forecast, budgets: limits.Budgets) -> str:

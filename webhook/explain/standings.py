@@ -7,8 +7,9 @@ from webhook.kinds import KindSpec, batch
 from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names, terminal
 from webhook.ledger.forecast import Standing
-from webhook.ledger.model import counting, limits, pods
+from webhook.ledger.model import counting, pods
 from webhook.ledger.model.account import Account
+from webhook.ledger.model.counted import Counted, PodsOfJob, PodsOfSystem
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.stored import reading as stored
 from webhook.ledger.model.systems import system_of
@@ -50,25 +51,27 @@ def account_with(  # noqa: PLR0913, PLR0917 - all that is known of a workload
     keeps = any(detail.message for detail in account.last)  # the profile that `explain` knows does not say it
     # Other kinds than Job create pods of the same name.
     counted = set() if system is not None else {detail.pod for detail in account.last if not detail.restart}
-    of_workload, has_ended = settings_of(root, account), system is not None and system.has_ended(root)
+    has_ended = system is not None and system.has_ended(root)
     by_uid = {} if system is not None else {job["metadata"]["uid"]: job for job in jobs}
-    job_set = root if row is JOB_SET else None
     for pod in sorted((pod for pod in found if pod.has_failed), key=lambda pod: pod.ended):
         with left_out.around("Pod", pod):
-            job = by_uid.get(pod.job_uid)
-            if pod.name in counted or account.has(pod):
-                continue
-            if system is not None:
-                counting.count_elsewhere(
-                    account, pod, root, system, of_workload, has_ended=has_ended, keeps_messages=keeps
-                )
-            elif job is not None:
-                settings = settings_of(job, account)
-                budgets = limits.budgets_of(job, job_set, settings)
-                counting.count(account, pod, job, job_set, budgets, settings.on_failure, keeps_messages=keeps)
+            job = root if system is not None else by_uid.get(pod.job_uid)
+            if job is not None and pod.name not in counted and not account.has(pod):
+                of_pod = counted_of(row, root, job, settings_of(job, account))
+                counting.count(account, pod, of_pod, has_ended=has_ended, keeps_messages=keeps)
     if account.suspended and not at(root, ("spec", "suspend")):
         account.reset_limits()
     return account
+
+
+def counted_of(row: KindSpec, root: Json, job: Json, settings: Settings) -> Counted:
+    """Return what the ends of the pods of a Job cost, or of the workload of another kind, which stands for the Job."""
+    system = system_of(row)
+    return (
+        PodsOfJob(job, root if row is JOB_SET else None, settings)
+        if system is None
+        else PodsOfSystem(system, job, settings)
+    )
 
 
 def standings_of(row: KindSpec, root: Json, jobs: list[Json], account: Account, found: list[Pod]) -> list[Standing]:

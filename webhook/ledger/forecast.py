@@ -20,7 +20,8 @@ from webhook.ledger import set_forecast, settling
 from webhook.ledger.model import limits
 from webhook.ledger.model.account import Account, Attempt, Left
 from webhook.ledger.model.cached import CachedJob
-from webhook.ledger.model.counting import CountingPass, budgets_elsewhere
+from webhook.ledger.model.counted import Counted, PodsOfJob, PodsOfSystem
+from webhook.ledger.model.counting import CountingPass
 from webhook.ledger.model.outcomes import DEADLINE, NEVER_STARTED, SPOT_UNAVAILABLE, Cost
 from webhook.ledger.model.pods import DISRUPTED, Condition, Exit, Pod
 from webhook.ledger.model.systems import System
@@ -89,11 +90,12 @@ class Standing:
         """Return the settings of an object under `profile`."""
         return self.profile.settings(annotations.of(root))
 
-    def budgets_of(self, pod: Pod) -> limits.Budgets:
-        """Return what the scope of a pod may spend."""
-        if self.system is not None:
-            return budgets_elsewhere(pod, self.settings)
-        return limits.budgets_of(self.job, self.job_set, self.settings)
+    @property
+    def counted(self) -> Counted:
+        """What the ends of its pods cost."""
+        if self.system is None:
+            return PodsOfJob(self.job, self.job_set, self.settings)
+        return PodsOfSystem(self.system, self.job, self.settings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,19 +261,16 @@ def may_end(standing: Standing, pod: Pod) -> bool:
 
 def is_bug(standing: Standing, pod: Pod) -> bool:
     """Return True if the leader ends a workload of another kind, or its part, because of how a pod failed."""
-    system = standing.system
-    if system is None or settling.bug_elsewhere(pod, system, standing.settings) is None:
-        return False
-    return may_end(standing, pod)
+    return standing.system is not None and settling.is_suspect(standing.counted, pod) and may_end(standing, pod)
 
 
 def settled_within(standing: Standing, pod: Pod) -> int | None:
     """Return the seconds in which the ledger decides whether a crash was a bug; None if it cannot be one."""
     settings = standing.settings
-    if standing.system is not None or not settling.is_suspect(standing.job, settings, pod, standing.job_set):
+    if standing.system is not None or not settling.is_suspect(standing.counted, pod):
         return None
     within = settling.window(standing.job, settings)
-    return None if settling.bug_in(standing.job, settings, pod, within, standing.job_set) is None else within
+    return None if settling.bug_in(standing.counted, pod, within) is None else within
 
 
 def next_pod(standing: Standing, account: Account, pod: Pod, detail: Attempt, set_action: str) -> placement.Decision:

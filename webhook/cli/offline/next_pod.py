@@ -16,6 +16,7 @@ from webhook.kinds import batch
 from webhook.kube import names
 from webhook.ledger.model import counting, limits, on_failure, outcomes, words
 from webhook.ledger.model.account import Account
+from webhook.ledger.model.counted import PodsOfJob
 from webhook.ledger.model.pods import DISRUPTED, INDEX, Condition, Exit, Pod
 from webhook.ledger.model.tracker import LAST_ENDS
 from webhook.objects.patch import at
@@ -105,7 +106,7 @@ def of_job(job: Json, after: After, attempt: int | None, profile: NamedProfile) 
     """
     spec = job["spec"]
     settings = profile.settings(annotations.of(job))
-    budgets = limits.budgets_of(job, None, settings)
+    counted = PodsOfJob(job, None, settings)
     scope = "0" if batch.is_indexed(spec) else ""
     account, over = Account(), ""
     ended: list[Pod] = []
@@ -115,11 +116,11 @@ def of_job(job: Json, after: After, attempt: int | None, profile: NamedProfile) 
         known: dict[str, Any] = {
             "index": scope,
             "attempt": spent,
-            "index_failures": spent if budgets.per_index else None,
+            "index_failures": spent if counted.budgets_of().per_index else None,
         }
         container = first_container(at(spec, ("template", "spec")))
         pod = ended_pod(end, len(ended), container, after.now, after=state, **known)
-        detail = counting.count(account, pod, job, None, budgets, settings.on_failure)
+        detail = counting.count(account, pod, counted)
         ended.append(pod)
         if detail.cost == "fatal" and not over:
             over = f"{words.how(detail)}: {words.cost(detail, in_set=False)}"
