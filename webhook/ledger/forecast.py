@@ -128,12 +128,13 @@ class Forecast:
     off_spot: bool | None = None
 
 
-def as_ended(pod: Pod, cause: Cause, *, reason: str = "", exits: tuple[Exit, ...] = (), time: str = "") -> Pod:
+def as_ended(pod: Pod, cause: str, *, reason: str = "", exits: tuple[Exit, ...] = (), time: str = "") -> Pod:
     """Return a pod as the API would have it after it has ended so, by itself, at a time (RFC 3339).
 
     `reason`: of the disruption, or of the pod. `exits`: its containers that failed.
     """
     conditions: tuple[Condition, ...] = ()
+    of_pod: dict[str, str] = {"DeadlineExceeded": DEADLINE, NEVER_STARTED: reason, "Other": reason}
     if cause in {"Disruption", NEVER_STARTED}:  # the leader deletes a pod that cannot start
         conditions = (Condition(DISRUPTED, "True", reason if cause == "Disruption" else cause, time),)
     return replace(
@@ -142,7 +143,7 @@ def as_ended(pod: Pod, cause: Cause, *, reason: str = "", exits: tuple[Exit, ...
         tracked=True,
         deleting=False,
         deleted="",
-        reason={"DeadlineExceeded": DEADLINE, NEVER_STARTED: reason, "Other": reason}.get(cause, ""),
+        reason=of_pod.get(cause, ""),
         ended=time,
         conditions=conditions,
         exits=exits,

@@ -19,7 +19,7 @@ from webhook.ledger.model import counting, on_failure, outcomes
 from webhook.ledger.model.account import Account
 from webhook.ledger.model.account import Attempt as Detail
 from webhook.ledger.model.on_failure import State as AfterFailure
-from webhook.ledger.model.pods import DISRUPTED, Condition, Exit, Pod
+from webhook.ledger.model.pods import Exit, Pod
 from webhook.ledger.model.scopes import Scopes
 from webhook.objects.patch import Editor, at
 from webhook.objects.problem import Json
@@ -330,9 +330,8 @@ def pod_of(  # noqa: PLR0913, PLR0917 - where all of it meets
 ) -> Pod:
     """Return a pod that ended so, as the ledger would have read it."""
     in_set = bool(shape.parts)
-    disrupted = end.cause == "Disruption"
     part = shape.parts[0].name if in_set else ""
-    return Pod(
+    pod = Pod(
         namespace=NAMESPACE,
         name=f"{NAME}-pod",
         uid="pod",
@@ -344,18 +343,12 @@ def pod_of(  # noqa: PLR0913, PLR0917 - where all of it meets
         index="0" if in_set or shape.indexed else "",
         index_failures=spent.failures,
         index_ignored=spent.ignored,
-        attempt=None,
         node=node,
         after=on_failure.written(after) if after != on_failure.NONE else "",
-        phase="Failed",
-        reason=end.reason if end.cause in {"DeadlineExceeded", "Other"} else "",
-        tracked=True,
-        ended=ended,
-        conditions=(Condition(DISRUPTED, "True", end.reason, ended),) if disrupted else (),
-        exits=(Exit(end.container, end.code, end.reason if end.cause == "OOMKilled" else "Error", ended),)
-        if end.code
-        else (),
     )
+    why = end.reason if end.cause == "OOMKilled" else "Error"
+    exits = (Exit(end.container, end.code, why, ended),) if end.code else ()
+    return forecast.as_ended(pod, end.cause, reason=end.reason, exits=exits, time=ended)
 
 
 def ignored_of_next(standing: Standing, account: Account, pod: Pod, detail: Detail) -> int:
