@@ -4,7 +4,6 @@ This module decides nothing itself: it calls the functions with which the leader
 `explain`, `render --after` and `simulate` ask it. Where the next pod of another kind than Job runs is not predicted.
 """
 
-from collections.abc import Iterable
 from copy import deepcopy
 from dataclasses import dataclass
 from itertools import islice
@@ -183,8 +182,8 @@ def counted(standing: Standing, pod: Pod) -> CountingPass:
     metadata, job_set = standing.job["metadata"], standing.job_set
     job = {"spec": {}, **standing.job, "status": standing.job.get("status") or {}}
     running = RunningPods()
-    of_job = (one for one in others(standing.live, pod) if one.job_uid == metadata.get("uid"))
-    for one in islice(of_job, 1):  # all that matters is whether any other pod of the Job runs
+    others = (one for one in standing.live if one.uid != pod.uid and one.job_uid == metadata.get("uid"))
+    for one in islice(others, 1):  # all that matters is whether any other pod of the Job runs
         running.put(one, None)
 
     def find(_row: KindSpec, _namespace: str, name: str) -> CachedJob | None:
@@ -198,11 +197,6 @@ def counted(standing: Standing, pod: Pod) -> CountingPass:
         counting.reset_limits()
     counting.add(pod, job)
     return counting
-
-
-def others(pods: Iterable[Pod], pod: Pod) -> Iterable[Pod]:
-    """Yield all pods but one."""
-    return (one for one in pods if one.uid != pod.uid)
 
 
 def action_of_set(standing: Standing, pod: Pod) -> str:
@@ -276,47 +270,25 @@ def settled_within(standing: Standing, pod: Pod) -> int | None:
 
 def next_pod(standing: Standing, account: Account, pod: Pod, detail: Attempt, set_action: str) -> placement.Decision:
     """Decide where the pod runs that replaces the counted `pod`."""
-    if standing.job_set is None:
-        evidence = evidence_after(standing, account, pod, detail)
+    job, above = standing.job, standing.job_set
+    said, failed = next_annotations(job["spec"], pod, detail), batch.failed_in_status(job)
+    counts, per_index = detail.cost in limits.FAILURES, job["spec"].get("backoffLimitPerIndex") is not None
+    if above is None:
+        failed = max(failed + counts, account.spent_now("retry"))
     elif set_action:
-        above = set_forecast.restarted(standing.job_set, standing.replicated_job, standing.job_index, set_action)
-        evidence = evidence_after_restart(standing, above, account, pod, detail)
-    else:
-        evidence = evidence_in_set(standing, standing.job_set, account, pod, detail)
+        above = set_forecast.restarted(above, standing.replicated_job, standing.job_index, set_action)
+        said = dict(at(job, ("spec", "template", "metadata", "annotations")) or {})
+        said |= {batch.INDEX_FAILURES: "0"} if per_index else {}
+        failed = 0
+    else:  # with backoffLimitPerIndex the Job controller counts a failure when it has replaced the pod
+        failed += counts and not per_index
+    return placed(evidence_of(standing, account, pod, detail, said, failed, above))
+
+
+def placed(evidence: Evidence) -> placement.Decision:
+    """Decide where a pod runs, as admission does."""
     levels = attempts.levels(evidence)
     return placement.decide(levels, evidence.settings, lost=loss.is_lost_when_disrupted(evidence, levels))
-
-
-def evidence_after(standing: Standing, account: Account, pod: Pod, detail: Attempt) -> Evidence:
-    """Return what admission knows of the next pod when it is created, of a Job without a JobSet."""
-    spec = standing.job["spec"]
-    said = next_annotations(spec, pod, detail)
-    before = batch.failed_in_status(standing.job)
-    failed = max(before + (detail.cost in limits.FAILURES), account.spent_now("retry"))
-    return evidence_of(standing, account, pod, detail, said, failed)
-
-
-def evidence_after_restart(standing: Standing, above: Json, account: Account, pod: Pod, detail: Attempt) -> Evidence:
-    """Return what admission knows of the next pod after a restart of the JobSet or of its Job.
-
-    `above`: the JobSet after that restart.
-    """
-    spec = standing.job["spec"]
-    said = dict(at(spec, ("template", "metadata", "annotations")) or {})
-    if spec.get("backoffLimitPerIndex") is not None:
-        said[batch.INDEX_FAILURES] = "0"
-    return evidence_of(standing, account, pod, detail, said, 0, above)
-
-
-def evidence_in_set(standing: Standing, job_set: Json, account: Account, pod: Pod, detail: Attempt) -> Evidence:
-    """Return what admission knows of the next pod of a Job of a JobSet, if the Job goes on.
-
-    With backoffLimitPerIndex the Job controller counts a failure when it has replaced the pod.
-    """
-    spec = standing.job["spec"]
-    counts = detail.cost in limits.FAILURES and spec.get("backoffLimitPerIndex") is None
-    failed = batch.failed_in_status(standing.job) + counts
-    return evidence_of(standing, account, pod, detail, next_annotations(spec, pod, detail), failed, job_set)
 
 
 def evidence_of(  # noqa: PLR0913, PLR0917 - where all of it meets

@@ -7,7 +7,6 @@ each end of a pod is judged by `webhook/ledger/forecast.py`. Every answer is rem
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from webhook import attempts
 from webhook.admission import engine
 from webhook.admission.subject import request_to_create, subject_of
 from webhook.kinds import batch
@@ -27,7 +26,6 @@ from webhook.policy.model import Policy, Profile
 from webhook.policy.settings import NamedProfile, count
 from webhook.rules.facts import Facts
 from webhook.rules.jobs import back_off, failure_policy
-from webhook.rules.pods import loss, placement
 from webhook.simulate.past import End
 
 NAME: Final = "workload"
@@ -234,9 +232,7 @@ class Decider:
         pod = Pod(namespace=NAMESPACE, name="", uid="", job=NAME, job_uid=UID)
         failed = 0 if admitted.job_set is not None else spent.retries
         evidence = forecast.evidence_of(standing, standing.account, pod, detail, said, failed, standing.job_set)
-        levels = attempts.levels(evidence)
-        lost = loss.is_lost_when_disrupted(evidence, levels)
-        return placement.decide(levels, evidence.settings, lost=lost).off_spot
+        return forecast.placed(evidence).off_spot
 
     def after(  # noqa: PLR0913, PLR0917 - where all of it meets
         self, shape: Shape, end: End, spent: Spent, before: AfterFailure, node: str, ended: str
