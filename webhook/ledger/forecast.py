@@ -6,6 +6,7 @@ This module decides nothing itself: it calls the functions with which the leader
 
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from typing import Literal
 
@@ -37,7 +38,7 @@ from webhook.rules.pods import loss, placement
 Ended = Literal["", "index", "Job", "JobSet", "scope", "workload"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Standing:
     """The state of a workload before one of its pods fails.
 
@@ -54,13 +55,13 @@ class Standing:
     profile: NamedProfile
     knows_codes: bool = True
 
-    @property
+    @cached_property
     def key(self) -> Key:
         """The workload."""
         row, root = (self.row, self.job) if self.job_set is None else (JOB_SET, self.job_set)
         return Key(root["metadata"].get("namespace") or "", row, root["metadata"]["name"])
 
-    @property
+    @cached_property
     def system(self) -> System | None:
         """The system of the workload; None for a Job or a JobSet."""
         return self.key.system
@@ -80,7 +81,7 @@ class Standing:
         """The labels of the Job."""
         return self.job["metadata"].get("labels") or {}
 
-    @property
+    @cached_property
     def settings(self) -> Settings:
         """The settings of the Job, or of the workload of another kind."""
         return self.settings_of(self.job)
@@ -89,7 +90,7 @@ class Standing:
         """Return the settings of an object under `profile`."""
         return self.profile.settings(annotations.of(root))
 
-    @property
+    @cached_property
     def counted(self) -> Counted:
         """What the ends of its pods cost."""
         if self.system is None:
