@@ -124,10 +124,6 @@ def _decision(counted: Counted, pod: Pod) -> tuple[int | None, costs.Cost | None
     return on_failure.decided(pod, outcome, rules), on_failure.cost_after(pod, outcome, rules)
 
 
-def _fatal_by(index: int | None, pod: Pod) -> str:
-    return f"Pod {pod.namespace}/{pod.name} {how(pod)}, which rule {index} of onFailure makes fatal"
-
-
 def _bug_of_job(counted: PodsOfJob, pod: Pod, within: int) -> str | None:
     """Return what `bug_in` does, of a Job with its pod template.
 
@@ -149,7 +145,7 @@ def _bug_of_job(counted: PodsOfJob, pod: Pod, within: int) -> str | None:
     if matching.match(own, pod) is not None or (cost is not None and (cost != "Fatal" or not judges)):
         return None
     if cost == "Fatal":
-        message = _fatal_by(index, pod)
+        message = f"Pod {pod.namespace}/{pod.name} {how(pod)}, which rule {index} of onFailure makes fatal"
     else:
         message = bug_of(embedded, settings, pod, within if settles else None, own)
     if job_set is not None and message and not fails_set(job_set, pod, message):
@@ -163,8 +159,10 @@ def _bug_elsewhere(counted: PodsOfSystem, pod: Pod) -> str | None:
     if settings.skip or settings.profile.failure_policy.inject == "Never" or outcomes.was_killed(pod):
         return None
     index, cost = _decision(counted, pod)
+    if cost == "Fatal":
+        return f"Pod {pod.namespace}/{pod.name} {how(pod)}, which rule {index} of onFailure makes fatal"
     if cost is not None:
-        return _fatal_by(index, pod) if cost == "Fatal" else None
+        return None
     codes = settings.profile.failure_policy.retriable_exit_codes
     bug = next((one for one in pod.exits if one.code not in codes), None)
     if bug is None or pod.disruption is not None or not counted.system.ends_bugs:
