@@ -22,6 +22,7 @@ from tests.cluster.manifests import job
 from tests.cluster.objects import account, account_in, condition, is_running, noted
 from tests.histories import AUTHORS_RULES, DISRUPTION, ENDINGS, SHAPES, foretold, index_of
 from webhook.explain.build import explain
+from webhook.kinds import batch
 from webhook.kube import names
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class History:
         """End a pod, and compare what was foretold with what becomes of it; return True if the Job goes on."""
         before, pods = self.job(), self.pods()
         known = {one["metadata"]["uid"] for one in pods}
-        told = explain(before, [before], [*pods, *account_in(before)]).forecasts
+        told = explain(batch.JOB, before, [before], [*pods, *account_in(before)]).forecasts
         name = pod["metadata"]["name"]
         if ending == DISRUPTION:
             self.team.evict(name)
@@ -96,7 +97,9 @@ class History:
         assert (detail.get("rule"), detail.get("action", "")) == (forecast.rule, forecast.action), (where, detail)
         assert detail["left"] == {"retries": forecast.left.retries, "disruptions": forecast.left.disruptions}, where
         self.compared += 1
-        pending = any(one.pod == name for one in explain(after, [after], [*self.pods(), *account_in(after)]).verdicts)
+        pending = any(
+            one.pod == name for one in explain(batch.JOB, after, [after], [*self.pods(), *account_in(after)]).verdicts
+        )
         return self.goes_on(forecast, pod, known, where, pending=pending)
 
     def goes_on(self, forecast: Forecast, pod: Object, known: set[str], where: str, *, pending: bool) -> bool:

@@ -22,6 +22,7 @@ from tests.cluster.test_forecast import AT_ONCE, DEFAULT, EXAMPLES, HISTORIES, M
 from tests.histories import AUTHORS_RULES, DISRUPTION, ENDINGS, foretold, index_of
 from tests.job_sets import pods_of_jobs
 from webhook.explain.build import explain
+from webhook.kinds.job_set import JOB_SET
 from webhook.rules.job_sets.job_set import FREE, RESTART_JOB, RESTART_SET
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ class SetHistory:
     def ends_as_foretold(self, name: str, pod: Object, ending: int) -> bool:
         """End a pod, and compare what was foretold with what becomes of it; return True if the set goes on."""
         before, jobs = self.root(), self.jobs()
-        told = explain(before, jobs, [*self.pods(), *account_in(before)]).forecasts
+        told = explain(JOB_SET, before, jobs, [*self.pods(), *account_in(before)]).forecasts
         (job,) = [one for one in jobs if one["metadata"]["name"] == f"{self.name}-{name}"]
         pod_name = pod["metadata"]["name"]
         if ending == DISRUPTION:
@@ -127,7 +128,7 @@ class SetHistory:
     def fails(self, after: Object, pod_name: str, forecast: Forecast, where: str) -> bool:
         """Wait until the set has failed; return True if a crash was not one that the ledger decides after all."""
         if forecast.ends != "JobSet":
-            pending = explain(after, self.jobs(), [*self.pods(), *account_in(after)]).verdicts
+            pending = explain(JOB_SET, after, self.jobs(), [*self.pods(), *account_in(after)]).verdicts
             if not any(one.pod == pod_name for one in pending):
                 return True  # an eviction before it explains it
         found = self.team.wait_for("jobsets", self.name, lambda found: condition(found, "Failed"))

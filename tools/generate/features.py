@@ -16,8 +16,8 @@ from webhook.kinds import job_set as job_sets
 from webhook.kinds.accounts.airflow import DAG_RUN
 from webhook.kinds.ray import RAY_JOB
 from webhook.kinds.volcano import JOB as VOLCANO_JOB
-from webhook.ledger.model import counting
 from webhook.ledger.model.account import Account
+from webhook.ledger.model.counted import PodsOfSystem
 from webhook.ledger.model.pods import DISRUPTED, Condition, Pod
 from webhook.ledger.model.systems import SYSTEMS
 from webhook.ledger.model.systems.system import System
@@ -141,7 +141,7 @@ def cost_of(system: System, root: Json, reason: str, scope: str) -> str:
         conditions=(Condition(DISRUPTED, "True", reason, BEFORE),),
     )
     settings = NamedProfile("default", Profile()).settings({})
-    return counting.outcome_of(Account(), pod, root, system, settings).cost
+    return PodsOfSystem(system, root, settings).outcome_of(Account(), pod).cost
 
 
 def has_account(row: KindSpec) -> bool:

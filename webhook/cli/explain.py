@@ -24,12 +24,9 @@ from webhook.cli.offline import documents
 from webhook.cli.terminal import table
 from webhook.cli.terminal.examples import WithExamples
 from webhook.cli.terminal.progress import Progress
-from webhook.explain import build_cron_job, build_pipeline_run, build_system, render
-from webhook.explain.build import Explanation
-from webhook.explain.build import explain as build
+from webhook.explain import build, build_cron_job, render
+from webhook.explain.build import Explanation, is_counted_for, placed_by_nodes
 from webhook.explain.build_cron_job import CronJobExplanation
-from webhook.explain.build_system import is_counted_for
-from webhook.explain.nodes import on_nodes
 from webhook.explain.roots import OF_SYSTEMS, OTHERS, ROOTS, instead
 from webhook.kinds import KindSpec, batch, core, full_name, row_for, tekton
 from webhook.kinds.job_set import JOB_SET, SET_NAME
@@ -37,7 +34,6 @@ from webhook.kinds.kind_spec import controller_of
 from webhook.kinds.places import Place, place_of
 from webhook.kube.kubeconfig import Kubeconfig
 from webhook.ledger.model.stored.reading import is_account
-from webhook.ledger.model.systems import SYSTEMS
 from webhook.objects.columns import Part
 from webhook.objects.left_out import LeftOut
 from webhook.objects.patch import at
@@ -279,13 +275,7 @@ def explained(found: Found, left_out: LeftOut) -> Explained:
     row, root, parts, pods, nodes = found
     if row is batch.CRON_JOB:
         return build_cron_job.explain(root, parts, pods, left_out)
-    if row is tekton.PIPELINE_RUN:
-        made = build_pipeline_run.explain(root, parts, pods, left_out)
-    elif row in OF_SYSTEMS:
-        made = build_system.explain(SYSTEMS[row], root, pods, left_out)
-    else:
-        made = build(root, parts, pods, left_out)
-    return on_nodes(made, nodes)
+    return placed_by_nodes(build.explain(row, root, parts, pods, left_out), nodes)
 
 
 def read(file: str, stdin: BinaryIO, progress: Progress) -> Iterator[Json]:

@@ -111,12 +111,12 @@ def what_jobs_get(job: Json) -> Iterator[str]:
     new["metadata"] = job["metadata"]
     of = " for each index" if batch.has_index_budgets(job["spec"]) else ""
     yield f"{counted(batch.retry_budget(job['spec']), 'retry')}{of}"
-    yield from build.explain(new, [new], []).next
+    yield from build.explain(batch.JOB, new, [new], []).next
 
 
 def row_of(job: Json, accounts: list[Json], left_out: LeftOut) -> JobRow:
     """Return the row of one Job."""
-    told = build.explain(job, [job], accounts, left_out)
+    told = build.explain(batch.JOB, job, [job], accounts, left_out)
     return JobRow(
         name=told.name,
         created=str(job["metadata"].get("creationTimestamp") or ""),
@@ -137,7 +137,7 @@ def next_steps(root: Json, jobs: list[Json]) -> Iterator[str]:
         yield f"a Job by schedule {spec.get('schedule')}, which {overlap}" + (
             f"; the last was at {last}" if last else ""
         )
-    if jobs and build.state_of(jobs[-1]).startswith("Failed"):
+    if jobs and build.state_of(batch.JOB, jobs[-1]).startswith("Failed"):
         yield f"the last Job has failed; to rerun it: retry-policy retry {name}"
 
 

@@ -9,11 +9,11 @@ from operator import itemgetter
 from typing import Final
 
 from webhook.capacity.recognition import NodeFacts, facts_of
-from webhook.explain.build import EVENT
+from webhook.explain.build import is_counted_for
 from webhook.explain.build_cron_job import MOST_JOBS, is_controlled_by
-from webhook.explain.build_system import is_counted_for
 from webhook.explain.pending import FAILED_CREATE, omits_succeeded
 from webhook.explain.roots import OF_SYSTEMS
+from webhook.explain.standings import EVENT
 from webhook.kinds import KindSpec, argo, batch, core, tekton
 from webhook.kinds.accounts import account
 from webhook.kinds.job_set import JOB_SET, SET_NAME

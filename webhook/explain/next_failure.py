@@ -1,37 +1,50 @@
-"""Explains what the next failure does, for each way in which a pod may fail: a forecast, and its text. Pure."""
+"""Explains what the next failure does, for each way in which a pod may fail: a forecast, and its text. Pure.
+
+What a failure does is asked of `webhook/ledger/forecast.py`. Of kinds other than Job and JobSet, what the author's own
+fields add to the limit is not read.
+"""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
 
-from msgspec.structs import replace
+from msgspec import structs
 
+from webhook.explain import pending
+from webhook.explain.standings import NOBODYS, of_job
 from webhook.kinds import batch
+from webhook.kinds.job_set import REPLICATED_JOB, SET_NAME, job_restarts
 from webhook.ledger import forecast, settling
-from webhook.ledger.forecast import Forecast, Standing
-from webhook.ledger.model import counting, limits, matching, on_failure, outcomes, words
-from webhook.ledger.model.pods import DISRUPTED, Condition, Exit, Pod
+from webhook.ledger.forecast import Forecast, Standing, as_ended
+from webhook.ledger.model import counting, limits, matching, on_failure, outcomes, pods, words
+from webhook.ledger.model.pods import Exit, Pod
 from webhook.ledger.model.scopes import ranges
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.policy import costs, criteria
 from webhook.policy.model import Match
+from webhook.policy.settings import LARGEST_COUNT
 from webhook.rules.job_sets.job_set import FAILING, FREE, RESTART_JOB
 from webhook.rules.jobs import failure_policy
 
 ELSE: Final = "anything else"
 ANY: Final = "any failure"  # in the text, if there is no other way
+RETRIED: Final = "an exit code that the policy retries"
 HIGHEST_CODE: Final = 256  # exit codes that a container can end with are lower
-MOST_SCOPES: Final = 20  # groups of indexes that are shown
+MOST_SCOPES: Final = 20  # groups of scopes, and of Jobs, that are shown
+MOST_NAMED: Final = 10  # scopes of a group that are named
+MOST_SORTS: Final = 20  # sorts of scopes, such as head and workers, up to which they are told apart
+LATER: Final = "9999-12-31T23:59:59Z"  # when the next failure happens
+EVICTED: Final = "EvictionByEvictionAPI"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NextFailure:
     """What happens when a pod fails in one way.
 
-    `ending`: the way, in words. `indexes`: those for which this holds, such as `0-2,5`; empty for all pods. `job`: the
-    Jobs of a JobSet for which this holds, such as `workers` or `workers-0,2`; empty for all Jobs.
+    `ending`: the way, in words. `indexes`: the indexes or other scopes for which this holds, such as `0-2,5`; empty for
+    all pods. `job`: the Jobs of a JobSet for which this holds, such as `workers` or `workers-0,2`; empty for all Jobs.
     """
 
     ending: str
@@ -41,108 +54,255 @@ class NextFailure:
     text: str
 
 
-def next_failures(standing: Standing, pods: list[Pod], *, placed: bool) -> Iterator[NextFailure]:
-    """Yield what each way to fail does to the pods that may fail next; once for all indexes with the same results.
+class _Told(NamedTuple):
+    ending: str
+    what: Forecast
+    text: str
 
-    `pods`: those of the Job that run, or will be created. `placed`: whether the webhook chooses their nodes.
+
+def next_of(standings: list[Standing], found: list[Pod], *, placed: bool) -> Iterator[NextFailure]:
+    """Yield what the next failure does; in a JobSet for each of its Jobs, or once if it is the same for several.
+
+    `found`: the pods of the workload. `placed`: whether the webhook chooses the nodes of their pods.
     """
-    groups: dict[tuple[tuple[str, Forecast], ...], list[Pod]] = {}
-    for same in alike(standing, pods):
-        told = tuple((ending, forecast.foretell(standing, failed)) for ending, failed in endings(standing, same[0]))
-        groups.setdefault(told, []).extend(same)
-    for told, found in groups.items():
-        indexes = "" if len(groups) == 1 else ranges(pod.index for pod in found if pod.index)
-        for ending, what in told:
-            where = f" of index {indexes}" if indexes else ""
-            by = deciders(what)
-            text = f"{ending if len(told) > 1 else ANY}{where}: {said(what, standing, placed=placed)}{by}"
-            yield NextFailure(ending=ending, indexes=indexes, forecast=what, text=text)
+    by_told: dict[tuple[NextFailure, ...], list[Standing]] = {}
+    for alike in islice(_alike_jobs(standings, found), MOST_SCOPES):
+        first, pods_of_job = alike[0]
+        told = (*next_failures(first, pods_of_job, placed=placed and first.profile is not NOBODYS),)
+        by_told.setdefault(told, []).extend(standing for standing, _ in alike)
+    for told, jobs in by_told.items():
+        name = "" if len(by_told) == 1 else _names_of(jobs, standings)
+        yield from (replace(one, job=name, text=f"{name}: {one.text}") if name else one for one in told)
 
 
-def deciders(what: Forecast) -> str:
+def _alike_jobs(standings: list[Standing], found: list[Pod]) -> Iterable[list[tuple[Standing, list[Pod]]]]:
+    """Return groups of Jobs for which a failure has the same result, each Job with its pods that may fail next."""
+    groups: dict[object, list[tuple[Standing, list[Pod]]]] = {}
+    for standing in standings:
+        pods_of_job = _next_pods(standing, found)
+        if len(standings) == 1:
+            return [[(standing, pods_of_job)]]
+        groups.setdefault(_counts_of_job(standing, pods_of_job), []).append((standing, pods_of_job))
+    return groups.values()
+
+
+def _counts_of_job(standing: Standing, found: list[Pod]) -> object:
+    """Return the counts on which the result of a failure in a Job depends."""
+    job, job_set, alone = standing.job, standing.job_set, 0
+    if job_set is not None:
+        alone = job_restarts(job_set, standing.replicated_job, standing.job_index).in_all
+    ended = at(job, ("status", "failedIndexes")), at(job, ("status", "succeeded"))
+    of_job = standing.replicated_job, alone, batch.failed_in_status(job), *ended
+    return of_job, tuple(sorted((pod.index, *_counts_of_pod(standing, pod)) for pod in found))
+
+
+def _names_of(jobs: list[Standing], of: list[Standing]) -> str:
+    """Name Jobs of a JobSet: `workers` for all Jobs of a replicated Job, else `workers-0,2-3`."""
+    parts = []
+    for name in dict.fromkeys(one.replicated_job for one in jobs):
+        indexes = {one.job_index for one in jobs if one.replicated_job == name}
+        others = {one.job_index for one in of if one.replicated_job == name} - indexes
+        parts.append(f"{name}-{ranges(map(str, indexes))}" if others else name)
+    return " and ".join(parts)
+
+
+def _next_pods(standing: Standing, found: list[Pod]) -> list[Pod]:
+    """Return the pods that may fail next: those that run, or else those of a Job that will be created."""
+    job = standing.job
+    if standing.system is not None:
+        return [*standing.live]
+    found = of_job(job, found)
+    running = [pod for pod in found if not pod.has_ended and not pod.deleting]
+    if running:
+        return running
+    metadata = job["metadata"]
+    labels = metadata.get("labels") or {}
+    new = Pod(
+        namespace=metadata.get("namespace") or "",
+        name=metadata["name"],
+        uid="",
+        job=metadata["name"],
+        job_uid=metadata["uid"],
+        job_set=labels.get(SET_NAME) or "",
+        replicated_job=labels.get(REPLICATED_JOB) or "",
+        index="0" if batch.is_indexed(job.get("spec") or {}) else "",
+        restart=pods.restart_of(labels),
+    )
+    return [_replaced(pod, job) for pod in pending.missing_indexes(found, job) if pod.index] or [new]
+
+
+def _replaced(pod: Pod, job: Json) -> Pod:
+    """Return the pod that will replace a failed one of an index, with the counts that it will have."""
+    outcome = outcomes.outcome_of(pod, job)
+    ignored = outcome.rule is not None and outcome.rule.action == "Ignore"
+    return structs.replace(
+        pod,
+        uid="",
+        index_failures=None if pod.index_failures is None else pod.index_failures + (not ignored),
+        index_ignored=(pod.index_ignored or 0) + ignored,
+    )
+
+
+def next_failures(standing: Standing, found: list[Pod], *, placed: bool) -> Iterator[NextFailure]:
+    """Yield what each way to fail does to the pods that may fail next; once for all scopes with the same results.
+
+    `found`: those of the Job, or of the workload, that run or will be created. `placed`: whether the webhook chooses
+    their nodes.
+    """
+    groups: dict[object, tuple[list[_Told], list[Pod]]] = {}
+    for same in _alike(standing, found):
+        told = [_told(standing, ending, failed, placed=placed) for ending, failed in _endings(standing, same[0])]
+        told = _without_twins(told, standing)
+        # A Job has few indexes in different states; thousands of scopes of another kind are told apart by words alone.
+        alike = (*told,) if standing.system is None else tuple((one.ending, one.text) for one in told)
+        groups.setdefault(alike, (told, []))[1].extend(same)
+    for of_group, pods_alike in groups.values():
+        named = "" if len(groups) == 1 else _some(standing, pods_alike)
+        unit = "index" if standing.system is None else standing.system.unit
+        where = f" of {unit} {named}" if named else ""
+        for ending, what, said in of_group:
+            text = f"{ending if len(of_group) > 1 else ANY}{where}: {said}"
+            yield NextFailure(ending=ending, indexes=named, forecast=what, text=text)
+
+
+def _told(standing: Standing, ending: str, failed: Pod, *, placed: bool) -> _Told:
+    what = forecast.foretell(standing, failed)
+    return _Told(ending, what, f"{_said(what, standing, failed, placed=placed)}{_deciders(what)}")
+
+
+def _without_twins(told: list[_Told], standing: Standing) -> list[_Told]:
+    """Return one entry for all exit codes if each of them does the same."""
+    *others, last = told
+    if standing.system is None or len(others) <= 1 or others[-1].text != last.text:
+        return told
+    return [*others[:-1], last._replace(ending="any exit code")]
+
+
+def _deciders(what: Forecast) -> str:
     """Return which rules decide about a failure, such as ` (rule 1; rule 0 of onFailure)`; empty if none does."""
     found = [] if what.rule is None else [f"rule {what.rule}"]
     found += [] if what.on_failure is None else [f"rule {what.on_failure} of onFailure"]
     return f" ({'; '.join(found)})" if found else ""
 
 
-def alike(standing: Standing, pods: Iterable[Pod]) -> Iterable[list[Pod]]:
+def _alike(standing: Standing, found: Iterable[Pod]) -> Iterable[list[Pod]]:
     """Return groups of pods; the same failure has the same result for all pods of a group."""
-    found: dict[object, list[Pod]] = {}
-    for pod in pods:
-        found.setdefault(counts_of_pod(standing, pod), []).append(pod)
-    return islice(found.values(), MOST_SCOPES)
+    found = list(found)
+    sorts = {_sort_of(pod.scope) for pod in found}
+    groups: dict[object, list[Pod]] = {}
+    for pod in found:
+        sort = _sort_of(pod.scope) if len(sorts) <= MOST_SORTS else ""
+        groups.setdefault((sort, *_counts_of_pod(standing, pod)), []).append(pod)
+    return islice(groups.values(), MOST_SCOPES)
 
 
-def counts_of_pod(standing: Standing, pod: Pod) -> tuple[int, ...]:
-    """Return the counts of a pod's index on which the result of its failure depends."""
+def _sort_of(scope: str) -> str:
+    """Return a scope without its number, such as `worker` for `worker/3`."""
+    return scope.rpartition("/")[0] or scope
+
+
+def _some(standing: Standing, alike: list[Pod]) -> str:
+    """Name the indexes of pods of a Job; or the first scopes in order, and how many others there are."""
+    if standing.system is None:
+        return ranges(pod.index for pod in alike if pod.index)
+    named = ranges(pod.scope for pod in alike).split(",")
+    others = len(named) - MOST_NAMED
+    return f"{', '.join(named[:MOST_NAMED])} and {words.counted(others, 'other')}" if others > 0 else ", ".join(named)
+
+
+def _counts_of_pod(standing: Standing, pod: Pod) -> tuple[int, ...]:
+    """Return the counts of a pod's scope on which the result of its failure depends."""
     account, scope = standing.account, limits.scope_of(pod)
-    disruptions = limits.disruptions_at(scope, account, pod, standing.job["spec"], standing.job_set)
-    counts = disruptions, account.scopes.at_least(scope), account.free.of(scope)
-    return (*counts, *(-1 if one is None else one for one in (pod.index_failures, pod.index_ignored)))
+    spec = standing.job.get("spec") or {}
+    disruptions = limits.disruptions_at(scope, account, pod, spec, standing.job_set)
+    counts = disruptions, account.scopes.at_least(scope), account.free.of(scope), account.retries_of(scope)
+    of_pod = (pod.index_failures, pod.index_ignored, None if standing.system is None else pod.max_retries)
+    return (*counts, *(-1 if one is None else one for one in of_pod))
 
 
-def endings(standing: Standing, pod: Pod) -> Iterator[tuple[str, Pod]]:
+def _endings(standing: Standing, pod: Pod) -> Iterator[tuple[str, Pod]]:
     """Yield each way in which a pod may fail: in words, and the pod after such a failure."""
+    failed = as_ended(pod, "Other", time=LATER)
+    return _endings_of_job(standing, failed) if standing.system is None else _endings_elsewhere(standing, failed)
+
+
+def _endings_of_job(standing: Standing, failed: Pod) -> Iterator[tuple[str, Pod]]:
     rules = at(standing.job, ("spec", "podFailurePolicy", "rules")) or []
-    failed = replace(pod, phase="Failed", tracked=True, deleting=False, deleted="", conditions=(), exits=())
     for index, rule in enumerate(rules):
-        for candidate in candidates(standing, rule, failed):
+        for candidate in _candidates(standing, rule, failed):
             match = matching.match(rules, candidate)
             if match is not None and match.index == index:
-                yield what_matches(rule), candidate
+                yield _what_matches(rule), candidate
                 break
-    for number, failure_rule in enumerate(standing.settings_of(standing.job).on_failure):
-        ended = ended_as(failure_rule.match, failed, first_container(standing))
-        if ended is None or foretold_by(standing, ended) != number:
-            continue
-        by_api = matching.match(rules, ended)
-        if not failure_rule.match.exit_codes or by_api is None:  # else that rule of the failure policy is shown
-            yield what_is_matched(failure_rule.match), ended
-    for rule in bug_rules(standing):
-        found = candidates(standing, rule, failed)
+    for match_of_rule, ended in _endings_by_rules(standing, failed):
+        # With exit codes of which a rule of the failure policy is, that rule is shown.
+        if not match_of_rule.exit_codes or matching.match(rules, ended) is None:
+            yield _what_is_matched(match_of_rule), ended
+    for rule in _bug_rules(standing):
+        found = _candidates(standing, rule, failed)
         bug = next((one for one in found if forecast.settled_within(standing, one) is not None), None)
         if bug is not None:
             following = next(found, None)
             alone = following is not None and forecast.settled_within(standing, following) is None
-            yield f"exit code {bug.exits[0].code} of {bug.exits[0].container}" if alone else what_matches(rule), bug
+            yield f"exit code {bug.exits[0].code} of {bug.exits[0].container}" if alone else _what_matches(rule), bug
     yield ELSE, failed
 
 
-def foretold_by(standing: Standing, pod: Pod) -> int | None:
-    """Return the index of the rule of onFailure that decides about a failed pod; None if none does."""
-    outcome = outcomes.outcome_of(pod, standing.job, standing.job_set)
-    return on_failure.decided(pod, outcome, standing.settings_of(standing.job).on_failure)
+def _endings_elsewhere(standing: Standing, failed: Pod) -> Iterator[tuple[str, Pod]]:
+    disrupted = as_ended(failed, "Disruption", reason=EVICTED, time=LATER)
+    yield "a disruption", structs.replace(disrupted, deleting=True, deleted=LATER)
+    for match_of_rule, ended in _endings_by_rules(standing, failed):
+        yield _what_is_matched(match_of_rule), ended
+    policy = standing.settings.profile.failure_policy
+    codes = policy.retriable_exit_codes
+    tells_codes = codes and policy.inject != "Never"
+    bug = next(code for code in range(1, HIGHEST_CODE) if code not in codes)
+    if tells_codes:
+        which = f"exit code {', '.join(map(str, codes))}" if standing.knows_codes else RETRIED
+        yield which, _exited(failed, Exit("main", codes[0], "Error", LATER))
+    yield "any other exit code" if tells_codes else "any exit code", _exited(failed, Exit("main", bug, "Error", LATER))
 
 
-def first_container(standing: Standing) -> str:
-    """Return the name of the first container of a Job's pods."""
+def _exited(failed: Pod, one: Exit) -> Pod:
+    return as_ended(failed, "ExitCode", exits=(one,), time=failed.ended)
+
+
+def _endings_by_rules(standing: Standing, failed: Pod) -> Iterator[tuple[Match, Pod]]:
+    """Yield the match of each rule of onFailure that decides about a pod which it is about, and that pod."""
+    rules = standing.settings.on_failure
+    for number, rule in enumerate(rules):
+        ended = _ended_as(rule.match, failed, _first_container(standing))
+        if ended is not None:
+            outcome = outcomes.outcome_of(ended, standing.job, standing.job_set)
+            if on_failure.decided(ended, outcome, rules) == number:
+                yield rule.match, ended
+
+
+def _first_container(standing: Standing) -> str:
+    """Return the name of the first container of a Job's pods; main if that is not known."""
     containers = at(standing.job, ("spec", "template", "spec", "containers")) or []
     return next((one["name"] for one in containers), "main")
 
 
-def ended_as(match: Match, failed: Pod, container: str) -> Pod | None:
+def _ended_as(match: Match, failed: Pod, container: str) -> Pod | None:
     """Return a failed pod that a match of onFailure is about; None if there is none with a container that ended.
 
     `container`: the one that ended, if the match names none.
     """
     if match.cause in {"NeverStarted", "Other"}:
         return None
-    name = next(iter(match.containers), container)
     reason = next(iter(match.reasons), "")
-    if match.cause == "Disruption":
-        return replace(failed, conditions=(Condition(DISRUPTED, "True", reason, ""),))
-    if match.cause == "DeadlineExceeded":
-        return replace(failed, reason="DeadlineExceeded")
-    said = (match.message or "").replace("*", "")
-    exited = Exit(name, next(iter(match.exit_codes), 1), reason or "Error", "", said)
-    if match.cause == "OOMKilled":
-        exited = Exit(name, costs.KILLED, outcomes.OOM, "", said)
+    if match.cause in {"Disruption", "DeadlineExceeded"}:
+        return as_ended(failed, match.cause, reason=reason, time=failed.ended)
+    killed = match.cause == "OOMKilled"
+    code = costs.KILLED if killed else next(iter(match.exit_codes), 1)
+    why, said = outcomes.OOM if killed else reason or "Error", (match.message or "").replace("*", "")
+    ended = _exited(failed, Exit(next(iter(match.containers), container), code, why, failed.ended, said))
     again = on_failure.State(nodes=(failed.node,) * ((match.same_node or 1) - 1))
-    return replace(failed, exits=(exited,), after=on_failure.written(again) if match.same_node else failed.after)
+    return structs.replace(ended, after=on_failure.written(again)) if match.same_node else ended
 
 
-def what_is_matched(match: Match) -> str:
+def _what_is_matched(match: Match) -> str:
     """Return what a match of onFailure is about, such as `OOMKilled of main`."""
     what = {None: "a failure", "Disruption": "a disruption", "ExitCode": "any exit code"}.get(match.cause, match.cause)
     if match.exit_codes:
@@ -150,9 +310,9 @@ def what_is_matched(match: Match) -> str:
     return f"{what}{criteria.words_of(match)}"
 
 
-def bug_rules(standing: Standing) -> list[Json]:
+def _bug_rules(standing: Standing) -> list[Json]:
     """Return the rules by which the ledger recognises a bug, if it decides about crashes of this Job."""
-    settings = standing.settings_of(standing.job)
+    settings = standing.settings
     if not (settling.may_settle(standing.job, settings) or settling.may_judge(standing.job, settings)):
         return []
     (embedded,) = batch.JOB.jobs(standing.job)
@@ -160,20 +320,20 @@ def bug_rules(standing: Standing) -> list[Json]:
     return failure_policy.bug_rules(embedded, settings, own)[0]
 
 
-def candidates(standing: Standing, rule: Json, failed: Pod) -> Iterator[Pod]:
+def _candidates(standing: Standing, rule: Json, failed: Pod) -> Iterator[Pod]:
     """Yield failed pods that a rule of a failure policy matches; an earlier rule may match them too."""
     codes = matching.exit_codes_of(rule)
     if codes is None:
-        conditions = tuple(Condition(kind, status, "", "") for kind, status in matching.conditions_of(rule))
-        yield replace(failed, conditions=conditions[:1])
+        conditions = tuple(pods.Condition(kind, status, "", "") for kind, status in matching.conditions_of(rule))
+        yield structs.replace(failed, conditions=conditions[:1])
         return
-    name = codes.container or first_container(standing)
+    name = codes.container or _first_container(standing)
     for code in range(1, HIGHEST_CODE) if codes.excluding else sorted(codes.values):
         if codes.match(code):
-            yield replace(failed, exits=(Exit(name, code, "Error", ""),))
+            yield _exited(failed, Exit(name, code, "Error", failed.ended))
 
 
-def what_matches(rule: Json) -> str:
+def _what_matches(rule: Json) -> str:
     """Return what a rule of a failure policy matches, such as `exit code 1 of main`."""
     on_exit_codes = rule.get("onExitCodes")
     if on_exit_codes is None:
@@ -185,23 +345,36 @@ def what_matches(rule: Json) -> str:
     return f"{which} of {container}" if container else which
 
 
-def said(what: Forecast, standing: Standing, *, placed: bool) -> str:
-    """Return what a failure does, in words."""
-    if standing.job_set is not None:
-        return said_of_set(what, standing, standing.job_set, placed=placed)
-    budgets = limits.budgets_of(standing.job, None, standing.settings_of(standing.job))
+def _said(what: Forecast, standing: Standing, failed: Pod, *, placed: bool) -> str:
+    """Return what a failure does, in words; `failed`: the pod after it."""
+    budgets, kind, in_set = standing.counted.budgets_of(failed), standing.key.kind, standing.job_set is not None
     if what.reason:
-        return f"ends the Job: {beyond(what, budgets)}"
-    if what.ends:
-        over = "ends the index" if what.ends == "index" else "ends the Job"
-        return f"{over}; no retry is left" if what.rule is None else f"{over} at once"
+        return f"ends the {_name_of(what.ends, standing)}: {beyond(what, budgets)}"
+    if what.ends and not in_set:
+        over = f"ends the {_name_of(what.ends, standing)}"
+        return f"{over} at once" if _ends_at_once(what, standing, failed) else f"{over}; no retry is left"
     if what.suspends:
-        return f"suspends the Job: {beyond(what, budgets)}"
-    parts = [cost_of(what, budgets)]
+        return f"suspends the {_name_of('workload', standing)}: {beyond(what, budgets)}"
+    parts = [_cost_in_set(what, standing, failed, budgets) if in_set else _cost_of(what, standing, failed, budgets)]
     if placed and what.off_spot is not None:
         parts.append(f"the next pod goes to {'on-demand' if what.off_spot else 'spot'} nodes")
     told = "; ".join(parts)
-    return told if what.settled_within is None else f"{verdict(what, standing, 'Job')}; else {told}"
+    return told if what.settled_within is None else f"{_verdict(what, standing, kind)}; else {told}"
+
+
+def _name_of(ends: str, standing: Standing) -> str:
+    """Return what a failure ends, in words."""
+    unit = "" if standing.system is None else standing.system.unit
+    return {"JobSet": "set", "scope": unit, "workload": standing.key.row.kind}.get(ends, ends)
+
+
+def _ends_at_once(what: Forecast, standing: Standing, failed: Pod) -> bool:
+    """Return True if a failure ends something even with a retry left."""
+    system = standing.system
+    if system is None or forecast.is_bug(standing, failed):
+        return system is not None or what.rule is not None
+    rich = structs.replace(failed, max_retries=LARGEST_COUNT)
+    return standing.counted.outcome_of(standing.account, rich).cost != "retry"
 
 
 def beyond(what: Forecast, budgets: limits.Budgets) -> str:
@@ -211,7 +384,7 @@ def beyond(what: Forecast, budgets: limits.Budgets) -> str:
     return f"disruptions exceed the limit of {budgets.disruptions}"
 
 
-def cost_of(what: Forecast, budgets: limits.Budgets) -> str:
+def _cost_of(what: Forecast, standing: Standing, failed: Pod, budgets: limits.Budgets) -> str:
     """Return what a failure costs and what is left after it, in words."""
     if what.cost == "retry":
         costs = "costs the index a retry" if budgets.per_index else "costs a retry"
@@ -222,44 +395,35 @@ def cost_of(what: Forecast, budgets: limits.Budgets) -> str:
         return f"costs no retry; then {words.counted(what.left.disruptions, 'disruption')} left"
     if what.cost == "free":
         limit = words.counted(budgets.free_restarts, "such failure")
-        return f"costs no retry; the ledger ends the Job after {limit}"
+        if standing.system is None:
+            return f"costs no retry; the ledger ends the Job after {limit}"
+        ends = forecast.may_end(standing, failed)
+        return "costs no retry" + (f"; the ledger ends the {standing.row.kind} after {limit}" if ends else "")
     return "costs nothing"
 
 
-def said_of_set(what: Forecast, standing: Standing, job_set: Json, *, placed: bool) -> str:
-    """Return what a failure does to a JobSet, in words."""
-    budgets = limits.budgets_of(standing.job, job_set, standing.settings_of(standing.job))
-    if what.reason:
-        return f"ends the set: {beyond(what, budgets)}"
-    parts = [cost_in_set(what, standing, budgets)]
-    if placed and what.off_spot is not None:
-        parts.append(f"the next pod goes to {'on-demand' if what.off_spot else 'spot'} nodes")
-    told = "; ".join(parts)
-    return told if what.settled_within is None else f"{verdict(what, standing, 'JobSet')}; else {told}"
-
-
-def verdict(what: Forecast, standing: Standing, kind: str) -> str:
+def _verdict(what: Forecast, standing: Standing, kind: str) -> str:
     """Return when the ledger ends a workload because of a failure about which it decides."""
     if what.on_failure is not None:
         return words.fatal_by(what.on_failure, kind)
-    if not settling.may_settle(standing.job, standing.settings_of(standing.job)):
+    if not settling.may_settle(standing.job, standing.settings):
         return words.unlisted(kind)
     return words.verdict(what.settled_within or 0, kind)
 
 
-def cost_in_set(what: Forecast, standing: Standing, budgets: limits.Budgets) -> str:
+def _cost_in_set(what: Forecast, standing: Standing, failed: Pod, budgets: limits.Budgets) -> str:
     """Return what a failure costs a JobSet or its Job, and what is left, in words."""
     if what.set_action:
-        does = what_set_does(what, budgets)
+        does = _what_set_does(what, budgets)
         return does if what.action == "FailJob" else f"no retry of the Job is left, which {does}"
     if what.ends == "index":
         return "ends the index"
     if what.cost in {"disruption", "free"}:
-        return cost_of(what, budgets)
+        return _cost_of(what, standing, failed, budgets)
     return f"costs its Job a retry, of {batch.retry_budget(standing.job['spec'])}"
 
 
-def what_set_does(what: Forecast, budgets: limits.Budgets) -> str:
+def _what_set_does(what: Forecast, budgets: limits.Budgets) -> str:
     """Return what a JobSet does when one of its Jobs has failed, in words."""
     if what.set_action == FAILING:
         return "ends the set at once"

@@ -82,7 +82,7 @@ def verdicts(standing: Standing, found: Iterable[Pod]) -> Iterator[Verdict]:
             continue
         times = (seconds(time) for time in disturbed)
         explained = any(time is not None and settling.is_explained(crash, time, within) for time in times)
-        if not explained and settling.bug_in(standing.job, settings, pod, within, standing.job_set) is not None:
+        if not explained and settling.bug_in(standing.counted, pod, within) is not None:
             until = shifted(pod.ended, within)
             code = f"exit code {pod.exits[0].code}"
             text = f"pod {pod.name} ({code}) is a bug, which ends the Job, unless another pod of it is disrupted"
@@ -97,7 +97,7 @@ def judged(standing: Standing, settings: Settings) -> Iterator[Verdict]:
     pod, index = crash_of(last, standing.job), last.on_failure
     if index is not None and index < len(rules) and rules[index].next.cost == "Fatal" and last.rule is None:
         text = words.fatal_by(index, batch.JOB.kind)
-    elif index is None and pod and settling.bug_in(standing.job, settings, pod, 0, standing.job_set) is not None:
+    elif index is None and pod and settling.bug_in(standing.counted, pod) is not None:
         text = words.unlisted(batch.JOB.kind)
     else:
         return

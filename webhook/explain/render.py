@@ -7,12 +7,13 @@ from typing import Final
 
 import msgspec
 
-from webhook.explain import next_in_system
-from webhook.explain.build import Explanation, Row
+from webhook.explain.build import Explanation
 from webhook.explain.build_cron_job import CronJobExplanation
 from webhook.explain.pending import Delayed
+from webhook.explain.rows import Row
 from webhook.kinds import batch
 from webhook.kinds.job_set import JOB_SET
+from webhook.ledger.model.systems import SYSTEMS
 from webhook.ledger.model.words import counted
 from webhook.objects import columns
 from webhook.objects.columns import Part
@@ -24,7 +25,7 @@ LATEST: Final = 30  # seconds that the leader may take for a verdict, or to end 
 MOST_DELAYS: Final = 5  # delayed pods that are shown
 SHORT: Final = 2  # minutes under which a duration is shown in seconds
 LONG: Final = 120  # minutes from which it is shown in hours
-UNITS: Final = {row.kind: unit.upper() for row, unit in next_in_system.UNITS.items() if row.kind != batch.JOB.kind}
+UNITS: Final = {one.row.kind: one.unit.upper() for one in SYSTEMS.values() if one.row.kind != batch.JOB.kind}
 
 
 def as_json(explanation: Explanation | CronJobExplanation) -> str:

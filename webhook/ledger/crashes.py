@@ -20,6 +20,7 @@ from webhook.ledger.brake import Authority
 from webhook.ledger.model import words
 from webhook.ledger.model.account import MENDED
 from webhook.ledger.model.cached import CachedJob
+from webhook.ledger.model.counted import Counted, PodsOfJob, PodsOfSystem
 from webhook.ledger.model.counting import CountingPass
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.systems import System
@@ -28,6 +29,7 @@ from webhook.ledger.model.workload_state import INTERVAL, LONGEST_PAUSE, WATCH_D
 from webhook.ledger.other_kinds import OtherKinds
 from webhook.ledger.tracking.roots import where
 from webhook.ledger.tracking.trackers import Trackers
+from webhook.objects.problem import Json
 from webhook.policy.settings import Settings
 from webhook.rules.jobs import failure_policy
 
@@ -71,14 +73,17 @@ class Crashes:
     def see(self, key: Key, pod: Pod, job: CachedJob) -> None:
         """Record that a pod has failed that was disrupted, or that nobody had deleted."""
         settings = self.authority.settings_of(job)
-        if key.system is not None:
-            if settling.bug_elsewhere(pod, key.system, settings) is not None:
-                self.add(key, pod, settings)
-            return
-        if settling.is_suspect(job, settings, pod, self.trackers.job_set_of(key)):
+        if settling.is_suspect(self.counted(key, job), pod):
             self.add(key, pod, settings)
-        elif settling.is_crash(pod) and settling.may_settle(job, settings):
+        elif key.system is None and settling.is_crash(pod) and settling.may_settle(job, settings):
             self.trackers.state_of(key).tracker.disturb(self.clock())  # its end may make other pods crash
+
+    def counted(self, key: Key, job: Json) -> Counted:
+        """Return what the ends of pods of a Job of a workload cost, or of the workload of another kind."""
+        settings = self.authority.settings_of(job)
+        if key.system is not None:
+            return PodsOfSystem(key.system, job, settings)
+        return PodsOfJob(job, self.trackers.job_set_of(key), settings)
 
     def add(self, key: Key, pod: Pod, settings: Settings) -> None:
         """Record that a pod may have failed by a bug, just now."""
@@ -172,8 +177,7 @@ class Crashes:
         `within`: the seconds before and after the crash in which a disruption would explain it.
         """
         job = await job_failer.running_job(self.api, pod)
-        job_set = self.trackers.job_set_of(key)
-        message = None if job is None else settling.bug_in(job, self.authority.settings_of(job), pod, within, job_set)
+        message = None if job is None else settling.bug_in(self.counted(key, job), pod, within)
         if job is None or message is None:
             return True
         if not self.authority.allows("settle", batch.JOB, job, f"fail it: {message}"):
@@ -187,7 +191,7 @@ class Crashes:
     async def decide_elsewhere(self, key: Key, state: WorkloadState, uid: str, crash: Crash, system: System) -> bool:
         """End a workload of another kind, or a part of it, after a bug; as `decide`."""
         root, pod = self.trackers.root_of(key), state.tracker.failed_pod(uid) or crash.pod
-        message = None if root is None else settling.bug_elsewhere(pod, system, self.authority.settings_of(root))
+        message = None if root is None else settling.bug_in(self.counted(key, root), pod)
         if root is None or message is None:
             return True
         if state.tracker.is_open(uid):

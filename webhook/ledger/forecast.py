@@ -1,13 +1,16 @@
-"""Predicts what the failure of a pod does: what it costs, whether it ends the Job, and where the next pod runs. Pure.
+"""Predicts what the failure of a pod does: what it costs, what it ends, and where the next pod runs. Pure.
 
 This module decides nothing itself: it calls the functions with which the leader counts pods and admission places them.
+`explain`, `render --after` and `simulate` ask it. Where the next pod of another kind than Job runs is not predicted.
 """
 
-from collections.abc import Iterable
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from typing import Literal
+
+from msgspec.structs import replace
 
 from webhook import attempts
 from webhook.attempts import Evidence
@@ -17,9 +20,11 @@ from webhook.ledger import set_forecast, settling
 from webhook.ledger.model import limits
 from webhook.ledger.model.account import Account, Attempt, Left
 from webhook.ledger.model.cached import CachedJob
+from webhook.ledger.model.counted import Counted, PodsOfJob, PodsOfSystem
 from webhook.ledger.model.counting import CountingPass
-from webhook.ledger.model.outcomes import SPOT_UNAVAILABLE, Cost
-from webhook.ledger.model.pods import Pod
+from webhook.ledger.model.outcomes import DEADLINE, NEVER_STARTED, SPOT_UNAVAILABLE, Cost
+from webhook.ledger.model.pods import DISRUPTED, Condition, Exit, Pod
+from webhook.ledger.model.systems import System
 from webhook.ledger.model.tracked.running import RunningPods
 from webhook.ledger.model.tracker import LAST_ENDS, Key, Tracker
 from webhook.objects.patch import at
@@ -33,24 +38,33 @@ from webhook.rules.pods import loss, placement
 Ended = Literal["", "index", "Job", "JobSet", "scope", "workload"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Standing:
     """The state of a workload before one of its pods fails.
 
-    `job`: the Job of that pod, as the API has it. `job_set`: the JobSet of the Job; None if it has none. `account`
-    counts every pod that has failed before. `live`: the pods that have not ended. `profile`: the one in force.
+    `job`: the Job of that pod, as the API has it, or the workload if that is of another kind, `row`. `job_set`: the
+    JobSet of the Job; None if it has none. `account` counts every pod that has failed before. `live`: the pods that
+    have not ended. `profile`: the one in force; `knows_codes`: whether its exit codes are known too.
     """
 
+    row: KindSpec = batch.JOB
     job: Json
-    job_set: Json | None
+    job_set: Json | None = None
     account: Account
     live: tuple[Pod, ...]
     profile: NamedProfile
+    knows_codes: bool = True
 
-    @property
-    def root(self) -> Json:
-        """The object that has the account: the JobSet, or else the Job."""
-        return self.job if self.job_set is None else self.job_set
+    @cached_property
+    def key(self) -> Key:
+        """The workload."""
+        row, root = (self.row, self.job) if self.job_set is None else (JOB_SET, self.job_set)
+        return Key(root["metadata"].get("namespace") or "", row, root["metadata"]["name"])
+
+    @cached_property
+    def system(self) -> System | None:
+        """The system of the workload; None for a Job or a JobSet."""
+        return self.key.system
 
     @property
     def replicated_job(self) -> str:
@@ -67,9 +81,21 @@ class Standing:
         """The labels of the Job."""
         return self.job["metadata"].get("labels") or {}
 
+    @cached_property
+    def settings(self) -> Settings:
+        """The settings of the Job, or of the workload of another kind."""
+        return self.settings_of(self.job)
+
     def settings_of(self, root: Json) -> Settings:
         """Return the settings of an object under `profile`."""
         return self.profile.settings(annotations.of(root))
+
+    @cached_property
+    def counted(self) -> Counted:
+        """What the ends of its pods cost."""
+        if self.system is None:
+            return PodsOfJob(self.job, self.job_set, self.settings)
+        return PodsOfSystem(self.system, self.job, self.settings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,16 +128,40 @@ class Forecast:
     off_spot: bool | None = None
 
 
+def as_ended(pod: Pod, cause: str, *, reason: str = "", exits: tuple[Exit, ...] = (), time: str = "") -> Pod:
+    """Return a pod as the API would have it after it has ended so, by itself, at a time (RFC 3339).
+
+    `reason`: of the disruption, or of the pod. `exits`: its containers that failed.
+    """
+    conditions: tuple[Condition, ...] = ()
+    of_pod: dict[str, str] = {"DeadlineExceeded": DEADLINE, NEVER_STARTED: reason, "Other": reason}
+    if cause in {"Disruption", NEVER_STARTED}:  # the leader deletes a pod that cannot start
+        conditions = (Condition(DISRUPTED, "True", reason if cause == "Disruption" else cause, time),)
+    return replace(
+        pod,
+        phase="Failed",
+        tracked=True,
+        deleting=False,
+        deleted="",
+        reason=of_pod.get(cause, ""),
+        ended=time,
+        conditions=conditions,
+        exits=exits,
+    )
+
+
 def foretell(standing: Standing, pod: Pod) -> Forecast:
     """Return what the failure of `pod` does; `pod` is as the API would have it after the failure."""
-    counting = counted(standing, pod)
+    counting, system = counted(standing, pod), standing.system
     detail = counting.details[-1]  # before it are the restarts in place that are not counted yet
     end, suspends = counting.end(counting.details), counting.suspends(counting.details)
+    if system is not None and not may_end(standing, pod):
+        end = None
     set_action = action_of_set(standing, pod)
     ends = ended_by(standing, counting.account, pod, detail, set_action)
-    if end is not None and not ends:
-        ends = "Job" if standing.job_set is None else "JobSet"
-    goes_on = not ends and not suspends and detail.cost != "none"
+    if end is not None and (system is not None or not ends):
+        ends = "workload" if system is not None else "Job" if standing.job_set is None else "JobSet"
+    goes_on = system is None and not ends and not suspends and detail.cost != "none"
     return Forecast(
         cause=detail.cause,
         cost=detail.cost,
@@ -131,31 +181,23 @@ def foretell(standing: Standing, pod: Pod) -> Forecast:
 def counted(standing: Standing, pod: Pod) -> CountingPass:
     """Count a failed pod in a copy of the account, as the leader does."""
     metadata, job_set = standing.job["metadata"], standing.job_set
-    namespace = metadata.get("namespace") or ""
-    key = Key(namespace, batch.JOB, metadata["name"])
-    if job_set is not None:
-        key = Key(namespace, JOB_SET, job_set["metadata"]["name"])
-    job = {**standing.job, "status": standing.job.get("status") or {}}
+    job = {"spec": {}, **standing.job, "status": standing.job.get("status") or {}}
     running = RunningPods()
-    of_job = (one for one in others(standing.live, pod) if one.job_uid == metadata.get("uid"))
-    for one in islice(of_job, 1):  # all that matters is whether any other pod of the Job runs
+    others = (one for one in standing.live if one.uid != pod.uid and one.job_uid == metadata.get("uid"))
+    for one in islice(others, 1):  # all that matters is whether any other pod of the Job runs
         running.put(one, None)
 
     def find(_row: KindSpec, _namespace: str, name: str) -> CachedJob | None:
         return CachedJob(job) if name == metadata["name"] else None
 
     tracker = Tracker(find=find, running=running)
-    root = job if job_set is None else job_set
-    counting = CountingPass(key, root, job_set, tracker, deepcopy(standing.account), standing.settings_of)
-    if counting.account.suspended and not standing.job["spec"].get("suspend"):
+    root, whole = job if job_set is None else job_set, None if standing.system is None else job
+    account = deepcopy(standing.account)
+    counting = CountingPass(standing.key, root, job_set, tracker, account, standing.settings_of, whole=whole)
+    if counting.account.suspended and not job["spec"].get("suspend"):
         counting.reset_limits()
     counting.add(pod, job)
     return counting
-
-
-def others(pods: Iterable[Pod], pod: Pod) -> Iterable[Pod]:
-    """Yield all pods but one."""
-    return (one for one in pods if one.uid != pod.uid)
 
 
 def action_of_set(standing: Standing, pod: Pod) -> str:
@@ -176,7 +218,11 @@ def left_after(account: Account, detail: Attempt, set_action: str) -> Left:
 
 
 def ended_by(standing: Standing, account: Account, pod: Pod, detail: Attempt, set_action: str) -> Ended:
-    """Return what the Job controller or the JobSet controller ends because of a counted failure."""
+    """Return what a controller, or the leader after a bug, ends because of a counted failure."""
+    system = standing.system
+    if system is not None:
+        ends = detail.cost == "fatal" or is_bug(standing, pod)
+        return "" if not ends else "scope" if system.scopes_end_alone else "workload"
     spec = standing.job["spec"]
     if standing.job_set is not None:
         index = not set_action and set_forecast.loses_index(spec, pod, detail.action)
@@ -203,58 +249,47 @@ def failed_indexes(job: Json) -> int:
     return number
 
 
+def may_end(standing: Standing, pod: Pod) -> bool:
+    """Return True if the leader can end a workload of another kind, or its part, because of a failed pod."""
+    system, metadata = standing.system, {"namespace": "", "resourceVersion": "", **standing.job["metadata"]}
+    return system is not None and system.fail({**standing.job, "metadata": metadata}, pod, "", "") is not None
+
+
+def is_bug(standing: Standing, pod: Pod) -> bool:
+    """Return True if the leader ends a workload of another kind, or its part, because of how a pod failed."""
+    return standing.system is not None and settling.is_suspect(standing.counted, pod) and may_end(standing, pod)
+
+
 def settled_within(standing: Standing, pod: Pod) -> int | None:
     """Return the seconds in which the ledger decides whether a crash was a bug; None if it cannot be one."""
-    settings = standing.settings_of(standing.job)
-    if not settling.is_suspect(standing.job, settings, pod, standing.job_set):
+    settings = standing.settings
+    if standing.system is not None or not settling.is_suspect(standing.counted, pod):
         return None
     within = settling.window(standing.job, settings)
-    return None if settling.bug_in(standing.job, settings, pod, within, standing.job_set) is None else within
+    return None if settling.bug_in(standing.counted, pod, within) is None else within
 
 
 def next_pod(standing: Standing, account: Account, pod: Pod, detail: Attempt, set_action: str) -> placement.Decision:
     """Decide where the pod runs that replaces the counted `pod`."""
-    if standing.job_set is None:
-        evidence = evidence_after(standing, account, pod, detail)
+    job, above = standing.job, standing.job_set
+    said, failed = next_annotations(job["spec"], pod, detail), batch.failed_in_status(job)
+    counts, per_index = detail.cost in limits.FAILURES, job["spec"].get("backoffLimitPerIndex") is not None
+    if above is None:
+        failed = max(failed + counts, account.spent_now("retry"))
     elif set_action:
-        above = set_forecast.restarted(standing.job_set, standing.replicated_job, standing.job_index, set_action)
-        evidence = evidence_after_restart(standing, above, account, pod, detail)
-    else:
-        evidence = evidence_in_set(standing, standing.job_set, account, pod, detail)
+        above = set_forecast.restarted(above, standing.replicated_job, standing.job_index, set_action)
+        said = dict(at(job, ("spec", "template", "metadata", "annotations")) or {})
+        said |= {batch.INDEX_FAILURES: "0"} if per_index else {}
+        failed = 0
+    else:  # with backoffLimitPerIndex the Job controller counts a failure when it has replaced the pod
+        failed += counts and not per_index
+    return placed(evidence_of(standing, account, pod, detail, said, failed, above))
+
+
+def placed(evidence: Evidence) -> placement.Decision:
+    """Decide where a pod runs, as admission does."""
     levels = attempts.levels(evidence)
     return placement.decide(levels, evidence.settings, lost=loss.is_lost_when_disrupted(evidence, levels))
-
-
-def evidence_after(standing: Standing, account: Account, pod: Pod, detail: Attempt) -> Evidence:
-    """Return what admission knows of the next pod when it is created, of a Job without a JobSet."""
-    spec = standing.job["spec"]
-    said = next_annotations(spec, pod, detail)
-    before = batch.failed_in_status(standing.job)
-    failed = max(before + (detail.cost in limits.FAILURES), account.spent_now("retry"))
-    return evidence_of(standing, account, pod, detail, said, failed)
-
-
-def evidence_after_restart(standing: Standing, above: Json, account: Account, pod: Pod, detail: Attempt) -> Evidence:
-    """Return what admission knows of the next pod after a restart of the JobSet or of its Job.
-
-    `above`: the JobSet after that restart.
-    """
-    spec = standing.job["spec"]
-    said = dict(at(spec, ("template", "metadata", "annotations")) or {})
-    if spec.get("backoffLimitPerIndex") is not None:
-        said[batch.INDEX_FAILURES] = "0"
-    return evidence_of(standing, account, pod, detail, said, 0, above)
-
-
-def evidence_in_set(standing: Standing, job_set: Json, account: Account, pod: Pod, detail: Attempt) -> Evidence:
-    """Return what admission knows of the next pod of a Job of a JobSet, if the Job goes on.
-
-    With backoffLimitPerIndex the Job controller counts a failure when it has replaced the pod.
-    """
-    spec = standing.job["spec"]
-    counts = detail.cost in limits.FAILURES and spec.get("backoffLimitPerIndex") is None
-    failed = batch.failed_in_status(standing.job) + counts
-    return evidence_of(standing, account, pod, detail, next_annotations(spec, pod, detail), failed, job_set)
 
 
 def evidence_of(  # noqa: PLR0913, PLR0917 - where all of it meets

@@ -23,6 +23,7 @@ from webhook.kube.slices import in_slices
 from webhook.ledger.model import counting, limits, outcomes
 from webhook.ledger.model.account import Account, Attempt
 from webhook.ledger.model.cached import CachedJob, CachedJobSet
+from webhook.ledger.model.counted import Counted, PodsOfJob, PodsOfSystem
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.tracker import Key
 from webhook.ledger.model.workload_state import WorkloadState
@@ -156,7 +157,7 @@ class Recorder:
         }
         found = self.succeeded(pod, identity, known.scope)
         if pod.phase != SUCCEEDED:
-            outcome = outcomes.outcome_elsewhere(pod, has_ended=False)
+            outcome = outcomes.outcome_alone(pod, has_ended=False)
             found = replace(found, cause=outcome.cause, reason=outcome.reason[:LONGEST])
         self.keep(pod.uid, found)
 
@@ -191,16 +192,14 @@ class Recorder:
         """Return what became of pods of which an account has no details: as the leader has counted them."""
         account, job_set, found = deepcopy(state.account), root if key.job_set else None, {}
         evicted = self.kueue.reason_of
-        if key.system is not None:
-            known, count = (root, key.system, self.settings_of(root)), counting.count_elsewhere
-            counted = ((pod, count(account, pod, *known, evicted=evicted(root, pod))) for pod in pods)
-            return {end_named(key, pod.name, pod.finished): detail for pod, detail in counted}
         for pod in pods:
-            job = state.tracker.job_of(pod) or {"metadata": {"namespace": pod.namespace}, "spec": {}}
-            settings = self.settings_of(job)
-            budgets = limits.budgets_of(job, job_set, settings)
-            known_of_job = (job, job_set, budgets, settings.on_failure)
-            detail = counting.count(account, pod, *known_of_job, evicted=evicted(root, pod))
+            counted: Counted
+            if key.system is not None:
+                counted = PodsOfSystem(key.system, root, self.settings_of(root))
+            else:
+                job = state.tracker.job_of(pod) or {"metadata": {"namespace": pod.namespace}, "spec": {}}
+                counted = PodsOfJob(job, job_set, self.settings_of(job))
+            detail = counting.count(account, pod, counted, evicted=evicted(root, pod))
             found[end_named(key, pod.name, pod.finished)] = detail
         return found
 

@@ -17,8 +17,8 @@ import msgspec
 from webhook.kinds import EmbeddedJob, batch
 from webhook.kinds.kind_spec import controller_of
 from webhook.ledger.model import matching, on_failure, outcomes
+from webhook.ledger.model.counted import Counted, PodsOfJob, PodsOfSystem
 from webhook.ledger.model.pods import Exit, Pod
-from webhook.ledger.model.systems import System
 from webhook.objects.patch import Editor, at
 from webhook.objects.problem import Json
 from webhook.policy import costs
@@ -51,18 +51,20 @@ def may_judge(job: Json, settings: Settings) -> bool:
     return all(failure_policy.is_judged(one) and not batch.has_index_budgets(one.spec) for one in jobs)
 
 
-def is_suspect(job: Json, settings: Settings, pod: Pod, job_set: Json | None) -> bool:
-    """Return True if the end of a failed pod may end its Job by a decision of the ledger; as `may_settle`.
+def is_suspect(counted: Counted, pod: Pod) -> bool:
+    """Return True if a failed pod may end its Job by a decision of the ledger; as `may_settle`.
 
-    If so, `bug_in` decides, which needs the Job's pod template.
+    If so, `bug_in` decides, which needs the Job's pod template. Of another kind it decides at once.
     """
+    if isinstance(counted, PodsOfSystem):
+        return bug_in(counted, pod) is not None
+    job, settings = counted.job, counted.settings
     settles, judges = may_settle(job, settings), may_judge(job, settings)
     if not (settles or judges):
         return False
-    if settings.on_failure:
-        cost = on_failure.cost_after(pod, outcomes.outcome_of(pod, job, job_set), settings.on_failure)
-        if cost is not None:
-            return cost == "Fatal"
+    _, cost = _decision(counted, pod)
+    if cost is not None:
+        return cost == "Fatal"
     if not is_crash(pod):
         return False
     return not (is_told_to_end(pod, settings) if settles else has_retriable_codes(pod, settings))
@@ -104,12 +106,31 @@ def is_explained(crash: float, disturbed: float, within: float) -> bool:
     return disturbed >= crash - within
 
 
-def bug_in(job: Json, settings: Settings, pod: Pod, within: int, job_set: Json | None) -> str | None:
-    """Return the message with which the end of a pod fails its Job, if no disruption explains it; None if it does not.
+def bug_in(counted: Counted, pod: Pod, within: int = 0) -> str | None:
+    """Return the message with which the end of a pod ends its workload, or its part; None if it does not.
 
-    `job` must have its pod template. The end does not fail the Job if a rule of the Job's author decides about it, or
-    if the JobSet would restart after it: then it costs a retry of the Job.
+    It does if a rule of onFailure makes it fatal. If none decides, after a bug that the policy does not retry, unless a
+    disruption explains it: of another pod of the Job, in `within` seconds.
     """
+    return _bug_of_job(counted, pod, within) if isinstance(counted, PodsOfJob) else _bug_elsewhere(counted, pod)
+
+
+def _decision(counted: Counted, pod: Pod) -> tuple[int | None, costs.Cost | None]:
+    """Return the rule of onFailure that decides after the end of a pod, and what it says about the cost."""
+    rules = counted.settings.on_failure
+    if not rules:
+        return None, None
+    outcome = outcomes.outcome_of(pod, counted.job, counted.job_set)
+    return on_failure.decided(pod, outcome, rules), on_failure.cost_after(pod, outcome, rules)
+
+
+def _bug_of_job(counted: PodsOfJob, pod: Pod, within: int) -> str | None:
+    """Return what `bug_in` does, of a Job with its pod template.
+
+    The end does not fail the Job if a rule of the Job's author decides about it, or if the JobSet would restart after
+    it: then it costs a retry of the Job.
+    """
+    job, job_set, settings = counted.job, counted.job_set, counted.settings
     (embedded,) = batch.JOB.jobs(job)
     settles, judges = may_settle(job, settings), may_judge(job, settings)
     if not (settles or judges) or embedded.pod_spec.get("restartPolicy") != "Never":
@@ -120,13 +141,8 @@ def bug_in(job: Json, settings: Settings, pod: Pod, within: int, job_set: Json |
     own = author_rules(job, embedded, settings)
     if settings.profile.failure_policy.inject == "IfAbsent" and own:
         return None
-    decided = matching.match(own, pod)
-    cost, index = None, None
-    if settings.on_failure:
-        outcome = outcomes.outcome_of(pod, job, job_set)
-        index = on_failure.decided(pod, outcome, settings.on_failure)
-        cost = on_failure.cost_after(pod, outcome, settings.on_failure)
-    if decided is not None or (cost is not None and (cost != "Fatal" or not judges)):
+    index, cost = _decision(counted, pod)
+    if matching.match(own, pod) is not None or (cost is not None and (cost != "Fatal" or not judges)):
         return None
     if cost == "Fatal":
         message = f"Pod {pod.namespace}/{pod.name} {how(pod)}, which rule {index} of onFailure makes fatal"
@@ -137,25 +153,19 @@ def bug_in(job: Json, settings: Settings, pod: Pod, within: int, job_set: Json |
     return message or None
 
 
-def bug_elsewhere(pod: Pod, system: System, settings: Settings) -> str | None:
-    """Return the message with which a failed pod ends its workload of another kind, or its part; None if it does not.
-
-    It does if a rule of onFailure makes that fatal. And if none decides, after an exit code that the profile does not
-    retry, but the system would.
-    """
+def _bug_elsewhere(counted: PodsOfSystem, pod: Pod) -> str | None:
+    """Return what `bug_in` does, of a workload of another kind: a bug is an exit code that only the system retries."""
+    settings = counted.settings
     if settings.skip or settings.profile.failure_policy.inject == "Never" or outcomes.was_killed(pod):
         return None
-    if settings.on_failure:
-        outcome = outcomes.outcome_elsewhere(pod, has_ended=False)
-        cost = on_failure.cost_after(pod, outcome, settings.on_failure)
-        if cost == "Fatal":
-            index = on_failure.decided(pod, outcome, settings.on_failure)
-            return f"Pod {pod.namespace}/{pod.name} {how(pod)}, which rule {index} of onFailure makes fatal"
-        if cost is not None:
-            return None
+    index, cost = _decision(counted, pod)
+    if cost == "Fatal":
+        return f"Pod {pod.namespace}/{pod.name} {how(pod)}, which rule {index} of onFailure makes fatal"
+    if cost is not None:
+        return None
     codes = settings.profile.failure_policy.retriable_exit_codes
     bug = next((one for one in pod.exits if one.code not in codes), None)
-    if bug is None or pod.disruption is not None or not system.ends_bugs:
+    if bug is None or pod.disruption is not None or not counted.system.ends_bugs:
         return None
     return f"Container {bug.container} for pod {pod.namespace}/{pod.name} failed with exit code {bug.code}"
 

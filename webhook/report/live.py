@@ -14,8 +14,9 @@ from webhook.kinds.accounts.account import is_of
 from webhook.kinds.job_set import JOB_SET
 from webhook.kinds.kind_spec import controller_of
 from webhook.kube import names, terminal
-from webhook.ledger.model import counting, limits, outcomes
+from webhook.ledger.model import limits, outcomes
 from webhook.ledger.model.account import Account, Attempt
+from webhook.ledger.model.counted import PodsOfSystem
 from webhook.ledger.model.outcomes import Outcome
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.stored.reading import account_in
@@ -286,7 +287,7 @@ class Records:
         applied = self.account.applied
         profile = Profile() if applied is None else profile_of(applied, FailurePolicy().retriable_exit_codes)
         settings = NamedProfile(self.known.profile, profile).settings({})
-        return counting.outcome_of(self.account, pod, self.workload.root, system, settings)
+        return PodsOfSystem(system, self.workload.root, settings).outcome_of(self.account, pod)
 
 
 def job_in(scope: str) -> str:

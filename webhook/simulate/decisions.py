@@ -7,7 +7,6 @@ each end of a pod is judged by `webhook/ledger/forecast.py`. Every answer is rem
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from webhook import attempts
 from webhook.admission import engine
 from webhook.admission.subject import request_to_create, subject_of
 from webhook.kinds import batch
@@ -19,7 +18,7 @@ from webhook.ledger.model import counting, on_failure, outcomes
 from webhook.ledger.model.account import Account
 from webhook.ledger.model.account import Attempt as Detail
 from webhook.ledger.model.on_failure import State as AfterFailure
-from webhook.ledger.model.pods import DISRUPTED, Condition, Exit, Pod
+from webhook.ledger.model.pods import Exit, Pod
 from webhook.ledger.model.scopes import Scopes
 from webhook.objects.patch import Editor, at
 from webhook.objects.problem import Json
@@ -27,7 +26,6 @@ from webhook.policy.model import Policy, Profile
 from webhook.policy.settings import NamedProfile, count
 from webhook.rules.facts import Facts
 from webhook.rules.jobs import back_off, failure_policy
-from webhook.rules.pods import loss, placement
 from webhook.simulate.past import End
 
 NAME: Final = "workload"
@@ -234,9 +232,7 @@ class Decider:
         pod = Pod(namespace=NAMESPACE, name="", uid="", job=NAME, job_uid=UID)
         failed = 0 if admitted.job_set is not None else spent.retries
         evidence = forecast.evidence_of(standing, standing.account, pod, detail, said, failed, standing.job_set)
-        levels = attempts.levels(evidence)
-        lost = loss.is_lost_when_disrupted(evidence, levels)
-        return placement.decide(levels, evidence.settings, lost=lost).off_spot
+        return forecast.placed(evidence).off_spot
 
     def after(  # noqa: PLR0913, PLR0917 - where all of it meets
         self, shape: Shape, end: End, spent: Spent, before: AfterFailure, node: str, ended: str
@@ -330,9 +326,8 @@ def pod_of(  # noqa: PLR0913, PLR0917 - where all of it meets
 ) -> Pod:
     """Return a pod that ended so, as the ledger would have read it."""
     in_set = bool(shape.parts)
-    disrupted = end.cause == "Disruption"
     part = shape.parts[0].name if in_set else ""
-    return Pod(
+    pod = Pod(
         namespace=NAMESPACE,
         name=f"{NAME}-pod",
         uid="pod",
@@ -344,18 +339,12 @@ def pod_of(  # noqa: PLR0913, PLR0917 - where all of it meets
         index="0" if in_set or shape.indexed else "",
         index_failures=spent.failures,
         index_ignored=spent.ignored,
-        attempt=None,
         node=node,
         after=on_failure.written(after) if after != on_failure.NONE else "",
-        phase="Failed",
-        reason=end.reason if end.cause in {"DeadlineExceeded", "Other"} else "",
-        tracked=True,
-        ended=ended,
-        conditions=(Condition(DISRUPTED, "True", end.reason, ended),) if disrupted else (),
-        exits=(Exit(end.container, end.code, end.reason if end.cause == "OOMKilled" else "Error", ended),)
-        if end.code
-        else (),
     )
+    why = end.reason if end.cause == "OOMKilled" else "Error"
+    exits = (Exit(end.container, end.code, why, ended),) if end.code else ()
+    return forecast.as_ended(pod, end.cause, reason=end.reason, exits=exits, time=ended)
 
 
 def ignored_of_next(standing: Standing, account: Account, pod: Pod, detail: Detail) -> int:

@@ -172,7 +172,7 @@ def test_an_explanation_has_all_other_pods(
 def test_all_other_workloads_of_a_file_are_explained(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, faulty: Any
 ) -> None:
-    faulty("webhook.explain.build.state_of")
+    faulty("webhook.explain.build.state_of", 1)
     other = test_build.job()
     other["metadata"] |= {"name": "bad", "uid": "another"}
     done = run(monkeypatch, None, tmp_path, "explain", "-f", test_build.file(tmp_path, other, test_build.job()))

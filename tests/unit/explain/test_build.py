@@ -23,8 +23,7 @@ from webhook.cli import explain as command
 from webhook.cli.explain import UnexplainableError
 from webhook.cli.main import main
 from webhook.explain import build, render
-from webhook.explain.build import UNPLACED, Explanation
-from webhook.explain.nodes import NOT_RECOGNISED, on_nodes
+from webhook.explain.build import NOT_RECOGNISED, UNPLACED, Explanation, placed_by_nodes
 from webhook.kinds import batch
 from webhook.kinds.job_set import JOB_SET
 from webhook.kube.names import AFTER_FAILURE, PLACEMENT, POLICY, RETRY_HISTORY, SKIP
@@ -71,7 +70,8 @@ def job(account: Json | None = None, status: Json | None = None, **spec: Any) ->
 
 
 def explain(root: Json, jobs: list[Json], parts: Iterable[Json]) -> Explanation:
-    return build.explain(root, jobs, [*parts, *held(root)])
+    row = JOB_SET if root["kind"] == JOB_SET.kind else batch.JOB
+    return build.explain(row, root, jobs, [*parts, *held(root)])
 
 
 def pod(name: str, phase: str, code: int | None = None, **metadata: Any) -> Json:
@@ -175,16 +175,16 @@ def test_where_nothing_was_placed_no_node_is_foretold_and_the_reason_is_said() -
     assert not any("nodes" in text for text in made.next)
     assert made.placement == UNPLACED
     bare = NodeFacts({"kubernetes.io/hostname": "n2"})
-    assert on_nodes(made, {"n2": bare}).placement == NOT_RECOGNISED
-    assert f"  {NOT_RECOGNISED}" in [*render.as_table(on_nodes(made, {"n2": bare}))]
+    assert placed_by_nodes(made, {"n2": bare}).placement == NOT_RECOGNISED
+    assert f"  {NOT_RECOGNISED}" in [*render.as_table(placed_by_nodes(made, {"n2": bare}))]
 
 
 def test_the_nodes_of_attempts_are_spot_or_on_demand_by_their_labels_as_in_a_report() -> None:
     made = explain(job(ACCOUNT), [job(ACCOUNT)], [unplaced("train-e")])
     spot = NodeFacts({"cloud.google.com/gke-nodepool": "p", "cloud.google.com/gke-spot": "true"})
     other = NodeFacts({"cloud.google.com/gke-nodepool": "q"})
-    assert [row.placement for row in on_nodes(made, {"n2": spot}).rows] == ["spot", "", "", "spot"]
-    assert [row.placement for row in on_nodes(made, {"n2": other}).rows] == ["spot", "", "", "on-demand"]
+    assert [row.placement for row in placed_by_nodes(made, {"n2": spot}).rows] == ["spot", "", "", "spot"]
+    assert [row.placement for row in placed_by_nodes(made, {"n2": other}).rows] == ["spot", "", "", "on-demand"]
 
 
 def test_a_skipped_job_is_explained_without_a_disruption_limit_and_without_a_node() -> None:

@@ -14,8 +14,8 @@ from webhook.explain.next_failure import next_failures
 from webhook.kube.names import RETRY_HISTORY
 from webhook.ledger.forecast import Standing
 from webhook.ledger.model.account import Account
+from webhook.ledger.model.counted import PodsOfJob
 from webhook.ledger.model.counting import count
-from webhook.ledger.model.limits import budgets_of
 from webhook.ledger.model.pods import Pod
 from webhook.objects.problem import Json
 from webhook.policy.model import Disruptions, FailureRule, Match, Next, Placement, Profile, RequestedRetry
@@ -33,7 +33,7 @@ def standing(*ended: Pod, profile: Profile, live: tuple[Pod, ...] = (), **spec: 
     }
     account, named = Account(), NamedProfile("default", profile)
     for pod in ended:
-        count(account, pod, root, None, budgets_of(root, None, named.settings({})), profile.on_failure)
+        count(account, pod, PodsOfJob(root, None, named.settings({})))
     return Standing(job=root, job_set=None, account=account, live=live, profile=named)
 
 

@@ -8,7 +8,7 @@ import pytest
 from tests.accounts import stored
 from webhook.cli.cluster import NotOneError, find
 from webhook.cli.console import ObjectArgument, object_argument
-from webhook.explain import build_system
+from webhook.explain import build
 from webhook.explain.roots import ROOTS
 from webhook.explain.workload import workload
 from webhook.kinds import KindSpec, argo
@@ -18,7 +18,6 @@ from webhook.kinds.flyte import FLYTE_WORKFLOW
 from webhook.kube.client import Api
 from webhook.ledger.model.account import Account
 from webhook.ledger.model.scopes import Scopes
-from webhook.ledger.model.systems import SYSTEMS
 from webhook.objects.problem import Json
 
 RUN = "etl.manual__2026-11-23T12.00.00"
@@ -56,7 +55,7 @@ def of_run() -> Json:
 def test_a_run_of_airflow_is_what_its_account_says_and_without_one_there_is_none() -> None:
     root = found(DAG_RUN, RUN, account=of_run())
     assert root is not None
-    explanation = build_system.explain(SYSTEMS[DAG_RUN], root, [of_run()])
+    explanation = build.explain(DAG_RUN, root, [], [of_run()])
     assert (explanation.kind, explanation.name) == ("DAGRun", RUN)
     assert explanation.budgets == ["task load: 1 retry spent"]
     assert found(DAG_RUN, RUN) is None
@@ -65,7 +64,7 @@ def test_a_run_of_airflow_is_what_its_account_says_and_without_one_there_is_none
 def test_a_flyte_workflow_has_the_account_beside_it_and_its_own_phase() -> None:
     root = found(FLYTE_WORKFLOW, "f1", own=FLYTE)
     assert root is not None
-    explanation = build_system.explain(SYSTEMS[FLYTE_WORKFLOW], root, [stored(FLYTE_WORKFLOW, FLYTE, SPENT)])
+    explanation = build.explain(FLYTE_WORKFLOW, root, [], [stored(FLYTE_WORKFLOW, FLYTE, SPENT)])
     assert (explanation.state, explanation.budgets) == ("Failed", ["node load: 1 retry spent"])
     assert found(FLYTE_WORKFLOW, "f1") is None
 

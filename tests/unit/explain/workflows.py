@@ -2,18 +2,19 @@
 
 from collections.abc import Iterable
 from typing import Any
+from unittest.mock import patch
 from uuid import NAMESPACE_URL, uuid5
 
 import msgspec
 
 from tests.accounts import held, holding
-from webhook.explain import build_system
+from webhook.explain import build
 from webhook.explain.build import Explanation
 from webhook.kinds import argo
 from webhook.kinds.argo import NODE_NAME
 from webhook.kube import names
 from webhook.ledger.model.account import Account
-from webhook.ledger.model.systems import System
+from webhook.ledger.model.systems import SYSTEMS, System
 from webhook.objects.problem import Json
 from webhook.policy.applied import applied, applied_rules
 from webhook.policy.model import Profile
@@ -55,7 +56,8 @@ def workflow(account: Account | None = None, profile: Profile | None = None, **s
 
 
 def explain(system: System, root: Json, pods: Iterable[Json]) -> Explanation:
-    return build_system.explain(system, root, [*pods, *held(root)])
+    with patch.dict(SYSTEMS, {system.row: system}):
+        return build.explain(system.row, root, [], [*pods, *held(root)])
 
 
 def pod(step: str, attempt: int = 0, *, limit: int = 3, minute: int = 0, **status: Any) -> Json:

@@ -19,6 +19,7 @@ from webhook.kinds import batch
 from webhook.ledger import settling
 from webhook.ledger.model import limits, pods
 from webhook.ledger.model.account import Attempt
+from webhook.ledger.model.counted import PodsOfJob
 from webhook.ledger.model.counting import CountingPass
 from webhook.ledger.model.stored.status import decode, encode
 from webhook.ledger.model.tracker import Key
@@ -204,7 +205,7 @@ class World:
     def settle(self, pod: Json) -> bool:
         """Let the leader settle a crash that no disruption explains; return True if it was a bug."""
         within = settling.window(self.job, self.settings_of(self.job))
-        bug = settling.bug_in(self.job, self.settings_of(self.job), pods.read(pod), within, None)
+        bug = settling.bug_in(PodsOfJob(self.job, None, self.settings_of(self.job)), pods.read(pod), within)
         if bug is None:
             return False
         self.fail("PodFailurePolicy")
@@ -222,7 +223,7 @@ class World:
         if self.state.text is not None:
             parts.append(stored(batch.JOB, self.job, self.state.text))
         found: Any = msgspec.json.decode(msgspec.json.encode([self.job, *parts]))
-        return explain(found[0], [found[0]], found[1:])
+        return explain(batch.JOB, found[0], [found[0]], found[1:])
 
 
 def action_of(spec: Json, ending: int) -> str:

@@ -33,6 +33,7 @@ from webhook.kinds.job_set import (
 from webhook.ledger import settling
 from webhook.ledger.model import limits, matching, pods
 from webhook.ledger.model.account import Attempt
+from webhook.ledger.model.counted import PodsOfJob
 from webhook.ledger.model.counting import CountingPass
 from webhook.ledger.model.matching import JobEnd
 from webhook.ledger.model.stored.status import decode, encode
@@ -227,7 +228,7 @@ class SetWorld:
         if child.over:
             return False
         within = settling.window(child.job, settings)
-        return settling.bug_in(child.job, settings, pods.read(pod), within, self.root) is not None
+        return settling.bug_in(PodsOfJob(child.job, self.root, settings), pods.read(pod), within) is not None
 
     def replacement(self, name: str, pod: Json) -> Json | None:
         """Return the pod that runs next in the index of a failed one; None where there is none."""
@@ -244,4 +245,4 @@ class SetWorld:
         if self.state.text is not None:
             parts.append(stored(JOB_SET, self.root, self.state.text))
         found: Any = msgspec.json.decode(msgspec.json.encode([self.root, jobs, parts]))
-        return explain(*found)
+        return explain(JOB_SET, *found)

@@ -18,11 +18,14 @@ from tests.virtual_time import run
 from webhook.kinds import batch
 from webhook.ledger.model import limits
 from webhook.ledger.model.account import Account
+from webhook.ledger.model.counted import PodsOfJob
 from webhook.ledger.model.counting import count
 from webhook.ledger.model.pods import INDEX, Pod
 from webhook.ledger.model.scopes import Scopes, read
 from webhook.ledger.model.stored.status import LARGEST, decode, encode
 from webhook.objects.problem import Json
+from webhook.policy.model import Disruptions, Profile, Retries
+from webhook.policy.settings import resolve
 
 INDEXES = 100_000
 SPEC = {
@@ -33,7 +36,8 @@ SPEC = {
     "backoffLimit": batch.UNLIMITED,
     "podFailurePolicy": {"rules": [DISRUPTION]},
 }
-BUDGETS = limits.Budgets(retries=3, limit=2, free_limit=3, shares=1, per_index=True)
+SETTINGS = resolve("default", Profile(disruptions=Disruptions(limit=2), retries=Retries(limit=3)), {})
+BUDGETS = limits.budgets_of({"spec": SPEC}, None, SETTINGS)
 
 
 def pod_of(index: int, disruptions: int, number: int = 1) -> Pod:
@@ -48,7 +52,7 @@ def account_of(disruptions: Counter[int], chance: random.Random) -> Account:
     order = list(disruptions.elements())
     chance.shuffle(order)
     for number, index in enumerate(order):
-        count(account, pod_of(index, so_far[index], number), root, None, BUDGETS)
+        count(account, pod_of(index, so_far[index], number), PodsOfJob(root, None, SETTINGS))
         so_far[index] += 1
         if number % 30 == 0:
             account.recent.clear()
@@ -109,13 +113,13 @@ def full(**fields: object) -> Account:
 
 def test_the_limit_holds_for_an_index_that_the_account_has_dropped() -> None:
     account, root = full(), job(SPEC)
-    count(account, pod_of(57321, 1), root, None, BUDGETS)
+    count(account, pod_of(57321, 1), PodsOfJob(root, None, SETTINGS))
     assert not limits.is_exceeded(account, BUDGETS, "57321")
     account = decode(encode(account))
     assert account.scopes.exact
     assert account.last[-1].left is not None
     assert account.last[-1].left.disruptions == 0
-    count(account, pod_of(57321, 2, 2), root, None, BUDGETS)
+    count(account, pod_of(57321, 2, 2), PodsOfJob(root, None, SETTINGS))
     assert limits.is_exceeded(account, BUDGETS, "57321")
 
 
@@ -134,7 +138,7 @@ def test_the_limit_holds_for_an_index_that_the_account_has_dropped() -> None:
 def test_where_pods_do_not_know_it_a_dropped_index_had_at_most_the_highest_number(account: Account, spec: Json) -> None:
     next_pod = running_pod(index="57321", index_failures=0, index_ignored=0, disruptions=0)
     assert limits.disruptions_at(limits.scope_of(next_pod), account, next_pod, job(spec)["spec"], None) == 2
-    count(account, pod_of(57321, 2), job(spec), None, BUDGETS)
+    count(account, pod_of(57321, 2), PodsOfJob(job(spec), None, SETTINGS))
     assert not limits.is_exceeded(account, BUDGETS, "57321")
 
 

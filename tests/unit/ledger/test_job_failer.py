@@ -12,6 +12,7 @@ from tests.unit.ledger.pods import failed, job_set
 from tests.virtual_time import run
 from webhook.kube.client import ApiError
 from webhook.ledger import job_failer, settling
+from webhook.ledger.model.counted import PodsOfJob
 from webhook.objects.problem import Json
 from webhook.policy.model import Profile
 from webhook.policy.settings import Settings
@@ -43,7 +44,7 @@ async def find_and_settle(api: FakeApi, above: Json | None) -> bool:
     found = await job_failer.running_job(api_of(api), pod)
     if found is None:
         return False
-    message = settling.bug_in(found, SETTINGS, pod, 30, above)
+    message = settling.bug_in(PodsOfJob(found, above, SETTINGS), pod, 30)
     return message is not None and await job_failer.put(api_of(api), "ml", found, job_failer.OF_SET, message)
 
 

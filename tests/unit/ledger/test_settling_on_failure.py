@@ -10,6 +10,7 @@ from tests.objects import DISRUPTION, exit_codes, job, job_spec
 from tests.unit.ledger.pods import disrupted, failed, job_set
 from webhook.kinds import batch
 from webhook.ledger import settling
+from webhook.ledger.model.counted import PodsOfJob
 from webhook.ledger.model.pods import Exit, Pod
 from webhook.objects.patch import Editor
 from webhook.objects.problem import Json
@@ -42,9 +43,10 @@ def stored(settings: Settings, author: list[Json] | None = None, **spec: Any) ->
 
 def verdict(settings: Settings, pod: Pod, author: list[Json] | None = None, **spec: Any) -> str | None:
     root = stored(settings, author, **spec)
-    if not settling.is_suspect(root, settings, pod, None):
+    counted = PodsOfJob(root, None, settings)
+    if not settling.is_suspect(counted, pod):
         return None
-    return settling.bug_in(root, settings, pod, settling.window(root, settings), None)
+    return settling.bug_in(counted, pod, settling.window(root, settings))
 
 
 def saying(message: str, code: int = 1) -> Pod:
@@ -154,8 +156,8 @@ def test_the_job_of_a_set_has_no_record_and_is_judged_all_the_same() -> None:
     ]
     failing = job_set({"action": "FailJobSet", "onJobFailureReasons": ["PodFailurePolicy"]})
     pod = failed(1, 1, job_set="set")
-    assert settling.bug_in(root, settings, replace(pod, exits=(Exit("main", 137, "Error", ""),)), 0, failing)
-    assert settling.bug_in(root, settings, pod, 0, job_set()) is None
+    assert settling.bug_in(PodsOfJob(root, failing, settings), replace(pod, exits=(Exit("main", 137, "Error", ""),)))
+    assert settling.bug_in(PodsOfJob(root, job_set(), settings), pod) is None
 
 
 def test_the_rules_that_admission_recorded_are_not_the_authors() -> None:
@@ -168,5 +170,5 @@ def test_the_rules_that_admission_recorded_are_not_the_authors() -> None:
 
 def test_without_rules_nothing_is_suspect_but_what_was_before() -> None:
     root = job(job_spec(rules=[DISRUPTION]))
-    assert not settling.is_suspect(root, under(), failed(1, 1), None)
-    assert settling.is_suspect(job(job_spec(**COUPLED)), under(), failed(1, 1), None)
+    assert not settling.is_suspect(PodsOfJob(root, None, under()), failed(1, 1))
+    assert settling.is_suspect(PodsOfJob(job(job_spec(**COUPLED)), None, under()), failed(1, 1))

@@ -8,6 +8,7 @@ from tests.objects import DISRUPTION, exit_codes, job, job_spec
 from tests.unit.ledger.pods import disrupted, failed, job_set
 from webhook.kinds.batch import QUEUE_NAME
 from webhook.ledger import settling
+from webhook.ledger.model.counted import PodsOfJob
 from webhook.objects.problem import Json
 from webhook.policy.model import Profile
 from webhook.policy.settings import Settings
@@ -43,7 +44,7 @@ def test_a_container_that_ends_with_143_or_is_killed_was_told_to_end(code: int, 
 
 def bug(code: int = 1, *rules: Json, above: Json | None = None) -> str | None:
     root = job(job_spec(rules=[DISRUPTION, *rules], **COUPLED))
-    return settling.bug_in(root, SETTINGS, failed(1, code), 30, above)
+    return settling.bug_in(PodsOfJob(root, above, SETTINGS), failed(1, code), 30)
 
 
 def test_a_bug_is_an_exit_code_that_is_not_retriable_and_that_no_rule_of_the_author_matches() -> None:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Annotated, Any, Final
 
@@ -12,11 +12,14 @@ from msgspec import Meta, Struct, inspect
 from webhook.admission import engine
 from webhook.admission.review import Response
 from webhook.admission.subject import request_to_create, subject_of
+from webhook.explain.next_failure import beyond
 from webhook.kinds import batch
 from webhook.kube import names
-from webhook.ledger.model import counting, limits, on_failure, outcomes, words
+from webhook.ledger import forecast
+from webhook.ledger.forecast import Standing
+from webhook.ledger.model import limits, on_failure, outcomes, words
 from webhook.ledger.model.account import Account
-from webhook.ledger.model.pods import DISRUPTED, INDEX, Condition, Exit, Pod
+from webhook.ledger.model.pods import INDEX, Exit, Pod
 from webhook.ledger.model.tracker import LAST_ENDS
 from webhook.objects.patch import at
 from webhook.objects.problem import Json, Problem
@@ -24,7 +27,6 @@ from webhook.policy.causes import MatchedCause
 from webhook.policy.model import ContainerName, ExitCode, Policy, Reason
 from webhook.policy.reader import Reader
 from webhook.policy.settings import NamedProfile, Settings
-from webhook.rules import annotations
 from webhook.rules.facts import Facts
 
 MESSAGE: Final = "message="
@@ -104,25 +106,25 @@ def of_job(job: Json, after: After, attempt: int | None, profile: NamedProfile) 
     index 0.
     """
     spec = job["spec"]
-    settings = profile.settings(annotations.of(job))
-    budgets = limits.budgets_of(job, None, settings)
-    scope = "0" if batch.is_indexed(spec) else ""
-    account, over = Account(), ""
+    known = {**job, "metadata": {"name": "job", "uid": "job", **job["metadata"]}}
+    standing = Standing(job=known, account=Account(), live=(), profile=profile)
+    settings, per_index = standing.settings, standing.counted.budgets_of().per_index
+    scope, over = "0" if batch.is_indexed(spec) else "", ""
     ended: list[Pod] = []
     for end in after.ends:
-        spent = account.spent("retry")
+        spent = standing.account.spent("retry")
         state = on_failure.written(on_failure.state_after(ended[-LAST_ENDS:], job, None, settings.on_failure))
-        known: dict[str, Any] = {
+        of_index: dict[str, Any] = {
             "index": scope,
             "attempt": spent,
-            "index_failures": spent if budgets.per_index else None,
+            "index_failures": spent if per_index else None,
         }
         container = first_container(at(spec, ("template", "spec")))
-        pod = ended_pod(end, len(ended), container, after.now, after=state, **known)
-        detail = counting.count(account, pod, job, None, budgets, settings.on_failure)
+        pod = ended_pod(end, len(ended), container, after.now, after=state, **of_index)
+        over = over or end_by(standing, pod)
+        standing = replace(standing, account=forecast.counted(standing, pod).account)
         ended.append(pod)
-        if detail.cost == "fatal" and not over:
-            over = f"{words.how(detail)}: {words.cost(detail, in_set=False)}"
+    account = standing.account
     retries = account.spent("retry") if attempt is None else attempt
     facts = Facts(
         profile_name=profile.name,
@@ -132,6 +134,17 @@ def of_job(job: Json, after: After, attempt: int | None, profile: NamedProfile) 
         failures=retries if ended else None,
     )
     return NextPod(pod_of(job, retries, is_said=attempt is not None), with_ended(facts, ended, after.now), over)
+
+
+def end_by(standing: Standing, pod: Pod) -> str:
+    """Return how a failed pod ended, and that no pod follows it; empty if one does."""
+    told, (*_, detail) = forecast.foretell(standing, pod), forecast.counted(standing, pod).details
+    if not told.ends and not told.suspends:
+        return ""
+    if told.reason or told.suspends:
+        does = "suspends" if told.suspends else "ends"
+        return f"{words.how(detail)}: {does} the Job: {beyond(told, standing.counted.budgets_of())}"
+    return f"{words.how(detail)}: {words.cost(detail, in_set=False)}"
 
 
 def facts_of_pod(facts: Facts, pod: Json, after: After, settings: Settings) -> Facts:
@@ -170,12 +183,7 @@ def ended_pod(end: Ended, number: int, container: str, now: datetime, **known: A
         code = end.exit_code or {"OOMKilled": KILLED, "Disruption": TERMINATED}.get(cause, 1)
         reason = {"OOMKilled": outcomes.OOM, "ExitCode": end.reason}.get(cause) or "Error"
         exits = (Exit(end.container or container, code, reason, time, end.message),)
-    conditions: tuple[Condition, ...] = ()
-    if cause in {"Disruption", "NeverStarted"}:  # the leader deletes a pod that cannot start
-        reason = cause if cause == "NeverStarted" else end.reason or "EvictionByEvictionAPI"
-        conditions = (Condition(DISRUPTED, "True", reason, time),)
-    of_pod = {"DeadlineExceeded": outcomes.DEADLINE, "NeverStarted": end.reason, "Other": end.reason}
-    return Pod(
+    pod = Pod(
         namespace="",
         name=f"attempt-{number}",
         uid=f"attempt-{number}",
@@ -183,14 +191,10 @@ def ended_pod(end: Ended, number: int, container: str, now: datetime, **known: A
         job_uid="job",
         node=end.node,
         zone=end.zone,
-        phase="Failed",
-        tracked=True,
-        reason=of_pod.get(cause) or "",
-        ended=time,
-        conditions=conditions,
-        exits=exits,
         **known,
     )
+    reason = end.reason or ("EvictionByEvictionAPI" if cause == "Disruption" else "")
+    return forecast.as_ended(pod, cause, reason=reason, exits=exits, time=time)
 
 
 def first_container(pod_spec: Any) -> str:

@@ -1,6 +1,6 @@
 """Counts the ended pods of one workload in its account, and decides what follows; the controller carries it out."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import replace
 from typing import Final, NamedTuple
@@ -10,17 +10,16 @@ from webhook.kinds import batch
 from webhook.kinds.kind_spec import controller_of
 from webhook.kube import terminal
 from webhook.ledger.model import limits, on_failure, outcomes, words
-from webhook.ledger.model.account import MOST_MESSAGES, MOST_RESTARTED, Account, Attempt, Left, id_of
+from webhook.ledger.model.account import MOST_MESSAGES, MOST_RESTARTED, Account, Attempt, id_of
+from webhook.ledger.model.counted import Counted, PodsOfJob, PodsOfSystem
 from webhook.ledger.model.in_place import counting as in_place
 from webhook.ledger.model.kueue.evictions import Evictions
 from webhook.ledger.model.kueue.workload import Workload
 from webhook.ledger.model.pods import Pod
-from webhook.ledger.model.systems.system import Spent, System
 from webhook.ledger.model.tracker import Key, Tracker
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.policy.applied import applied
-from webhook.policy.model import FailureRule
 from webhook.policy.settings import Settings
 
 LIMIT_EXCEEDED: Final = "DisruptionLimitExceeded"
@@ -28,95 +27,34 @@ FREE_TOO_OFTEN: Final = "FreeRestartLimitExceeded"
 EVICTED_TOO_OFTEN: Final = "EvictionLimitExceeded"
 
 
-def count(  # noqa: PLR0913, PLR0917 - where all of it meets
+def count(  # noqa: PLR0913 - where all of it meets
     account: Account,
     pod: Pod,
-    job: Json,
-    job_set: Json | None,
-    budgets: limits.Budgets,
-    rules: Sequence[FailureRule] = (),
-    *,
-    keeps_messages: bool = False,
-    used: Used | None = None,
-    evicted: str = "",
-) -> Attempt:
-    """Count a failed pod of a Job that the account does not have; return its Attempt.
-
-    `job_set`: the JobSet of the Job; None if it has none. `budgets`: what the Job allows. `rules`: those of
-    `onFailure`. `keeps_messages`: whether the account keeps last words. `used`: what the pod used, if that is known.
-    `evicted`: the reason for which Kueue has evicted the Workload of the pod; empty if it has not.
-    """
-    attempt = limits.attempt_of(account, budgets, pod)
-    outcome = outcomes.outcome_of(pod, job, job_set, has_ended=limits.has_ended(account, job_set))
-    outcome = limits.with_budget(outcome, budgets, account, job_set)
-    outcome = replace(outcome, on_failure=on_failure.decided(pod, outcome, rules))
-    message = words.last_words(outcome) if keeps_messages else ""
-    outcome = outcomes.as_evicted(outcome, evicted)
-    before = limits.disruptions_before(pod) if limits.are_in_pods(account, job["spec"], job_set) else None
-    detail = account.count(outcome, limits.scope_of(pod), attempt, message=message, used=used, disruptions=before)
-    account.forget_messages(MOST_MESSAGES)
-    return account.note_left(limits.left_of(account, budgets, pod, detail, job, job_set))
-
-
-def count_elsewhere(  # noqa: PLR0913 - where all of it meets
-    account: Account,
-    pod: Pod,
-    root: Json,
-    system: System,
-    settings: Settings,
+    counted: Counted,
     *,
     has_ended: bool = False,
     keeps_messages: bool = False,
     used: Used | None = None,
     evicted: str = "",
 ) -> Attempt:
-    """Count a failed pod of a workload of another kind that the account does not have; return its Attempt.
+    """Count a failed pod that the account does not have; return its Attempt.
 
-    `root`: the workload, perhaps its metadata alone. `has_ended`: whether it has ended, or is suspended, so that it
-    deletes its pods. `settings`: those of the workload. `keeps_messages`, `used`, `evicted`: as of `count`.
+    `has_ended`: whether the workload is known to have ended. `keeps_messages`: whether the account keeps last words.
+    `used`: what the pod used, if that is known. `evicted`: the reason for which Kueue has evicted the Workload of the
+    pod; empty if it has not.
     """
-    scope, budgets = pod.scope, budgets_elsewhere(pod, settings)
-    outcome = outcome_of(account, pod, root, system, settings, has_ended=has_ended or bool(evicted))
-    outcome = replace(outcome, on_failure=on_failure.decided(pod, outcome, settings.on_failure))
+    attempt, is_of_job = counted.attempt_of(account, pod), isinstance(counted, PodsOfJob)
+    has_ended = has_ended or (bool(evicted) and not is_of_job)
+    outcome = counted.outcome_of(account, pod, has_ended=has_ended)
+    outcome = replace(outcome, on_failure=on_failure.decided(pod, outcome, counted.settings.on_failure))
     message = words.last_words(outcome) if keeps_messages else ""
     outcome = outcomes.as_evicted(outcome, evicted)
-    attempt = account.sure_retries_of(scope) if pod.attempt is None else pod.attempt
-    account.count(outcome, scope, attempt, message=message, used=used)
+    scope, before = limits.scope_of(pod), counted.disruptions_before(account, pod)
+    detail = account.count(outcome, scope, attempt, message=message, used=used, disruptions=before)
     account.forget_messages(MOST_MESSAGES)
-    if outcome.cost == "retry":
+    if outcome.cost == "retry" and not is_of_job:
         account.spend_retry(scope)
-    retries = 0 if outcome.cost == "fatal" else max(0, budgets.retries - account.sure_retries_of(scope))
-    return account.note_left(Left(retries=retries, disruptions=max(0, budgets.limit - account.scopes.of(scope))))
-
-
-def budgets_elsewhere(pod: Pod | None, settings: Settings) -> limits.Budgets:
-    """Return what the scope of a pod of another kind may spend; without a pod, what the settings say.
-
-    A pod may say less than the limit, not more: whoever creates one by hand says of which workload it is.
-    """
-    known = None if pod is None else pod.max_retries
-    limit = settings.profile.retries.limit
-    return limits.Budgets(
-        retries=limit if settings.skip else settings.default_retries if known is None else min(known, limit),
-        limit=settings.disruption_budget,
-        free_limit=limit,
-        shares=1,
-    )
-
-
-def outcome_of(  # noqa: PLR0913 - as `count_elsewhere`
-    account: Account, pod: Pod, root: Json, system: System, settings: Settings, *, has_ended: bool = False
-) -> outcomes.Outcome:
-    """Return how a pod of another kind ended, and what that cost after what an account has; as `count_elsewhere`."""
-    outcome = outcomes.outcome_elsewhere(pod, has_ended=has_ended)
-    if outcome.cost == "none":
-        return outcome
-    budget = budgets_elsewhere(pod, settings).retries
-    ended = any(one.cost == "fatal" and one.scope == pod.scope for one in account.last_now)
-    spent = Spent(account.sure_retries_of(pod.scope), account.scopes.at_least(pod.scope), budget, ended)
-    cost = system.cost_of(pod, root, spent, settings)
-    is_last = cost == "retry" and spent.retries >= budget and system.knows_retries
-    return replace(outcome, cost="fatal" if is_last else cost)
+    return account.note_left(counted.left_of(account, pod, detail))
 
 
 def unknown(_: Pod) -> None:
@@ -213,36 +151,34 @@ class CountingPass:
 
     def add_restarts(self, pod: Pod, job: Json) -> None:
         """Count those restarts of a pod of a Job that are not counted yet."""
-        budgets = self.budgets_of(job) if self.system is None else budgets_elsewhere(pod, self.settings)
-        by_api, keeps = self.tracker.restarts_by_api(pod), self.settings.profile.diagnostics.last_words
+        counted, by_api = self.counted(job), self.tracker.restarts_by_api(pod)
+        keeps = self.settings.profile.diagnostics.last_words
         used = self.used_of(in_place.ended_in_place(pod, self.account.restarted)) if pod.restarts is not None else None
-        detail = in_place.count(self.account, pod, job, self.job_set, budgets, by_api, keeps_messages=keeps, used=used)
+        detail = in_place.count(self.account, pod, counted, by_api, keeps_messages=keeps, used=used)
         if detail is not None:
             self.account.applied = applied(self.settings.profile)
-            self.budgets = budgets
+            self.budgets = counted.budgets_of(pod)
             self.details.append(detail)
             self.changed = True
 
+    def counted(self, job: Json) -> Counted:
+        """Return what the ends of pods of a Job, or of the workload of another kind, cost."""
+        if self.system is None:
+            return PodsOfJob(job, self.job_set, self.settings_of(job))
+        return PodsOfSystem(self.system, self.whole or self.root, self.settings)
+
     def budgets_of(self, job: Json) -> limits.Budgets:
         """Return what a Job allows."""
-        if self.system is not None:
-            return budgets_elsewhere(None, self.settings)
-        return limits.budgets_of(job, self.job_set, self.settings_of(job))
+        return self.counted(job).budgets_of()
 
     def add(self, pod: Pod, job: Json) -> None:
         """Count one failed pod of a Job."""
         self.add_restarts(pod, job)
         self.account.restarted.pop(id_of(pod), None)
+        counted, ended, evicted = self.counted(job), self.has_ended, self.evicted_for(pod)
         keeps, used = self.settings.profile.diagnostics.last_words, self.used_of(in_place.last_attempt(pod))
-        evicted = self.evicted_for(pod)
-        if self.system is None:
-            self.budgets, rules = self.budgets_of(job), self.settings_of(job).on_failure
-            known = (self.account, pod, job, self.job_set, self.budgets, rules)
-            detail = count(*known, keeps_messages=keeps, used=used, evicted=evicted)
-        else:
-            self.budgets, ended = budgets_elsewhere(pod, self.settings), self.has_ended
-            of_other = (self.account, pod, self.whole or self.root, self.system, self.settings)
-            detail = count_elsewhere(*of_other, has_ended=ended, keeps_messages=keeps, used=used, evicted=evicted)
+        self.budgets = counted.budgets_of(pod)
+        detail = count(self.account, pod, counted, has_ended=ended, keeps_messages=keeps, used=used, evicted=evicted)
         if not keeps:
             self.account.forget_messages(0)
         self.account.applied = applied(self.settings.profile)
@@ -349,7 +285,7 @@ class CountingPass:
             return
         for detail, job, _ in self.of_running_jobs(details, "fatal"):
             pod = self.tracker.failed_named(detail.pod)
-            budgets = budgets_elsewhere(pod, self.settings)
+            budgets = PodsOfSystem(self.system, self.root, self.settings).budgets_of(pod)
             if pod is not None and self.account.retries_of(detail.scope) >= budgets.retries:
                 yield detail, job, budgets
 

@@ -152,18 +152,6 @@ def with_budget(outcome: Outcome, budgets: Budgets, account: Account, job_set: J
     return replace(outcome, cost="fatal") if is_over else outcome
 
 
-def attempt_of(account: Account, budgets: Budgets, pod: Pod) -> int:
-    """Return the attempt of a pod: the retries that were spent when it was created, as its annotation says.
-
-    Without the annotation: the retries that are spent now, or all restarts of the JobSet.
-    """
-    if pod.attempt is not None:
-        return pod.attempt
-    if pod.job_set:
-        return pod.restart or 0
-    return (pod.index_failures or 0) if budgets.per_index else account.spent_now("retry")
-
-
 def left_of(  # noqa: PLR0913, PLR0917 - where all of it meets
     account: Account, budgets: Budgets, pod: Pod, detail: Attempt, job: Json, job_set: Json | None
 ) -> Left:

@@ -76,7 +76,7 @@ def outcome_of(pod: Pod, job: Json | None, job_set: Json | None = None, *, has_e
     `has_ended`: whether another pod is known to have ended the Job.
     """
     if pod.row is not batch.JOB:
-        return outcome_elsewhere(pod, has_ended=has_ended)
+        return outcome_alone(pod, has_ended=has_ended)
     spec = (job or {}).get("spec") or {}
     matched = matching.match((spec.get("podFailurePolicy") or {}).get("rules") or [], pod)
     cause, reason = cause_of(pod, matched)
@@ -89,8 +89,8 @@ def outcome_of(pod: Pod, job: Json | None, job_set: Json | None = None, *, has_e
     return Outcome(pod=pod, cause=cause, reason=reason, rule=matched, cost=cost_of(pod, matched, spec, job_set))
 
 
-def outcome_elsewhere(pod: Pod, *, has_ended: bool) -> Outcome:
-    """Return how a pod of a kind other than Job ended; its System says what that cost, a retry stands for that here.
+def outcome_alone(pod: Pod, *, has_ended: bool) -> Outcome:
+    """Return how a pod without a Job ended; its System says what that cost, a retry stands for that here.
 
     `has_ended`: whether its workload has ended, and so has deleted it.
     """

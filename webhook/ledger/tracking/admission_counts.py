@@ -16,7 +16,7 @@ from webhook.kinds.places import Place
 from webhook.kube.tasks import in_task
 from webhook.ledger.model import limits, pods
 from webhook.ledger.model.cached import CachedJob
-from webhook.ledger.model.counting import outcome_of
+from webhook.ledger.model.counted import PodsOfSystem
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.systems import system_of
 from webhook.ledger.model.tracker import Key, lacked_spot
@@ -106,11 +106,11 @@ class AdmissionCounts:
         tracker, is_behind = state.tracker, partial(self.running.is_behind_scope, uid, scope)
         if system.is_single(scope) and is_behind():
             await in_task(self.catch_up(key, is_behind))
-        account, settings = state.account, self.trackers.settings_of(root)
+        account, counted = state.account, PodsOfSystem(system, root, self.trackers.settings_of(root))
         found = Counter(disruption=account.scopes.of(scope), retry=account.retries_of(scope))
         for pod in tracker.uncounted(account):
             if pod.scope == scope:
-                found[outcome_of(account, pod, root, system, settings).cost] += 1
+                found[counted.outcome_of(account, pod).cost] += 1
         ended = tracker.ends_of(scope)
         return Counts(
             disruptions=found["disruption"],

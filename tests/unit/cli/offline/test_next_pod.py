@@ -15,7 +15,18 @@ from webhook.ledger.model import on_failure, pods
 from webhook.ledger.model.on_failure import State
 from webhook.ledger.model.outcomes import outcome_of
 from webhook.objects.problem import Json
-from webhook.policy.model import Delay, Duration, FailureRule, Match, MemoryGrowth, Next, Placement, Policy, Profile
+from webhook.policy.model import (
+    Delay,
+    Disruptions,
+    Duration,
+    FailureRule,
+    Match,
+    MemoryGrowth,
+    Next,
+    Placement,
+    Policy,
+    Profile,
+)
 from webhook.policy.settings import NamedProfile
 from webhook.rules.facts import Facts
 
@@ -112,6 +123,16 @@ def test_an_end_after_which_no_pod_follows_gives_a_warning(ends: list[Ended], ov
     assert found.over == over
     (warning,) = next_pod.admit(found, policy(default=GKE)).warnings
     assert str(warning).startswith(f"no pod follows {over}; ")
+
+
+@pytest.mark.parametrize(("on_exceed", "does"), [("Fail", "ends"), ("Suspend", "suspends"), ("OnDemand", "")])
+def test_a_disruption_after_which_the_ledger_stops_the_job_gives_a_warning_too(on_exceed: str, does: str) -> None:
+    disruptions = Disruptions(limit=1, on_exceed=on_exceed)  # type: ignore[arg-type]
+    profile = NamedProfile("default", Profile(placement=Placement(provider="gke"), disruptions=disruptions))
+    root = stored_job(job_spec(rules=LENIENT, backoffLimit=3))
+    found = next_pod.of_job(root, after(*[Ended(cause="Disruption")] * 2), None, profile)
+    stops = f"disruption EvictionByEvictionAPI: {does} the Job: disruptions exceed the limit of 1"
+    assert found.over == (stops if does else "")
 
 
 def test_the_pod_of_an_index_with_its_own_retries_has_the_failures_of_that_index() -> None:

@@ -6,6 +6,7 @@ from tests.objects import DISRUPTION, exit_codes
 from tests.unit.ledger.model.test_account import counted
 from tests.unit.ledger.pods import disrupted, failed, job, job_set, running_pod
 from webhook.ledger.model.account import Account, Attempt, Left
+from webhook.ledger.model.counted import PodsOfJob
 from webhook.ledger.model.counting import count
 from webhook.ledger.model.limits import budgets_of, is_exceeded, left_of, scope_of
 from webhook.ledger.model.pods import Pod
@@ -51,7 +52,7 @@ def test_one_disruption_more_than_the_limit_is_too_many() -> None:
 
 def after(account: Account, pod: Pod, root: Json, above: Json | None = None) -> tuple[int, Left]:
     """Count a pod; return the number of its attempt, and what is left after it."""
-    detail = count(account, pod, root, above, budgets_of(root, above, settings()))
+    detail = count(account, pod, PodsOfJob(root, above, settings()))
     assert detail.left is not None
     return detail.attempt, detail.left
 

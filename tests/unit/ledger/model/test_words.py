@@ -10,9 +10,9 @@ from tests.unit.ledger.model.test_limits import PER_INDEX, settings
 from tests.unit.ledger.pods import EVICTED, disrupted, failed, job, job_set
 from webhook.ledger.model import pods, words
 from webhook.ledger.model.account import Account
+from webhook.ledger.model.counted import PodsOfJob
 from webhook.ledger.model.counting import count
 from webhook.ledger.model.kueue.evictions import Evictions
-from webhook.ledger.model.limits import budgets_of
 from webhook.ledger.model.on_failure import State
 from webhook.ledger.model.outcomes import outcome_of
 from webhook.ledger.model.pods import Exit, Pod
@@ -23,10 +23,10 @@ from webhook.policy.model import Delay, Duration, MemoryGrowth, Next
 def sentence(*pods: Pod, root: Json | None = None, above: Json | None = None) -> str:
     """Return the sentence about the last of these pods."""
     root, account, text = root or job(), Account(), ""
-    budgets = budgets_of(root, above, settings())
+    counted = PodsOfJob(root, above, settings())
     for pod in pods:
-        detail = count(account, pod, root, above, budgets)
-        text = words.sentence(detail, budgets.retries if above is None else None)
+        detail = count(account, pod, counted)
+        text = words.sentence(detail, counted.budgets_of().retries if above is None else None)
     return text
 
 

@@ -6,10 +6,10 @@ from typing import Final
 import msgspec
 
 from webhook.history.usage import Used
-from webhook.kinds import batch
 from webhook.kinds.batch import UNLIMITED
 from webhook.ledger.model import limits, outcomes, words
-from webhook.ledger.model.account import LONGEST_REASON, MOST_MESSAGES, Account, Attempt, Left, id_of
+from webhook.ledger.model.account import LONGEST_REASON, MOST_MESSAGES, Account, Attempt, id_of
+from webhook.ledger.model.counted import Counted
 from webhook.ledger.model.in_place import tracking
 from webhook.ledger.model.in_place.bounds import IN_PLACE, is_in_place, limit_of
 from webhook.ledger.model.in_place.reading import RESTARTED_ALL, LastExit
@@ -21,12 +21,10 @@ from webhook.policy.causes import Cause
 UNKNOWN: Final = LastExit("", 0)
 
 
-def count(  # noqa: PLR0913, PLR0917 - where all of it meets
+def count(  # noqa: PLR0913 - where all of it meets
     account: Account,
     pod: Pod,
-    job: Json,
-    job_set: Json | None,
-    budgets: limits.Budgets,
+    counted: Counted,
     by_api: int,
     *,
     keeps_messages: bool = False,
@@ -44,6 +42,7 @@ def count(  # noqa: PLR0913, PLR0917 - where all of it meets
         return None
     account.restarted.pop(id_of(pod), None)
     account.restarted[id_of(pod)] = restarts.number  # the newest last
+    job, job_set = counted.job, counted.job_set
     cost = cost_of(pod, job, job_set)
     scope = limits.scope_of(pod)
     limit = limit_of(pod, job, job_set)
@@ -55,7 +54,7 @@ def count(  # noqa: PLR0913, PLR0917 - where all of it meets
     last = restarts.last or UNKNOWN
     cause, reason = cause_of(last)
     detail = Attempt(
-        attempt=limits.attempt_of(account, budgets, pod),
+        attempt=counted.attempt_of(account, pod),
         restart=restarts.number,
         scope=scope,
         pod=pod.name,
@@ -69,25 +68,13 @@ def count(  # noqa: PLR0913, PLR0917 - where all of it meets
         cost="fatal" if cost == "retry" and spent >= limit else cost,
         message=words.in_one_line(last.message) if keeps_messages else "",
     )
-    left = left_of(account, budgets, pod, detail, job, job_set)
+    left = counted.left_of(account, pod, detail)
     retries = min(left.retries, max(0, limit - spent)) if cost == "retry" else left.retries
     detail = msgspec.structs.replace(detail, left=msgspec.structs.replace(left, retries=retries))
     found = account.add_restart(detail, used)
     account.left = detail.left
     account.forget_messages(MOST_MESSAGES)
     return found
-
-
-def left_of(  # noqa: PLR0913, PLR0917 - as in `limits`
-    account: Account, budgets: limits.Budgets, pod: Pod, detail: Attempt, job: Json, job_set: Json | None
-) -> Left:
-    """Return what the scope of a pod has left, apart from its restarts."""
-    if pod.row is batch.JOB:
-        return limits.left_of(account, budgets, pod, detail, job, job_set)
-    return Left(
-        retries=max(0, budgets.retries - account.retries_of(detail.scope)),
-        disruptions=max(0, budgets.disruptions - account.scopes.of(detail.scope)),
-    )
 
 
 def cost_of(pod: Pod, job: Json, job_set: Json | None) -> Cost:

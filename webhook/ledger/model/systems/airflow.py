@@ -37,11 +37,11 @@ def suspend(_root: Json) -> None:
 
 DAG_RUN: Final = System(
     row=airflow.DAG_RUN,
+    unit="task",
     cost_of=cost_of,
     has_ended=has_ended,
     ends_bugs=False,
     fail=fail,
     suspend=suspend,
-    can_end=False,
     knows_retries=False,
 )

@@ -77,10 +77,12 @@ def suspend(root: Json) -> Write:
 
 WORKFLOW: Final = System(
     row=argo.WORKFLOW,
+    unit="step",
     cost_of=cost_of,
     has_ended=has_ended,
     ends_bugs=False,
     fail=fail,
     suspend=suspend,
     writes={("shutdown",): ("Stop",), ("suspend",): (True,)},
+    scopes_end_alone=True,
 )

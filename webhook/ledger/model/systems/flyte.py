@@ -52,12 +52,12 @@ def suspend(_root: Json) -> None:
 
 FLYTE_WORKFLOW: Final = System(
     row=flyte.FLYTE_WORKFLOW,
+    unit="node",
     cost_of=cost_of,
     has_ended=has_ended,
     ends_bugs=False,
     fail=fail,
     suspend=suspend,
     is_single=lambda scope: not scope.endswith(ANY),
-    can_end=False,
     knows_retries=False,
 )

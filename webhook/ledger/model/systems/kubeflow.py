@@ -96,6 +96,7 @@ def system(row: KindSpec) -> System:
     """Return the System of a kind of the training operator."""
     return System(
         row=row,
+        unit="replica",
         cost_of=cost_of,
         has_ended=has_ended,
         ends_bugs=True,
@@ -111,6 +112,7 @@ def system(row: KindSpec) -> System:
 TRAINING: Final = tuple(map(system, kubeflow.TRAINING.values()))
 MPI_JOB: Final = System(
     row=kubeflow.MPI_JOB,
+    unit="replica",
     cost_of=cost_of_worker,
     has_ended=has_ended,
     ends_bugs=False,

@@ -69,6 +69,7 @@ def suspend_of_apache(_root: Json) -> None:
 
 SPARK_APPLICATION: Final = System(
     row=spark.SPARK_APPLICATION,
+    unit="role",
     cost_of=cost_of,
     has_ended=has_ended,
     ends_bugs=False,
@@ -79,6 +80,7 @@ SPARK_APPLICATION: Final = System(
 )
 OF_APACHE: Final = System(
     row=apache_spark.SPARK_APPLICATION,
+    unit="role",
     cost_of=cost_of,
     has_ended=has_ended_of_apache,
     ends_bugs=False,

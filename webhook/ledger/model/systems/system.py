@@ -49,7 +49,7 @@ def single(_scope: str) -> bool:
 class System:
     """A workload kind with an account.
 
-    - `row`: its KindSpec.
+    - `row`: its KindSpec. `unit`: what a scope of it is called.
     - `cost_of`: returns what the end of a pod cost, as its controller counts it: the pod, the workload, what was spent,
       and the settings. A retry where none was left becomes fatal afterwards. The workload is as the API has it if the
       pod was deleted while it ran, or with `reads_spec`, and else may have its metadata alone: `spec` and `status` are
@@ -66,13 +66,14 @@ class System:
     - `reads_spec`: whether `cost_of` needs the spec of the workload.
     - `bounded`: whether its controller ends a workload without retries left. If not, the leader does.
     - `coupled`: whether the pods of a workload depend on each other, so that all crash if one is disrupted.
-    - `can_end`: whether anything outside can end a workload, or a part of it.
+    - `scopes_end_alone`: whether a scope may fail and others go on.
     - `knows_retries`: whether the API says how many retries a scope has. If not, no end of a pod is the last for it.
     - `is_single`: returns whether a scope has one pod at a time. If not, its disruptions are counted, but no limit ends
       the workload.
     """
 
     row: KindSpec
+    unit: str
     cost_of: Callable[[Pod, Json, Spent, Settings], Cost]
     has_ended: Callable[[Json], bool]
     ends_bugs: bool
@@ -82,7 +83,7 @@ class System:
     reads_spec: bool = False
     bounded: bool = True
     coupled: bool = False
-    can_end: bool = True
+    scopes_end_alone: bool = False
     knows_retries: bool = True
     is_single: Callable[[str], bool] = single
 

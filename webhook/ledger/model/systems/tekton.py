@@ -53,11 +53,14 @@ def has_ended(root: Json) -> bool:
     return terminal.condition_of(root) is not None
 
 
-def fail(_root: Json, pod: Pod, _reason: str, message: str) -> Write:
-    """Return the write that cancels the TaskRun of a pod, if it goes on; Tekton shows the message on the TaskRun.
+def fail(_root: Json, pod: Pod, _reason: str, message: str) -> Write | None:
+    """Return the write that cancels the TaskRun of a pod, if it goes on; None if no TaskRun controls the pod.
 
-    If the pod has failed, the write does nothing before the TaskRun has recorded that attempt.
+    Tekton shows the message on the TaskRun. If the pod has failed, the write does nothing before the TaskRun has
+    recorded that attempt.
     """
+    if not pod.controller:
+        return None
     found = RETRY.search(pod.name)
     attempt = 0 if found is None else int(found[1])
     recorded = {"op": "test", "path": f"/status/retriesStatus/{attempt}/podName", "value": pod.name}
@@ -75,14 +78,17 @@ def fail(_root: Json, pod: Pod, _reason: str, message: str) -> Write:
 
 PIPELINE_RUN: Final = System(
     row=tekton.PIPELINE_RUN,
+    unit="task",
     cost_of=cost_of,
     has_ended=has_ended,
     ends_bugs=True,
     fail=fail,
     suspend=lambda _root: None,  # PipelineRunPending is allowed only before the start
+    scopes_end_alone=True,
 )
 TASK_RUN: Final = System(
     row=tekton.TASK_RUN,
+    unit="task",
     cost_of=cost_of,
     has_ended=has_ended,
     ends_bugs=True,

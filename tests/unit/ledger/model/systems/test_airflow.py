@@ -4,6 +4,7 @@ import pytest
 
 from webhook.ledger.model import counting
 from webhook.ledger.model.account import Account
+from webhook.ledger.model.counted import PodsOfSystem
 from webhook.ledger.model.pods import Condition, Pod
 from webhook.ledger.model.systems import airflow
 from webhook.objects.problem import Json
@@ -38,7 +39,7 @@ def test_each_pod_that_ends_without_success_is_a_try_and_none_is_known_to_be_the
 ) -> None:
     account = Account()
     details = [
-        counting.count_elsewhere(account, pod(number, conditions), ROOT, airflow.DAG_RUN, SETTINGS)
+        counting.count(account, pod(number, conditions), PodsOfSystem(airflow.DAG_RUN, ROOT, SETTINGS))
         for number in range(4)
     ]
     assert [detail.cost for detail in details] == ["retry"] * 4

@@ -85,6 +85,7 @@ def test_a_run_that_is_deleted_has_ended() -> None:
 @pytest.mark.parametrize(("name", "attempt"), [("build-a-pod", 0), ("build-a-pod-retry2", 2)])
 def test_a_task_run_is_cancelled_once_tekton_has_recorded_the_attempt_that_failed(name: str, attempt: int) -> None:
     write = tekton.fail({}, failed(code=42, name=name, **OF_TASK), "PodFailurePolicy", "exit code 42")
+    assert write is not None
     assert write.path == "/apis/tekton.dev/v1/namespaces/ml/taskruns/build-a"
     assert write.operations == [
         {"op": "test", "path": "/metadata/uid", "value": "task-uid"},
@@ -97,11 +98,17 @@ def test_a_task_run_is_cancelled_once_tekton_has_recorded_the_attempt_that_faile
 
 def test_after_a_pod_that_tekton_has_not_seen_fail_there_is_no_record_to_wait_for() -> None:
     write = tekton.fail({}, as_failed(running_pod(name="build-a-pod", deleting=True, **OF_TASK)), "R", "m")
+    assert write is not None
     assert not any("retriesStatus" in one["path"] for one in write.operations)
+
+
+def test_a_pod_that_no_task_run_controls_ends_none() -> None:
+    assert tekton.fail({}, failed(), "R", "m") is None
 
 
 def test_a_long_message_is_cut() -> None:
     write = tekton.fail({}, failed(**OF_TASK), "R", "m" * 10_000)
+    assert write is not None
     assert len(write.operations[-1]["value"]) == tekton.LONGEST
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.accounts import held, holding
 from tests.objects import pod as pod_of
-from webhook.explain import build_pipeline_run
+from webhook.explain import build, pipeline_run
 from webhook.explain.build import Explanation
 from webhook.explain.render import as_table
 from webhook.kinds import tekton
@@ -109,7 +109,7 @@ def with_account(*details: Attempt, disrupted: str = "") -> Json:
 
 
 def explain(root: Json, children: list[Json], pods: list[Json]) -> Explanation:
-    return build_pipeline_run.explain(root, children, [*pods, *held(root)])
+    return build.explain(tekton.PIPELINE_RUN, root, children, [*pods, *held(root)])
 
 
 def test_what_the_account_knows_of_an_attempt_is_shown_with_what_tekton_says_of_it() -> None:
@@ -168,3 +168,10 @@ def test_the_combinations_of_a_matrix_are_told_apart() -> None:
 def test_a_malformed_account_is_refused() -> None:
     with pytest.raises(UnfitError, match="Expected `int`"):
         explain(holding(tekton.PIPELINE_RUN, run(), {"attempts": "two"}), [A], [])
+
+
+def test_tasks_that_have_begun_are_summed_up_without_an_account() -> None:
+    children = [
+        {"metadata": {"name": name}, "status": status(how, 1, name)} for name, how in (("a", "True"), ("b", ""))
+    ]
+    assert pipeline_run.summary(children, Account()) == "2 tasks begun: 1 succeeded, 1 not over"

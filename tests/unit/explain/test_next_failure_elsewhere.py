@@ -1,12 +1,13 @@
 """What `explain` says about the next failure of a workload of another kind than Job and JobSet."""
 
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 import pytest
 
 from tests.unit.explain.workflows import explain, pod, workflow
-from webhook.explain.next_in_system import MOST_NAMED
+from webhook.explain.next_failure import MOST_NAMED
 from webhook.kinds import argo
 from webhook.ledger.model.account import Account
 from webhook.ledger.model.outcomes import Cost
@@ -28,7 +29,8 @@ def cost_of(pod: Pod, _metadata: Json, _spent: Spent, settings: Settings) -> Cos
     return "retry" if all(one.code in codes for one in pod.exits) else "fatal"
 
 
-FAST = replace(SYSTEMS[argo.WORKFLOW], cost_of=cost_of)  # its own words end a node after a bug
+ARGO = SYSTEMS[argo.WORKFLOW]
+FAST = replace(ARGO, cost_of=cost_of)  # its own words end a node after a bug
 SLOW = replace(FAST, cost_of=lambda *_: "retry", ends_bugs=True)  # the leader ends it
 HELPLESS = replace(SLOW, ends_bugs=False)  # nothing tells a bug from another end
 
@@ -144,3 +146,25 @@ def test_by_the_account_alone_the_exit_codes_that_the_policy_retries_are_not_nam
         "an exit code that the policy retries: costs a retry; then 2 retries left",
         "any other exit code: ends the step at once",
     ]
+
+
+@pytest.mark.parametrize(
+    ("fail", "line"),
+    [
+        (ARGO.fail, "ends the Workflow: free restarts exceed the limit of 10"),
+        (lambda *_: None, "costs no retry"),  # such as a RayJob: nothing outside can end it
+    ],
+)
+def test_a_free_restart_beyond_the_limit_ends_a_workload_that_the_leader_can_end(fail: Any, line: str) -> None:
+    account = Account()
+    for _ in range(10):
+        account.free.add("build")
+    free = replace(FAST, cost_of=lambda *_: "free", fail=fail)
+    assert told(workflow(account, PROFILE), pod("build"), system=free)[0] == f"a disruption: {line}"
+
+
+def test_a_bug_does_not_end_what_the_leader_cannot_end() -> None:
+    helpless = replace(SLOW, fail=lambda *_: None)
+    assert told(workflow(profile=PROFILE), pod("build"), system=helpless)[1] == (
+        "any exit code: costs a retry; then 2 retries left"
+    )

@@ -9,9 +9,10 @@ from click.testing import CliRunner, Result
 from tests.accounts import apart, holding, status_from
 from tests.unit.explain.workflows import exit_with, explain, pod, workflow
 from webhook.cli.main import main
-from webhook.explain.build import MOST_PODS
-from webhook.explain.build_system import MOST_SCOPES, is_counted_for, state
+from webhook.explain.budgets import MOST_SCOPES
+from webhook.explain.build import is_counted_for, state_of
 from webhook.explain.render import as_table
+from webhook.explain.rows import MOST_PODS
 from webhook.kinds import argo, tekton
 from webhook.ledger.model.account import Account, Attempt, Left, id_of
 from webhook.ledger.model.pods import DISRUPTED, read
@@ -148,7 +149,7 @@ def test_a_malformed_account_is_an_error() -> None:
     ],
 )
 def test_the_state_is_what_the_status_of_the_kind_says(status: Json, shown: str) -> None:
-    assert state({"status": status}) == shown
+    assert state_of(argo.WORKFLOW, {"status": status}) == shown
 
 
 def test_only_pods_of_the_workload_itself_are_counted_for_it() -> None:

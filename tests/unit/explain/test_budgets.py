@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.objects import DISRUPTION, job_spec
-from webhook.explain.job_budgets import job_budgets
+from webhook.explain.budgets import job_budgets
 from webhook.ledger.model.account import Account
 from webhook.ledger.model.scopes import read
 from webhook.objects.problem import Json

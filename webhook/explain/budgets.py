@@ -1,0 +1,186 @@
+"""Says how much of each budget of a workload is spent. Pure."""
+
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+from webhook.explain import pipeline_run
+from webhook.explain.rows import MANY
+from webhook.explain.standings import settings_of
+from webhook.kinds import KindSpec, batch, tekton
+from webhook.kinds.job_set import JOB_INDEX, JOB_SET, REPLICATED_JOB, costly_restarts, job_restarts
+from webhook.kube import terminal
+from webhook.ledger.model import limits, matching, words
+from webhook.ledger.model.account import Account
+from webhook.ledger.model.in_place import bounds
+from webhook.ledger.model.pods import Pod
+from webhook.ledger.model.scopes import NO_NUMBER, Scopes
+from webhook.ledger.model.systems import System, system_of
+from webhook.objects.patch import at
+from webhook.objects.problem import Json
+from webhook.policy.settings import Settings
+from webhook.policy.settings import count as count_of
+
+MOST_SCOPES: Final = 20  # of which the budgets are shown
+MOST_OF_RANGE: Final = 1000  # scopes of a range in the account, which any user may write
+
+
+class _Spent(NamedTuple):
+    """What a scope has spent, and what it may spend; None if that is not known."""
+
+    retries: int
+    disruptions: int
+    budget: int | None
+
+
+def budgets_of(row: KindSpec, root: Json, jobs: list[Json], account: Account, found: list[Pod]) -> Iterator[str]:
+    """Yield lines that say how much of each budget is spent; `found`: the pods.
+
+    `jobs`: those of a JobSet, or the TaskRuns of a PipelineRun.
+    """
+    system = system_of(row)
+    if row is tekton.PIPELINE_RUN:
+        yield from pipeline_run.budgets(jobs, account)
+    elif system is not None:
+        yield from _budgets_of_scopes(system, account, found)
+    elif row is JOB_SET:
+        yield from _budgets_of_set(root, jobs)
+    else:
+        yield from job_budgets(root, account, settings_of(root, account), found)
+    if account.evictions is not None:
+        yield words.evictions(account.evictions)
+
+
+def _budgets_of_set(root: Json, jobs: list[Json]) -> Iterator[str]:
+    """Yield lines that say how much of a JobSet's budget is spent, and of those of its Jobs since the last restart."""
+    restarts, limit = at(root, ("status", "restarts")) or 0, at(root, ("spec", "failurePolicy", "maxRestarts")) or 0
+    yield f"restarts: {restarts} in all, {costly_restarts(root)} of {limit} spent"
+    for job in jobs:
+        failed, alone = batch.failed_in_status(job), _restarts_alone(root, job)
+        started = f", started again alone {words.counted(alone, 'time')}" if alone else ""
+        yield f"Job {job['metadata']['name']}: {failed} of {batch.retry_budget(job['spec'])} retries spent{started}"
+
+
+def _restarts_alone(root: Json, job: Json) -> int:
+    """Return how often a Job of a JobSet was restarted without the others."""
+    labels = job["metadata"].get("labels") or {}
+    return job_restarts(root, labels.get(REPLICATED_JOB) or "", count_of(labels.get(JOB_INDEX)) or 0).in_all
+
+
+def job_budgets(root: Json, account: Account, settings: Settings, found: Iterable[Pod]) -> Iterator[str]:
+    """Yield lines that say how much of each budget of a Job is spent; `found`: its pods."""
+    yield from _unseen(root, account)
+    budgets = limits.budgets_of(root, None, settings)
+    if budgets.per_index:
+        failed = at(root, ("status", "failedIndexes"))
+        yield f"retries: {budgets.retries} for each index" + (f"; failed indexes: {failed}" if failed else "")
+    else:
+        yield f"retries: {account.spent_now('retry')} of {budgets.retries} spent"
+    yield from _in_place(root, account, found)
+    if budgets.limit <= MANY and (account.spent("disruption") or _ignores_disruptions(root)):
+        yield from _disruption_budget(root, account, budgets)
+    if account.grants:
+        yield f"resumed {words.counted(account.grants, 'time')} after reaching the disruption limit"
+
+
+def _in_place(root: Json, account: Account, found: Iterable[Pod]) -> Iterator[str]:
+    """Yield how many restarts in place the Job controller counts, if it does: those of pods that have not ended.
+
+    It deletes these pods as it fails the Job: then as many as the account has counted.
+    """
+    restarted = [pod for pod in found if pod.restarts is not None and not pod.has_ended]
+    limit = min((bounds.limit_of(pod, root, None) for pod in restarted), default=batch.UNLIMITED)
+    counted = account.in_place.get("retry", 0) + account.in_place.get("fatal", 0)
+    if limit < batch.UNLIMITED:
+        spent = sum(pod.restarts.by_api for pod in restarted if pod.restarts is not None)
+        yield f"restarts in place: {spent}; the Job fails with {limit}, which is apart from failed pods"
+    elif counted:
+        yield f"restarts in place: {counted} so far, which the Job controller counts apart from failed pods"
+
+
+def _unseen(root: Json, account: Account) -> Iterator[str]:
+    """Yield how many failures only the status of a Job that has ended shows.
+
+    The ledger does not count them: which of them ended the Job, cost a retry or only followed from its end is unknown.
+    While a Job runs, it counts them.
+    """
+    if not terminal.is_decided(root.get("status") or {}):
+        return
+    known = sum(account.spent_now(cost) for cost in (*limits.FAILURES, "none"))
+    missing = batch.failed_in_status(root) - known
+    if missing > 0:
+        yield f"{words.counted(missing, 'more pod')} failed unseen, by status.failed"
+
+
+def _ignores_disruptions(root: Json) -> bool:
+    """Return True if a rule of a Job's failure policy ignores disruptions."""
+    rules = at(root, ("spec", "podFailurePolicy", "rules")) or ()
+    return any(rule.get("action") == "Ignore" and matching.is_of_disruptions(rule) for rule in rules)
+
+
+def _disruption_budget(root: Json, account: Account, budgets: limits.Budgets) -> Iterator[str]:
+    """Yield how many disruptions a Job had and has left, and whether their limit has suspended it."""
+    so_far, now = account.spent("disruption"), account.scopes.of("")
+    if batch.is_indexed(root["spec"]):
+        yield f"disruptions: {so_far} so far; the limit for each index: {budgets.disruptions}"
+    else:
+        since = "" if now == so_far else f", {now} since the limit was reset"
+        yield f"disruptions: {so_far} so far{since}, {max(0, budgets.disruptions - now)} left"
+    if account.suspended:
+        metadata = root["metadata"]
+        yield words.suspended(budgets.disruptions, metadata.get("namespace") or "", metadata["name"])
+
+
+def _budgets_of_scopes(system: System, account: Account, found: list[Pod]) -> Iterator[str]:
+    """Yield lines that say what each scope has spent, those that spent most first; for MOST_SCOPES of them."""
+    spent = _spent_by_scope(account, found)
+    unit = system.unit
+    for scope, one in list(spent.items())[:MOST_SCOPES]:
+        of = "" if one.budget is None else f" of {one.budget}"
+        parts = [f"{words.counted(one.retries, 'retry') if not of else f'{one.retries}{of} retries'} spent"]
+        parts += [words.counted(one.disruptions, "disruption")] if one.disruptions else []
+        yield f"{f'{unit} {scope}' if scope else 'retries'}: {', '.join(parts)}"
+    if len(spent) > MOST_SCOPES:
+        yield f"(and {words.counted(len(spent) - MOST_SCOPES, f'other {unit}')}, which spent less or as much)"
+    lost = max(_retries_in(account).others, account.scopes.others)
+    if lost:
+        yield f"({unit}s that are not listed spent at most {lost})"
+    if account.grants:
+        times = words.counted(account.grants, "time")
+        yield f"suspended {times} after reaching the disruption limit; a resume allows as many again"
+
+
+def _spent_by_scope(account: Account, found: Iterable[Pod]) -> dict[str, _Spent]:
+    """Return what the scopes have spent that spent anything, those that spent most first."""
+    retries, disruptions = dict(_counts_in(_retries_in(account))), dict(_counts_in(account.scopes))
+    budgets = _known_budgets(account, found)
+    spent = {
+        scope: _Spent(retries.get(scope, 0), disruptions.get(scope, 0), budgets.get(scope))
+        for scope in sorted({*retries, *disruptions})
+    }
+    return dict(sorted(spent.items(), key=lambda one: (-one[1].retries, -one[1].disruptions)))
+
+
+def _retries_in(account: Account) -> Scopes:
+    """Return the retries of each scope."""
+    return Scopes() if account.retries is None else account.retries
+
+
+def _counts_in(scopes: Scopes) -> Iterator[tuple[str, int]]:
+    """Yield each scope that is listed with its number, of a range at most MOST_OF_RANGE."""
+    for run in scopes.runs:
+        if run.disruptions:
+            numbers = range(run.first, min(run.last, run.first + MOST_OF_RANGE - 1) + 1)
+            for number in numbers:
+                yield run.prefix if run.first == NO_NUMBER else f"{run.prefix}{number}", run.disruptions
+
+
+def _known_budgets(account: Account, found: Iterable[Pod]) -> dict[str, int]:
+    """Return the retries that scopes may spend: by their newest pods, or else by what was left after an attempt."""
+    known: dict[str, int] = {}
+    for detail in account.last:
+        if detail.left is not None and detail.cost != "fatal":
+            known[detail.scope] = detail.left.retries + account.retries_of(detail.scope)
+    for pod in sorted(found, key=lambda pod: pod.created):
+        if pod.max_retries is not None:
+            known[pod.scope] = pod.max_retries
+    return known

@@ -1,0 +1,132 @@
+"""The rows of an explanation: attempts that have ended, and pods that have not failed. Pure."""
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Final
+
+from webhook.explain import pending
+from webhook.kinds import KindSpec, batch
+from webhook.kinds.job_set import JOB_SET
+from webhook.ledger.model import on_failure, outcomes, words
+from webhook.ledger.model.account import Attempt
+from webhook.ledger.model.pods import Pod
+from webhook.objects.problem import Json
+
+MANY: Final = batch.UNLIMITED // 2  # disruptions from which they count as unlimited
+MOST_PODS: Final = 40  # without a failure, which are shown
+PLACEMENTS: Final = {"Spot": "spot", "OnDemand": "on-demand"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One attempt.
+
+    - `attempt`: as the pod's annotation says. `unit`: its scope: index, Job of the set, or task.
+    - `placement`: spot or on-demand, by the labels of its node, or else as the policy decided; empty if neither says.
+    - `start` and `end`: RFC 3339; empty if unknown.
+    - `ended`: how it ended, or the state of the pod if it has not ended.
+    - `rule`: the rule of the failure policy that matched, such as `rule 1 (FailJob)`; empty if none did.
+    - `cost`: retry, disruption, free, fatal, none; empty while it runs.
+    - `retries_left` and `disruptions_left`: what its scope had left after it; None if that is unknown.
+    - `on_failure`: the rule of onFailure that decided after it; None if none did. `after`: what the attempts before a
+      pod that has not ended ask of it, by the rules of onFailure; empty if there is nothing.
+    - `last_words`: the end of its termination message; empty if it left none, or if they are not kept.
+    """
+
+    attempt: int
+    unit: str
+    pod: str
+    node: str
+    placement: str
+    start: str
+    end: str
+    ended: str
+    rule: str
+    cost: str
+    retries_left: int | None
+    disruptions_left: int | None
+    on_failure: int | None = None
+    after: str = ""
+    last_words: str = ""
+
+
+def ended_row(row: KindSpec, detail: Attempt) -> Row:
+    """Return the row of an attempt of a workload of a kind that has ended."""
+    left = detail.left
+    return Row(
+        attempt=detail.attempt,
+        unit=detail.scope,
+        pod=detail.pod,
+        node=detail.node,
+        placement=PLACEMENTS.get(detail.placement, ""),
+        start=detail.start,
+        end=detail.end,
+        ended=words.how(detail),
+        rule=_rule_of(row, detail),
+        cost=detail.cost,
+        retries_left=None if left is None else left.retries,
+        disruptions_left=None if left is None or left.disruptions > MANY else left.disruptions,
+        on_failure=detail.on_failure,
+        last_words=detail.message,
+    )
+
+
+def _rule_of(row: KindSpec, detail: Attempt) -> str:
+    """Return what decided about the cost of an attempt."""
+    of_job, fatal = row in {batch.JOB, JOB_SET}, detail.cost == "fatal"
+    if detail.settled and detail.on_failure is not None:
+        return f"the ledger: rule {detail.on_failure} of onFailure"
+    if detail.settled:
+        return "the ledger: no disruption beside it" if of_job else "the ledger: a bug"
+    if of_job and fatal and detail.cause == outcomes.NEVER_STARTED:
+        return "startTimeout"
+    if detail.rule is not None:
+        return f"rule {detail.rule} ({detail.action})"
+    if detail.restart:
+        return f"restart {detail.restart} in place"
+    if of_job:
+        return {"retry": "no rule", "fatal": "no retry left"}.get(detail.cost, "")
+    return "a bug, or no retry left" if fatal and detail.on_failure is None else ""
+
+
+def newest(alive: list[Pod]) -> list[Pod]:
+    """Return the pods that are shown, the oldest first: those that have not ended before those that succeeded."""
+    by_age = sorted(alive, key=lambda pod: (not pod.has_ended, pod.created, pod.name))
+    return sorted(by_age[-MOST_PODS:], key=lambda pod: (pod.started or pod.created, pod.name))
+
+
+def others_of(root: Json, alive: list[Pod], shown: list[Pod]) -> dict[str, int]:
+    """Return how many pods have not failed and are not shown, by state; also those that were not read."""
+    states = Counter(map(_state_of, shown))
+    found = Counter(map(_state_of, alive)) - states
+    if pending.omits_succeeded(root):
+        found["succeeded"] = root["status"]["succeeded"] - states["succeeded"]
+    return dict(found)
+
+
+def running_row(pod: Pod, attempt: int, unit: str) -> Row:
+    """Return the row of a pod that has not failed; `unit`: its scope."""
+    return Row(
+        attempt=attempt,
+        unit=unit,
+        pod=pod.name,
+        node=pod.node,
+        placement=PLACEMENTS.get(pod.placement, ""),
+        start=pod.started,
+        end=pod.ended,
+        ended=_state_of(pod),
+        rule="",
+        cost="none" if pod.has_ended else "",
+        retries_left=None,
+        disruptions_left=None,
+        after=words.state(on_failure.read(pod.after)) if pod.after else "",
+    )
+
+
+def _state_of(pod: Pod) -> str:
+    """Return the state of a pod that has not failed."""
+    if pod.has_ended:
+        return "succeeded"
+    if pod.deleting:
+        return "being deleted"
+    return "delayed" if pod.waiting is not None and pod.waiting.gate is not None else pod.phase.lower()

@@ -1,0 +1,118 @@
+"""Says where a workload stands before its next failure: its pods, its account, and the profile in force. Pure."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from webhook.kinds import KindSpec, batch
+from webhook.kinds.job_set import JOB_SET
+from webhook.kube import names, terminal
+from webhook.ledger.forecast import Standing
+from webhook.ledger.model import counting, pods
+from webhook.ledger.model.account import Account
+from webhook.ledger.model.counted import Counted, PodsOfJob, PodsOfSystem
+from webhook.ledger.model.pods import Pod
+from webhook.ledger.model.stored import reading as stored
+from webhook.ledger.model.systems import system_of
+from webhook.objects.left_out import LeftOut
+from webhook.objects.patch import at
+from webhook.objects.problem import Json
+from webhook.policy.applied import profile_of
+from webhook.policy.model import Disruptions, FailurePolicy, Profile
+from webhook.policy.settings import NamedProfile, Settings
+from webhook.rules import annotations, undo
+
+# The profile of a Job without a record of one: it injects nothing and has no limits.
+NOBODYS: Final = NamedProfile(
+    "",
+    Profile(failure_policy=FailurePolicy(inject="Never"), disruptions=Disruptions(limit=batch.UNLIMITED)),
+)
+EVENT: Final = "Event"
+
+
+def pods_in(parts: Iterable[Json], left_out: LeftOut) -> tuple[list[Json], list[Pod]]:
+    """Return the pods among the parts of a workload, as the API has them and as the ledger reads them."""
+    roots, found = [], []
+    for part in parts:
+        with left_out.around("Pod", part):
+            if part.get("kind") != EVENT and not stored.is_account(part):
+                found.append(pods.read(part))
+                roots.append(part)
+    return roots, found
+
+
+def account_with(  # noqa: PLR0913, PLR0917 - all that is known of a workload
+    row: KindSpec, root: Json, jobs: list[Json], parts: list[Json], found: Iterable[Pod], left_out: LeftOut
+) -> Account:
+    """Return the account of a workload with the failed pods that it does not have yet; raise UnfitError.
+
+    `jobs`: a Job itself, or those of a JobSet. `parts`: one of them may be its Account. `found`: its pods.
+    """
+    account, system = stored.account_of(row, root, parts), system_of(row)
+    keeps = any(detail.message for detail in account.last)  # the profile that `explain` knows does not say it
+    # Other kinds than Job create pods of the same name.
+    counted = set() if system is not None else {detail.pod for detail in account.last if not detail.restart}
+    has_ended = system is not None and system.has_ended(root)
+    by_uid = {} if system is not None else {job["metadata"]["uid"]: job for job in jobs}
+    for pod in sorted((pod for pod in found if pod.has_failed), key=lambda pod: pod.ended):
+        with left_out.around("Pod", pod):
+            job = root if system is not None else by_uid.get(pod.job_uid)
+            if job is not None and pod.name not in counted and not account.has(pod):
+                of_pod = counted_of(row, root, job, settings_of(job, account))
+                counting.count(account, pod, of_pod, has_ended=has_ended, keeps_messages=keeps)
+    if account.suspended and not at(root, ("spec", "suspend")):
+        account.reset_limits()
+    return account
+
+
+def counted_of(row: KindSpec, root: Json, job: Json, settings: Settings) -> Counted:
+    """Return what the ends of the pods of a Job cost, or of the workload of another kind, which stands for the Job."""
+    system = system_of(row)
+    return (
+        PodsOfJob(job, root if row is JOB_SET else None, settings)
+        if system is None
+        else PodsOfSystem(system, job, settings)
+    )
+
+
+def standings_of(row: KindSpec, root: Json, jobs: list[Json], account: Account, found: list[Pod]) -> list[Standing]:
+    """Return where the Jobs of a workload stand, or the workload if it has none; nothing if it has ended.
+
+    Nothing either if it is of another kind than Job, and nothing says what its profile is.
+    """
+    system, live = system_of(row), tuple(pod for pod in found if not pod.has_ended)
+    if system is None:
+        if terminal.condition_of(root) or terminal.is_decided(root.get("status") or {}):
+            return []
+        job_set = root if row is JOB_SET else None
+        profiles = ((job, _policy_of(job, account) or NOBODYS) for job in jobs)
+        return [
+            Standing(job=job, job_set=job_set, account=account, live=live, profile=profile) for job, profile in profiles
+        ]
+    recorded = _policy_of(root, account)
+    profile = recorded
+    if profile is None and account.applied is not None and annotations.of(root).get(names.SKIP) != "true":
+        noted, codes = undo.read(root), FailurePolicy().retriable_exit_codes
+        profile = NamedProfile("" if noted is None else noted.profile, profile_of(account.applied, codes))
+    if profile is None or system.has_ended(root):
+        return []
+    live = tuple(pod for pod in live if not pod.deleting)
+    return [Standing(row=row, job=root, account=account, live=live, profile=profile, knows_codes=recorded is not None)]
+
+
+def of_job(job: Json, found: Iterable[Pod]) -> list[Pod]:
+    """Return the pods of a Job."""
+    return [pod for pod in found if pod.job_uid == job["metadata"]["uid"]]
+
+
+def _policy_of(root: Json, account: Account) -> NamedProfile | None:
+    """Return the profile recorded on a workload and in its account; None if it is skipped or has no record."""
+    record = undo.read(root)
+    if record is None or record.applied is None or annotations.of(root).get(names.SKIP) == "true":
+        return None
+    kept = account.applied or record.applied
+    return NamedProfile(record.profile, profile_of(kept, record.retriable_exit_codes, record.on_failure))
+
+
+def settings_of(root: Json, account: Account) -> Settings:
+    """Return the settings recorded on a workload and in its account."""
+    return (_policy_of(root, account) or NOBODYS).settings(annotations.of(root))
