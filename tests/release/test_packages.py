@@ -15,7 +15,7 @@ from webhook.cli.main import COMMANDS, OFFLINE
 
 SAMPLES = ROOT / "manifests" / "samples"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-SERVERS = {*PROJECT["optional-dependencies"]["server"]}
+SERVERS = {bounded.partition("<")[0] for bounded in PROJECT["optional-dependencies"]["server"]}
 INSTALL = "install the server: pip install 'retry-policy-webhook[server]'"
 
 
