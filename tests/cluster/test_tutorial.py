@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
 from tests.cluster import tutorial
 from tests.cluster.conftest import with_operators
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 # What differs from one reader to the next.
 DIFFERS: Final = (
@@ -27,15 +30,17 @@ def test_each_command_of_the_tutorial_prints_what_the_page_shows() -> None:
     assert_it_prints_what_the_page_shows()
 
 
-def assert_it_prints_what_the_page_shows(*options: str) -> None:
+def assert_it_prints_what_the_page_shows(*options: str, alike: Callable[[list[str]], object] = sorted) -> None:
+    """Fail unless `alike` makes the same of the lines that are shown and printed, which are in any order by default."""
     with tutorial.cluster(*options) as exports:
         for command, shown in tutorial.steps(tutorial.PAGE.read_text()):
             printed = tutorial.output(command, exports)
-            assert without_differences(printed) == without_differences(shown), f"{command}\n{printed}"
+            lines, expected = (alike(without_differences(text)) for text in (printed, shown))
+            assert lines == expected, f"{command}\n{printed}"
 
 
-def without_differences(text: str) -> set[str]:
-    """Return the lines of an output, whatever the number of nodes, and whichever is drained first."""
+def without_differences(text: str) -> list[str]:
+    """Return the lines of an output, without what differs."""
     for pattern, name in DIFFERS:
         text = re.sub(pattern, name, text, flags=re.MULTILINE)
-    return {line.strip() for line in text.splitlines()}
+    return [line.strip() for line in text.splitlines()]
