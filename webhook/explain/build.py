@@ -9,7 +9,7 @@ from webhook.explain import budgets, pending, pipeline_run
 from webhook.explain.next_failure import NextFailure, next_of
 from webhook.explain.pending import Delayed, Verdict
 from webhook.explain.rows import PLACEMENTS, Row, ended_row, newest, others_of, running_row
-from webhook.explain.standings import EVENT, NOBODYS, account_with, counted_of, of_job, pods_in, standings_of
+from webhook.explain.standings import EVENT, NOBODYS, account_with, of_job, pods_in, standings_of
 from webhook.kinds import KindSpec, tekton
 from webhook.kinds.flyte import FLYTE_WORKFLOW
 from webhook.kinds.job_set import JOB_SET
@@ -19,6 +19,7 @@ from webhook.kube import terminal
 from webhook.ledger.forecast import Standing
 from webhook.ledger.model import limits, words
 from webhook.ledger.model.account import Account
+from webhook.ledger.model.counted import counted_of
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.systems import system_of
 from webhook.objects.left_out import RAISING, LeftOut
@@ -111,8 +112,9 @@ def explain(
 
 def _running_rows(shown: list[Pod], account: Account, row: KindSpec, root: Json) -> Iterable[Row]:
     """Return a row for each of these pods, which have not failed."""
-    counted = counted_of(row, root, root, NOBODYS.settings({}))
-    by_start = sorted(shown, key=lambda pod: pod.started) if system_of(row) is None else shown
+    system = system_of(row)
+    counted = counted_of(system, root, root if row is JOB_SET else None, NOBODYS.settings({}))
+    by_start = sorted(shown, key=lambda pod: pod.started) if system is None else shown
     return [running_row(pod, counted.attempt_of(account, pod), limits.scope_of(pod)) for pod in by_start]
 
 

@@ -9,7 +9,7 @@ from webhook.kube import names, terminal
 from webhook.ledger.forecast import Standing
 from webhook.ledger.model import counting, pods
 from webhook.ledger.model.account import Account
-from webhook.ledger.model.counted import Counted, PodsOfJob, PodsOfSystem
+from webhook.ledger.model.counted import counted_of
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.stored import reading as stored
 from webhook.ledger.model.systems import system_of
@@ -57,21 +57,11 @@ def account_with(  # noqa: PLR0913, PLR0917 - all that is known of a workload
         with left_out.around("Pod", pod):
             job = root if system is not None else by_uid.get(pod.job_uid)
             if job is not None and pod.name not in counted and not account.has(pod):
-                of_pod = counted_of(row, root, job, settings_of(job, account))
+                of_pod = counted_of(system, job, root if row is JOB_SET else None, settings_of(job, account))
                 counting.count(account, pod, of_pod, has_ended=has_ended, keeps_messages=keeps)
     if account.suspended and not at(root, ("spec", "suspend")):
         account.reset_limits()
     return account
-
-
-def counted_of(row: KindSpec, root: Json, job: Json, settings: Settings) -> Counted:
-    """Return what the ends of the pods of a Job cost, or of the workload of another kind, which stands for the Job."""
-    system = system_of(row)
-    return (
-        PodsOfJob(job, root if row is JOB_SET else None, settings)
-        if system is None
-        else PodsOfSystem(system, job, settings)
-    )
 
 
 def standings_of(row: KindSpec, root: Json, jobs: list[Json], account: Account, found: list[Pod]) -> list[Standing]:

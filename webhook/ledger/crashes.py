@@ -20,7 +20,7 @@ from webhook.ledger.brake import Authority
 from webhook.ledger.model import words
 from webhook.ledger.model.account import MENDED
 from webhook.ledger.model.cached import CachedJob
-from webhook.ledger.model.counted import Counted, PodsOfJob, PodsOfSystem
+from webhook.ledger.model.counted import Counted, counted_of
 from webhook.ledger.model.counting import CountingPass
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.systems import System
@@ -72,18 +72,15 @@ class Crashes:
 
     def see(self, key: Key, pod: Pod, job: CachedJob) -> None:
         """Record that a pod has failed that was disrupted, or that nobody had deleted."""
-        settings = self.authority.settings_of(job)
-        if settling.is_suspect(self.counted(key, job), pod):
-            self.add(key, pod, settings)
-        elif key.system is None and settling.is_crash(pod) and settling.may_settle(job, settings):
+        counted = self.counted(key, job)
+        if settling.is_suspect(counted, pod):
+            self.add(key, pod, counted.settings)
+        elif key.system is None and settling.is_crash(pod) and settling.may_settle(job, counted.settings):
             self.trackers.state_of(key).tracker.disturb(self.clock())  # its end may make other pods crash
 
     def counted(self, key: Key, job: Json) -> Counted:
         """Return what the ends of pods of a Job of a workload cost, or of the workload of another kind."""
-        settings = self.authority.settings_of(job)
-        if key.system is not None:
-            return PodsOfSystem(key.system, job, settings)
-        return PodsOfJob(job, self.trackers.job_set_of(key), settings)
+        return counted_of(key.system, job, self.trackers.job_set_of(key), self.authority.settings_of(job))
 
     def add(self, key: Key, pod: Pod, settings: Settings) -> None:
         """Record that a pod may have failed by a bug, just now."""

@@ -20,7 +20,7 @@ from webhook.ledger import set_forecast, settling
 from webhook.ledger.model import limits
 from webhook.ledger.model.account import Account, Attempt, Left
 from webhook.ledger.model.cached import CachedJob
-from webhook.ledger.model.counted import Counted, PodsOfJob, PodsOfSystem
+from webhook.ledger.model.counted import Counted, counted_of
 from webhook.ledger.model.counting import CountingPass
 from webhook.ledger.model.outcomes import DEADLINE, NEVER_STARTED, SPOT_UNAVAILABLE, Cost
 from webhook.ledger.model.pods import DISRUPTED, Condition, Exit, Pod
@@ -93,9 +93,7 @@ class Standing:
     @cached_property
     def counted(self) -> Counted:
         """What the ends of its pods cost."""
-        if self.system is None:
-            return PodsOfJob(self.job, self.job_set, self.settings)
-        return PodsOfSystem(self.system, self.job, self.settings)
+        return counted_of(self.system, self.job, self.job_set, self.settings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

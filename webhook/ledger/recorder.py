@@ -23,7 +23,7 @@ from webhook.kube.slices import in_slices
 from webhook.ledger.model import counting, limits, outcomes
 from webhook.ledger.model.account import Account, Attempt
 from webhook.ledger.model.cached import CachedJob, CachedJobSet
-from webhook.ledger.model.counted import Counted, PodsOfJob, PodsOfSystem
+from webhook.ledger.model.counted import counted_of
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.tracker import Key
 from webhook.ledger.model.workload_state import WorkloadState
@@ -193,12 +193,9 @@ class Recorder:
         account, job_set, found = deepcopy(state.account), root if key.job_set else None, {}
         evicted = self.kueue.reason_of
         for pod in pods:
-            counted: Counted
-            if key.system is not None:
-                counted = PodsOfSystem(key.system, root, self.settings_of(root))
-            else:
-                job = state.tracker.job_of(pod) or {"metadata": {"namespace": pod.namespace}, "spec": {}}
-                counted = PodsOfJob(job, job_set, self.settings_of(job))
+            known = root if key.system is not None else state.tracker.job_of(pod)
+            job = known or {"metadata": {"namespace": pod.namespace}, "spec": {}}
+            counted = counted_of(key.system, job, job_set, self.settings_of(job))
             detail = counting.count(account, pod, counted, evicted=evicted(root, pod))
             found[end_named(key, pod.name, pod.finished)] = detail
         return found

@@ -120,8 +120,8 @@ def _decision(counted: Counted, pod: Pod) -> tuple[int | None, costs.Cost | None
     rules = counted.settings.on_failure
     if not rules:
         return None, None
-    outcome = outcomes.outcome_of(pod, counted.job, counted.job_set)
-    return on_failure.decided(pod, outcome, rules), on_failure.cost_after(pod, outcome, rules)
+    index = on_failure.decided(pod, outcomes.outcome_of(pod, counted.job, counted.job_set), rules)
+    return index, on_failure.cost_by(index, pod, rules)
 
 
 def _bug_of_job(counted: PodsOfJob, pod: Pod, within: int) -> str | None:

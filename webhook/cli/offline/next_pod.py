@@ -18,7 +18,7 @@ from webhook.kube import names
 from webhook.ledger import forecast
 from webhook.ledger.forecast import Standing
 from webhook.ledger.model import limits, on_failure, outcomes, words
-from webhook.ledger.model.account import Account
+from webhook.ledger.model.account import Account, Attempt
 from webhook.ledger.model.pods import INDEX, Exit, Pod
 from webhook.ledger.model.tracker import LAST_ENDS
 from webhook.objects.patch import at
@@ -121,8 +121,9 @@ def of_job(job: Json, after: After, attempt: int | None, profile: NamedProfile) 
         }
         container = first_container(at(spec, ("template", "spec")))
         pod = ended_pod(end, len(ended), container, after.now, after=state, **of_index)
-        over = over or end_by(standing, pod)
-        standing = replace(standing, account=forecast.counted(standing, pod).account)
+        counting = forecast.counted(standing, pod)
+        over = over or end_by(standing, pod, counting.details[-1])
+        standing = replace(standing, account=counting.account)
         ended.append(pod)
     account = standing.account
     retries = account.spent("retry") if attempt is None else attempt
@@ -136,9 +137,9 @@ def of_job(job: Json, after: After, attempt: int | None, profile: NamedProfile) 
     return NextPod(pod_of(job, retries, is_said=attempt is not None), with_ended(facts, ended, after.now), over)
 
 
-def end_by(standing: Standing, pod: Pod) -> str:
-    """Return how a failed pod ended, and that no pod follows it; empty if one does."""
-    told, (*_, detail) = forecast.foretell(standing, pod), forecast.counted(standing, pod).details
+def end_by(standing: Standing, pod: Pod, detail: Attempt) -> str:
+    """Return how a failed pod ended, as `detail` has it, and that no pod follows it; empty if one does."""
+    told = forecast.foretell(standing, pod)
     if not told.ends and not told.suspends:
         return ""
     if told.reason or told.suspends:

@@ -4,6 +4,7 @@ Both answer the same questions, so that whoever counts, decides or foretells ask
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from webhook.ledger.model import limits, outcomes
 from webhook.ledger.model.account import Account, Attempt, Left
@@ -15,7 +16,7 @@ from webhook.objects.problem import Json
 from webhook.policy.settings import Settings
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PodsOfJob:
     """The pods of a Job. `job_set`: the JobSet of the Job; None if it has none. `settings`: those of the Job."""
 
@@ -23,9 +24,14 @@ class PodsOfJob:
     job_set: Json | None
     settings: Settings
 
-    def budgets_of(self, _pod: Pod | None = None) -> Budgets:
-        """Return what the Job or its JobSet allows."""
+    @cached_property
+    def budgets(self) -> Budgets:
+        """What the Job or its JobSet allows."""
         return limits.budgets_of(self.job, self.job_set, self.settings)
+
+    def budgets_of(self, _pod: Pod | None = None) -> Budgets:
+        """Return what the Job or its JobSet allows: its pods share it."""
+        return self.budgets
 
     def attempt_of(self, account: Account, pod: Pod) -> int:
         """Return the attempt of a pod: the retries that were spent when it was created, as its annotation says.
@@ -36,7 +42,7 @@ class PodsOfJob:
             return pod.attempt
         if pod.job_set:
             return pod.restart or 0
-        return (pod.index_failures or 0) if self.budgets_of().per_index else account.spent_now("retry")
+        return (pod.index_failures or 0) if self.budgets.per_index else account.spent_now("retry")
 
     def outcome_of(self, account: Account, pod: Pod, *, has_ended: bool = False) -> Outcome:
         """Return how a pod that the account lacks has ended, and what that cost.
@@ -45,11 +51,11 @@ class PodsOfJob:
         """
         has_ended = has_ended or limits.has_ended(account, self.job_set)
         outcome = outcomes.outcome_of(pod, self.job, self.job_set, has_ended=has_ended)
-        return limits.with_budget(outcome, self.budgets_of(), account, self.job_set)
+        return limits.with_budget(outcome, self.budgets, account, self.job_set)
 
     def left_of(self, account: Account, pod: Pod, detail: Attempt) -> Left:
         """Return what the scope of a counted pod has left; `detail` is the pod's Attempt."""
-        return limits.left_of(account, self.budgets_of(), pod, detail, self.job, self.job_set)
+        return limits.left_of(account, self.budgets, pod, detail, self.job, self.job_set)
 
     def disruptions_before(self, account: Account, pod: Pod) -> int | None:
         """Return the disruptions of a pod's scope before it, as the pod says itself; None if it does not."""
@@ -109,3 +115,8 @@ class PodsOfSystem:
 
 
 Counted = PodsOfJob | PodsOfSystem
+
+
+def counted_of(system: System | None, job: Json, job_set: Json | None, settings: Settings) -> Counted:
+    """Return what the ends of the pods of a Job cost, or of the workload of a System, which stands for the Job."""
+    return PodsOfJob(job, job_set, settings) if system is None else PodsOfSystem(system, job, settings)

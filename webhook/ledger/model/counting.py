@@ -146,12 +146,12 @@ class CountingPass:
                 continue
             if id_of(pod) not in self.account.restarted and len(self.account.restarted) >= MOST_RESTARTED:
                 return False
-            self.add_restarts(pod, job)
+            self.add_restarts(pod, self.counted(job))
         return True
 
-    def add_restarts(self, pod: Pod, job: Json) -> None:
-        """Count those restarts of a pod of a Job that are not counted yet."""
-        counted, by_api = self.counted(job), self.tracker.restarts_by_api(pod)
+    def add_restarts(self, pod: Pod, counted: Counted) -> None:
+        """Count those restarts of a pod that are not counted yet."""
+        by_api = self.tracker.restarts_by_api(pod)
         keeps = self.settings.profile.diagnostics.last_words
         used = self.used_of(in_place.ended_in_place(pod, self.account.restarted)) if pod.restarts is not None else None
         detail = in_place.count(self.account, pod, counted, by_api, keeps_messages=keeps, used=used)
@@ -173,9 +173,10 @@ class CountingPass:
 
     def add(self, pod: Pod, job: Json) -> None:
         """Count one failed pod of a Job."""
-        self.add_restarts(pod, job)
+        counted = self.counted(job)
+        self.add_restarts(pod, counted)
         self.account.restarted.pop(id_of(pod), None)
-        counted, ended, evicted = self.counted(job), self.has_ended, self.evicted_for(pod)
+        ended, evicted = self.has_ended, self.evicted_for(pod)
         keeps, used = self.settings.profile.diagnostics.last_words, self.used_of(in_place.last_attempt(pod))
         self.budgets = counted.budgets_of(pod)
         detail = count(self.account, pod, counted, has_ended=ended, keeps_messages=keeps, used=used, evicted=evicted)
@@ -285,7 +286,7 @@ class CountingPass:
             return
         for detail, job, _ in self.of_running_jobs(details, "fatal"):
             pod = self.tracker.failed_named(detail.pod)
-            budgets = PodsOfSystem(self.system, self.root, self.settings).budgets_of(pod)
+            budgets = self.counted(job).budgets_of(pod)
             if pod is not None and self.account.retries_of(detail.scope) >= budgets.retries:
                 yield detail, job, budgets
 

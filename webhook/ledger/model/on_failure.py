@@ -128,11 +128,15 @@ def decided(pod: Pod, outcome: Outcome, rules: Sequence[FailureRule]) -> int | N
 
 
 def cost_after(pod: Pod, outcome: Outcome, rules: Sequence[FailureRule]) -> Cost | None:
-    """Return what the rule that decides after an ended pod says about its cost; None if none decides about that.
+    """Return what the rule that decides after an ended pod says about its cost; None if none decides about that."""
+    return cost_by(decided(pod, outcome, rules), pod, rules)
+
+
+def cost_by(index: int | None, pod: Pod, rules: Sequence[FailureRule]) -> Cost | None:
+    """Return what the rule that decides after an ended pod, the one of `index`, says about its cost; as `cost_after`.
 
     About the cost of a disruption only rules with that cause decide (webhook/policy/costs.py).
     """
-    index = decided(pod, outcome, rules)
     if index is None:
         return None
     rule = rules[index]
