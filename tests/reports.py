@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Final, Literal, NamedTuple
 
-from webhook.history.record import Capacity, RecordedCause
-from webhook.policy.causes import Loss
+from webhook.history.record import Capacity
+from webhook.policy.causes import Cause, Loss
 from webhook.report import sums
 from webhook.report.model import (
     MOST_ATTEMPTS,
@@ -29,7 +29,7 @@ NAMESPACES: Final = ("ml-training", "ml-batch", "etl", "genomics", "render-farm"
 PROFILES: Final = {"ml-training": "gpu", "ml-batch": "gpu", "ci": "strict"}
 STEMS: Final = ("train", "finetune", "embed", "ingest", "align", "frames", "build", "var", "reindex", "evaluate")
 OWNERS: Final = ("CronJob/nightly", "Workflow/pipeline", "CronJob/hourly", "", "", "")
-REASONS: Final[dict[RecordedCause, tuple[str, ...]]] = {
+REASONS: Final[dict[Cause, tuple[str, ...]]] = {
     "Succeeded": ("",),
     "Disruption": ("PreemptionByScheduler", "DeletionByTaintManager", "EvictionByEvictionAPI", "TerminationByKubelet"),
     "ExitCode": ("main 1", "main 2", "main 137", "main 3"),
@@ -38,7 +38,7 @@ REASONS: Final[dict[RecordedCause, tuple[str, ...]]] = {
     "Other": ("",),
 }
 PRICES: Final = {"Spot": 0.36, "OnDemand": 1.0}  # of a core-hour, so that a GPU's share is in it
-CAUSES: Final[tuple[RecordedCause, ...]] = ("ExitCode", "OOMKilled", "DeadlineExceeded", "Other")
+CAUSES: Final[tuple[Cause, ...]] = ("ExitCode", "OOMKilled", "DeadlineExceeded", "Other")
 # Names that a browser or a spreadsheet could take for something else. Some are no names of Kubernetes: the page must
 # not depend on who checked them.
 HOSTILE: Final = (
@@ -187,7 +187,7 @@ def lane(
     while True:
         node = chance.choice([one for one in nodes if one.capacity == ("Spot" if disruptions else "OnDemand")] or nodes)
         at += timedelta(seconds=chance.expovariate(1 / 90) + 10 * 2**spent)
-        cause: RecordedCause = "Succeeded"
+        cause: Cause = "Succeeded"
         if is_buggy or chance.random() < node.bad:
             cause = chance.choices(CAUSES, weights=[7, 3, 1, 0.4])[0]
         elif node.capacity == "Spot" and chance.random() < 0.22:
@@ -239,7 +239,7 @@ def lane(
             return found
 
 
-def rule_of(cause: RecordedCause, *, settled: bool) -> str:
+def rule_of(cause: Cause, *, settled: bool) -> str:
     """Return what decided, in words."""
     if settled:
         return "podFailurePolicy rule 1: FailJob"
@@ -311,7 +311,7 @@ def figures(attempts: list[tuple[AttemptRow, Usage]], *, complete: bool, failed:
 def together(parts: Iterable[Figures]) -> Figures:
     """Return the figures of several groups as those of one."""
     rows = list(parts)
-    causes: Counter[RecordedCause] = Counter()
+    causes: Counter[Cause] = Counter()
     lost: dict[Loss, list[Usage]] = defaultdict(list)
     for row in rows:
         causes.update(row.causes)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.cluster import command_line
 from tests.cluster.conftest import opted_in
 from tests.cluster.objects import account, condition, ended, has_failed, last, noted
 from tests.cluster.test_retry import run_retry
@@ -15,10 +16,17 @@ from webhook.kube import names
 if TYPE_CHECKING:
     from tests.cluster.conftest import NewNamespace
     from tests.cluster.kubectl import Kubectl, Object
+    from tests.cluster.namespace import Namespace
 
 
 def complete(found: Object) -> Object:
     return condition(found, "Complete")
+
+
+def explained(team: Namespace) -> str:
+    done = command_line.run("explain", f"{team.name}/job/train", f"--kubeconfig={team.kubeconfig}")
+    assert done.exit_code == 0, done.stderr
+    return done.stdout
 
 
 def test_a_bug_ends_the_job_at_once(namespace: NewNamespace) -> None:
@@ -47,6 +55,15 @@ def test_a_drain_costs_a_disruption_however_the_pod_ends(namespace: NewNamespace
     running(team, but=before)
     found = team.wait_for("jobs", "train", lambda one: ended(one, 1))
     assert last(found) == [("Disruption", "EvictionByEvictionAPI", "disruption")]
+
+
+def test_an_evicted_pod_that_ends_with_0_costs_nothing_and_has_a_row(namespace: NewNamespace) -> None:
+    team = opted_in(namespace)
+    team.create(job("trap 'exit 0' TERM; while :; do sleep 1 & wait; done", backoffLimit=2))
+    team.evict(running(team)["metadata"]["name"])
+    found = team.wait_for("jobs", "train", lambda one: ended(one, 1) and complete(one))
+    assert last(found) == [("Succeeded", "EvictionByEvictionAPI", "none")]
+    assert "disruption EvictionByEvictionAPI; it succeeded" in explained(team)
 
 
 def test_a_taint_costs_a_disruption(namespace: NewNamespace, kubectl: Kubectl) -> None:
@@ -113,7 +130,9 @@ def test_a_container_that_restarts_in_place_is_counted_and_its_job_fails_at_its_
     team.create(job("exit 1", backoffLimit=1, pod={"restartPolicy": "OnFailure"}))
     found = team.wait_for("jobs", "train", lambda one: has_failed(one) and account(one))
     assert condition(found, "Failed")["reason"] == "BackoffLimitExceeded"
-    assert sum(account(found)["inPlace"].values()) >= 1
+    restarts = sum(account(found)["inPlace"].values())
+    assert restarts >= 1
+    assert f"retries: {restarts} spent in place, 0 of 1 spent by failed pods" in explained(team)
 
 
 def test_a_delay_holds_the_next_pod_back(namespace: NewNamespace) -> None:

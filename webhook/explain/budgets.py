@@ -74,27 +74,27 @@ def job_budgets(root: Json, account: Account, settings: Settings, found: Iterabl
         failed = at(root, ("status", "failedIndexes"))
         yield f"retries: {budgets.retries} for each index" + (f"; failed indexes: {failed}" if failed else "")
     else:
-        yield f"retries: {account.spent_now('retry')} of {budgets.retries} spent"
-    yield from _in_place(root, account, found)
+        in_place, failed = _restarts_in_place(root, account, found), account.spent_now("retry")
+        by_pods = f"{failed} of {budgets.retries} spent"
+        yield "retries: " + (by_pods if in_place is None else f"{in_place} spent in place, {by_pods} by failed pods")
     if budgets.limit <= MANY and (account.spent("disruption") or _ignores_disruptions(root)):
         yield from _disruption_budget(root, account, budgets)
     if account.grants:
         yield f"resumed {words.counted(account.grants, 'time')} after reaching the disruption limit"
 
 
-def _in_place(root: Json, account: Account, found: Iterable[Pod]) -> Iterator[str]:
-    """Yield how many restarts in place the Job controller counts, if it does: those of pods that have not ended.
+def _restarts_in_place(root: Json, account: Account, found: Iterable[Pod]) -> str | None:
+    """Return how many restarts in place the Job controller has counted, apart from failed pods; None if there are none.
 
-    It deletes these pods as it fails the Job: then as many as the account has counted.
+    It counts those of pods that have not ended. It deletes these pods as it fails the Job: then those of the account.
     """
     restarted = [pod for pod in found if pod.restarts is not None and not pod.has_ended]
     limit = min((bounds.limit_of(pod, root, None) for pod in restarted), default=batch.UNLIMITED)
     counted = account.in_place.get("retry", 0) + account.in_place.get("fatal", 0)
     if limit < batch.UNLIMITED:
         spent = sum(pod.restarts.by_api for pod in restarted if pod.restarts is not None)
-        yield f"restarts in place: {spent}; the Job fails with {limit}, which is apart from failed pods"
-    elif counted:
-        yield f"restarts in place: {counted} so far, which the Job controller counts apart from failed pods"
+        return f"{spent} of {limit}"
+    return str(counted) if counted else None
 
 
 def _unseen(root: Json, account: Account) -> Iterator[str]:
@@ -106,6 +106,7 @@ def _unseen(root: Json, account: Account) -> Iterator[str]:
     if not terminal.is_decided(root.get("status") or {}):
         return
     known = sum(account.spent_now(cost) for cost in (*limits.FAILURES, "none"))
+    known -= sum(detail.cause == "Succeeded" for detail in account.last_now)
     missing = batch.failed_in_status(root) - known
     if missing > 0:
         yield f"{words.counted(missing, 'more pod')} failed unseen, by status.failed"

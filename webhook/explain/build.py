@@ -80,7 +80,7 @@ def explain(
     standings = standings_of(row, root, children, account, found)
     placed = _is_placed(account, found)
     foretold = [*next_of(standings, found, placed=placed)]
-    alive = [pod for pod in found if not pod.has_failed]
+    alive = [pod for pod in found if not pod.enters_account]
     shown = newest(alive)
     rows = [*(ended_row(row, detail) for detail in account.last), *_running_rows(shown, account, row, root)]
     summary, others = words.summary(account), others_of(root, alive, shown)

@@ -53,7 +53,7 @@ def account_with(  # noqa: PLR0913, PLR0917 - all that is known of a workload
     counted = set() if system is not None else {detail.pod for detail in account.last if not detail.restart}
     has_ended = system is not None and system.has_ended(root)
     by_uid = {} if system is not None else {job["metadata"]["uid"]: job for job in jobs}
-    for pod in sorted((pod for pod in found if pod.has_failed), key=lambda pod: pod.ended):
+    for pod in sorted((pod for pod in found if pod.enters_account), key=lambda pod: pod.ended):
         with left_out.around("Pod", pod):
             job = root if system is not None else by_uid.get(pod.job_uid)
             if job is not None and pod.name not in counted and not account.has(pod):

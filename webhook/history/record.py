@@ -13,7 +13,6 @@ VERSION: Final = 1
 LONGEST: Final = 4096  # bytes of a line; a longer one is not read
 MOST_RESOURCES: Final = 6  # of one attempt: cpu, memory, and four extended ones
 
-RecordedCause = Literal["Succeeded", Cause]
 Cost = Literal["", "retry", "disruption", "free", "none", "fatal"]
 Capacity = Literal["Spot", "OnDemand", ""]
 
@@ -73,7 +72,7 @@ class AttemptRecord(
     start: Text = ""
     end: Text = ""
     seconds: Amount = 0.0
-    cause: RecordedCause
+    cause: Cause
     reason: Text = ""
     cost: Cost = ""
     on_failure: Number | None = None

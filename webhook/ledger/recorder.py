@@ -38,7 +38,6 @@ from webhook.policy.settings import LARGEST_COUNT, Settings
 RECENT: Final = 120.0  # seconds for which a record is kept
 MOST: Final = 10_000  # records that are kept
 LONGEST: Final = 320  # characters of a text in a record
-SUCCEEDED: Final = "Succeeded"
 
 log = structlog.get_logger()
 
@@ -156,7 +155,7 @@ class Recorder:
             "owner": known.owner[:LONGEST],
         }
         found = self.succeeded(pod, identity, known.scope)
-        if pod.phase != SUCCEEDED:
+        if not pod.has_succeeded:
             outcome = outcomes.outcome_alone(pod, has_ended=False)
             found = replace(found, cause=outcome.cause, reason=outcome.reason[:LONGEST])
         self.keep(pod.uid, found)
@@ -286,7 +285,7 @@ class Recorder:
             start=pod.started,
             end=pod.finished,
             seconds=used.seconds,
-            cause=SUCCEEDED,
+            cause="Succeeded",
             resources=dict(used.resources),
             price=usage.rounded(used.price),
             currency=used.currency,

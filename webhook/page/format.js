@@ -6,9 +6,8 @@ const DAY = 86400;
 
 // ENDS and LOSSES are those of webhook/policy/causes.py. Each has one colour in the whole page: the class c-KEY in page.css. `letter` says it without colour.
 const CAUSES = {
-  Succeeded: { label: "Succeeded", letter: "S" },
-  Capacity: { label: LOSSES.Capacity.label, letter: "C" },
   ...ENDS,
+  Capacity: { label: LOSSES.Capacity.label, letter: "C" },
   Running: { label: "Running", letter: "R" },
 };
 const COSTS = {

@@ -6,7 +6,9 @@ How a pod's end is told from its status is in webhook/ledger/model/outcomes.py.
 from collections.abc import Callable, Iterable
 from typing import Final, Literal, NamedTuple, get_args
 
-Cause = Literal["Disruption", "OOMKilled", "DeadlineExceeded", "ExitCode", "WorkloadEvicted", "NeverStarted", "Other"]
+Cause = Literal[
+    "Succeeded", "Disruption", "OOMKilled", "DeadlineExceeded", "ExitCode", "WorkloadEvicted", "NeverStarted", "Other"
+]
 # Those that a rule of onFailure may name.
 MatchedCause = Literal["Disruption", "OOMKilled", "DeadlineExceeded", "ExitCode", "NeverStarted", "Other"]
 Loss = Literal["Bugs", "Disruptions", "Capacity", "NeverStarted", "Other"]
@@ -18,7 +20,7 @@ class CauseRow(NamedTuple):
     Attributes:
         label: its name in the page of a report. letter: what stands for it there, without its colour.
         how: how an attempt ended, in words, from the attempt's reason.
-        loss: to what the attempt was lost.
+        loss: to what the attempt was lost; None if it was not.
         is_failure: whether the program failed.
         has_codes: whether containers have exit codes of their own choice then.
         is_matched: whether a rule of onFailure may name it.
@@ -27,7 +29,7 @@ class CauseRow(NamedTuple):
     label: str
     letter: str
     how: Callable[[str], str]
-    loss: Loss
+    loss: Loss | None
     is_failure: bool = False
     has_codes: bool = False
     is_matched: bool = True
@@ -47,6 +49,10 @@ def _exit_code(reason: str) -> str:
 
 
 CAUSES: Final[dict[Cause, CauseRow]] = {
+    # An account has only those that were disrupted, and whose containers ended with 0 all the same.
+    "Succeeded": CauseRow(
+        "Succeeded", "S", lambda reason: f"disruption {reason}; it succeeded", loss=None, is_matched=False
+    ),
     "Disruption": CauseRow("Disruption", "D", lambda reason: f"disruption {reason}", "Disruptions"),
     "ExitCode": CauseRow("Exit code", "E", _exit_code, "Bugs", is_failure=True, has_codes=True),
     "OOMKilled": CauseRow(

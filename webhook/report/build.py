@@ -39,7 +39,7 @@ DAY: Final = 86400
 # Seconds of a bucket: the smallest of these with which at most MOST_BUCKETS are needed, else as many days as it takes.
 WIDTHS: Final = (MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR, 3 * HOUR, 6 * HOUR, 12 * HOUR, DAY)
 # The causes of attempts in which no program failed.
-NO_FAILURES: Final = {"Succeeded", *(cause for cause, row in CAUSES.items() if not row.is_failure)}
+NO_FAILURES: Final = {cause for cause, row in CAUSES.items() if not row.is_failure}
 
 
 class About(NamedTuple):
@@ -204,7 +204,7 @@ class Builder:
                 place.failures += is_failure
                 place.disruptions += is_disruption
                 place.workloads.add(workload)
-                if record.cause != "Succeeded":
+                if CAUSES[record.cause].loss:
                     place.lost.add(1, record.seconds, attempt.resources, attempt.price.paid)
         if is_failure or record.cause == "Succeeded":
             alike, hour = ",".join(sorted(record.resources)), int((attempt.end or 0.0) // HOUR)

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final, Literal, NamedTuple
 
-from webhook.history.record import AttemptRecord, Capacity, RecordedCause
+from webhook.history.record import AttemptRecord, Capacity
 from webhook.history.usage import Row
 from webhook.objects.times import seconds
-from webhook.policy.causes import Loss
+from webhook.policy.causes import Cause, Loss
 
 LAST: Final = 253402300799  # the last second of the year 9999, in seconds since 1970
 DAY: Final = 86400.0
@@ -48,8 +48,8 @@ class Counted(NamedTuple):
     """Ended attempts that are only known as a sum. Resources are in units times seconds, memory in GiB-seconds."""
 
     number: int
-    cause: RecordedCause
-    loss: Loss
+    cause: Cause
+    loss: Loss | None
     capacity: Capacity = ""
     seconds: float = 0.0
     resources: Mapping[str, float] = {}

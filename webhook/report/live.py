@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 from msgspec.structs import replace
 
 from webhook.history.amounts import Amounts
-from webhook.history.record import VERSION, AttemptRecord, Capacity, RecordedCause
+from webhook.history.record import VERSION, AttemptRecord, Capacity
 from webhook.history.usage import Row
 from webhook.kinds import KindSpec, batch, core
 from webhook.kinds.accounts.account import is_of
@@ -216,7 +216,7 @@ class Records:
 
     def is_counted(self, pod: Pod, account: Account) -> bool:
         """Return True if the account has counted a pod."""
-        return pod.has_failed and (account.has(pod) or self.detail_of(pod) is not None)
+        return pod.enters_account and (account.has(pod) or self.detail_of(pod) is not None)
 
     def detail_of(self, pod: Pod) -> Attempt | None:
         """Return what the account says of a failed pod; None if nothing. Other kinds create pods of the same name."""
@@ -253,7 +253,7 @@ class Records:
             cause="Succeeded",
             resources=dict(pod.resources),
         )
-        return self.failed(found, pod) if pod.has_failed else found
+        return self.failed(found, pod) if pod.enters_account else found
 
     def failed(self, found: AttemptRecord, pod: Pod) -> AttemptRecord:
         """Return the record of a failed pod, as its account has it, or else as its Job's failure policy judges it."""
@@ -322,7 +322,7 @@ def counted_in(account: Account, price_of: RowPrice) -> Iterator[Counted]:
 
     Attempts without capacity never started, so all that was used is of the others of their cause.
     """
-    left: Counter[tuple[RecordedCause, Loss]] = Counter()
+    left: Counter[tuple[Cause, Loss | None]] = Counter()
     for known, reasons in account.causes.items():
         for reason, number in reasons.items():
             left[known, loss_of(known, reason)] += number

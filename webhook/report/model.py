@@ -7,8 +7,8 @@ from typing import Final, Literal
 
 import msgspec
 
-from webhook.history.record import Capacity, Cost, RecordedCause
-from webhook.policy.causes import Loss
+from webhook.history.record import Capacity, Cost
+from webhook.policy.causes import Cause, Loss
 
 VERSION: Final = 1
 MOST_ATTEMPTS: Final = 50  # of a workload that are listed one by one, the newest
@@ -50,7 +50,7 @@ class Figures(msgspec.Struct, kw_only=True, rename="camel"):
     elsewhere: Usage
     lost: Usage
     lost_to: dict[Loss, Usage]
-    causes: dict[RecordedCause, int]
+    causes: dict[Cause, int]
     saved_retries: Usage
     saved_on_spot: float | None = None
 
@@ -71,7 +71,7 @@ class AttemptRow(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel
     start: str = ""
     end: str = ""
     seconds: float = 0.0
-    cause: RecordedCause | None = None
+    cause: Cause | None = None
     reason: str = ""
     cost: Cost = ""
     settled: bool = False
@@ -139,7 +139,7 @@ class Bucket(msgspec.Struct, kw_only=True, rename="camel"):
     """What ended in a part of the time: attempts by cause; what they used, by capacity; what was lost, and to what."""
 
     start: str
-    causes: dict[RecordedCause, int]
+    causes: dict[Cause, int]
     spot: Usage
     on_demand: Usage
     lost: Usage

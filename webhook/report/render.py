@@ -12,7 +12,7 @@ import msgspec
 from webhook.ledger.model.words import counted
 from webhook.objects import columns
 from webhook.objects.columns import Part, Row
-from webhook.policy.causes import LOSSES, Loss
+from webhook.policy.causes import CAUSES, LOSSES, Loss
 from webhook.report.model import PlaceRow, Report, Usage, WorkloadRow
 from webhook.report.sums import importance_by
 
@@ -181,7 +181,7 @@ def why(found: Iterable[WorkloadRow]) -> str:
     causes: Counter[str] = Counter()
     reasons: dict[str, Counter[str]] = defaultdict(Counter)
     for row in found:
-        causes.update({cause: number for cause, number in row.figures.causes.items() if cause != "Succeeded"})
+        causes.update({cause: number for cause, number in row.figures.causes.items() if CAUSES[cause].loss})
         for attempt in row.attempts:
             if attempt.cause is not None:
                 reasons[attempt.cause][attempt.reason] += 1

@@ -5,14 +5,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from webhook.history.prices import GIB
-from webhook.history.record import AttemptRecord, Capacity, RecordedCause
+from webhook.history.record import AttemptRecord, Capacity
 from webhook.ledger.model.outcomes import SPOT_UNAVAILABLE
 from webhook.policy.causes import CAUSES, LOSSES, Cause, Loss
 from webhook.report.known import Counted, Price
 from webhook.report.model import Figures, Usage
 
 
-def loss_of(cause: Cause, reason: str) -> Loss:
+def loss_of(cause: Cause, reason: str) -> Loss | None:
     """Return to what an attempt was lost that did not succeed."""
     return "Capacity" if cause == "Disruption" and reason == SPOT_UNAVAILABLE else CAUSES[cause].loss
 
@@ -80,14 +80,14 @@ class Tally:
     elsewhere: Sum = field(default_factory=Sum)
     lost: Sum = field(default_factory=Sum)
     lost_to: dict[Loss, Sum] = field(default_factory=lambda: {loss: Sum() for loss in LOSSES})
-    causes: Counter[RecordedCause] = field(default_factory=Counter)
+    causes: Counter[Cause] = field(default_factory=Counter)
     saved_retries: Sum = field(default_factory=Sum)
     saved_on_spot: float = 0.0
     compared: bool = False  # whether the on-demand price of any attempt on spot is known
 
     def add(self, attempt: AttemptRecord, used: Mapping[str, float], price: Price) -> None:
         """Add an attempt, which runs if it has no end; `used`: its resource-seconds."""
-        loss = loss_of(attempt.cause, attempt.reason) if attempt.end and attempt.cause != "Succeeded" else None
+        loss = loss_of(attempt.cause, attempt.reason) if attempt.end else None
         self.add_sums(attempt.capacity, loss, (1, attempt.seconds, used, price.paid))
         if attempt.end:
             self.causes[attempt.cause] += 1

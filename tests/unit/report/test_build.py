@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from tests.unit.report.facts import HOUR, MONDAY, a_dollar_an_hour, at, attempt, reported, workload
-from webhook.history.record import AttemptRecord, Capacity, RecordedCause
+from webhook.history.record import AttemptRecord, Capacity
+from webhook.policy.causes import Cause
 from webhook.report.build import MOST_BUCKETS
 from webhook.report.known import Counted, Known, Price, Window, written
 from webhook.report.model import MOST_ATTEMPTS, Usage
@@ -57,7 +58,7 @@ def test_what_succeeded_is_used_and_what_did_not_is_lost_to_its_cause() -> None:
 
 ATTEMPTS = st.builds(
     attempt,
-    st.sampled_from(get_args(RecordedCause)),
+    st.sampled_from(get_args(Cause)),
     reason=st.sampled_from(["", "Stopped", "SpotUnavailable", "PreemptionByScheduler", "ErrImagePull"]),
     capacity=st.sampled_from(get_args(Capacity)),
     hours=st.integers(0, 9),

@@ -18,7 +18,7 @@ from webhook.ledger.model.outcomes import UNSEEN, Cost, Outcome
 from webhook.ledger.model.pods import LONGEST_MESSAGE, LONGEST_NAME, Pod
 from webhook.ledger.model.scopes import Scopes
 from webhook.policy.applied import Applied
-from webhook.policy.causes import Cause
+from webhook.policy.causes import CAUSES, Cause
 from webhook.policy.settings import LARGEST_COUNT
 
 DETAILS: Final = 10
@@ -279,7 +279,8 @@ class Account(msgspec.Struct, kw_only=True):
     def add(self, detail: Attempt, used: Used | None = None, disruptions: int | None = None) -> Attempt:
         """Add an attempt to the counts, to the details, and to what was lost; `disruptions`: as in `count`."""
         self.add_to_counts(detail.cause, detail.reason, detail.cost, 1)
-        self.add_lost(detail.cause, used)
+        if CAUSES[detail.cause].loss:
+            self.add_lost(detail.cause, used)
         if detail.cost == "disruption":
             self.scopes.add(detail.scope, disruptions)
         elif detail.cost == "free":

@@ -121,7 +121,7 @@ def after(pod: Pod, outcome: Outcome, rules: Sequence[FailureRule]) -> State:
 
 def decided(pod: Pod, outcome: Outcome, rules: Sequence[FailureRule]) -> int | None:
     """Return the index of the rule that decides after an ended pod; None if none does, or its Job had ended it."""
-    if not rules or outcome.reason == outcomes.STOPPED:
+    if not rules or outcome.reason == outcomes.STOPPED or outcome.cause == "Succeeded":
         return None
     nodes = newest(pod.node, read(pod.after).nodes, repeated=True)
     return first_match(rules, pod, outcome, cause_of(pod, outcome), nodes)

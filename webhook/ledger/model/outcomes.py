@@ -71,11 +71,12 @@ class Outcome:
 
 
 def outcome_of(pod: Pod, job: Json | None, job_set: Json | None = None, *, has_ended: bool = False) -> Outcome:
-    """Return how a failed pod ended under the failure policies of its Job and its JobSet, both as the API has them.
+    """Return how a pod ended under the failure policies of its Job and its JobSet, both as the API has them.
 
-    `has_ended`: whether another pod is known to have ended the Job.
+    The pod has failed, or succeeded after a disruption. `has_ended`: whether another pod is known to have ended the
+    Job.
     """
-    if pod.row is not batch.JOB:
+    if pod.row is not batch.JOB or pod.has_succeeded:
         return outcome_alone(pod, has_ended=has_ended)
     spec = (job or {}).get("spec") or {}
     matched = matching.match((spec.get("podFailurePolicy") or {}).get("rules") or [], pod)
@@ -94,6 +95,8 @@ def outcome_alone(pod: Pod, *, has_ended: bool) -> Outcome:
 
     `has_ended`: whether its workload has ended, and so has deleted it.
     """
+    if pod.disruption is not None and pod.has_succeeded:
+        return Outcome(pod=pod, cause="Succeeded", reason=pod.disruption.reason, rule=None, cost="none")
     if not was_killed(pod):
         cause, reason = cause_of(pod, None)
         return Outcome(pod=pod, cause=cause, reason=reason, rule=None, cost="retry")

@@ -199,6 +199,16 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True):
         return self.phase == "Failed"
 
     @property
+    def has_succeeded(self) -> bool:
+        """Whether its phase is Succeeded."""
+        return self.phase == "Succeeded"
+
+    @property
+    def enters_account(self) -> bool:
+        """Whether its end is counted: it failed, or it succeeded after the platform had told it to end."""
+        return self.has_failed or (self.has_succeeded and self.disruption is not None)
+
+    @property
     def finished(self) -> str:
         """When it ended with all its containers; if it was deleted while it ran, when the deletion was requested."""
         disrupted = self.disruption

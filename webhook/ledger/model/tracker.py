@@ -240,9 +240,9 @@ class Tracker:
             self.running.put(pod, before)
             return False
         self.running.pop(pod.uid)
-        if not pod.has_failed:
-            if pod.index and not pod.job_set:
-                self.last_ends.pop(scope_of(pod), None)  # no pod of this index will follow
+        if not pod.has_failed and pod.index and not pod.job_set:
+            self.last_ends.pop(scope_of(pod), None)  # no pod of this index will follow
+        if not pod.enters_account:
             return False
         known_as = None if self.failed is None else self.failed.get(pod.uid)
         if known_as is None and not news and pod.disruption is not None:
@@ -253,7 +253,7 @@ class Tracker:
     def see_restarts(self, pod: Pod) -> None:
         """Record the restarts in place of a pod, if there were any."""
         if self.restarted is None:
-            if pod.restarts is None or pod.has_failed or pod.counted:
+            if pod.restarts is None or pod.enters_account or pod.counted:
                 return
             self.restarted = RestartedPods(counted=dict(self.counted_restarts or {}))
         self.restarted.see(pod)
@@ -266,7 +266,7 @@ class Tracker:
     def is_disturbing(self, pod: Pod, before: Pod | None) -> bool:
         """Return True if a pod that is going has just begun to, or has failed just now; `before`: as it last ran."""
         known = self.failed is not None and pod.uid in self.failed.pods
-        return not known and (pod.has_failed or before is None or not is_going(before))
+        return not known and (pod.enters_account or before is None or not is_going(before))
 
     def see_failed(self, pod: Pod, now: float, *, is_new: bool) -> None:
         """Record the current state of a failed pod."""
@@ -274,7 +274,8 @@ class Tracker:
             self.failed = FailedPods()
         is_open = id_of(pod) not in self.recent if is_new else pod.uid in self.failed.open
         packed = self.failed.put(pod, now, self.job_of(pod), is_open=is_open and not pod.counted)
-        self.remember_end(pod, packed)
+        if pod.has_failed:
+            self.remember_end(pod, packed)
 
     def remember_end(self, pod: Pod, packed: bytes) -> None:
         """Record how a pod of a scope has ended, for the next pod of the scope; forget the oldest beyond the bounds."""

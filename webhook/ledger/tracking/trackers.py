@@ -394,7 +394,7 @@ class Trackers:
         self.see_zone(pod, gone=True)
         key, just_now = key_of(pod), pod.uid in self.running
         state = self.states.get(key)
-        if state is None and pod.has_ended and not pod.has_failed:
+        if state is None and pod.has_ended and not pod.enters_account:
             self.running.pop(pod.uid)
         else:
             state = self.state_of(key)
@@ -443,7 +443,7 @@ class Trackers:
 
     def see_succeeded(self, key: Key, pod: Pod, *, just_now: bool) -> None:
         """Record that a pod succeeded, if it did; `just_now`: whether it ran before."""
-        if self.recorder is not None and pod.has_ended and not pod.has_failed:
+        if self.recorder is not None and pod.has_ended and not pod.enters_account:
             self.recorder.see_succeeded(key, pod, self.root_of(key), just_now=just_now)
 
     async def see_only(self, there: set[str]) -> None:
@@ -628,7 +628,7 @@ class Trackers:
     def is_settled_in(self, key: Key, pod: Pod) -> bool:
         """Return True if a pod that has failed is counted in the account of a Job that is settled."""
         root = self.root_of(key)
-        if not pod.has_failed or root is None or root["metadata"]["uid"] != pod.job_uid:
+        if not pod.enters_account or root is None or root["metadata"]["uid"] != pod.job_uid:
             return False
         text = self.settled(key, root)
         return bool(text) and (pod.counted or shared(text).has(pod))
@@ -692,4 +692,4 @@ def place_of_pod(uid: str) -> tuple[str, str]:
 
 def is_remarkable(pod: Pod) -> bool:
     """Return True if more than that it runs has to be known of a pod of a Job."""
-    return pod.has_failed or is_going(pod) or pod.restarts is not None
+    return pod.enters_account or is_going(pod) or pod.restarts is not None

@@ -73,6 +73,16 @@ def test_each_attempt_beyond_the_limit_has_its_own_sentence() -> None:
     assert [detail.left for detail in found.details] == [Left(retries=3, disruptions=0)] * 4
 
 
+def test_a_pod_that_succeeded_although_it_was_disrupted_costs_nothing_and_no_rule_decides() -> None:
+    anything = FailureRule(match=Match(), next=Next(cost="Free"))
+    succeeded = msgspec.structs.replace(disrupted(1), phase="Succeeded", exits=())
+    found = counting(succeeded, disrupted(2), rules=(anything,), limit=3)
+    first, second = found.details
+    assert (first.cause, first.cost, first.on_failure) == ("Succeeded", "none", None)
+    assert words.how(first) == "disruption EvictionByEvictionAPI; it succeeded"
+    assert second.left == Left(retries=3, disruptions=2)
+
+
 def test_a_failure_with_no_retry_left_ends_the_job() -> None:
     found = counting(*(failed(number) for number in range(4)))
     assert found.account.cost == {"retry": 3, "fatal": 1}

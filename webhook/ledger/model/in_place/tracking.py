@@ -34,8 +34,8 @@ class RestartedPods:
     sums: Counter[str] = field(default_factory=Counter)
 
     def see(self, pod: Pod) -> None:
-        """Record the current state of a pod; one that has failed is counted with its end."""
-        if pod.has_failed or pod.counted or pod.restarts is None:
+        """Record the current state of a pod; one that enters the account is counted with its end."""
+        if pod.enters_account or pod.counted or pod.restarts is None:
             self.forget(pod.uid)
             return
         self.add_up(pod.uid, -1)
