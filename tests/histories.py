@@ -131,13 +131,16 @@ def foretold(
     if len(alike) > 1 and by is None:  # a crash that the ledger decides, and any other
         crash = [one for one in alike if ending not in {DISRUPTION, 137, 143} and is_about(one.ending, ending)]
         alike = crash or [one for one in alike if one.ending == "anything else"]
-    (one,) = alike if by is None else alike[:1]
+    if len(alike) > 1:  # a rule of onFailure about several exit codes, which the rules of a JobSet tell apart
+        alike = ([one for one in alike if is_about(one.ending, ending)] or alike)[:1]
+    (one,) = alike
     return one.forecast
 
 
 def is_about(said: str, code: int) -> bool:
     """Return True if the words of explain for an ending are about an exit code, if they name any."""
-    return said != "anything else" and (not said.startswith("exit code ") or said.startswith(f"exit code {code} "))
+    codes = said.removeprefix("exit code ").partition(" of ")[0].split(", ")
+    return said != "anything else" and (not said.startswith("exit code ") or str(code) in codes)
 
 
 def decides(rule: FailureRule, ending: int) -> bool:

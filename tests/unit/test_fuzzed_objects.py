@@ -22,8 +22,8 @@ from webhook.objects.shape import Shape, type_of
 from webhook.policy.model import Policy
 from webhook.rules.facts import Facts
 
-OBJECTS = 2_000
-MANIFESTS = 150
+OBJECTS = 1_000
+MANIFESTS = 60
 FACTS = [Facts(profile_name="default", mode=mode) for mode in (None, "Warn", "Audit")]
 # What `read` says that it raises of a body; the server answers 400, or 422 for a number that JSON does not bound.
 UNREADABLE = (review.BadReviewError, review.UnreadableError)

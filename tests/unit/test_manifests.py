@@ -5,6 +5,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -39,8 +40,9 @@ POLICIES: Final = sorted(MANIFESTS.glob("samples/policy-*.yaml"))
 SHUTDOWN: Final = 2 * 5.0
 
 
+@cache
 def documents(file: Path) -> list[Json]:
-    return list(yaml.safe_load_all(file.read_text()))
+    return list(yaml.load_all(file.read_text(), yaml.CSafeLoader))
 
 
 def kind(name: str, folder: Path = BASE, *, of: str = NAME) -> Json:

@@ -271,11 +271,25 @@ def _endings_by_rules(standing: Standing, failed: Pod) -> Iterator[tuple[Match, 
     """Yield the match of each rule of onFailure that decides about a pod which it is about, and that pod."""
     rules = standing.settings.on_failure
     for number, rule in enumerate(rules):
-        ended = _ended_as(rule.match, failed, _first_container(standing))
-        if ended is not None:
+        seen: dict[Forecast | None, tuple[Match, Pod]] = {}
+        for match in _by_code(rule.match, standing):
+            ended = _ended_as(match, failed, _first_container(standing))
+            if ended is None:
+                continue
             outcome = outcomes.outcome_of(ended, standing.job, standing.job_set)
             if on_failure.decided(ended, outcome, rules) == number:
-                yield rule.match, ended
+                what = None if match is rule.match else forecast.foretell(standing, ended)
+                same, first = seen.get(what, (match, ended))
+                codes = dict.fromkeys((*same.exit_codes, *match.exit_codes))
+                seen[what] = structs.replace(same, exit_codes=(*codes,)), first
+        yield from seen.values()
+
+
+def _by_code(match: Match, standing: Standing) -> list[Match]:
+    """Return a match for each exit code of one: the rules of a JobSet may be about the codes, which messages name."""
+    if standing.job_set is None or len(match.exit_codes) <= 1:
+        return [match]
+    return [structs.replace(match, exit_codes=(code,)) for code in match.exit_codes]
 
 
 def _first_container(standing: Standing) -> str:

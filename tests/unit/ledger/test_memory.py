@@ -33,7 +33,7 @@ from webhook.objects.shape import type_of
 from webhook.policy.model import Profile
 from webhook.policy.settings import resolve
 
-NUMBER: Final = 2000  # of Jobs
+NUMBER: Final = 600  # of Jobs
 DECODER: Final = msgspec.json.Decoder(type_of(pods.READ))
 SETTINGS: Final = resolve("default", Profile(), {})
 INDEXED: Final = {"completionMode": "Indexed", "completions": 2, "parallelism": 2}
