@@ -88,7 +88,7 @@ def growth_of(made: Callable[[int], Json]) -> float:
 
 
 @given(st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_the_cost_is_never_the_product_of_two_lists(data: st.DataObject) -> None:
     row = data.draw(st.sampled_from(ROWS))
     places = data.draw(st.lists(st.sampled_from(list(long_places(row.shape))), min_size=2, max_size=2))

@@ -1,4 +1,4 @@
-"""`python -m tests.upstream`: builds the suites, and runs them (run.py) on a cluster with real nodes.
+"""`python -m tests.upstream [SUITE…]`: builds the suites, and runs them (run.py) on a cluster with real nodes.
 
 `KUBERNETES_VERSION` selects the version of the cluster and of Kubernetes' own tests.
 """
@@ -17,5 +17,5 @@ try:
 except HarnessError as error:
     sys.exit(str(error))
 cluster = ("-m", "tests.cluster", "--real-nodes")
-run = ("-m", "tests.upstream.run")
+run = ("-m", "tests.upstream.run", *sys.argv[1:])
 os.execv(sys.executable, [sys.executable, *cluster, "--", sys.executable, *run])  # noqa: S606

@@ -1,8 +1,9 @@
 """Runs the suites against KUBECONFIG, and writes docs/reference/upstream-suites.json.
 
-Each test runs in a process of its own, many at the same time: one that fails often waits for a quarter of an hour. It
-runs as two users: the namespaces of one of them are opted in when they are created, and nothing else differs. Exit 1 if
-a test passes only without the webhook, and suites.py has no reason for it.
+With arguments, the suites alone whose names begin with one of them. One suite runs after the other, each test in a
+process of its own, many at the same time: one that fails often waits for a quarter of an hour. It runs as two users:
+the namespaces of one of them are opted in when they are created, and nothing else differs. Exit 1 if a test passes only
+without the webhook, and suites.py has no reason for it.
 """
 
 from __future__ import annotations
@@ -48,28 +49,25 @@ NOT_PULLED: Final = {
 }
 
 
-def main() -> int:
-    """Run all suites; return the exit code."""
+def main(wanted: tuple[str, ...]) -> int:
+    """Run the suites whose names begin with one of `wanted`, or all of them; return the exit code."""
     kubeconfig = Path(os.environ["KUBECONFIG"])
     prepare(Kubectl(Path("kubectl"), kubeconfig))
     folder = Path(tempfile.mkdtemp(prefix="upstream-suites-"))
     sys.stderr.write(f"logs and reports: {folder}\n")
     users = {user: as_user(kubeconfig, user, folder) for user in (WITHOUT, WITH_US)}
-    new = tried_examples(kubeconfig)
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        runs = []
-        for number, suite in enumerate(suites()):
-            place = folder / str(number)
-            names = names_of(call(suite, users[WITHOUT], place, suite.tests, "--ginkgo.dry-run"))
-            tests = [(user, f"{re.escape(name)}$") for name in names for user in users]
-            runs += [
-                (suite, user, pool.submit(call, suite, users[user], folder / f"{number}-{test}", focus))
+    new = [] if wanted else tried_examples(kubeconfig)
+    for number, suite in enumerate(one for one in suites() if not wanted or one.name.startswith(wanted)):
+        place = folder / str(number)
+        names = names_of(call(suite, users[WITHOUT], place, suite.tests, "--ginkgo.dry-run"))
+        tests = [(user, f"{re.escape(name)}$") for name in names for user in users]
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            runs = [
+                (user, pool.submit(call, suite, users[user], folder / f"{number}-{test}", focus))
                 for test, (user, focus) in enumerate(tests)
             ]
-    for suite in suites():
         without, with_us = (
-            result_of([report for of, by, run in runs if (of, by) == (suite, user) for report in run.result()])
-            for user in users
+            result_of([report for by, run in runs if by == user for report in run.result()]) for user in users
         )
         new.append(row_of(suite.name, binaries.kubernetes_version(), without, with_us))
         tell(new[-1], without, with_us)
@@ -177,4 +175,4 @@ def call(suite: Suite, kubeconfig: Path, target: Path, tests: str, *flags: str) 
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(tuple(sys.argv[1:])))

@@ -19,6 +19,11 @@ TRIES: Final = 100
 OLD: Final = 3600.0  # seconds after which an empty group is not that of a run which is about to start
 
 
+def are_version_1() -> bool:
+    """Return True if this machine has version 1, with a hierarchy for each resource."""
+    return (ROOT / "memory").is_dir()
+
+
 def create(run: str, node: str) -> str:
     """Create the group of a node in each hierarchy, and return its name; remove those of runs that were killed."""
     name = f"{PREFIX}{run}-{node}"
@@ -55,8 +60,9 @@ def hierarchies() -> Iterator[Path]:
 
 def tasks(group: Path) -> Iterator[int]:
     """Yield the processes in a group and in those below it; 0 stands for one of another namespace."""
-    for file in group.rglob("cgroup.procs"):
-        yield from map(int, file.read_text().split())
+    with suppress(FileNotFoundError):  # another run removes old ones too
+        for file in group.rglob("cgroup.procs"):
+            yield from map(int, file.read_text().split())
 
 
 def remove_folder(group: Path) -> None:

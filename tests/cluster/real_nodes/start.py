@@ -7,6 +7,7 @@ import os
 import secrets
 import shutil
 import subprocess
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
@@ -20,7 +21,6 @@ from tests.cluster.real_nodes.node import Node
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from contextlib import ExitStack
-    from pathlib import Path
 
     from tests.cluster.processes import Processes
     from tests.cluster.real_nodes.own_namespaces import Passage
@@ -44,18 +44,24 @@ RESERVED: Final = (
     "lost",
 )  # spot nodes; what a test does to one disrupts no pod of another
 FILE: Final = "nodes.json"
+INOTIFY: Final = Path("/proc/sys/fs/inotify")
+WATCHES: Final = {"max_user_instances": 1024, "max_user_watches": 524288}
 
 
 def are_possible() -> bool:
-    """Return True if this machine can have real nodes: root on Debian, who may create namespaces."""
+    """Return True if this machine can have real nodes: control groups of version 1, namespaces, root on Debian."""
     probe = ("unshare", "--mount", "--net", "--pid", "--fork", "true")
-    return debian.is_possible() and not subprocess.run(probe, capture_output=True, check=False).returncode
+    has_tools = debian.is_possible() and control_groups.are_version_1()
+    return has_tools and not subprocess.run(probe, capture_output=True, check=False).returncode
 
 
 def prepare() -> Path:
     """Install what nodes need; return the archive of this project's image. Raise HarnessError if they cannot run."""
     if os.geteuid() != 0:
         raise HarnessError("--real-nodes needs root, for namespaces, mounts and control groups")
+    if not control_groups.are_version_1():
+        remedy = "start Linux with systemd.unified_cgroup_hierarchy=0, or leave out --real-nodes"
+        raise HarnessError(f"--real-nodes needs version 1 of control groups; {remedy}")
     try:
         debian.install(PACKAGES)
     except debian.InstallError as error:
@@ -75,6 +81,14 @@ def nodes_in(folder: Path, *, for_tests: bool = True) -> list[Node]:
 def programs_in(folder: Path) -> list[str]:
     """Return the names of the programs of nodes, which tests may end."""
     return [name for node in nodes_in(folder) for name in (node.kubelet, node.containerd)]
+
+
+def allow_watches() -> None:
+    """Let each kubelet and each containerd watch files; Linux allows 128 watchers, of all programs of a user."""
+    for name, least in WATCHES.items():
+        file = INOTIFY / name
+        if int(file.read_text()) < least:
+            file.write_text(str(least))
 
 
 def start(
@@ -97,6 +111,7 @@ def start(
     stack.callback(processes.stop)  # is called first
     archives = images.make(folder)
     own_namespaces.set_up([node.address for node in nodes])
+    allow_watches()
     plane, kubectl = control_plane.start_at(own_namespaces.API_ADDRESS, programs, processes, folder)
     if passage is not None:
         stack.callback(shutil.rmtree, passage.socket.parent)

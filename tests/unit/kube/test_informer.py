@@ -125,7 +125,7 @@ class Taken:
         """Do nothing."""
 
 
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(HOSTILE, st.sampled_from([JOBS, JOB_SETS, PODS]))
 def test_a_malformed_object_does_not_keep_other_objects_from_being_read(hostile: Json, watched: Informer[Any]) -> None:
     async def pages(*_: object) -> Any:

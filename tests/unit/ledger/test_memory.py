@@ -226,7 +226,7 @@ def test_the_messages_of_an_ended_pod_cost_at_most_1400_bytes(text: str, contain
 
     def grown(message: str) -> float:
         found = trackers_of_jobs()
-        stored = [pod(number, message) for number in range(200)]
+        stored = [pod(number, message) for number in range(60)]
 
         def work() -> None:
             for one in stored:

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import inspect
 
@@ -108,12 +108,14 @@ def raw(any_policy: Any) -> Any:
     return msgspec.to_builtins(any_policy, enc_hook=int)
 
 
+@settings(max_examples=50)
 @given(policies)
 def test_a_policy_that_is_written_is_read_back(any_policy: Policy) -> None:
     assert parse(json.dumps(raw(any_policy))) == any_policy
     assert parse(yaml.dump(raw(any_policy), Dumper=Quoting)) == any_policy
 
 
+@settings(max_examples=50)
 @given(policies, st.data())
 def test_a_section_that_a_profile_leaves_out_has_the_defaults(any_policy: Policy, data: st.DataObject) -> None:
     written = raw(any_policy)
@@ -139,6 +141,7 @@ def places(value: Any) -> list[tuple[Any, Any]]:
     return [(value, key) for key in keys] + [place for key in keys for place in places(value[key])]
 
 
+@settings(max_examples=50)
 @given(policies, ANYTHING, st.data())
 def test_a_policy_with_anything_in_one_place_is_read_or_has_problems(
     any_policy: Policy, anything: Any, data: st.DataObject
@@ -152,6 +155,7 @@ def test_a_policy_with_anything_in_one_place_is_read_or_has_problems(
         assert parse(json.dumps(written))
 
 
+@settings(max_examples=50)
 @given(st.text() | ANYTHING.map(json.dumps) | st.text(st.sampled_from("profiles:{}[]&*<!-\n \"'#|>ConfigMap,data.y")))
 def test_any_text_is_read_or_has_problems(text: str) -> None:
     assert parse(text)
