@@ -245,12 +245,11 @@ LEDGER_STOPPED: Final = Counter(
 )
 LEDGER_WRITES: Final = Counter(
     "retry_policy_ledger_writes",
-    "Writes of accounts by result (good, conflict, bad; full: the namespace has too many Accounts), and marks on "
-    "counted pods (mark).",
+    "Writes of accounts by result (good, conflict, bad), and marks on counted pods (mark).",
     ("result",),
     registry=REGISTRY,
 )
-for result in ("good", "conflict", "bad", "full", "mark"):
+for result in ("good", "conflict", "bad", "mark"):
     LEDGER_WRITES.labels(result)
 LEDGER_BEHIND: Final = Counter(
     "retry_policy_ledger_behind",

@@ -1,7 +1,4 @@
-"""The accounts of FlyteWorkflows and of runs of Airflow, in Accounts beside them, and of the workers of an MPIJob.
-
-The tests create the pods as Flyte, Airflow and the MPI operator do.
-"""
+"""The accounts of FlyteWorkflows and of the workers of an MPIJob, whose pods the tests create as these systems do."""
 
 from __future__ import annotations
 
@@ -18,7 +15,6 @@ from tests.cluster.namespace import DRY_RUN
 from tests.cluster.objects import account, disruptions, ended, last, noted
 from tests.cluster.test_ledger import explained
 from webhook.kinds.accounts import account as beside
-from webhook.kinds.accounts.airflow import DAG_RUN
 from webhook.kinds.flyte import FLYTE_WORKFLOW
 
 if TYPE_CHECKING:
@@ -26,11 +22,10 @@ if TYPE_CHECKING:
     from tests.cluster.kubectl import Object
     from tests.cluster.namespace import Namespace
 
-pytestmark = [with_operators, pytest.mark.skipif(WITH_SYSTEMS, reason="the tests play Flyte and Airflow")]
+pytestmark = [with_operators, pytest.mark.skipif(WITH_SYSTEMS, reason="the tests play Flyte")]
 
 ACCOUNTS = "accounts"
 EVICTED = ("Disruption", "EvictionByEvictionAPI")
-RUN = "etl.manual__2026-11-23T12.00.00"
 
 
 def pod(team: Namespace, name: str, *, env: dict[str, str] | None = None, **metadata: Any) -> Object:
@@ -78,17 +73,10 @@ def fields_of_flyte(owner: Object, number: int) -> dict[str, Any]:
     return {"env": {"FLYTE_ATTEMPT_NUMBER": str(number)}, "labels": labels, **owned(owner, "flyteworkflow")}
 
 
-def of_airflow(team: Namespace, try_number: int, task: str = "load") -> Object:
-    """Create the pod of a try, as KubernetesPodOperator does."""
-    run_of = dict(zip(("dag_id", "run_id"), RUN.split(".", 1), strict=True))
-    labels = {**run_of, "task_id": task, "try_number": str(try_number), "kubernetes_pod_operator": "True"}
-    return pod(team, f"{task}-{try_number}", labels=labels)
-
-
-def counted(team: Namespace, kind: Any, name: str, number: int) -> Object:
-    """Return the Account of a workload once it has counted so many pods."""
-    uid = name if kind is DAG_RUN else team.get("flyteworkflows", name)["metadata"]["uid"]
-    return team.wait_for(ACCOUNTS, beside.name_of(kind, name, uid), lambda found: ended(found, number))
+def counted(team: Namespace, name: str, number: int) -> Object:
+    """Return the Account of a FlyteWorkflow once it has counted so many pods."""
+    uid = team.get("flyteworkflows", name)["metadata"]["uid"]
+    return team.wait_for(ACCOUNTS, beside.name_of(FLYTE_WORKFLOW, name, uid), lambda found: ended(found, number))
 
 
 def test_the_attempts_of_a_flyte_workflow_are_in_an_account_beside_it(namespace: NewNamespace) -> None:
@@ -97,7 +85,7 @@ def test_the_attempts_of_a_flyte_workflow_are_in_an_account_beside_it(namespace:
     first = of_flyte(team, owner, 0)
     assert team.get(ACCOUNTS)["items"] == []
     team.evict(first["metadata"]["name"])
-    found = counted(team, FLYTE_WORKFLOW, "f1", 1)
+    found = counted(team, "f1", 1)
     assert last(found) == [(*EVICTED, "disruption")]
     second = of_flyte(team, owner, 1)
     assert (disruptions(first), noted(first)["placement"]) == ("0", "Spot")
@@ -110,7 +98,7 @@ def test_the_account_of_a_flyte_workflow_is_deleted_with_it(namespace: NewNamesp
     team = opted_in(namespace)
     owner = flyte_workflow(team)
     team.ends(of_flyte(team, owner, 0), 137)
-    counted(team, FLYTE_WORKFLOW, "f1", 1)
+    counted(team, "f1", 1)
     team.run("delete", "flyteworkflow", "f1")
     until(lambda: team.get(ACCOUNTS)["items"] == [])
 
@@ -120,58 +108,36 @@ def test_more_disruptions_than_allowed_do_nothing_to_a_flyte_workflow(namespace:
     owner = flyte_workflow(team)
     for number in range(3):
         team.evict(of_flyte(team, owner, number)["metadata"]["name"])
-        counted(team, FLYTE_WORKFLOW, "f1", number + 1)
+        counted(team, "f1", number + 1)
     found = team.get("flyteworkflows", "f1")["metadata"]
     assert found["resourceVersion"] == owner["metadata"]["resourceVersion"]
 
 
-def test_the_tries_of_a_run_of_airflow_are_in_an_account_of_the_run(namespace: NewNamespace) -> None:
-    team = opted_in(namespace, "limited")
-    first = of_airflow(team, 1)
-    team.ends(first, 1)
-    counted(team, DAG_RUN, RUN, 1)
-    team.evict(of_airflow(team, 2)["metadata"]["name"])
-    found = counted(team, DAG_RUN, RUN, 2)
-    assert last(found) == [("ExitCode", "main 1", "retry"), (*EVICTED, "retry")]
-    assert account(found)["retries"] == {"2": "load (pod)"}
-    assert (found["spec"]["name"], found["spec"]["owner"]) == (RUN, "etl")
-    assert noted(of_airflow(team, 3))["attempt"] == "2"
-    assert noted(of_airflow(team, 1, "fit"))["attempt"] == "0"
-
-
-def test_explain_prints_the_attempts_of_both(namespace: NewNamespace) -> None:
+def test_explain_prints_the_attempts_of_a_flyte_workflow(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     owner = flyte_workflow(team)
     team.evict(of_flyte(team, owner, 0)["metadata"]["name"])
-    team.ends(of_airflow(team, 1), 1)
-    counted(team, FLYTE_WORKFLOW, "f1", 1)
-    counted(team, DAG_RUN, RUN, 1)
+    counted(team, "f1", 1)
     of_flyte(team, owner, 1)
     found = explained(team, "flyteworkflow/f1")
     assert [(row["unit"], row["cost"]) for row in found["rows"]] == [("n0", "disruption"), ("n0", "")]
     assert explained(team, "f1") == found
-    run = explained(team, f"dagrun/{RUN}")
-    assert [(row["unit"], row["ended"], row["cost"]) for row in run["rows"]] == [
-        ("load (pod)", "container main exit code 1", "retry")
-    ]
-    assert (run["kind"], run["name"]) == ("DAGRun", RUN)
 
 
 def test_an_account_is_not_changed_by_users_nor_the_labels_by_which_its_pods_are_counted(
     namespace: NewNamespace,
 ) -> None:
     team = opted_in(namespace)
-    name = of_airflow(team, 1)["metadata"]["name"]
-    for key in ("dag_id", "run_id", "task_id", "map_index"):
-        patch = json.dumps({"metadata": {"labels": {key: "7"}}})
-        done = team.run("patch", "pod", name, "--type=merge", f"--patch={patch}")
-        assert f"metadata.labels[{key}]: " in done.stderr
+    name = of_flyte(team, flyte_workflow(team), 0)["metadata"]["name"]
+    patch = json.dumps({"metadata": {"labels": {"node-id": "7"}}})
+    done = team.run("patch", "pod", name, "--type=merge", f"--patch={patch}")
+    assert "metadata.labels[node-id]: " in done.stderr
     team.ends(team.get("pods", name), 1)
-    own = counted(team, DAG_RUN, RUN, 1)["metadata"]["name"]
+    own = counted(team, "f1", 1)["metadata"]["name"]
     for patch in ('{"status":{"attempts":0}}', '{"status":null}', '{"metadata":{"ownerReferences":[]}}'):
         done = team.run("patch", ACCOUNTS, own, "--type=merge", f"--patch={patch}")
         assert ("is written by the ledger alone" in done.stderr) is ("status" in patch)
-    done = team.run("patch", ACCOUNTS, own, "--type=merge", '--patch={"spec":{"name":"etl.other"}}')
+    done = team.run("patch", ACCOUNTS, own, "--type=merge", '--patch={"spec":{"name":"f2"}}')
     assert done.returncode
 
 

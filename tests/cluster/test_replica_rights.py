@@ -23,7 +23,7 @@ from tests.cluster.test_retry_pipeline_runs import end_tasks, pipeline_run, succ
 from tests.volcano import volcano_job
 from webhook.kinds import argo, batch, core, tekton, volcano
 from webhook.kinds.accounts import account
-from webhook.kinds.accounts.airflow import DAG_RUN
+from webhook.kinds.flyte import FLYTE_WORKFLOW
 from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names
 from webhook.kube.client import Api as ApiOfServer
@@ -60,7 +60,7 @@ BY_POLICY = "ValidatingAdmissionPolicy 'retry-policy-webhook-"
 BY_RBAC = f'User "system:serviceaccount:{SYSTEM}:{CONTROLLER_ACCOUNT}" cannot '
 LARGE = 10_000  # entries of `env`: with managedFields the Job has 1.2 MB, near the limit of what can be stored
 OTHERS = "example.test/note"
-RUN = "dagrun"  # an Account
+COUNTED = "counted"  # an Account
 CONDITION = {"status": "True", "reason": "Said", "message": "by a replica", "lastTransitionTime": WHEN}
 
 
@@ -140,12 +140,11 @@ def fill(namespace: Namespace) -> None:
     """Create the objects for the writes, before the namespace is opted in."""
     asked_for = {"labels": {names.RETRY_IN_PROGRESS: "true"}, "annotations": {names.RETRY_ACCEPTED: "{}"}}
     namespace.create(with_metadata(pod("worker")))
-    run = account.new(DAG_RUN, account.run_of(namespace.name, "etl.one", "etl"))
-    as_ledger(namespace, {**run, "metadata": {**run["metadata"], "name": RUN}, "status": ACCOUNT})
     owner = namespace.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "owner"}})["metadata"]
     reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["uid"]}
-    owned = {**run["metadata"], "name": "owned", "ownerReferences": [reference]}
-    as_ledger(namespace, {**run, "metadata": owned, "status": ACCOUNT})
+    made = account.new(FLYTE_WORKFLOW, {"metadata": owner})
+    owned = {**made["metadata"], "name": COUNTED, "ownerReferences": [reference]}
+    as_ledger(namespace, {**made, "metadata": owned, "status": ACCOUNT})
     namespace.create(with_metadata(job("running")))
     namespace.create(with_metadata(job("held", suspend=True)))
     waits = job("waits")
@@ -375,22 +374,20 @@ def ends_held(replica: Replica, reason: str = counting.EVICTED_TOO_OFTEN, *, opt
 
 
 def new_account(*, opted_in: bool = True, **metadata: Any) -> Callable[[Replica], Write]:
-    """Return the creation of an Account of a run of Airflow, with other fields in its metadata."""
+    """Return the creation of an Account, with other fields in its metadata."""
 
     def creates(replica: Replica) -> Write:
         namespace = (replica.team if opted_in else replica.strangers).name
-        root = account.new(DAG_RUN, account.run_of(namespace, "etl.new", "etl")) | {"status": ACCOUNT}
+        workload = {"metadata": {"namespace": namespace, "name": "new", "uid": "new"}}
+        root = account.new(FLYTE_WORKFLOW, workload) | {"status": ACCOUNT}
         root["metadata"] |= metadata
         return Write("POST", account.ACCOUNT.path(namespace), root)
 
     return creates
 
 
-def of_an_account(
-    operations: list[Object], *, opted_in: bool = True, method: str = "PATCH"
-) -> Callable[[Replica], Write]:
-    body = operations if method == "PATCH" else None
-    return lambda replica: Write(method, replica.of(account.ACCOUNT, RUN, opted_in=opted_in), body)
+def of_an_account(operations: list[Object], *, opted_in: bool = True) -> Callable[[Replica], Write]:
+    return lambda replica: Write("PATCH", replica.of(account.ACCOUNT, COUNTED, opted_in=opted_in), operations)
 
 
 OWNED_BY_CRON_JOB = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "nightly", "uid": "x", "controller": True}
@@ -413,10 +410,7 @@ MUST_NOT: Mapping[str, tuple[Callable[[Replica], Write], str]] = {
         of_an_account(put(ACCOUNT, "status"), opted_in=False),
         "may write Accounts only in a namespace with the label",
     ),
-    "delete the Account of an object": (
-        lambda one: Write("DELETE", one.of(account.ACCOUNT, "owned")),
-        "may delete only Accounts that no object owns",
-    ),
+    "delete an Account": (lambda one: Write("DELETE", one.of(account.ACCOUNT, COUNTED)), "cannot delete resource"),
     "change a pod's image": (
         of_pod(put("example.invalid/other", "spec", "containers", 0, "image")),
         "may not change the spec of a pod",
@@ -786,7 +780,6 @@ def ca_bundles(replica: Replica) -> Write:
 DOES: Mapping[str, Callable[[Replica], Write]] = {
     "create an Account": new_account(),
     "change an Account": of_an_account(put(ACCOUNT, "status")),
-    "delete an Account": of_an_account([], method="DELETE"),
     "mark a pod as counted": counted,
     "remove its own scheduling gate from a pod": without_gate(0),
     "remove its own scheduling gate from a pod after opt-out": without_gate(0, opted_in=False),

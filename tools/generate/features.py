@@ -13,7 +13,6 @@ from tests.admission import mutate
 from webhook.explain.roots import MADE, MAKERS
 from webhook.kinds import KINDS, KindSpec, app_wrapper, batch, core, flyte, kubeflow, tekton
 from webhook.kinds import job_set as job_sets
-from webhook.kinds.accounts.airflow import DAG_RUN
 from webhook.kinds.ray import RAY_JOB
 from webhook.kinds.volcano import JOB as VOLCANO_JOB
 from webhook.ledger.model.account import Account
@@ -58,13 +57,6 @@ FLYTE: Final = {
     "`onFailure`": "its rules count, but only Flyte can make it fail",
     "Requested retry": "Flyte recovers an execution itself",
 }
-AIRFLOW: Final = {
-    "Limit": "its tasks are in no object of the API: set `retries` in Airflow",
-    "Fail fast": "the program decides: it raises `AirflowFailException`",
-    "Disruption free": "to Airflow each pod that ends without success is a try",
-    "`onFailure`": "its rules count, but only Airflow can make it fail",
-    "Requested retry": "clear its tasks in Airflow",
-}
 OF_TEKTON: Final = "Tekton retries whatever ended a pod: a disruption costs a retry"
 # By kind and column, why the code lacks a feature. A test names the entries that no longer apply.
 REASONS: Final[dict[KindSpec, dict[str, str]]] = {
@@ -86,7 +78,6 @@ REASONS: Final[dict[KindSpec, dict[str, str]]] = {
         "Disruption free": "each restart counts for `maxRetry`",
     },
     flyte.FLYTE_WORKFLOW: FLYTE,
-    DAG_RUN: AIRFLOW,
     flyte.TASK_ACTION: {
         **FLYTE,
         "Limit": "it stores its retries in bytes that cannot be read",
@@ -177,9 +168,7 @@ def system_of(row: KindSpec) -> System | None:
 
 
 def admitted(row: KindSpec) -> Json:
-    """Return the sample of a kind as the API has it once it is admitted; of one without objects nothing."""
-    if row is DAG_RUN:
-        return {}
+    """Return the sample of a kind as the API has it once it is admitted."""
     documents = (one for file in (SAMPLES / "kinds").glob("*.yaml") for one in yaml.safe_load_all(file.read_text()))
     sample = next(
         one for one in documents if (one["apiVersion"].partition("/")[0], one["kind"]) == (row.group, row.kind)
@@ -207,7 +196,7 @@ COLUMNS: Final[dict[str, Callable[[KindSpec], bool]]] = {
 def rows() -> Iterator[KindSpec]:
     """Yield the kinds that run: no templates, schedules, or parts of another workload."""
     left_out = {core.POD, batch.CRON_JOB, *MADE, *MAKERS}
-    return (row for row in (*KINDS.values(), DAG_RUN) if row not in left_out)
+    return (row for row in KINDS.values() if row not in left_out)
 
 
 def table() -> str:

@@ -218,7 +218,6 @@ LABELS: Final[dict[tuple[str, str], str]] = {
         good="written",
         conflict="the account had changed meanwhile; it is written again",
         bad="failed; it is tried again",
-        full="the namespace has too many Accounts: no account is created",
         mark="a counted pod that stays was marked",
     ),
     ("leader_actions", "action"): defined(

@@ -7,7 +7,6 @@ from typing import Final
 
 from tools.generate import manifests
 from webhook.kinds import KindSpec, apache_spark, batch, places
-from webhook.kinds.accounts.airflow import DAG_RUN
 from webhook.kinds.flyte import FLYTE_WORKFLOW
 from webhook.kube import names
 from webhook.ledger.model.pods import INDEX
@@ -18,7 +17,7 @@ from webhook.rules.pods.decision import POD_KEYS
 WIDTH: Final = 108  # of a line
 # The annotations that admission alone writes on a pod; the ledger adds COUNTED.
 FROZEN: Final = tuple(key for key in POD_KEYS if key != names.COUNTED)
-UNWRITTEN: Final = (DAG_RUN, FLYTE_WORKFLOW, apache_spark.SPARK_APPLICATION)  # the server writes none of them
+UNWRITTEN: Final = (FLYTE_WORKFLOW, apache_spark.SPARK_APPLICATION)  # the server writes none of them
 
 
 def by_group(rows: Iterable[KindSpec]) -> dict[str, list[str]]:

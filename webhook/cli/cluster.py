@@ -3,7 +3,7 @@
 import asyncio
 import os
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Coroutine, Sequence
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeVar
@@ -12,7 +12,6 @@ import click
 
 from webhook.cli.console import UNUSABLE, ObjectArgument, kinds_of, one_of, printable
 from webhook.kinds import KindSpec
-from webhook.kinds.accounts.airflow import DAG_RUN
 from webhook.kube.client import UNREACHABLE, Api, ApiError
 from webhook.kube.kubeconfig import Contexts, Kubeconfig, contexts
 from webhook.objects.problem import Json, Problem
@@ -22,7 +21,6 @@ OTHER_KUBECONFIG: Final = "name another with --kubeconfig"
 MOST_CONTEXTS: Final = 20  # in a message
 
 Found = TypeVar("Found")
-Getter = Callable[[Api, KindSpec, str, str], Awaitable[Json | None]]
 
 
 def kubeconfig_or_default(kubeconfig: Kubeconfig) -> Kubeconfig:
@@ -87,29 +85,19 @@ class NotOneError(Exception):
         super().__init__(str(self.problem))
 
 
-async def by_path(api: Api, row: KindSpec, namespace: str, name: str) -> Json | None:
-    """Return an object of the API; None if there is none."""
-    return await api.find(row.path(namespace, name))
-
-
-async def find(
-    api: Api, target: ObjectArgument, rows: Sequence[KindSpec], get: Getter = by_path
-) -> tuple[KindSpec, Json]:
+async def find(api: Api, target: ObjectArgument, rows: Sequence[KindSpec]) -> tuple[KindSpec, Json]:
     """Return the kind and the object that a user names; raise NotOneError, and what `Api` raises.
 
     `rows`: the kinds of the command, of which one must have an object of that name if the user left the kind out. A
-    kind that the user may not read has none. `get`: reads an object.
+    kind that the user may not read has none.
     """
     if target.row is not None:
-        one = await get(api, target.row, target.namespace, target.name)
-        if one is None and target.row is DAG_RUN:
-            remedy = f"it gets one when a pod of it fails; list them: kubectl get -n {target.namespace} accounts"
-            raise NotOneError(f"{DAG_RUN.kind} {target.namespace}/{target.name} has no account", remedy)
+        one = await api.find(target.row.path(target.namespace, target.name))
         if one is None:
             absent = await reading.absent(api, target.row, target.namespace, target.name)
             raise NotOneError(absent.what, absent.remedy)
         return target.row, one
-    objects = await asyncio.gather(*(readable(get(api, row, target.namespace, target.name)) for row in rows))
+    objects = await asyncio.gather(*(readable(api.find(row.path(target.namespace, target.name))) for row in rows))
     found = [(row, one) for row, one in zip(rows, objects, strict=True) if one is not None]
     if len(found) == 1:
         return found[0]

@@ -12,7 +12,6 @@ from click.shell_completion import CompletionItem
 from webhook.cli.main import COMMANDS, OFFLINE
 from webhook.cli.terminal.colours import is_terminal
 from webhook.kinds import WORDS, KindSpec
-from webhook.kinds.accounts.airflow import DAG_RUN
 from webhook.kube import kubeconfig as kubeconfigs
 from webhook.kube.kubeconfig import Kubeconfig
 from webhook.kube.paths import is_name
@@ -27,7 +26,6 @@ MOST_KINDS: Final = 4  # in a message
 MOST_LEFT_OUT: Final = 1_000  # objects that a command names
 ERASE: Final = "\r\x1b[K"  # the line of a terminal
 PLUGIN: Final = "kubectl retry-policy"
-LABEL: Final = re.compile(r"[A-Za-z0-9][-A-Za-z0-9_.]{0,126}")  # two values of labels and a dot: the name of a run
 COMMAND: Final = re.compile(r"(kubectl\s+)?\bretry-policy ([a-z-]+)")  # maybe a command, in help texts and remedies
 
 Command = Callable[..., Any]
@@ -232,8 +230,7 @@ def object_argument(text: str, rows: Iterable[KindSpec]) -> ObjectArgument:
         remedy = f"write NAMESPACE/KIND/NAME, KIND one of {kinds}; if {kind!r} is a namespace: -n {kind} {name}"
         raise click.UsageError(f"{kind!r} is no kind of this command; {remedy}")
     row = by_word.get(kind.lower())
-    named = LABEL.fullmatch(name) is not None if row is DAG_RUN else is_name(name)
-    if not is_name(namespace) or not named:
+    if not is_name(namespace) or not is_name(name):
         raise click.UsageError(f"{text!r} names no object; write NAMESPACE/KIND/NAME, such as ml/job/train")
     return ObjectArgument(namespace, row, name)
 

@@ -145,7 +145,6 @@ def of_cluster(kubeconfig: Kubeconfig, target: ObjectArgument, left_out: LeftOut
     """Return a workload of the cluster; raise UnexplainableError; exit 2 if the cluster cannot be asked."""
     from webhook.cli.cluster import NotOneError, ask, find, kubeconfig_or_default  # noqa: PLC0415 - see below
     from webhook.explain.load import load, nodes_of  # noqa: PLC0415 - half a second that files save
-    from webhook.explain.workload import workload  # noqa: PLC0415 - likewise
     from webhook.kube.client import Api  # noqa: PLC0415 - likewise
 
     file = kubeconfig_or_default(kubeconfig)
@@ -153,7 +152,7 @@ def of_cluster(kubeconfig: Kubeconfig, target: ObjectArgument, left_out: LeftOut
     async def loaded() -> Found:
         async with await Api.connect(file) as api:
             api.left_out = left_out
-            row, root, parts, pods = await load(api, *await find(api, target, ROOTS, workload), left_out)
+            row, root, parts, pods = await load(api, *await find(api, target, ROOTS), left_out)
             return Found(row, root, parts, pods, {} if row is batch.CRON_JOB else await nodes_of(api, pods))
 
     try:

@@ -18,7 +18,6 @@ from webhook.kinds import (
     trainer,
     volcano,
 )
-from webhook.kinds.accounts.airflow import DAG_RUN
 from webhook.kinds.kind_spec import Budget, EmbeddedJob, KindSpec, OwnerReference
 from webhook.objects import bounds
 from webhook.objects.patch import at, find
@@ -64,7 +63,7 @@ CONTROLLERS: Final = {(row.group, row.kind.lower()): row for row in ROWS if row.
 FIRST: Final = {row.kind.lower(): row for row in reversed(ROWS)}
 WORDS: Final = {
     row: word if FIRST[word] is row else f"{word}.{row.group}" for row in ROWS for word in (row.kind.lower(),)
-} | {DAG_RUN: DAG_RUN.kind.lower()}
+}
 
 
 def full_name(row: KindSpec, namespace: str, name: str) -> str:

@@ -10,7 +10,6 @@ from hashlib import blake2b
 from typing import Final, NamedTuple
 
 from webhook.kinds import apache_spark, argo, flyte, kubeflow, ray, spark, tekton, volcano
-from webhook.kinds.accounts.airflow import DAG_RUN
 from webhook.kinds.kind_spec import KindSpec, OwnerReference
 from webhook.objects.problem import Json
 from webhook.objects.shape import Shape
@@ -72,22 +71,18 @@ class Place(NamedTuple):
 
     `row`: the kind of the object that has the account. `uid`: that of the object; empty if the pod does not say it.
     `scope`: such as a node of a Workflow, a task of a PipelineRun, or `worker/0`; empty if the workload has one scope.
-    `owner`: the name of the DAG that the workload is a run of; empty if it is none.
     """
 
     row: KindSpec
     name: str
     uid: str
     scope: str
-    owner: str = ""
 
 
 def place_of(metadata: Json, controller: OwnerReference | None) -> Place | None:
     """Return the place of a pod; None if its attempts are counted nowhere, or as those of a Job."""
     if controller is None or (controller.group, controller.kind) == POD:
         place = of_spark(metadata, controller)
-        if place is None and controller is None:
-            place = of_airflow(metadata)
     else:
         found = SYSTEMS.get((controller.group, controller.kind.lower()))
         place = None if found is None else found(metadata, controller)
@@ -99,7 +94,7 @@ def elsewhere(metadata: Json, controller: OwnerReference | None) -> Elsewhere:
     if controller is not None:
         labels = metadata.get("labels") or {}
         return Elsewhere(controller.kind, controller.name, controller.uid, labels.get(FLYTE_NODE) or "")
-    return Elsewhere("Pod", metadata.get("name") or "", metadata.get("uid") or "", "")
+    return in_dag_run(metadata) or Elsewhere("Pod", metadata.get("name") or "", metadata.get("uid") or "", "")
 
 
 def scope_named(text: str) -> str:
@@ -181,18 +176,19 @@ def in_flyte_workflow(metadata: Json, controller: OwnerReference) -> Place:
     return Place(flyte.FLYTE_WORKFLOW, controller.name, controller.uid, node)
 
 
-def of_airflow(metadata: Json) -> Place | None:
-    """Return the place of a pod of Airflow: its run, named DAG.RUN, with the task, and the index of a mapped one.
+def in_dag_run(metadata: Json) -> Elsewhere | None:
+    """Return the run of a DAG, named DAG.RUN, that a pod of Airflow belongs to; None if it is none of Airflow's.
 
-    A pod that a task of the KubernetesExecutor runs, and the pod that this task may create, are told apart.
+    Its scope is the task, with the index of a mapped one. A pod that a task of the KubernetesExecutor runs, and the pod
+    that this task may create, are told apart.
     """
     labels = metadata.get("labels") or {}
     dag, run, task, index = (labels.get(key) or "" for key in (*AIRFLOW, AIRFLOW_INDEX))
     if not (dag and run and task):
         return None
     scope = task if AIRFLOW_EXECUTOR in labels else f"{task} (pod)"
-    name = f"{dag}.{run}"
-    return Place(DAG_RUN, name, name, scope if index in NOT_MAPPED else f"{scope}/{index}", dag)
+    scope = scope_named(scope if index in NOT_MAPPED else f"{scope}/{index}")
+    return Elsewhere("DAGRun", f"{dag}.{run}", "", scope, f"DAG/{dag}")
 
 
 def in_ray_cluster(metadata: Json, controller: OwnerReference) -> Place | None:

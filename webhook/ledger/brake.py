@@ -16,8 +16,6 @@ import structlog
 from webhook import metrics
 from webhook.admission import modes
 from webhook.kinds import KindSpec
-from webhook.kinds.accounts import account
-from webhook.kinds.accounts.airflow import DAG_RUN
 from webhook.kube.events import Events, Notice
 from webhook.ledger.model.tracker import Key
 from webhook.lookups.cluster import Cluster
@@ -55,11 +53,8 @@ class Subject(NamedTuple):
 
 
 def subject_of(row: KindSpec, root: Json) -> Subject:
-    """Return an object of a kind as the brake names it; its Account if it is no object."""
+    """Return an object of a kind as the brake names it."""
     metadata = root["metadata"]
-    if row is DAG_RUN:  # no object stands for it
-        name = account.name_of(row, metadata["name"], metadata["uid"])
-        return Subject(account.ACCOUNT.kind, metadata["namespace"], name, "", account.ACCOUNT.api_version)
     return Subject(row.kind, metadata["namespace"], metadata["name"], metadata["uid"], row.api_version)
 
 

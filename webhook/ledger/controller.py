@@ -140,7 +140,6 @@ class Ledger:
             group.create_task(self.trackers.run())
             group.create_task(self.kueue.informer.run())
             group.create_task(repeat("settle", INTERVAL, self.settle))
-            group.create_task(self.accounts.run(lambda: self.leading))
             group.create_task(self.waiting.run(lambda: self.leading))
             group.create_task(lease.lead(self.work))
 

@@ -5,7 +5,6 @@ from collections.abc import Callable
 import structlog
 
 from webhook import metrics
-from webhook.kinds.accounts.airflow import DAG_RUN
 from webhook.kube.client import Api
 from webhook.kube.events import Events, Notice
 from webhook.ledger.brake import Action, Allows, subject_of
@@ -58,8 +57,6 @@ class OtherKinds:
     async def whole_of(self, key: Key) -> Json | None:
         """Return a workload as the API has it; None if it is not the same any more; raise what `Api` raises."""
         root = self.trackers.root_of(key)
-        if key.row is DAG_RUN:  # no object stands for it
-            return root
         whole = await self.api.find(key.row.path(key.namespace, key.name))
         is_same = root is not None and whole is not None and whole["metadata"]["uid"] == root["metadata"]["uid"]
         return whole if is_same else None

@@ -5,8 +5,7 @@ from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 
 from webhook.kinds import KindSpec, batch, core
-from webhook.kinds.accounts.account import ACCOUNT, run_of
-from webhook.kinds.accounts.airflow import DAG_RUN
+from webhook.kinds.accounts.account import ACCOUNT
 from webhook.kinds.job_set import JOB_SET, SET_NAME
 from webhook.kube import names
 from webhook.kube.client import METADATA_ONLY_LIST, Api, ApiError
@@ -112,10 +111,7 @@ class Loader:
         missing = "what has ended and is gone is missing"
         accounts = [one async for one in self.listed(ACCOUNT.resource, query, OF_ACCOUNT, missing)]
         counted = {at(one, ("spec", "uid")) for one in accounts}
-        rows = [row for row in SYSTEMS if row is not DAG_RUN]
-        others = {row: found for row in rows if (found := await self.others(row, pods, counted))}
-        if runs := self.runs(pods, accounts):
-            others[DAG_RUN] = runs
+        others = {row: found for row in SYSTEMS if (found := await self.others(row, pods, counted))}
         return Loaded(jobs, job_sets, pods, await self.nodes(), self.notes, others, accounts)
 
     async def others(self, row: KindSpec, pods: list[Pod], counted: set[str]) -> list[Json]:
@@ -131,16 +127,6 @@ class Loader:
             with self.left_out.around(row.kind, one):
                 found += [one] if self.is_wanted(one["metadata"], wanted, counted) else []
         return found
-
-    def runs(self, pods: list[Pod], accounts: list[Json]) -> list[Json]:
-        """Return what stands for the runs of Airflow that have an Account, or pods under the profile."""
-        found = {(pod.namespace, pod.job): pod.controller for pod in pods if pod.row is DAG_RUN}
-        if self.scope.profile is None:
-            for one in accounts:
-                spec = one.get("spec") or {}
-                if spec.get("kind") == DAG_RUN.kind:
-                    found.setdefault((one["metadata"]["namespace"], spec.get("name") or ""), spec.get("owner") or "")
-        return [{"metadata": run_of(*named, dag)["metadata"]} for named, dag in found.items()]
 
     def is_wanted(self, metadata: Json, wanted: set[tuple[str, str]], counted: set[str]) -> bool:
         """Return True if a workload of another kind has pods, or is counted and has the profile of the scope."""

@@ -6,13 +6,12 @@ import pytest
 
 from webhook.explain.roots import MADE, MAKERS, OTHERS, ROOTS, instead
 from webhook.kinds import KINDS, KindSpec, app_wrapper, argo, batch, core, flyte, ray, tekton
-from webhook.kinds.accounts.airflow import DAG_RUN
 from webhook.kinds.job_set import JOB_SET
 from webhook.ledger.model.systems import SYSTEMS
 
 
 def test_every_kind_is_explained_or_has_a_remedy() -> None:
-    assert {*ROOTS, *OTHERS, core.POD} == {*KINDS.values(), DAG_RUN}
+    assert {*ROOTS, *OTHERS, core.POD} == {*KINDS.values()}
     assert {*SYSTEMS, batch.JOB, JOB_SET, batch.CRON_JOB, tekton.PIPELINE_RUN} == set(ROOTS)
 
 

@@ -7,10 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webhook.kinds import argo, tekton
-from webhook.kinds.accounts.airflow import DAG_RUN
 from webhook.kinds.flyte import FLYTE_WORKFLOW
 from webhook.kinds.kind_spec import OwnerReference
-from webhook.kinds.places import LONGEST_SCOPE, SYSTEMS, Place, place_of
+from webhook.kinds.places import LONGEST_SCOPE, SYSTEMS, Place, elsewhere, place_of
 from webhook.ledger.model import scopes
 from webhook.ledger.model.scopes import Scopes
 
@@ -37,13 +36,14 @@ def test_a_pod_of_a_task_is_counted_on_the_pipeline_run_or_else_on_the_task_run(
     assert place_of({}, TASK_RUN) == Place(tekton.TASK_RUN, "build-a", "task-run-uid", "")
 
 
-def test_a_pod_of_airflow_is_counted_on_the_run_that_its_labels_name_by_its_task() -> None:
-    run = "etl.manual__2026-01-01"
-    assert place_of({"labels": AIRFLOW}, None) == Place(DAG_RUN, run, run, "load (pod)", "etl")
-    mapped = place_of({"labels": {**AIRFLOW, "map_index": "3", "kubernetes_executor": "True"}}, None)
-    assert mapped == Place(DAG_RUN, run, run, "load/3", "etl")
-    assert place_of({"labels": {**AIRFLOW, "map_index": "-1"}}, None) == place_of({"labels": AIRFLOW}, None)
-    assert place_of({"labels": {"dag_id": "etl", "task_id": "load"}}, None) is None
+def test_a_pod_of_airflow_is_not_counted_and_belongs_to_the_run_that_its_labels_name() -> None:
+    run = ("DAGRun", "etl.manual__2026-01-01", "")
+    assert place_of({"labels": AIRFLOW}, None) is None
+    assert elsewhere({"labels": AIRFLOW}, None) == (*run, "load (pod)", "DAG/etl")
+    mapped = {"labels": {**AIRFLOW, "map_index": "3", "kubernetes_executor": "True"}}
+    assert elsewhere(mapped, None) == (*run, "load/3", "DAG/etl")
+    assert elsewhere({"labels": {**AIRFLOW, "map_index": "-1"}}, None) == elsewhere({"labels": AIRFLOW}, None)
+    assert elsewhere({"name": "a", "labels": {"dag_id": "etl", "task_id": "load"}}, None).kind == "Pod"
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,7 @@ from tests.accounts import stored
 from tests.unit.audit.test_load import Lists
 from tests.unit.report.test_live import child, job, job_set, pod
 from webhook.kinds import argo
-from webhook.kinds.accounts import account
 from webhook.kinds.accounts.account import ACCOUNT
-from webhook.kinds.accounts.airflow import DAG_RUN
 from webhook.kube.client import Api, ApiError
 from webhook.ledger.model.account import Account
 from webhook.ledger.model.systems import SYSTEMS
@@ -19,7 +17,7 @@ from webhook.objects.problem import Json
 from webhook.report.load import Loaded, Loader, NothingReadError, Scope
 
 FORBIDDEN = ApiError(403, "jobs is forbidden")
-OTHERS = [ACCOUNT, *(row for row in SYSTEMS if row is not DAG_RUN)]
+OTHERS = [ACCOUNT, *SYSTEMS]
 PATHS = {
     "jobs": "/apis/batch/v1{}/jobs",
     "sets": "/apis/jobset.x-k8s.io/v1alpha2{}/jobsets",
@@ -131,14 +129,3 @@ def test_a_kind_without_pods_need_not_be_allowed_to_be_listed() -> None:
     found = asyncio.run(Loader(cast("Api", api), Scope(), lambda _: None).load())
     assert found.others == {}
     assert [note for note in found.notes if "workflows" in note] == []
-
-
-def test_runs_of_airflow_are_read_from_their_accounts() -> None:
-    run = stored(DAG_RUN, account.run_of("ml", "etl.one", "etl"), Account(ended=1))
-    found, _ = loaded(
-        jobs=[job()], accounts=[run, {**run, "spec": {**run["spec"], "kind": "Other"}}], pods=[pod("a", "Running")]
-    )
-    ((row, roots),) = found.others.items()
-    assert (row, names_of(roots), roots[0]["metadata"]["uid"]) == (DAG_RUN, ["etl.one"], "etl.one")
-    assert roots[0]["metadata"]["ownerReferences"][0]["name"] == "etl"
-    assert len(found.accounts) == 2

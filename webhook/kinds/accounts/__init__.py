@@ -1,1 +1,1 @@
-"""The Account of a workload, the runs of Airflow that have nothing else, and the retries after which it begins anew."""
+"""The Account of a workload, and the requested retries after which it begins anew."""

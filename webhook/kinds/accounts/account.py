@@ -8,9 +8,8 @@ import re
 from hashlib import blake2b
 from typing import Any, Final
 
-from webhook.kinds.accounts.airflow import DAG_RUN
 from webhook.kinds.core import METADATA
-from webhook.kinds.kind_spec import KindSpec, controller_of
+from webhook.kinds.kind_spec import KindSpec
 from webhook.objects.problem import Json
 
 ACCOUNT: Final = KindSpec(
@@ -43,14 +42,11 @@ def path_of(row: KindSpec, root: Json) -> str:
 
 def new(row: KindSpec, root: Json) -> Json:
     """Return the Account to create for a workload, without its status."""
-    metadata, owner = root["metadata"], controller_of(root)
+    metadata = root["metadata"]
     name, uid = metadata["name"], metadata["uid"]
     spec = {"apiVersion": row.api_version, "kind": row.kind, "name": name, "uid": uid}
     own: dict[str, Any] = {"name": name_of(row, name, uid), "namespace": metadata["namespace"]}
-    if row is DAG_RUN:
-        spec["owner"] = "" if owner is None else owner.name
-    else:
-        own["ownerReferences"] = [owner_reference(row, root)]
+    own["ownerReferences"] = [owner_reference(row, root)]
     return {"apiVersion": ACCOUNT.api_version, "kind": ACCOUNT.kind, "metadata": own, "spec": spec}
 
 
@@ -68,23 +64,9 @@ def is_of(found: Json, row: KindSpec, root: Json) -> bool:
     metadata, spec = root["metadata"], found.get("spec") or {}
     uid = metadata.get("uid") or ""
     named = [spec.get("kind"), spec.get("name"), spec.get("uid")] == [row.kind, metadata["name"], uid]
-    return named and (row is DAG_RUN or uid in owners_of(found))
+    return named and uid in owners_of(found)
 
 
 def owners_of(found: Json) -> list[str]:
     """Return the uids of the objects together with the last of which an Account is deleted."""
     return [one.get("uid") or "" for one in found["metadata"].get("ownerReferences") or ()]
-
-
-def run_of(namespace: str, name: str, dag: str) -> Json:
-    """Return what stands for a run of a DAG: its name is its uid."""
-    owner = {"apiVersion": DAG_RUN.api_version, "kind": "DAG", "name": dag, "uid": "", "controller": True}
-    metadata = {
-        "namespace": namespace,
-        "name": name,
-        "uid": name,
-        "resourceVersion": "",
-        "labels": {},
-        "ownerReferences": [owner] if dag else [],
-    }
-    return {"metadata": metadata, "spec": {}, "status": {}}

@@ -9,7 +9,6 @@ import msgspec
 from webhook.history import amounts
 from webhook.history.amounts import Amounts
 from webhook.kinds import KINDS, KindSpec, batch, places, tekton
-from webhook.kinds.accounts.airflow import DAG_RUN
 from webhook.kinds.core import ENDED
 from webhook.kinds.job_set import JOB_RESTART, REPLICATED_JOB, RESTART, SET_NAME
 from webhook.kinds.kind_spec import controller_of
@@ -26,7 +25,6 @@ from webhook.objects.times import shifted
 from webhook.policy.settings import LARGEST_COUNT, count
 
 # The kinds of other workloads than Jobs that have accounts.
-WORKLOADS: Final = {**KINDS, (DAG_RUN.group, DAG_RUN.kind): DAG_RUN}
 TRACKING: Final = "batch.kubernetes.io/job-tracking"
 INDEX: Final = "batch.kubernetes.io/job-completion-index"
 DISRUPTED: Final = "DisruptionTarget"
@@ -186,7 +184,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True):
     @property
     def row(self) -> KindSpec:
         """The kind of the workload that it is counted for."""
-        return WORKLOADS[self.group, self.kind] if self.kind else batch.JOB
+        return KINDS[self.group, self.kind] if self.kind else batch.JOB
 
     @property
     def has_ended(self) -> bool:
@@ -276,7 +274,7 @@ def read(pod: Json, key: StateKey | None = None) -> Pod:
         group=place.row.group if place else "",
         kind=place.row.kind if place else "",
         scope=place.scope if place else "",
-        controller=cut(controller.name if controller else place.owner, LONGEST_NAME) if place else "",
+        controller=cut(controller.name, LONGEST_NAME) if place and controller else "",
         controller_uid=cut(controller.uid, LONGEST_NAME) if place and controller else "",
         max_retries=count(said.get(names.MAX_RETRIES)) if place else None,
         elsewhere=None if workload else shortened(places.elsewhere(metadata, controller)),

@@ -348,12 +348,6 @@ class Tracker:
             self.failed.forget(pod)
             self.tidy()
 
-    def forget_uncounted(self, before: float) -> None:
-        """Forget the failed pods that were deleted, and that nobody has counted although they failed before a time."""
-        if self.failed is not None:
-            self.failed.forget_uncounted(before)
-            self.tidy()
-
     def tidy(self) -> None:
         """Forget where there is no pod any more."""
         if self.failed is not None and not self.failed.pods:

@@ -25,7 +25,7 @@ CachedAccount = NewType("CachedAccount", Json)
 KEPT: Final = ("namespace", "name", "uid", "resourceVersion", "creationTimestamp")
 ACCOUNT_READ: Final[dict[str, Shape]] = {
     "metadata": {**dict.fromkeys(KEPT, str), "ownerReferences": [{"uid": str}]},
-    "spec": dict.fromkeys(("apiVersion", "kind", "name", "uid", "owner"), str),
+    "spec": dict.fromkeys(("apiVersion", "kind", "name", "uid"), str),
     "status": msgspec.Raw,
 }
 MOST_OWNERS: Final = 10

@@ -10,7 +10,6 @@ from typing import Final
 
 from webhook import metrics
 from webhook.kinds import batch
-from webhook.kinds.accounts.airflow import DAG_RUN
 from webhook.kinds.job_set import JOB_SET, SET_NAME
 from webhook.kinds.places import Place
 from webhook.kube.tasks import in_task
@@ -98,8 +97,6 @@ class AdmissionCounts:
         if not self.knows_all and not await self.is_listed():
             return None
         root = self.trackers.root_of(key)
-        if root is None and key.row is DAG_RUN and self.trackers.knows_all(key.row):
-            return NONE  # its first pod
         if root is None or place.uid not in {"", root["metadata"]["uid"]}:
             return None
         state, uid, scope = self.trackers.state_of(key), root["metadata"]["uid"], place.scope

@@ -15,7 +15,6 @@ from msgspec.structs import replace
 from webhook import metrics
 from webhook.kinds import KindSpec, batch, core
 from webhook.kinds.accounts import account, retry_history
-from webhook.kinds.accounts.airflow import DAG_RUN
 from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names, terminal
 from webhook.kube.bulkhead import Bulkhead, repeat
@@ -34,8 +33,14 @@ from webhook.ledger.model.tracker import Find, Key, Tracker, is_going, is_older,
 from webhook.ledger.model.waves import Waves
 from webhook.ledger.model.workload_state import INTERVAL, WorkloadState
 from webhook.ledger.recorder import Recorder
-from webhook.ledger.store.cached import CachedAccount, compressed, key_of_account, whole
-from webhook.ledger.store.runs import Runs, informer_of_accounts
+from webhook.ledger.store.cached import (
+    ACCOUNT_READ,
+    CachedAccount,
+    compressed,
+    key_of_account,
+    trimmed_account,
+    whole,
+)
 from webhook.ledger.tracking.observers import Cached, PodObserver, WorkloadObserver
 from webhook.ledger.tracking.roots import Root, key_of_job, key_of_job_set, read
 from webhook.lookups.cluster import Cluster
@@ -45,8 +50,6 @@ from webhook.objects.times import seconds
 from webhook.policy.model import Profile
 from webhook.policy.settings import NamedProfile, Settings
 
-LOOK_EVERY: Final = 60.0  # seconds between two looks for runs without pods
-UNCOUNTED_FOR: Final = 600.0  # seconds for which a run's failed pods are remembered that nobody counts
 LONG_OVER: Final = 600.0  # seconds after the end of a Job for which its state is remembered
 UNSEEN_AFTER: Final = 10.0  # seconds after which a failure in a Job's status counts, although no pod of it was seen
 
@@ -118,11 +121,19 @@ class Trackers:
         cluster.jobs.observers.append(self.observer(batch.JOB, self.see_job, self.see_job_gone))
         cluster.job_sets.observers.append(self.observer(JOB_SET, self.see_job_set, self.see_job_set_gone))
         self.account_items = Packed[CachedAccount](compressed, whole)
-        self.accounts = informer_of_accounts(cluster.api, self.account_items, cluster.scope, clock)
+        self.accounts = Informer(
+            cluster.api,
+            account.ACCOUNT.path(),
+            trimmed_account,
+            shape=ACCOUNT_READ,
+            query={},
+            items=self.account_items,
+            scope=cluster.scope,
+            clock=clock,
+        )
         self.accounts.observers.append(self.observer(account.ACCOUNT, self.see_stored, self.see_stored_gone))
         self.names_of_accounts: dict[str, tuple[str, str]] = {}  # namespace and name by the uid of the workload
-        self.roots = {row: self.informer_of(row) for row in SYSTEMS if row is not DAG_RUN}
-        self.dag_runs = Runs(self.accounts)
+        self.roots = {row: self.informer_of(row) for row in SYSTEMS}
         self.running = RunningPods()
         self.finished = FinishedJobs(cluster.jobs, is_needed=self.needs, left=self.see_left, clock=clock)
         self.find: Find = self.job_at
@@ -133,10 +144,6 @@ class Trackers:
         self.waiting: dict[Key, list[asyncio.Event]] = {}  # set when the watch delivers a pod of the workload
         metrics.LEDGER_WORKLOADS.set_function(self.number_of_workloads)
         metrics.LEDGER_AT_LAST_ATTEMPT.set_function(lambda: len(self.at_last))
-
-    def roots_of(self, row: KindSpec) -> Informer[CachedRoot] | Runs | None:
-        """Return the workloads of another kind; None if it is Job or JobSet."""
-        return self.dag_runs if row is DAG_RUN else self.roots.get(row)
 
     def informer_of(self, row: KindSpec) -> Informer[CachedRoot]:
         """Return the informer of the workloads of another kind: of their metadata, in all namespaces."""
@@ -167,7 +174,6 @@ class Trackers:
         async with asyncio.TaskGroup() as group:
             group.create_task(self.watch_pods())
             group.create_task(self.accounts.run())
-            group.create_task(repeat("forget idle runs", LOOK_EVERY, self.forget_idle_runs))
             group.create_task(repeat("look at finished Jobs", INTERVAL, self.finished.look))
             for roots in self.roots.values():
                 group.create_task(roots.run())
@@ -193,7 +199,7 @@ class Trackers:
 
     def job_at(self, row: KindSpec, namespace: str, name: str) -> CachedJob | None:
         """Return a Job, or a workload of another kind, that exists; None if there is none."""
-        roots = self.roots_of(row)
+        roots = self.roots.get(row)
         if roots is None:
             return self.cluster.jobs.get(namespace, name)
         root = roots.get(namespace, name)
@@ -301,11 +307,6 @@ class Trackers:
         found = self.account_of(key, root)
         return text is None if found is None else bool(found["text"] == text)
 
-    def number_of_runs(self, namespace: str) -> int:
-        """Return how many Accounts of runs of DAGs a namespace has."""
-        beginning = f"{DAG_RUN.kind.lower()}-"
-        return sum(name.startswith(beginning) for name in self.account_items.namespaces.get(namespace, ()))
-
     def needs(self, job: CachedJob) -> bool:
         """Return True if anything is left to count, or to do, for a Job that has ended; also of each Job of a JobSet.
 
@@ -321,17 +322,6 @@ class Trackers:
     def see_left(self, job: CachedJob) -> None:
         """Forget a Job that has ended, and for which nothing is left to do."""
         self.tidy(key_of_job(job))
-
-    async def forget_idle_runs(self) -> None:
-        """Forget the runs without pods, and the failed pods of runs that nobody counts."""
-
-        def forget(key: Key) -> None:
-            state = self.states.get(key)
-            if state is not None and key.row is DAG_RUN:
-                state.tracker.forget_uncounted(self.clock() - UNCOUNTED_FOR)
-                self.tidy(key)
-
-        await self.bulkhead.each(list(self.states), forget, place_of)
 
     def take_root(self, key: Key, state: WorkloadState, root: CachedRoot, *, news: bool) -> None:
         """Record the current state of a workload of another kind, and its account; `news`: as in `see_pod`."""
@@ -417,8 +407,6 @@ class Trackers:
 
     def identified(self, pod: Pod) -> Pod:
         """Return a pod with the uid of its workload, which not every pod says itself."""
-        if pod.row is DAG_RUN:
-            self.dag_runs.see(pod)
         if pod.job_uid or pod.row not in self.roots:
             return pod
         root = self.roots[pod.row].get(pod.namespace, pod.job)
@@ -541,8 +529,6 @@ class Trackers:
     def tidy(self, key: Key) -> None:
         """Forget a workload once nothing of it is left to count or to remember; a deleted one once it is counted."""
         state = self.states.get(key)
-        if key.row is DAG_RUN and not self.has_pods(key):
-            self.dag_runs.forget(key.namespace, key.name)
         if state is None:
             return
         if self.root_of(key) is not None:
@@ -556,27 +542,20 @@ class Trackers:
             self.at_last.discard(key)
             self.forgotten(key)
 
-    def has_pods(self, key: Key) -> bool:
-        """Return True if a workload has pods: those that have failed until they are counted and deleted."""
-        state = self.states.get(key)
-        return self.running.has_workload(key.workload) or (state is not None and state.tracker.failed is not None)
-
     def is_over(self, key: Key, tracker: Tracker) -> bool:
         """Return True if nothing is left to count of a workload that is not cached."""
-        if key.row is DAG_RUN:  # it is known as long as it has pods
-            return True
         if not self.knows_all(key.row):
             return tracker.is_empty and not tracker.last_ends and not self.running.has_workload(key.workload)
         return tracker.is_empty or not key.job_set
 
     def is_current(self, row: KindSpec) -> bool:
         """Return True if the watch of Jobs, or of the workloads of another kind, has no gap."""
-        roots = self.roots_of(row)
+        roots = self.roots.get(row)
         return self.cluster.jobs.live if roots is None else roots.live
 
     def knows_all(self, row: KindSpec) -> bool:
         """Return True if all Jobs, or all workloads of another kind, have been listed."""
-        roots = self.cluster.job_sets if row is JOB_SET else self.roots_of(row)
+        roots = self.cluster.job_sets if row is JOB_SET else self.roots.get(row)
         return self.cluster.jobs.synced.is_set() if roots is None else roots.synced.is_set() or roots.missing
 
     def see_end(self, key: Key, root: CachedJob | CachedJobSet, *, news: bool) -> None:
@@ -664,7 +643,7 @@ class Trackers:
 
     def root_of(self, key: Key) -> Root | None:
         """Return the object that is a workload; None if it does not exist."""
-        roots = self.roots_of(key.row)
+        roots = self.roots.get(key.row)
         if roots is not None:
             return roots.get(key.namespace, key.name)
         return self.job_set_of(key) if key.job_set else self.cluster.jobs.get(key.namespace, key.name)

@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.kinds import KindSpec, batch, volcano
+from webhook.kinds import KindSpec, argo, batch, volcano
 from webhook.kinds.accounts import account
-from webhook.kinds.accounts.airflow import DAG_RUN
 from webhook.kinds.flyte import FLYTE_WORKFLOW
 from webhook.kinds.job_set import JOB_SET
 from webhook.kube.paths import is_name
@@ -17,7 +16,7 @@ ROOT: Json = {"metadata": {"namespace": "ml", "name": "f1", "uid": "u-1"}}
 
 @given(st.text(max_size=400), st.text(max_size=400))
 def test_each_workload_has_an_account_of_its_own_whose_name_the_api_accepts(one: str, other: str) -> None:
-    found = [account.name_of(DAG_RUN, name, name) for name in (one, other)]
+    found = [account.name_of(argo.WORKFLOW, name, name) for name in (one, other)]
     assert all(is_name(name) and len(name) <= 100 for name in found)
     assert (found[0] == found[1]) == (one == other)
     assert found[0] != account.name_of(FLYTE_WORKFLOW, one, one)
@@ -29,7 +28,7 @@ def test_jobs_of_two_systems_and_a_job_that_was_created_again_have_accounts_of_t
 
 
 def test_an_account_is_found_by_the_name_of_its_workload() -> None:
-    assert account.name_of(DAG_RUN, "etl.Manual__2026", "u").startswith("dagrun-etl-manual-2026-")
+    assert account.name_of(argo.WORKFLOW, "etl.Manual__2026", "u").startswith("workflow-etl-manual-2026-")
     assert account.path_of(FLYTE_WORKFLOW, ROOT).startswith(
         "/apis/retry-policy.dev/v1alpha1/namespaces/ml/accounts/flyteworkflow-f1-"
     )
@@ -40,18 +39,9 @@ def test_an_account_belongs_to_the_workload_that_is_an_object_and_keeps_it_from_
     (owner,) = made["metadata"]["ownerReferences"]
     assert owner == {"apiVersion": "flyte.lyft.com/v1alpha1", "kind": "FlyteWorkflow", "name": "f1", "uid": "u-1"}
     assert made["spec"] == owner
-    run = account.new(DAG_RUN, account.run_of("ml", "etl.one", "etl"))
-    assert "ownerReferences" not in run["metadata"]
-    assert run["spec"] == {
-        "apiVersion": "airflow.apache.org/v1",
-        "kind": "DAGRun",
-        "name": "etl.one",
-        "uid": "etl.one",
-        "owner": "etl",
-    }
 
 
-@pytest.mark.parametrize("row", [batch.JOB, JOB_SET, FLYTE_WORKFLOW, DAG_RUN])
+@pytest.mark.parametrize("row", [batch.JOB, JOB_SET, FLYTE_WORKFLOW])
 def test_an_account_is_that_of_the_workload_that_it_was_made_for(row: KindSpec) -> None:
     made = account.new(row, ROOT)
     assert account.is_of(made, row, ROOT)

@@ -3,7 +3,7 @@
 from typing import Final
 
 from webhook.kinds import KindSpec
-from webhook.ledger.model.systems import airflow, argo, flyte, kubeflow, ray, spark, tekton, volcano
+from webhook.ledger.model.systems import argo, flyte, kubeflow, ray, spark, tekton, volcano
 from webhook.ledger.model.systems.system import System
 
 __all__ = ["SYSTEMS", "System", "system_of"]
@@ -15,7 +15,7 @@ SYSTEMS: Final[dict[KindSpec, System]] = {
         *(argo.WORKFLOW, tekton.PIPELINE_RUN, tekton.TASK_RUN),
         *(*kubeflow.TRAINING, kubeflow.MPI_JOB, volcano.JOB),
         *(ray.RAY_JOB, spark.SPARK_APPLICATION, spark.OF_APACHE),
-        *(flyte.FLYTE_WORKFLOW, airflow.DAG_RUN),
+        flyte.FLYTE_WORKFLOW,
     )
 }
 

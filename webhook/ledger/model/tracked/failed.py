@@ -129,11 +129,6 @@ class FailedPods:
         del self.pods[pod.uid]
         self.by_id.pop(id_of(pod), None)
 
-    def forget_uncounted(self, before: float) -> None:
-        """Forget the pods that were deleted, and that nobody has counted although they failed before a time."""
-        for found in [one for one in self.pods.values() if one.is_gone and one.seen < before]:
-            self.forget(found.pod)
-
     def open_pods(self) -> Iterator[Pod]:
         """Yield the pods that are in no account that was seen."""
         return (self.pods[uid].pod for uid in self.open)
