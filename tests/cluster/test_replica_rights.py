@@ -410,7 +410,6 @@ MUST_NOT: Mapping[str, tuple[Callable[[Replica], Write], str]] = {
         of_an_account(put(ACCOUNT, "status"), opted_in=False),
         "may write Accounts only in a namespace with the label",
     ),
-    "delete an Account": (lambda one: Write("DELETE", one.of(account.ACCOUNT, COUNTED)), "cannot delete resource"),
     "change a pod's image": (
         of_pod(put("example.invalid/other", "spec", "containers", 0, "image")),
         "may not change the spec of a pod",
@@ -736,6 +735,7 @@ CANNOT: Mapping[str, tuple[Callable[[Replica], Write], str]] = {
         lambda _: Write("PATCH", f"{ADMISSION}/mutatingwebhookconfigurations/other", []),
         "patch resource",
     ),
+    "delete an Account": (lambda one: Write("DELETE", one.of(account.ACCOUNT, COUNTED)), "delete resource"),
     "change its own Deployment": (
         lambda _: Write("PATCH", f"/apis/apps/v1/namespaces/{SYSTEM}/deployments/retry-policy-webhook", []),
         "patch resource",
