@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 # What differs from one reader to the next.
 DIFFERS: Final = (
+    (r"^[IWE]\d{4} [\d:.]+ .*\n", ""),  # kubectl's own log: a watch that ended and goes on
     (r"train-[a-z0-9]{5}\b", "train-POD"),
     (r"\b(spot|on-demand)-\d\b", r"\1-N"),
     (r"\d{4}-\d\d-\d\dT[\d:]+Z", "TIME"),
