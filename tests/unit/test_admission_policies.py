@@ -20,13 +20,16 @@ from webhook.program.start import LEDGER_LEASE
 MANIFESTS: Final = Path(__file__).parents[2] / "manifests"
 FOLDERS: Final = (MANIFESTS / "base", MANIFESTS / "overlays" / "requested-retries")
 DOCUMENTS: Final = [
-    one for folder in FOLDERS for file in sorted(folder.glob("*.yaml")) for one in yaml.safe_load_all(file.read_text())
+    one
+    for folder in FOLDERS
+    for file in sorted(folder.glob("*.yaml"))
+    for one in yaml.load_all(file.read_text(), yaml.CSafeLoader)
 ]
 # The policies that restrict the ServiceAccount; protected-keys.yaml restricts all other users.
 POLICIES: Final = {
     one["metadata"]["name"]: one["spec"]
     for folder in FOLDERS
-    for one in yaml.safe_load_all((folder / "admission-policies.yaml").read_text())
+    for one in yaml.load_all((folder / "admission-policies.yaml").read_text(), yaml.CSafeLoader)
     if one["kind"].endswith("AdmissionPolicy")
 }
 OPERATIONS: Final = {"create": "CREATE", "update": "UPDATE", "patch": "UPDATE", "delete": "DELETE"}

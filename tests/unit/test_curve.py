@@ -10,7 +10,6 @@ from tests.bench.curve import figures, model
 from tests.bench.curve.figures import Cost, Direct, Growth, Rates, Run, Started, Through
 from tests.bench.curve.fill import Size, copies, later, originals, replaced, stored_job, stored_pod, varint
 from tests.bench.curve.model import Costs, Load, first_limit, measured, needs
-from tests.bench.curve.picture import draw
 from tests.bench.curve.stage import DISRUPTED, LEADING, PODS_AGE, of_another_job
 from webhook import metrics
 from webhook.kube import names
@@ -126,6 +125,8 @@ def test_the_first_limit_is_the_bound_of_which_most_is_used() -> None:
 
 
 def test_the_picture_is_drawn_alike_each_time(tmp_path: Path) -> None:
+    from tests.bench.curve.picture import draw  # noqa: PLC0415 - matplotlib takes a second
+
     one, other = tmp_path / "one.svg", tmp_path / "other.svg"
     draw(CURVE, one)
     draw(CURVE, other)

@@ -38,7 +38,7 @@ UNDER: Final = policy(
     )
 )
 ENDPOINTS: Final = Endpoints(PolicySource(UNDER), None)
-FEW: Final = 10  # entries, compared with four times as many
+FEW: Final = 6  # entries, compared with four times as many
 MOST: Final = 3_000_000  # lines, which are counted in half the time that instructions take
 MOST_BYTES: Final = 128 * MEBIBYTE
 # Kinds with the same shape are read by the same code.

@@ -18,7 +18,6 @@ from tests.bench.week.draw import KINDS, LONGEST, MEMORY, SHORTEST, DrawnJob, Ki
 from tests.bench.week.figures import Cell, headline, table
 from tests.bench.week.history import differences, server_records
 from tests.bench.week.market import LIFE, SPOT_IN_ZONE, ZONES, Market
-from tests.bench.week.picture import draw
 from tests.bench.week.policies import (
     DEFAULT,
     FASTER,
@@ -354,6 +353,8 @@ def test_what_is_kept_of_a_week_is_read_back(tmp_path: Path) -> None:
 
 
 def test_the_picture_is_drawn_alike_each_time(tmp_path: Path) -> None:
+    from tests.bench.week.picture import draw  # noqa: PLC0415 - matplotlib takes a second
+
     one, other = tmp_path / "one.svg", tmp_path / "other.svg"
     draw(CELLS, one)
     draw(CELLS, other)
