@@ -131,7 +131,7 @@ def foretold(
     if len(alike) > 1 and by is None:  # a crash that the ledger decides, and any other
         crash = [one for one in alike if ending not in {DISRUPTION, 137, 143} and is_about(one.ending, ending)]
         alike = crash or [one for one in alike if one.ending == "anything else"]
-    if len(alike) > 1:  # a rule of onFailure about several exit codes, which the rules of a JobSet tell apart
+    if by is not None:  # a rule of onFailure about several exit codes, which the rules of a JobSet tell apart
         alike = ([one for one in alike if is_about(one.ending, ending)] or alike)[:1]
     (one,) = alike
     return one.forecast

@@ -14,7 +14,7 @@ from webhook.rules.job_sets.job_set import FREE, RESTART_JOB, RESTART_SET
 
 
 @given(profiles, manifests_of_sets(), steps, st.data())
-@examples(500)
+@examples(900)
 def test_what_is_foretold_of_each_failure_is_what_it_does(
     profile: Profile, manifest: Json, history: list[tuple[int, int]], data: st.DataObject
 ) -> None:
