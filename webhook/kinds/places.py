@@ -188,7 +188,8 @@ def in_dag_run(metadata: Json) -> Elsewhere | None:
         return None
     scope = task if AIRFLOW_EXECUTOR in labels else f"{task} (pod)"
     scope = scope_named(scope if index in NOT_MAPPED else f"{scope}/{index}")
-    return Elsewhere("DAGRun", f"{dag}.{run}", "", scope, f"DAG/{dag}")
+    name = f"{dag}.{run}"
+    return Elsewhere("DAGRun", name, name, scope, f"DAG/{dag}")
 
 
 def in_ray_cluster(metadata: Json, controller: OwnerReference) -> Place | None:

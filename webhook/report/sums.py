@@ -13,7 +13,7 @@ from webhook.report.model import Figures, Usage
 
 
 def loss_of(cause: Cause, reason: str) -> Loss | None:
-    """Return to what an attempt was lost that did not succeed."""
+    """Return to what an attempt was lost; None if it was not."""
     return "Capacity" if cause == "Disruption" and reason == SPOT_UNAVAILABLE else CAUSES[cause].loss
 
 

@@ -37,7 +37,8 @@ def test_a_pod_of_a_task_is_counted_on_the_pipeline_run_or_else_on_the_task_run(
 
 
 def test_a_pod_of_airflow_is_not_counted_and_belongs_to_the_run_that_its_labels_name() -> None:
-    run = ("DAGRun", "etl.manual__2026-01-01", "")
+    name = "etl.manual__2026-01-01"
+    run = ("DAGRun", name, name)
     assert place_of({"labels": AIRFLOW}, None) is None
     assert elsewhere({"labels": AIRFLOW}, None) == (*run, "load (pod)", "DAG/etl")
     mapped = {"labels": {**AIRFLOW, "map_index": "3", "kubernetes_executor": "True"}}

@@ -6,7 +6,7 @@ The ledger alone writes it. `spec` says which workload it is about, `status` wha
 
 import re
 from hashlib import blake2b
-from typing import Any, Final
+from typing import Final
 
 from webhook.kinds.core import METADATA
 from webhook.kinds.kind_spec import KindSpec
@@ -42,12 +42,13 @@ def path_of(row: KindSpec, root: Json) -> str:
 
 def new(row: KindSpec, root: Json) -> Json:
     """Return the Account to create for a workload, without its status."""
-    metadata = root["metadata"]
-    name, uid = metadata["name"], metadata["uid"]
-    spec = {"apiVersion": row.api_version, "kind": row.kind, "name": name, "uid": uid}
-    own: dict[str, Any] = {"name": name_of(row, name, uid), "namespace": metadata["namespace"]}
-    own["ownerReferences"] = [owner_reference(row, root)]
-    return {"apiVersion": ACCOUNT.api_version, "kind": ACCOUNT.kind, "metadata": own, "spec": spec}
+    metadata, workload = root["metadata"], owner_reference(row, root)
+    own = {
+        "name": name_of(row, metadata["name"], metadata["uid"]),
+        "namespace": metadata["namespace"],
+        "ownerReferences": [workload],
+    }
+    return {"apiVersion": ACCOUNT.api_version, "kind": ACCOUNT.kind, "metadata": own, "spec": {**workload}}
 
 
 def owner_reference(row: KindSpec, root: Json) -> Json:

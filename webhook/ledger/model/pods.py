@@ -24,7 +24,6 @@ from webhook.objects.shape import Shape
 from webhook.objects.times import shifted
 from webhook.policy.settings import LARGEST_COUNT, count
 
-# The kinds of other workloads than Jobs that have accounts.
 TRACKING: Final = "batch.kubernetes.io/job-tracking"
 INDEX: Final = "batch.kubernetes.io/job-completion-index"
 DISRUPTED: Final = "DisruptionTarget"
@@ -117,8 +116,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True):
     - `job`, `job_uid`: name and uid of the Job that controls it, or of the workload of another kind that it is counted
       for (webhook/kinds/places.py). The name is empty if it is counted for none; the uid may be.
       `group`, `kind`: those of the workload of another kind; empty for a Job.
-    - `scope`: its part of a workload of another kind; `controller`, `controller_uid`: what controls it there, or the
-      name of its DAG;
+    - `scope`: its part of a workload of another kind; `controller`, `controller_uid`: what controls it there;
       `max_retries`: its annotation of that name, which admission writes. Empty, and None, for a pod of a Job.
     - `elsewhere`: what it belongs to if it is counted for no workload.
     - `index`: its completion index; empty if the Job is not Indexed.

@@ -1,7 +1,4 @@
-"""Writes and deletes Accounts."""
-
-import time
-from collections.abc import Callable
+"""Writes Accounts."""
 
 import msgspec
 import structlog
@@ -19,16 +16,15 @@ log = structlog.get_logger()
 
 
 class AccountStore:
-    """Writes the Accounts that `trackers` watches. `now` is Unix time in seconds."""
+    """Writes the Accounts that `trackers` watches."""
 
-    def __init__(self, api: Api, trackers: Trackers, now: Callable[[], float] = time.time) -> None:
+    def __init__(self, api: Api, trackers: Trackers) -> None:
         self.api = api
         self.trackers = trackers
-        self.now = now
         self.is_missing_told = False
 
     async def write(self, key: Key, root: Json, text: str) -> bool:
-        """Write the account of a workload; return False if its namespace has no room for it. Raise what `Api` raises.
+        """Write the account of a workload; return False if their CRD is missing. Raise what `Api` raises.
 
         The write fails if another writer was faster.
         """
