@@ -4,10 +4,10 @@ from typing import Any, Final
 
 import msgspec
 
+from webhook.accounts.account import Account
+from webhook.accounts.stored import encode
 from webhook.kinds import KindSpec
 from webhook.kinds.accounts import account
-from webhook.ledger.model.account import Account
-from webhook.ledger.model.stored.status import encode
 from webhook.objects.problem import Json
 
 METADATA: Final = {"uid": "account-uid", "resourceVersion": "7", "creationTimestamp": "2026-01-01T00:00:00Z"}

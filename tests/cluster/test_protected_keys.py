@@ -18,7 +18,7 @@ from tests.cluster.objects import ended, is_running
 from webhook.kinds import batch, core
 from webhook.kube import names
 from webhook.kube.client import Api as ApiOfServer
-from webhook.ledger.model.pods import TRACKING
+from webhook.pods.pods import TRACKING
 from webhook.rules.pods.decision import POD_KEYS
 
 if TYPE_CHECKING:

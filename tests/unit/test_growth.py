@@ -25,12 +25,12 @@ from webhook.admission import engine
 from webhook.admission.subject import LARGE_POD, read
 from webhook.kinds import KindSpec
 from webhook.kube import names
-from webhook.lookups.policy_source import PolicySource
 from webhook.objects import bounds
 from webhook.objects.problem import Json, Path
 from webhook.policy.model import FailurePolicy, Placement, Profile
 from webhook.serving.endpoints import Endpoints
 from webhook.serving.server import HttpResponse
+from webhook.tracking.policy_source import PolicySource
 
 UNDER: Final = policy(
     default=Profile(

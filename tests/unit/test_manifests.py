@@ -20,11 +20,11 @@ from webhook.cli.main import main
 from webhook.controller import app as controller
 from webhook.kinds import batch, job_set
 from webhook.kube import names
-from webhook.ledger.model import pods as pods_of_jobs
-from webhook.lookups import certificates, state_key
 from webhook.objects.problem import Json
+from webhook.pods import pods as pods_of_jobs
 from webhook.policy.parse import KEY, load_default, parse
 from webhook.serving import app
+from webhook.tracking import certificates, state_key
 
 ROOT: Final = Path(__file__).parents[2]
 MANIFESTS: Final = ROOT / "manifests"

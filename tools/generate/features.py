@@ -10,17 +10,17 @@ from typing import Any, Final
 import yaml
 
 from tests.admission import mutate
+from webhook.accounts.account import Account
+from webhook.accounts.counted import PodsOfSystem
 from webhook.explain.roots import MADE, MAKERS
 from webhook.kinds import KINDS, KindSpec, app_wrapper, batch, core, flyte, kubeflow, tekton
 from webhook.kinds import job_set as job_sets
 from webhook.kinds.ray import RAY_JOB
 from webhook.kinds.volcano import JOB as VOLCANO_JOB
-from webhook.ledger.model.account import Account
-from webhook.ledger.model.counted import PodsOfSystem
-from webhook.ledger.model.pods import DISRUPTED, Condition, Pod
 from webhook.ledger.model.systems import SYSTEMS
 from webhook.ledger.model.systems.system import System
 from webhook.objects.problem import Json
+from webhook.pods.pods import DISRUPTED, Condition, Pod
 from webhook.policy.model import Profile
 from webhook.policy.settings import NamedProfile
 from webhook.retry.kinds.registry import ADAPTERS

@@ -9,9 +9,9 @@ from tools.generate import manifests
 from webhook.kinds import KindSpec, apache_spark, batch, places
 from webhook.kinds.flyte import FLYTE_WORKFLOW
 from webhook.kube import names
-from webhook.ledger.model.pods import INDEX
 from webhook.ledger.model.systems import SYSTEMS, System
 from webhook.objects.problem import Path
+from webhook.pods.pods import INDEX
 from webhook.rules.pods.decision import POD_KEYS
 
 WIDTH: Final = 108  # of a line

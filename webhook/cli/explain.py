@@ -8,6 +8,7 @@ from typing import BinaryIO, Final, NamedTuple
 
 import click
 
+from webhook.accounts.stored import is_account
 from webhook.capacity.recognition import NodeFacts
 from webhook.cli.console import (
     UNUSABLE,
@@ -33,7 +34,6 @@ from webhook.kinds.job_set import JOB_SET, SET_NAME
 from webhook.kinds.kind_spec import controller_of
 from webhook.kinds.places import Place, place_of
 from webhook.kube.kubeconfig import Kubeconfig
-from webhook.ledger.model.stored.reading import is_account
 from webhook.objects.columns import Part
 from webhook.objects.left_out import LeftOut
 from webhook.objects.patch import at

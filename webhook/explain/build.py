@@ -4,6 +4,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from webhook.accounts import limits, words
+from webhook.accounts.account import Account
+from webhook.accounts.counted import counted_of
+from webhook.accounts.forecast import Standing
 from webhook.capacity.recognition import NodeFacts, capacities
 from webhook.explain import budgets, pending, pipeline_run
 from webhook.explain.next_failure import NextFailure, next_of
@@ -16,15 +20,11 @@ from webhook.kinds.job_set import JOB_SET
 from webhook.kinds.kind_spec import controller_of
 from webhook.kinds.places import place_of
 from webhook.kube import terminal
-from webhook.ledger.forecast import Standing
-from webhook.ledger.model import limits, words
-from webhook.ledger.model.account import Account
-from webhook.ledger.model.counted import counted_of
-from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.systems import system_of
 from webhook.objects.left_out import RAISING, LeftOut
 from webhook.objects.patch import at
 from webhook.objects.problem import Json, Path
+from webhook.pods.pods import Pod
 from webhook.retry import record
 from webhook.retry.kinds.pipeline_run import words_of
 

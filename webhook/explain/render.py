@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from webhook.accounts.words import counted
 from webhook.explain.build import Explanation
 from webhook.explain.build_cron_job import CronJobExplanation
 from webhook.explain.pending import Delayed
@@ -14,7 +15,6 @@ from webhook.explain.rows import Row
 from webhook.kinds import batch
 from webhook.kinds.job_set import JOB_SET
 from webhook.ledger.model.systems import SYSTEMS
-from webhook.ledger.model.words import counted
 from webhook.objects import columns
 from webhook.objects.columns import Part
 from webhook.objects.times import time_of

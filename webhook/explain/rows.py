@@ -4,13 +4,14 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Final
 
+from webhook.accounts import words
+from webhook.accounts.account import Attempt
 from webhook.explain import pending
 from webhook.kinds import KindSpec, batch
 from webhook.kinds.job_set import JOB_SET
-from webhook.ledger.model import on_failure, outcomes, words
-from webhook.ledger.model.account import Attempt
-from webhook.ledger.model.pods import Pod
 from webhook.objects.problem import Json
+from webhook.pods import on_failure, outcomes
+from webhook.pods.pods import Pod
 
 MANY: Final = batch.UNLIMITED // 2  # disruptions from which they count as unlimited
 MOST_PODS: Final = 40  # without a failure, which are shown

@@ -1,1 +1,1 @@
-"""What every attempt cost, and why: the model, and the controller that counts, writes and ends what is spent."""
+"""Systems whose workloads have an account: what the end of a pod costs there, and when a workload has ended."""

@@ -4,20 +4,21 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 
+from webhook.accounts import cached
+from webhook.accounts.cached_account import ACCOUNT_READ
 from webhook.kinds import KindSpec, batch, core
 from webhook.kinds.accounts.account import ACCOUNT
 from webhook.kinds.job_set import JOB_SET, SET_NAME
 from webhook.kube import names
 from webhook.kube.client import METADATA_ONLY_LIST, Api, ApiError
 from webhook.kube.paths import path_of
-from webhook.ledger.model import cached, pods
-from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.systems import SYSTEMS
-from webhook.ledger.store.cached import ACCOUNT_READ
 from webhook.objects.left_out import RAISING, LeftOut
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.objects.shape import ANY_KEY, Shape, type_of
+from webhook.pods import pods
+from webhook.pods.pods import Pod
 from webhook.report.live import recorded_profile
 
 METADATA: Final[Any] = {**at(cached.JOB_READ, ("metadata",)), "creationTimestamp": str}

@@ -10,9 +10,9 @@ from webhook.attempts import Evidence
 from webhook.kinds import Budget, EmbeddedJob, KindSpec, OwnerReference, batch
 from webhook.kinds.job_set import JOB_SET, REPLICATED_JOB
 from webhook.kinds.kind_spec import controller_of
-from webhook.ledger.model import on_failure
 from webhook.objects.patch import Editor, at
 from webhook.objects.problem import Json, Problem
+from webhook.pods import on_failure
 from webhook.policy.settings import NamedProfile, Settings
 from webhook.rules import annotations
 from webhook.rules.facts import Facts

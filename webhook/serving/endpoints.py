@@ -18,10 +18,6 @@ from webhook.admission.subject import Subject, read, subject_of
 from webhook.kinds import batch, core
 from webhook.kinds.places import place_of
 from webhook.kube.informer import Informer
-from webhook.ledger.tracking.admission_counts import UNKNOWN, AdmissionCounts
-from webhook.ledger.tracking.trackers import Trackers
-from webhook.lookups.cluster import Cluster, UnavailableError, opt_in_of
-from webhook.lookups.policy_source import PolicySource
 from webhook.objects.problem import cut
 from webhook.policy import emergency
 from webhook.policy.model import FailureRule, Policy
@@ -33,6 +29,10 @@ from webhook.serving.limits import LIMITS, Limits
 from webhook.serving.not_enforced import NotEnforced
 from webhook.serving.places import CrowdedError, Places
 from webhook.serving.server import Handler, HttpResponse, Routes, text
+from webhook.tracking.admission_counts import UNKNOWN, AdmissionCounts
+from webhook.tracking.cluster import Cluster, UnavailableError, opt_in_of
+from webhook.tracking.policy_source import PolicySource
+from webhook.tracking.trackers import Trackers
 
 if TYPE_CHECKING:
     from webhook.retry.admission import Request as RetryRequest

@@ -25,8 +25,8 @@ from tests.cluster.nodes import SPOT, own_node
 from tests.virtual_time import now
 from webhook.kinds.batch import JOB_NAME
 from webhook.kube import names
-from webhook.ledger.model import matching, pods
-from webhook.ledger.model.pods import TRACKING
+from webhook.pods import matching, pods
+from webhook.pods.pods import TRACKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

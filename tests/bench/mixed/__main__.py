@@ -33,11 +33,11 @@ from tests.bench.mixed.truth import Truth
 from tests.cluster import binaries, job_set_controller, operators, tekton_controller
 from tests.cluster.nodes import own_node
 from tests.faults.stage import Stage, new_stage
+from webhook.accounts.stored import account_in
 from webhook.kinds import WORDS, batch
 from webhook.kinds.accounts.account import ACCOUNT
 from webhook.kinds.job_set import JOB_SET
 from webhook.kube.client import Api, ApiError
-from webhook.ledger.model.stored.reading import account_in
 from webhook.ledger.model.systems import system_of
 from webhook.objects.problem import Json
 

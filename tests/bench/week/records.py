@@ -10,7 +10,7 @@ from tests.cluster.objects import condition
 from webhook.history.record import VERSION, AttemptRecord, Record, WorkloadRecord
 from webhook.kinds import batch
 from webhook.kube import names
-from webhook.ledger.model import on_failure, outcomes, pods
+from webhook.pods import on_failure, outcomes, pods
 from webhook.policy.settings import count
 
 if TYPE_CHECKING:

@@ -90,7 +90,7 @@ def lists() -> Connected:
 
 
 COMPLETE: Json = {"conditions": [{"type": "Complete", "status": "True", "lastTransitionTime": at(3)}]}
-READING = "webhook.ledger.model.pods.read"
+READING = "webhook.pods.pods.read"
 IN_REPORTS = [
     ("webhook.report.live.known_of", 0),
     ("webhook.report.live.workload_with", 0),
@@ -157,7 +157,7 @@ def test_a_simulation_replays_all_other_workloads(
     assert json.loads(done.stdout)["workloads"] == 1
 
 
-@pytest.mark.parametrize("place", [READING, "webhook.ledger.model.counting.count"])
+@pytest.mark.parametrize("place", [READING, "webhook.accounts.counting.count"])
 def test_an_explanation_has_all_other_pods(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, faulty: Any, place: str
 ) -> None:

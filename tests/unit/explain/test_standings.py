@@ -2,10 +2,10 @@
 
 from tests.unit.explain.test_build import job
 from tests.unit.explain.workflows import workflow
+from webhook.accounts.account import Account
 from webhook.explain.standings import NOBODYS, standings_of
 from webhook.kinds import argo, batch
 from webhook.kube.names import SKIP
-from webhook.ledger.model.account import Account
 from webhook.policy.applied import applied
 from webhook.policy.model import Profile
 

@@ -8,12 +8,12 @@ from uuid import NAMESPACE_URL, uuid5
 import msgspec
 
 from tests.accounts import held, holding
+from webhook.accounts.account import Account
 from webhook.explain import build
 from webhook.explain.build import Explanation
 from webhook.kinds import argo
 from webhook.kinds.argo import NODE_NAME
 from webhook.kube import names
-from webhook.ledger.model.account import Account
 from webhook.ledger.model.systems import SYSTEMS, System
 from webhook.objects.problem import Json
 from webhook.policy.applied import applied, applied_rules

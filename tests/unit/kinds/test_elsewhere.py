@@ -4,7 +4,7 @@ from tests.objects import pod as pod_of
 from webhook.kinds import places
 from webhook.kinds.kind_spec import OwnerReference
 from webhook.kinds.places import Elsewhere
-from webhook.ledger.model import pods
+from webhook.pods import pods
 
 
 def test_a_pod_of_flyte_2_belongs_to_its_task() -> None:

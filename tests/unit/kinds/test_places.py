@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from webhook.accounts import scopes
+from webhook.accounts.scopes import Scopes
 from webhook.kinds import argo, tekton
 from webhook.kinds.flyte import FLYTE_WORKFLOW
 from webhook.kinds.kind_spec import OwnerReference
 from webhook.kinds.places import LONGEST_SCOPE, SYSTEMS, Place, elsewhere, place_of
-from webhook.ledger.model import scopes
-from webhook.ledger.model.scopes import Scopes
 
 WORKFLOW = OwnerReference(argo.GROUP, "v1alpha1", "Workflow", "train", "wf-uid")
 TASK_RUN = OwnerReference(tekton.GROUP, "v1", "TaskRun", "build-a", "task-run-uid")

@@ -16,9 +16,9 @@ from webhook.kinds.accounts import retry_history
 from webhook.kube import client, names, slices
 from webhook.kube.client import Api, ApiError, ListMeta, Page, TooLargeError
 from webhook.kube.informer import Event, Informer
-from webhook.ledger.tracking.trackers import Trackers
-from webhook.lookups.cluster import Cluster
 from webhook.objects.problem import Json
+from webhook.tracking.cluster import Cluster
+from webhook.tracking.trackers import Trackers
 
 NO_API: Any = None
 CLUSTER = opted_in(Cluster(NO_API))

@@ -7,14 +7,14 @@ import pytest
 
 from tests.accounts import held, holding
 from tests.unit.report.facts import GIB, HOUR, MONDAY, at, reported
+from webhook.accounts.account import Account, Attempt, Left, id_of
 from webhook.history.usage import Row
 from webhook.kinds import argo, batch
 from webhook.kinds.argo import NODE_NAME
 from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names
-from webhook.ledger.model.account import Account, Attempt, Left, id_of
-from webhook.ledger.model.pods import read
 from webhook.objects.problem import Json
+from webhook.pods.pods import read
 from webhook.policy.model import Prices, Rate, RateMatch
 from webhook.report import live, pricing
 from webhook.report.known import Known, Window

@@ -12,8 +12,8 @@ from tests.awaiting import LONGEST
 from webhook.kinds import KindSpec
 from webhook.kube.client import Api, ApiError
 from webhook.kube.events import Events
-from webhook.lookups.cluster import Cluster
 from webhook.objects.problem import Json
+from webhook.tracking.cluster import Cluster
 
 REVIEWS = "/apis/authorization.k8s.io/v1/"
 

@@ -17,12 +17,12 @@ from webhook.kinds import KindSpec, batch
 from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names
 from webhook.kube.client import ApiError
-from webhook.lookups.cluster import UnavailableError
 from webhook.objects.problem import Json
 from webhook.retry import record, requests
 from webhook.retry.admission import RetryAdmission
 from webhook.retry.kinds import job as of_job
 from webhook.retry.record import Requested
+from webhook.tracking.cluster import UnavailableError
 
 NOW = datetime(2026, 11, 22, 8, 30, tzinfo=UTC)
 REQUESTED_AT = "2026-11-22T08:30:00Z"

@@ -3,10 +3,10 @@
 from typing import Any
 
 from tests.accounts import stored
+from webhook.accounts.account import Account, Attempt
 from webhook.history.record import AttemptRecord, Record, WorkloadRecord
 from webhook.kinds import batch
 from webhook.kube import names
-from webhook.ledger.model.account import Account, Attempt
 from webhook.objects.problem import Json
 from webhook.simulate import live, past
 

@@ -9,20 +9,20 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta, Struct, inspect
 
+from webhook.accounts import forecast, limits, words
+from webhook.accounts.account import Account, Attempt
+from webhook.accounts.forecast import Standing
+from webhook.accounts.tracker import LAST_ENDS
 from webhook.admission import engine
 from webhook.admission.review import Response
 from webhook.admission.subject import request_to_create, subject_of
 from webhook.explain.next_failure import beyond
 from webhook.kinds import batch
 from webhook.kube import names
-from webhook.ledger import forecast
-from webhook.ledger.forecast import Standing
-from webhook.ledger.model import limits, on_failure, outcomes, words
-from webhook.ledger.model.account import Account, Attempt
-from webhook.ledger.model.pods import INDEX, Exit, Pod
-from webhook.ledger.model.tracker import LAST_ENDS
 from webhook.objects.patch import at
 from webhook.objects.problem import Json, Problem
+from webhook.pods import on_failure, outcomes
+from webhook.pods.pods import INDEX, Exit, Pod
 from webhook.policy.causes import MatchedCause
 from webhook.policy.model import ContainerName, ExitCode, Policy, Reason
 from webhook.policy.reader import Reader

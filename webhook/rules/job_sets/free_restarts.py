@@ -24,11 +24,11 @@ from typing import TYPE_CHECKING, Final
 from webhook.kinds import EmbeddedJob, KindSpec, batch
 from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names
-from webhook.ledger.model import matching
-from webhook.ledger.model.matching import POD_FAILURE_POLICY, JobEnd
 from webhook.objects import bounds
 from webhook.objects.patch import EVERY, Pattern, at
 from webhook.objects.problem import Json, Path, Problem
+from webhook.pods import matching
+from webhook.pods.matching import POD_FAILURE_POLICY, JobEnd
 from webhook.policy.settings import Settings
 from webhook.rules.job_sets.job_set import DISRUPTED, FREE, RULES, replicated_job_name
 from webhook.rules.jobs import failure_costs, lint, schema

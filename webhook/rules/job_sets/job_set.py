@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from webhook.kinds import EmbeddedJob, KindSpec
 from webhook.kinds.job_set import JOB_SET
-from webhook.ledger.model import matching
-from webhook.ledger.model.matching import MOST_RULES, POD_FAILURE_POLICY
 from webhook.objects.patch import Pattern, at
 from webhook.objects.problem import Json, Path, Problem
+from webhook.pods import matching
+from webhook.pods.matching import MOST_RULES, POD_FAILURE_POLICY
 from webhook.policy.settings import Settings
 from webhook.rules.jobs import lint
 from webhook.rules.rule import Rule

@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from webhook.kinds import EmbeddedJob, batch
 from webhook.kinds.batch import is_queued
 from webhook.kube import names
-from webhook.ledger.model import matching
 from webhook.objects import bounds
 from webhook.objects.patch import Editor, Pattern
 from webhook.objects.problem import Json, Problem
+from webhook.pods import matching
 from webhook.policy.settings import Settings
 from webhook.rules.jobs import failure_costs, restart_policy, schema
 from webhook.rules.jobs.lint import DISRUPTED, DISRUPTION, FAILING, KILLED

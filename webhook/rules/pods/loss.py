@@ -19,10 +19,10 @@ from webhook.attempts.level import number_at
 from webhook.kinds import batch, flyte, ray, spark
 from webhook.kinds.job_set import JOB_SET, REPLICATED_JOB
 from webhook.kinds.places import EXECUTOR
-from webhook.ledger.model.matching import POD_FAILURE_POLICY, JobEnd, rule_of_set
 from webhook.objects import bounds
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
+from webhook.pods.matching import POD_FAILURE_POLICY, JobEnd, rule_of_set
 from webhook.rules.job_sets.job_set import DISRUPTED, FREE
 from webhook.rules.jobs.failure_policy import matches_disruption
 from webhook.rules.jobs.lint import FAILING

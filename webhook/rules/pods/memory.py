@@ -21,10 +21,10 @@ import msgspec
 from webhook.attempts import Evidence
 from webhook.kinds import batch
 from webhook.kube import names
-from webhook.ledger.model import on_failure, outcomes
-from webhook.ledger.model.pods import Pod
 from webhook.objects.patch import Editor, Pattern, at
 from webhook.objects.problem import Json, Path, Problem
+from webhook.pods import on_failure, outcomes
+from webhook.pods.pods import Pod
 from webhook.policy import quantities
 from webhook.policy.model import FailureRule, MemoryGrowth
 from webhook.policy.settings import Settings

@@ -10,8 +10,8 @@ from typing import Final
 from webhook.kinds import kubeflow, ray, spark
 from webhook.kinds.job_set import JOB_INDEX, REPLICATED_JOB, SET_NAME
 from webhook.kinds.places import DRIVER, HEAD
-from webhook.ledger.model.pods import INDEX
 from webhook.objects.problem import Json
+from webhook.pods.pods import INDEX
 
 # Spark itself, under whichever operator; KubeRay; the MPI operator, and the training operator with its two labels.
 LEADERS: Final = {

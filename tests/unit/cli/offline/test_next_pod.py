@@ -11,10 +11,10 @@ from webhook.cli.offline import next_pod
 from webhook.cli.offline.next_pod import After, Ended
 from webhook.kinds import batch
 from webhook.kube import names
-from webhook.ledger.model import on_failure, pods
-from webhook.ledger.model.on_failure import State
-from webhook.ledger.model.outcomes import outcome_of
 from webhook.objects.problem import Json
+from webhook.pods import on_failure, pods
+from webhook.pods.on_failure import State
+from webhook.pods.outcomes import outcome_of
 from webhook.policy.model import (
     Delay,
     Disruptions,

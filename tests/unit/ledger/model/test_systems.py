@@ -6,13 +6,13 @@ import pytest
 
 from webhook.kinds import KindSpec, batch
 from webhook.kinds.job_set import JOB_SET
-from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.systems import SYSTEMS, system_of
 from webhook.ledger.model.systems.argo import WORKFLOW
 from webhook.ledger.model.systems.system import Spent, System, Write
 from webhook.ledger.model.systems.tekton import PIPELINE_RUN, TASK_RUN
 from webhook.objects.patch import unless_changed
 from webhook.objects.problem import Json
+from webhook.pods.pods import Pod
 from webhook.policy.model import Profile
 from webhook.policy.settings import NamedProfile
 

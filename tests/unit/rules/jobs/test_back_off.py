@@ -10,9 +10,9 @@ from tests.objects import DISRUPTION, cron_job, exit_codes, job, job_spec, pod, 
 from webhook.kinds import EmbeddedJob, batch
 from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names
-from webhook.ledger.model.matching import ignores_disruptions_alone
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
+from webhook.pods.matching import ignores_disruptions_alone
 from webhook.policy.model import BackOff, Disruptions, FailurePolicy, Profile, Retries
 from webhook.policy.settings import Settings
 from webhook.rules.facts import Facts

@@ -9,11 +9,11 @@ one counter for both: a retry is granted while there were fewer attempts than re
 from typing import Final
 
 from webhook.kinds import argo
-from webhook.ledger.model.outcomes import OOM, Cost, was_killed
-from webhook.ledger.model.pods import Exit, Pod
 from webhook.ledger.model.systems.system import Spent, System, Write, set_in_spec
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
+from webhook.pods.outcomes import OOM, Cost, was_killed
+from webhook.pods.pods import Exit, Pod
 from webhook.policy import costs
 from webhook.policy.settings import Settings
 

@@ -14,11 +14,11 @@ end or suspend it.
 from typing import Final
 
 from webhook.kinds import flyte
-from webhook.ledger.model.outcomes import OOM, Cost
-from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.systems.system import Spent, System
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
+from webhook.pods.outcomes import OOM, Cost
+from webhook.pods.pods import Pod
 from webhook.policy.settings import Settings
 
 # Reasons in the status of a pod that Flyte takes for the end of its node (retryableStatusReasons).

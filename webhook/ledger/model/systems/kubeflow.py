@@ -17,11 +17,11 @@ from functools import partial
 from typing import Any, Final
 
 from webhook.kinds import KindSpec, kubeflow
-from webhook.ledger.model.outcomes import Cost, was_killed
-from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.systems.system import Spent, System, Write
 from webhook.objects.patch import at, unless_changed
 from webhook.objects.problem import Json
+from webhook.pods.outcomes import Cost, was_killed
+from webhook.pods.pods import Pod
 from webhook.policy.settings import Settings
 
 FAILED: Final = "Failed"

@@ -10,11 +10,11 @@ from typing import Final
 
 from webhook.kinds import apache_spark, batch, spark
 from webhook.kinds.places import DRIVER
-from webhook.ledger.model.outcomes import Cost, was_killed
-from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.systems.system import Spent, System, Write, set_in_spec
 from webhook.objects.patch import at, pointer
 from webhook.objects.problem import Json
+from webhook.pods.outcomes import Cost, was_killed
+from webhook.pods.pods import Pod
 from webhook.policy.settings import Settings
 
 ENDED: Final = frozenset({"COMPLETED", "FAILED", "SUSPENDING", "SUSPENDED"})

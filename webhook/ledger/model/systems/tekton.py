@@ -12,11 +12,11 @@ from typing import Final
 
 from webhook.kinds import tekton
 from webhook.kube import names, terminal
-from webhook.ledger.model.outcomes import Cost
-from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.systems.system import Spent, System, Write
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
+from webhook.pods.outcomes import Cost
+from webhook.pods.pods import Pod
 from webhook.policy.settings import Settings
 
 CANCELLED: Final = "TaskRunCancelled"

@@ -16,12 +16,12 @@ from typing import Final
 from webhook.kinds import volcano
 from webhook.kinds.volcano import ANY, ENDS, EVICTED, FAILED, RESTARTS, SUSPENDS, TASKS, events_of, tolerates_failures
 from webhook.kube.paths import path_of
-from webhook.ledger.model.outcomes import Cost, was_killed
-from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.systems.system import Create, Spent, System
 from webhook.objects import bounds
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
+from webhook.pods.outcomes import Cost, was_killed
+from webhook.pods.pods import Pod
 from webhook.policy.settings import Settings
 
 RUNNING: Final = frozenset({"", "Pending", "Running", "Restarting"})  # the phases in which a Job starts pods

@@ -6,14 +6,14 @@ from typing import Any
 import jsonpatch
 import pytest
 
-from tests.unit.ledger.leader import stored_pod
+from tests.unit.controller.leader import stored_pod
 from webhook.kinds.kubeflow import MPI_JOB, TRAINING
-from webhook.ledger.model import pods
-from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.systems import SYSTEMS, kubeflow
 from webhook.ledger.model.systems.system import Spent, Write
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
+from webhook.pods import pods
+from webhook.pods.pods import Pod
 from webhook.policy.model import Profile
 from webhook.policy.settings import NamedProfile
 
