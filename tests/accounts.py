@@ -4,11 +4,11 @@ from typing import Any, Final
 
 import msgspec
 
-from webhook.kinds import KindSpec
-from webhook.kinds.accounts import account
 from webhook.ledger.model.account import Account
 from webhook.ledger.model.stored.status import encode
 from webhook.objects.problem import Json
+from webhook.systems import account_object as account
+from webhook.systems.kind_spec import KindSpec
 
 METADATA: Final = {"uid": "account-uid", "resourceVersion": "7", "creationTimestamp": "2026-01-01T00:00:00Z"}
 

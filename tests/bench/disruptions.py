@@ -28,12 +28,12 @@ from tests.cluster.nodes import own_node
 from tests.faults.stage import Replica, Stage, new_stage
 from webhook.history.record import AttemptRecord, Capacity
 from webhook.history.usage import Row
-from webhook.kinds.accounts.account import ACCOUNT
 from webhook.kube import names
 from webhook.kube.client import Api, ApiError
 from webhook.ledger.model.account import Account
 from webhook.ledger.model.stored.status import decode
 from webhook.objects.problem import Json
+from webhook.systems.account_object import ACCOUNT
 
 LIMIT = 3
 NODES = 40

@@ -28,8 +28,8 @@ from webhook.lookups.policy_source import PolicySource
 from webhook.objects.problem import Json
 from webhook.policy.model import Placement, Profile
 from webhook.policy.parse import load_default
-from webhook.retry.kinds.registry import ADAPTERS
 from webhook.serving.endpoints import Endpoints
+from webhook.systems.reruns import ADAPTERS
 
 ALERTS: Final[dict[str, Json]] = alerts()
 # Labels that Prometheus adds to each series of a pod, and to those of a histogram.

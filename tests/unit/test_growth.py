@@ -23,7 +23,6 @@ from tests.hostile import LARGEST, ROWS, long_object, long_places
 from tests.objects import exit_codes, job, job_spec, pod
 from webhook.admission import engine
 from webhook.admission.subject import LARGE_POD, read
-from webhook.kinds import KindSpec
 from webhook.kube import names
 from webhook.lookups.policy_source import PolicySource
 from webhook.objects import bounds
@@ -31,6 +30,7 @@ from webhook.objects.problem import Json, Path
 from webhook.policy.model import FailurePolicy, Placement, Profile
 from webhook.serving.endpoints import Endpoints
 from webhook.serving.server import HttpResponse
+from webhook.systems.kind_spec import KindSpec
 
 UNDER: Final = policy(
     default=Profile(

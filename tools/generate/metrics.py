@@ -7,7 +7,6 @@ from prometheus_client.metrics import MetricWrapperBase
 
 from webhook import metrics
 from webhook.controller.app import RETRIES_LEASE
-from webhook.kinds import KINDS
 from webhook.ledger import job_failer
 from webhook.ledger.model.counting import EVICTED_TOO_OFTEN, FREE_TOO_OFTEN, LIMIT_EXCEEDED
 from webhook.ledger.model.kueue import workload
@@ -16,9 +15,10 @@ from webhook.policy.causes import Cause
 from webhook.policy.model import Placement
 from webhook.program.start import LEDGER_LEASE
 from webhook.retry.admission import RULE
-from webhook.retry.kinds.registry import ADAPTERS
 from webhook.rules import opt_in, registry
 from webhook.rules.rule import Rule
+from webhook.systems.kinds import KINDS
+from webhook.systems.reruns import ADAPTERS
 
 UNITS: Final = {"_timestamp_seconds": "Unix time, seconds", "_seconds": "seconds", "_bytes": "bytes"}
 

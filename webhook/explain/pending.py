@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Final
 
-from webhook.kinds import batch
 from webhook.ledger import settling
 from webhook.ledger.forecast import Standing
 from webhook.ledger.model import on_failure, outcomes, words
@@ -19,6 +18,7 @@ from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.objects.times import seconds, shifted
 from webhook.policy.settings import Settings, count
+from webhook.systems.job import spec as batch
 
 FAILED_CREATE: Final = "FailedCreate"  # the reason of the Job controller's Events about refused pods
 # The Job controller's back-off (pkg/controller/job/{job_controller,backoff_utils}.go of Kubernetes 1.36.3), in seconds.

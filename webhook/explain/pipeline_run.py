@@ -9,15 +9,15 @@ from dataclasses import replace
 from typing import Final
 
 from webhook.explain.rows import PLACEMENTS, Row, ended_row
-from webhook.kinds import tekton
-from webhook.kinds.places import scope_named, scope_of_task
 from webhook.ledger.model import words
 from webhook.ledger.model.account import Account, Attempt
 from webhook.ledger.model.pods import Pod
 from webhook.objects.left_out import LeftOut
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
-from webhook.retry.kinds.pipeline_run import succeeded_of, task_of, words_of
+from webhook.systems.places import scope_named, scope_of_task
+from webhook.systems.tekton import spec as tekton
+from webhook.systems.tekton.rerun import succeeded_of, task_of, words_of
 
 REPLACED: Final = ("disruption", "free")  # what the end of a pod costs that Tekton creates again under the same name
 

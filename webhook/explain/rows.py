@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from webhook.explain import pending
-from webhook.kinds import KindSpec, batch
-from webhook.kinds.job_set import JOB_SET
 from webhook.ledger.model import on_failure, outcomes, words
 from webhook.ledger.model.account import Attempt
 from webhook.ledger.model.pods import Pod
 from webhook.objects.problem import Json
+from webhook.systems.job import spec as batch
+from webhook.systems.job_set.spec import JOB_SET
+from webhook.systems.kind_spec import KindSpec
 
 MANY: Final = batch.UNLIMITED // 2  # disruptions from which they count as unlimited
 MOST_PODS: Final = 40  # without a failure, which are shown

@@ -3,8 +3,6 @@
 from collections.abc import Iterable
 from typing import Final
 
-from webhook.kinds import KindSpec, batch
-from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names, terminal
 from webhook.ledger.forecast import Standing
 from webhook.ledger.model import counting, pods
@@ -12,7 +10,6 @@ from webhook.ledger.model.account import Account
 from webhook.ledger.model.counted import counted_of
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.stored import reading as stored
-from webhook.ledger.model.systems import system_of
 from webhook.objects.left_out import LeftOut
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
@@ -20,6 +17,10 @@ from webhook.policy.applied import profile_of
 from webhook.policy.model import Disruptions, FailurePolicy, Profile
 from webhook.policy.settings import NamedProfile, Settings
 from webhook.rules import annotations, undo
+from webhook.systems.accounts import system_of
+from webhook.systems.job import spec as batch
+from webhook.systems.job_set.spec import JOB_SET
+from webhook.systems.kind_spec import KindSpec
 
 # The profile of a Job without a record of one: it injects nothing and has no limits.
 NOBODYS: Final = NamedProfile(

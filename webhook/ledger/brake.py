@@ -15,7 +15,6 @@ import structlog
 
 from webhook import metrics
 from webhook.admission import modes
-from webhook.kinds import KindSpec
 from webhook.kube.events import Events, Notice
 from webhook.ledger.model.tracker import Key
 from webhook.lookups.cluster import Cluster
@@ -24,6 +23,7 @@ from webhook.lookups.workload_settings import settings_of
 from webhook.objects.problem import Json
 from webhook.policy.model import Profile, RateLimit
 from webhook.policy.settings import Settings
+from webhook.systems.kind_spec import KindSpec
 
 Action = Literal["evict", "fail", "suspend", "resume", "settle", "delete", "lift", "retry"]
 Allows = Callable[[Action, KindSpec, Json, str], bool]

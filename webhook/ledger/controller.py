@@ -16,9 +16,6 @@ from typing import Final
 import structlog
 
 from webhook import metrics
-from webhook.kinds import batch
-from webhook.kinds.accounts import retry_history
-from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names
 from webhook.kube.bulkhead import Bulkhead, repeat
 from webhook.kube.client import CHANGED, UNREACHABLE, ApiError, wait_after
@@ -38,7 +35,6 @@ from webhook.ledger.model.kueue.workload import Workload
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.stored import conditions
 from webhook.ledger.model.stored.status import encode, known_time
-from webhook.ledger.model.systems import SYSTEMS
 from webhook.ledger.model.tracker import DOUBT, TOGETHER, Key, place_of
 from webhook.ledger.model.workload_state import INTERVAL, LONGEST_PAUSE, WorkloadState
 from webhook.ledger.other_kinds import OtherKinds
@@ -53,6 +49,10 @@ from webhook.lookups.kueue_workloads import KueueWorkloads
 from webhook.lookups.policy_source import PolicySource
 from webhook.objects.patch import unless_changed
 from webhook.objects.problem import Json
+from webhook.systems import retry_history
+from webhook.systems.accounts import SYSTEMS
+from webhook.systems.job import spec as batch
+from webhook.systems.job_set.spec import JOB_SET
 
 # Seconds.
 GATHERING: Final = 0.2  # from the end of a pod to the write, so that pods which end together are in one write

@@ -10,7 +10,6 @@ from typing import Final
 
 import structlog
 
-from webhook.kinds import batch
 from webhook.kube import terminal
 from webhook.kube.bulkhead import Bulkhead
 from webhook.kube.client import CHANGED, UNREACHABLE, Api, ApiError, wait_after
@@ -23,7 +22,6 @@ from webhook.ledger.model.cached import CachedJob
 from webhook.ledger.model.counted import Counted, counted_of
 from webhook.ledger.model.counting import CountingPass
 from webhook.ledger.model.pods import Pod
-from webhook.ledger.model.systems import System
 from webhook.ledger.model.tracker import Key, place_of
 from webhook.ledger.model.workload_state import INTERVAL, LONGEST_PAUSE, WATCH_DELAY, WorkloadState
 from webhook.ledger.other_kinds import OtherKinds
@@ -31,7 +29,9 @@ from webhook.ledger.tracking.roots import where
 from webhook.ledger.tracking.trackers import Trackers
 from webhook.objects.problem import Json
 from webhook.policy.settings import Settings
-from webhook.rules.jobs import failure_policy
+from webhook.systems.job import spec as batch
+from webhook.systems.job.rules import failure_policy
+from webhook.systems.system import System
 
 REMEMBERED: Final = 600.0  # seconds after the time of a crash has passed until it is forgotten, decided or not
 

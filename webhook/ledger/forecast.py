@@ -12,10 +12,6 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from webhook import attempts
-from webhook.attempts import Evidence
-from webhook.kinds import KindSpec, OwnerReference, batch
-from webhook.kinds.job_set import JOB_INDEX, JOB_SET, REPLICATED_JOB
 from webhook.ledger import set_forecast, settling
 from webhook.ledger.model import limits
 from webhook.ledger.model.account import Account, Attempt, Left
@@ -24,7 +20,6 @@ from webhook.ledger.model.counted import Counted, counted_of
 from webhook.ledger.model.counting import CountingPass
 from webhook.ledger.model.outcomes import DEADLINE, NEVER_STARTED, SPOT_UNAVAILABLE, Cost
 from webhook.ledger.model.pods import DISRUPTED, Condition, Exit, Pod
-from webhook.ledger.model.systems import System
 from webhook.ledger.model.tracked.running import RunningPods
 from webhook.ledger.model.tracker import LAST_ENDS, Key, Tracker
 from webhook.objects.patch import at
@@ -32,8 +27,14 @@ from webhook.objects.problem import Json
 from webhook.policy.causes import Cause
 from webhook.policy.settings import NamedProfile, Settings, count
 from webhook.rules import annotations
-from webhook.rules.job_sets.job_set import FAILING, FREE
 from webhook.rules.pods import loss, placement
+from webhook.systems import attempts
+from webhook.systems.job import spec as batch
+from webhook.systems.job_set.rules.job_set import FAILING, FREE
+from webhook.systems.job_set.spec import JOB_INDEX, JOB_SET, REPLICATED_JOB
+from webhook.systems.kind_spec import KindSpec, OwnerReference
+from webhook.systems.level import Evidence
+from webhook.systems.system import System
 
 Ended = Literal["", "index", "Job", "JobSet", "scope", "workload"]
 

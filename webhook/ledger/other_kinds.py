@@ -10,13 +10,12 @@ from webhook.kube.events import Events, Notice
 from webhook.ledger.brake import Action, Allows, subject_of
 from webhook.ledger.model import outcomes, words
 from webhook.ledger.model.counting import LIMIT_EXCEEDED, CountingPass
-from webhook.ledger.model.systems import System
-from webhook.ledger.model.systems.system import Create, Write
 from webhook.ledger.model.tracker import Key
 from webhook.ledger.model.workload_state import WorkloadState
 from webhook.ledger.tracking.roots import where
 from webhook.ledger.tracking.trackers import Trackers
 from webhook.objects.problem import Json
+from webhook.systems.system import Create, System, Write
 
 log = structlog.get_logger()
 

@@ -5,7 +5,6 @@ from http import HTTPStatus
 from typing import Final
 
 from webhook import metrics
-from webhook.kinds import core
 from webhook.kube import names
 from webhook.kube.client import CHANGED, Api, ApiError
 from webhook.kube.state_key import StateKey
@@ -15,6 +14,7 @@ from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.tracker import Tracker
 from webhook.objects.patch import pointer
 from webhook.objects.problem import Json, Path
+from webhook.systems import core
 
 ANNOTATIONS: Final[Path] = ("metadata", "annotations")
 

@@ -16,8 +16,6 @@ from webhook.history import prices, record, usage
 from webhook.history.record import VERSION, AttemptRecord, Record, WorkloadRecord
 from webhook.history.spec import fields_of
 from webhook.history.usage import Used
-from webhook.kinds import batch
-from webhook.kinds.kind_spec import controller_of
 from webhook.kube import terminal
 from webhook.kube.slices import in_slices
 from webhook.ledger.model import counting, limits, outcomes
@@ -34,6 +32,8 @@ from webhook.lookups.policy_source import PolicySource
 from webhook.objects.problem import Json
 from webhook.objects.times import between, seconds
 from webhook.policy.settings import LARGEST_COUNT, Settings
+from webhook.systems.job import spec as batch
+from webhook.systems.kind_spec import controller_of
 
 RECENT: Final = 120.0  # seconds for which a record is kept
 MOST: Final = 10_000  # records that are kept

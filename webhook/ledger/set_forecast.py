@@ -5,8 +5,14 @@ It does what pkg/controller/job of Kubernetes 1.36 and pkg/controllers/failure_p
 
 from typing import Final
 
-from webhook.kinds import batch
-from webhook.kinds.job_set import (
+from webhook.ledger.model import matching
+from webhook.ledger.model.matching import JobEnd
+from webhook.ledger.model.pods import Pod
+from webhook.objects.patch import at
+from webhook.objects.problem import Json
+from webhook.systems.job import spec as batch
+from webhook.systems.job_set.rules.job_set import FAILING, FREE, RESTART_SET
+from webhook.systems.job_set.spec import (
     COSTLY_JOB_RESTARTS,
     JOB_RESTART,
     JOB_RESTARTS,
@@ -16,12 +22,6 @@ from webhook.kinds.job_set import (
     job_restarts,
     whole,
 )
-from webhook.ledger.model import matching
-from webhook.ledger.model.matching import JobEnd
-from webhook.ledger.model.pods import Pod
-from webhook.objects.patch import at
-from webhook.objects.problem import Json
-from webhook.rules.job_sets.job_set import FAILING, FREE, RESTART_SET
 
 TOO_MANY_FAILURES: Final = JobEnd("BackoffLimitExceeded", "Job has reached the specified backoff limit")
 TOO_MANY_INDEXES: Final = JobEnd(

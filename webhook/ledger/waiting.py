@@ -27,7 +27,6 @@ from typing import Final
 import structlog
 
 from webhook import metrics
-from webhook.kinds import batch, core
 from webhook.kube import names, terminal
 from webhook.kube.bulkhead import Bulkhead, repeat
 from webhook.kube.client import CHANGED, UNREACHABLE, ApiError, wait_after
@@ -44,6 +43,8 @@ from webhook.objects.patch import unless_changed
 from webhook.objects.problem import Json
 from webhook.policy.settings import Settings
 from webhook.rules.pods import spot_wait
+from webhook.systems import core
+from webhook.systems.job import spec as batch
 
 # Seconds.
 INTERVAL: Final = 1.0  # between two looks at the pods that are due

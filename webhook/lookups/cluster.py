@@ -17,10 +17,6 @@ from webhook import metrics
 from webhook.capacity import Census, NodeFacts, Pool, Provider, recognise
 from webhook.capacity.pools import MOST_POOLS
 from webhook.capacity.recognition import claims
-from webhook.kinds import KindSpec, OwnerReference, batch, row_of
-from webhook.kinds.job_set import JOB_SET
-from webhook.kinds.kind_spec import controller_of
-from webhook.kinds.trainer import TRAIN_JOB
 from webhook.kube import names
 from webhook.kube.bulkhead import step
 from webhook.kube.client import METADATA_ONLY, METADATA_ONLY_LIST, UNREACHABLE, Api, ApiError
@@ -46,9 +42,14 @@ from webhook.objects.problem import Json
 from webhook.objects.shape import ANY_KEY, Shape, type_of
 from webhook.policy import quantities
 from webhook.policy.model import Policy
-from webhook.rules.job_sets import features
 from webhook.rules.opt_in import labels_of
 from webhook.rules.pods.memory_bounds import Restrictions
+from webhook.systems.job import spec as batch
+from webhook.systems.job_set.rules import features
+from webhook.systems.job_set.spec import JOB_SET
+from webhook.systems.kind_spec import KindSpec, OwnerReference, controller_of
+from webhook.systems.kinds import row_of
+from webhook.systems.trainer.spec import TRAIN_JOB
 
 LOOKUP_TIMEOUT: Final = 1.0  # seconds of one look-up; the API server waits 5 seconds for the webhook's answer
 NAMESPACE_READ: Final[Shape] = {

@@ -4,13 +4,13 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from webhook.kinds.kind_spec import controller_of
 from webhook.kube.client import Api
 from webhook.kube.informer import Informer, Scope
 from webhook.ledger.model.kueue import workload
 from webhook.ledger.model.kueue.workload import Eviction, Workload
 from webhook.ledger.model.pods import Pod
 from webhook.objects.problem import Json
+from webhook.systems.kind_spec import controller_of
 
 MOST_OF_ONE: Final = 20  # Workloads of one object that are kept; Kueue creates one, and a second as it scales
 

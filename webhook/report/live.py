@@ -9,10 +9,6 @@ from msgspec.structs import replace
 from webhook.history.amounts import Amounts
 from webhook.history.record import VERSION, AttemptRecord, Capacity
 from webhook.history.usage import Row
-from webhook.kinds import KindSpec, batch, core
-from webhook.kinds.accounts.account import is_of
-from webhook.kinds.job_set import JOB_SET
-from webhook.kinds.kind_spec import controller_of
 from webhook.kube import names, terminal
 from webhook.ledger.model import limits, outcomes
 from webhook.ledger.model.account import Account, Attempt
@@ -20,7 +16,6 @@ from webhook.ledger.model.counted import PodsOfSystem
 from webhook.ledger.model.outcomes import Outcome
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.stored.reading import account_in
-from webhook.ledger.model.systems import System
 from webhook.ledger.model.tracker import Key, key_of
 from webhook.objects.left_out import RAISING, LeftOut
 from webhook.objects.patch import at
@@ -34,6 +29,12 @@ from webhook.report.known import Counted, Known, RowPrice, State, Window
 from webhook.report.nodes import UNKNOWN, Node
 from webhook.report.sums import loss_of
 from webhook.rules import undo
+from webhook.systems import core
+from webhook.systems.account_object import is_of
+from webhook.systems.job import spec as batch
+from webhook.systems.job_set.spec import JOB_SET
+from webhook.systems.kind_spec import KindSpec, controller_of
+from webhook.systems.system import System
 
 CAPACITIES: Final[dict[str, Capacity]] = {"Spot": "Spot", "OnDemand": "OnDemand"}
 TOTALS: Final = (

@@ -4,21 +4,23 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 
-from webhook.kinds import KindSpec, batch, core
-from webhook.kinds.accounts.account import ACCOUNT
-from webhook.kinds.job_set import JOB_SET, SET_NAME
 from webhook.kube import names
 from webhook.kube.client import METADATA_ONLY_LIST, Api, ApiError
 from webhook.kube.paths import path_of
 from webhook.ledger.model import cached, pods
 from webhook.ledger.model.pods import Pod
-from webhook.ledger.model.systems import SYSTEMS
 from webhook.ledger.store.cached import ACCOUNT_READ
 from webhook.objects.left_out import RAISING, LeftOut
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.objects.shape import ANY_KEY, Shape, type_of
 from webhook.report.live import recorded_profile
+from webhook.systems import core
+from webhook.systems.account_object import ACCOUNT
+from webhook.systems.accounts import SYSTEMS
+from webhook.systems.job import spec as batch
+from webhook.systems.job_set.spec import JOB_SET, SET_NAME
+from webhook.systems.kind_spec import KindSpec
 
 METADATA: Final[Any] = {**at(cached.JOB_READ, ("metadata",)), "creationTimestamp": str}
 CONDITIONS: Final[Shape] = [dict.fromkeys(("type", "status", "reason", "message", "lastTransitionTime"), str)]

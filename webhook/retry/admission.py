@@ -17,7 +17,6 @@ import msgspec
 
 from webhook.admission import modes, review
 from webhook.admission.review import Response, Review
-from webhook.kinds import KindSpec, batch
 from webhook.kube import names, terminal
 from webhook.kube.client import METADATA_ONLY, UNREACHABLE, Api, ApiError
 from webhook.kube.clock import utc_now
@@ -27,10 +26,12 @@ from webhook.lookups.cluster import Cluster, UnavailableError, look_up
 from webhook.objects.patch import at
 from webhook.objects.problem import Json, Path, Problem
 from webhook.retry import reading, record, requests
-from webhook.retry.kinds import job as of_job
-from webhook.retry.kinds.adapter import Adapter
-from webhook.retry.kinds.registry import ADAPTERS
 from webhook.retry.record import Requested
+from webhook.systems.adapter import Adapter
+from webhook.systems.job import rerun as of_job
+from webhook.systems.job import spec as batch
+from webhook.systems.kind_spec import KindSpec
+from webhook.systems.reruns import ADAPTERS
 
 BY_KIND: Final = {(row.group, row.kind): adapter for row, adapter in ADAPTERS.items()}
 RULE: Final = "requested_retry"

@@ -20,8 +20,6 @@ import msgspec
 from tests.bench.big_job.explaining import Explained, explained
 from tests.cluster.manifests import exits, job
 from tests.cluster.nodes import own_node
-from webhook.kinds import batch
-from webhook.kinds.accounts.account import path_of
 from webhook.kube import names
 from webhook.kube.client import Api, ApiError
 from webhook.ledger.model.account import Account
@@ -30,6 +28,8 @@ from webhook.ledger.model.scopes import ranges
 from webhook.ledger.model.stored.status import decode, encode
 from webhook.objects.patch import pointer
 from webhook.objects.problem import Json
+from webhook.systems.account_object import path_of
+from webhook.systems.job import spec as batch
 
 NAMESPACE: Final = "big"
 JOBS: Final = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs"

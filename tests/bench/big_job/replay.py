@@ -24,7 +24,6 @@ from tests.virtual_time import now
 from webhook.admission import engine
 from webhook.admission.subject import read, subject_of
 from webhook.capacity import provider_named
-from webhook.kinds import batch
 from webhook.kube import names
 from webhook.kube.informer import event_decoder
 from webhook.ledger.model import pods
@@ -34,6 +33,7 @@ from webhook.ledger.tracking.admission_counts import AdmissionCounts
 from webhook.objects.problem import Json
 from webhook.policy.model import Disruptions, Profile
 from webhook.rules.facts import Facts
+from webhook.systems.job import spec as batch
 
 LIMIT: Final = 2  # disruptions of an index on spot nodes
 RETRIES: Final = 3  # of an index

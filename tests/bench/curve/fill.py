@@ -31,8 +31,6 @@ from tests.cluster.kubectl import Kubectl
 from tests.cluster.nodes import own_node
 from tests.cluster.processes import HarnessError, Processes
 from webhook.history.usage import Row
-from webhook.kinds import batch
-from webhook.kinds.accounts import account
 from webhook.kube import names
 from webhook.ledger.model.account import Account, Attempt, Left, id_of_uid
 from webhook.ledger.model.stored import conditions
@@ -42,6 +40,8 @@ from webhook.policy.applied import applied
 from webhook.policy.model import Policy, Profile
 from webhook.policy.parse import parse
 from webhook.rules.facts import Facts
+from webhook.systems import account_object as account
+from webhook.systems.job import spec as batch
 
 NAMESPACES: Final = 1000
 BATCH: Final = 200  # objects of one transaction

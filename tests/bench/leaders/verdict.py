@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final, get_args
 from tests.bench import kubelet
 from tests.bench.leaders.scenarios import GIBIBYTE
 from tests.cluster.objects import ACCOUNT, condition
-from webhook.kinds.batch import JOB_NAME
 from webhook.ledger.model import outcomes, pods
 from webhook.ledger.model.stored.reading import account_in
+from webhook.systems.job.spec import JOB_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

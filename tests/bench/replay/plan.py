@@ -10,10 +10,10 @@ from uuid import UUID
 
 from tests.cluster.nodes import SPOT
 from tests.objects import with_proof
-from webhook.kinds import batch
 from webhook.kube import names
 from webhook.ledger.model.pods import INDEX, TRACKING
 from webhook.ledger.model.scopes import Scopes
+from webhook.systems.job import spec as batch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,10 +11,10 @@ from tests.objects import cron_job, exit_codes, job, job_spec
 from webhook.cli.main import main
 from webhook.explain import build_cron_job
 from webhook.explain.build_cron_job import MOST_JOBS, CronJobExplanation, lines
-from webhook.kinds import batch
 from webhook.kube import names
 from webhook.ledger.model.account import Account
 from webhook.objects.problem import Json
+from webhook.systems.job import spec as batch
 
 FAILED = {"conditions": [{"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded"}]}
 INJECTED = {names.POLICY: "{}"}

@@ -2,11 +2,11 @@
 
 from collections.abc import Container
 
-from webhook.kinds import KindSpec
 from webhook.ledger.model.cached import CachedJob
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.tracker import Tracker
 from webhook.ledger.model.workload_state import WorkloadState
+from webhook.systems.kind_spec import KindSpec
 
 
 class Alone(Tracker):

@@ -19,7 +19,6 @@ from tests.admission import policy
 from tests.objects import STATE_KEY
 from tests.unit.ledger.pods import job
 from tests.virtual_time import now
-from webhook.kinds import KindSpec, batch
 from webhook.kube import names
 from webhook.kube.client import ListMeta, Page
 from webhook.kube.events import Events
@@ -34,6 +33,8 @@ from webhook.lookups.cluster import Cluster
 from webhook.lookups.policy_source import PolicySource
 from webhook.objects.problem import Json
 from webhook.policy.model import Profile
+from webhook.systems.job import spec as batch
+from webhook.systems.kind_spec import KindSpec
 
 KEY = Key("ml", batch.JOB, "train")
 JOB_PATH = "/apis/batch/v1/namespaces/ml/jobs/train"

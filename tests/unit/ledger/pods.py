@@ -4,10 +4,10 @@ from typing import Any, Final
 from uuid import UUID
 
 from tests.objects import DISRUPTION, exit_codes, job_spec
-from webhook.kinds import batch
 from webhook.ledger.model.cached import CachedJob
 from webhook.ledger.model.pods import Condition, Exit, Pod
 from webhook.objects.problem import Json
+from webhook.systems.job import spec as batch
 
 BUG: Final = exit_codes("FailJob", "NotIn", 143, container="main")
 RULES: Final = [DISRUPTION, BUG]

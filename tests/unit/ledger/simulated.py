@@ -15,7 +15,6 @@ from tests.admission import OPTED_IN, mutate, policy, validate
 from tests.histories import DISRUPTION, index_of, matches
 from tests.unit.ledger.alone import Alone
 from webhook.explain.build import Explanation, explain
-from webhook.kinds import batch
 from webhook.ledger import settling
 from webhook.ledger.model import limits, pods
 from webhook.ledger.model.account import Attempt
@@ -29,6 +28,7 @@ from webhook.policy.model import Profile
 from webhook.policy.settings import NamedProfile, Settings
 from webhook.rules import annotations
 from webhook.rules.facts import Facts
+from webhook.systems.job import spec as batch
 
 KEY: Final = Key("ml", batch.JOB, "train")
 

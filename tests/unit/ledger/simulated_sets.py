@@ -19,17 +19,6 @@ from tests.job_sets import Course, pods_of_jobs
 from tests.unit.ledger.alone import Alone
 from tests.unit.ledger.simulated import World
 from webhook.explain.build import Explanation, explain
-from webhook.kinds import batch
-from webhook.kinds.job_set import (
-    COSTLY_JOB_RESTARTS,
-    JOB_INDEX,
-    JOB_RESTART,
-    JOB_RESTARTS,
-    JOB_SET,
-    REPLICATED_JOB,
-    RESTART,
-    SET_NAME,
-)
 from webhook.ledger import settling
 from webhook.ledger.model import limits, matching, pods
 from webhook.ledger.model.account import Attempt
@@ -44,6 +33,17 @@ from webhook.policy.model import Profile
 from webhook.policy.settings import NamedProfile, Settings
 from webhook.rules import annotations
 from webhook.rules.facts import Facts
+from webhook.systems.job import spec as batch
+from webhook.systems.job_set.spec import (
+    COSTLY_JOB_RESTARTS,
+    JOB_INDEX,
+    JOB_RESTART,
+    JOB_RESTARTS,
+    JOB_SET,
+    REPLICATED_JOB,
+    RESTART,
+    SET_NAME,
+)
 
 KEY: Final = Key("ml", JOB_SET, "set")
 MESSAGES: Final = {

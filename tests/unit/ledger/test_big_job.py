@@ -15,7 +15,6 @@ from tests.unit.ledger.leader import see_account
 from tests.unit.ledger.pods import disrupted, job, running_pod
 from tests.unit.ledger.test_trackers import counted, trackers
 from tests.virtual_time import run
-from webhook.kinds import batch
 from webhook.ledger.model import limits
 from webhook.ledger.model.account import Account
 from webhook.ledger.model.counted import PodsOfJob
@@ -26,6 +25,7 @@ from webhook.ledger.model.stored.status import LARGEST, decode, encode
 from webhook.objects.problem import Json
 from webhook.policy.model import Disruptions, Profile, Retries
 from webhook.policy.settings import resolve
+from webhook.systems.job import spec as batch
 
 INDEXES = 100_000
 SPEC = {

@@ -12,7 +12,6 @@ from tests.admission import policy
 from tests.unit.ledger.leader import see_account
 from tests.unit.ledger.pods import failed, job
 from webhook import metrics
-from webhook.kinds import batch
 from webhook.kube import names
 from webhook.kube.client import ApiError
 from webhook.kube.events import Events
@@ -28,6 +27,7 @@ from webhook.lookups.cluster import Cluster
 from webhook.lookups.policy_source import PolicySource
 from webhook.objects.problem import Json
 from webhook.policy.model import FailureRule, Match, Next, Profile
+from webhook.systems.job import spec as batch
 
 KEY = Key("ml", batch.JOB, "train")
 STORED = {**job(), "metadata": {**job()["metadata"], "resourceVersion": "7", "labels": {names.PROFILE: "default"}}}

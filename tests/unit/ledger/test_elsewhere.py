@@ -24,8 +24,6 @@ from tests.unit.ledger.leader import (
 )
 from tests.virtual_time import run
 from webhook.history import record
-from webhook.kinds import KindSpec, argo, tekton
-from webhook.kinds.places import Place
 from webhook.kube import names
 from webhook.kube.bulkhead import repeat
 from webhook.kube.client import ApiError
@@ -55,6 +53,10 @@ from webhook.policy.model import (
     Retries,
 )
 from webhook.rules.facts import Facts
+from webhook.systems.argo import spec as argo
+from webhook.systems.kind_spec import KindSpec
+from webhook.systems.places import Place
+from webhook.systems.tekton import spec as tekton
 
 NODE = "workflows.argoproj.io/node-name"
 WORKFLOW = "/apis/argoproj.io/v1alpha1/namespaces/ml/workflows/train"

@@ -23,7 +23,6 @@ from tests.unit.ledger.leader import (
 from tests.unit.ledger.pods import failed, job, running_pod
 from tests.virtual_time import run
 from webhook.history.record import AttemptRecord, WorkloadRecord, decode
-from webhook.kinds import batch, core
 from webhook.kube import bulkhead, names
 from webhook.kube.client import ApiError
 from webhook.kube.informer import Event
@@ -35,6 +34,8 @@ from webhook.ledger.model.stored.status import encode
 from webhook.ledger.model.workload_state import INTERVAL
 from webhook.lookups.finished_jobs import STAYS
 from webhook.objects.problem import Json
+from webhook.systems import core
+from webhook.systems.job import spec as batch
 
 NAME = ("ml", "train")
 ENDED = {"type": "Complete", "status": "True", "lastTransitionTime": "2026-01-01T00:10:00Z"}

@@ -17,7 +17,6 @@ import pytest
 from tests.opted_in import opted_in
 from tests.unit.ledger.leader import see_account
 from tests.unit.ledger.pods import job
-from webhook.kinds import batch
 from webhook.kube import names
 from webhook.ledger.model import pods
 from webhook.ledger.model.account import Account
@@ -32,6 +31,7 @@ from webhook.objects.problem import Json
 from webhook.objects.shape import type_of
 from webhook.policy.model import Profile
 from webhook.policy.settings import resolve
+from webhook.systems.job import spec as batch
 
 NUMBER: Final = 600  # of Jobs
 DECODER: Final = msgspec.json.Decoder(type_of(pods.READ))

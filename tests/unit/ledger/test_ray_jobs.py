@@ -8,7 +8,6 @@ from msgspec.structs import replace
 from tests.unit.ledger.leader import FakeApi, beside, leading, new_ledger, stored_pod
 from tests.unit.ledger.test_elsewhere import EVICTED, RULES, beside_accounts, owner_of, see_root
 from tests.virtual_time import run
-from webhook.kinds.ray import RAY_JOB
 from webhook.kube import names
 from webhook.ledger.controller import Ledger
 from webhook.ledger.model import on_failure, pods
@@ -16,6 +15,7 @@ from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.waiting import Waiting
 from webhook.objects.problem import Json
 from webhook.policy.model import Disruptions, Profile, Retries
+from webhook.systems.ray.spec import RAY_JOB
 
 PATH = "/apis/ray.io/v1/namespaces/ml/rayjobs/tune"
 BEGINNING = "1970-01-01T00:16:40Z"  # of virtual time

@@ -17,8 +17,6 @@ from tests.unit.ledger.pods import disrupted, failed, job_set, running_pod
 from tests.unit.ledger.workloads import read, stored_workload
 from tests.virtual_time import run
 from webhook.history.record import LONGEST, AttemptRecord, Record, WorkloadRecord, decode
-from webhook.kinds import batch
-from webhook.kinds.places import Elsewhere
 from webhook.kube.events import Events
 from webhook.ledger import recorder
 from webhook.ledger.controller import Ledger
@@ -32,6 +30,8 @@ from webhook.lookups.cluster import Cluster
 from webhook.lookups.policy_source import PolicySource
 from webhook.objects.problem import Json
 from webhook.policy.model import Prices, Profile, Rate, RateMatch
+from webhook.systems.job import spec as batch
+from webhook.systems.places import Elsewhere
 
 NOW = datetime(2026, 1, 1, 0, 5, tzinfo=UTC).timestamp()
 RESOURCES = (("cpu", 2.0), ("memory", 2.0**30))

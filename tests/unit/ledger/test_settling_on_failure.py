@@ -8,7 +8,6 @@ from msgspec.structs import replace
 
 from tests.objects import DISRUPTION, exit_codes, job, job_spec
 from tests.unit.ledger.pods import disrupted, failed, job_set
-from webhook.kinds import batch
 from webhook.ledger import settling
 from webhook.ledger.model.counted import PodsOfJob
 from webhook.ledger.model.pods import Exit, Pod
@@ -17,7 +16,8 @@ from webhook.objects.problem import Json
 from webhook.policy.model import FailurePolicy, FailureRule, Match, Next, Profile
 from webhook.policy.settings import NamedProfile, Settings
 from webhook.rules import undo
-from webhook.rules.jobs import failure_policy
+from webhook.systems.job import spec as batch
+from webhook.systems.job.rules import failure_policy
 
 MEMORY = FailureRule(match=Match(cause="OOMKilled"), next=Next(avoid="Node"))
 CORRUPT = FailureRule(match=Match(message="*corrupt*"), next=Next(cost="Fatal"))

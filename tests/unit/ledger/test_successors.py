@@ -9,7 +9,6 @@ from tests.accounts import stored
 from tests.unit.ledger.leader import JOB_PATH, FakeApi, leading, new_ledger, see_account, see_job
 from tests.unit.ledger.pods import job
 from tests.virtual_time import run
-from webhook.kinds import batch
 from webhook.kube import names
 from webhook.kube.informer import Event
 from webhook.ledger.controller import Ledger
@@ -17,6 +16,7 @@ from webhook.ledger.model.account import Account
 from webhook.ledger.model.stored.status import encode
 from webhook.ledger.model.workload_state import INTERVAL
 from webhook.objects.problem import Json
+from webhook.systems.job import spec as batch
 
 SPENT = encode(Account(ended=4, cost={"retry": 3, "fatal": 1}))
 FAILED = {"conditions": [{"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded"}]}

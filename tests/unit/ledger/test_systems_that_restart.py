@@ -10,8 +10,6 @@ from tests.unit.ledger.leader import FakeApi, beside, leading, new_ledger, store
 from tests.unit.ledger.test_elsewhere import account_in, see_root
 from tests.virtual_time import run
 from tests.volcano import on, volcano_job
-from webhook.kinds import KindSpec, volcano
-from webhook.kinds.kubeflow import TRAINING
 from webhook.kube import names
 from webhook.kube.bulkhead import repeat
 from webhook.ledger.controller import Ledger
@@ -20,6 +18,9 @@ from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.workload_state import INTERVAL
 from webhook.objects.problem import Json
 from webhook.policy.model import FailurePolicy, Profile, Retries
+from webhook.systems.kind_spec import KindSpec
+from webhook.systems.kubeflow.spec import TRAINING
+from webhook.systems.volcano import spec as volcano
 
 PYTORCH = TRAINING["PyTorchJob"]
 PATH = "/apis/kubeflow.org/v1/namespaces/ml/pytorchjobs/train"

@@ -13,8 +13,6 @@ from tests.opted_in import opted_in
 from tests.unit.ledger.leader import see_account
 from tests.unit.ledger.pods import disrupted, failed, job, job_set, running_pod
 from webhook import metrics
-from webhook.kinds import batch
-from webhook.kinds.job_set import JOB_SET
 from webhook.kube.informer import Informer
 from webhook.ledger.model.account import Account, id_of
 from webhook.ledger.model.pods import Pod
@@ -26,6 +24,8 @@ from webhook.ledger.tracking.trackers import Trackers
 from webhook.lookups.cluster import Cluster
 from webhook.objects.problem import Json
 from webhook.objects.times import seconds
+from webhook.systems.job import spec as batch
+from webhook.systems.job_set.spec import JOB_SET
 
 NO_API: Any = None
 STORED: dict[str, Any] = {"namespace": "ml", "uid": "job-uid", "resourceVersion": "1"}

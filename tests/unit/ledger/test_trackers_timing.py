@@ -13,7 +13,6 @@ from tests.opted_in import opted_in
 from tests.unit.ledger.leader import BOOKMARK, KEY, FakeApi, api_of, beside, stored_pod, watch_event
 from tests.unit.ledger.pods import failed, job, running_pod
 from tests.virtual_time import BEGIN, now, run
-from webhook.kinds import batch
 from webhook.kube import names
 from webhook.ledger.model.account import Account
 from webhook.ledger.model.cached import CachedJob
@@ -23,6 +22,7 @@ from webhook.ledger.tracking.admission_counts import CATCHING_UP, AdmissionCount
 from webhook.ledger.tracking.trackers import UNSEEN_AFTER, Trackers
 from webhook.lookups.cluster import Cluster
 from webhook.objects.problem import Json
+from webhook.systems.job import spec as batch
 
 PODS, JOBS = "/api/v1/pods", "/apis/batch/v1/jobs"
 

@@ -6,9 +6,9 @@ import pytest
 
 from tests.unit.ledger.leader import KEY
 from tests.virtual_time import now, run
-from webhook.kinds import batch
 from webhook.ledger.model.tracker import Key
 from webhook.ledger.work_queue import WorkQueue
+from webhook.systems.job import spec as batch
 
 OTHER = Key("ml", batch.JOB, "other")
 

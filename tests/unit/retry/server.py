@@ -9,11 +9,11 @@ import jsonpatch
 import msgspec
 
 from tests.awaiting import LONGEST
-from webhook.kinds import KindSpec
 from webhook.kube.client import Api, ApiError
 from webhook.kube.events import Events
 from webhook.lookups.cluster import Cluster
 from webhook.objects.problem import Json
+from webhook.systems.kind_spec import KindSpec
 
 REVIEWS = "/apis/authorization.k8s.io/v1/"
 

@@ -16,8 +16,6 @@ from tests.costs import assert_grows_with_its_input
 from tests.objects import job_spec
 from tests.unit.retry.server import Server, queued_events, served
 from tests.virtual_time import now
-from webhook.kinds import KindSpec, batch
-from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names
 from webhook.kube.client import ApiError
 from webhook.kube.events import Events
@@ -37,8 +35,11 @@ from webhook.retry.controller import (
     Key,
     RetryController,
 )
-from webhook.retry.kinds import job as of_job
 from webhook.retry.record import Requested
+from webhook.systems.job import rerun as of_job
+from webhook.systems.job import spec as batch
+from webhook.systems.job_set.spec import JOB_SET
+from webhook.systems.kind_spec import KindSpec
 
 NO_API: Any = None
 NOW = datetime(2026, 11, 22, 8, 30, tzinfo=UTC)

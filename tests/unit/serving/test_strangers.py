@@ -15,8 +15,8 @@ from webhook.objects.problem import Json
 from webhook.policy.parse import load_default
 from webhook.retry import record
 from webhook.retry.admission import RetryAdmission
-from webhook.retry.kinds import job as of_job
 from webhook.serving.endpoints import Endpoints
+from webhook.systems.job import rerun as of_job
 
 JOBS = "/apis/batch/v1/namespaces/ml/jobs"
 JOB = f"{JOBS}/train"

@@ -11,9 +11,9 @@ from webhook.ledger.model.account import Account, Attempt, Left
 from webhook.ledger.model.limits import Budgets
 from webhook.ledger.model.outcomes import Outcome
 from webhook.ledger.model.pods import Pod
-from webhook.ledger.model.systems.system import Spent, System
 from webhook.objects.problem import Json
 from webhook.policy.settings import Settings
+from webhook.systems.system import Spent, System
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,6 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from webhook.history.usage import Used
-from webhook.kinds import batch
-from webhook.kinds.kind_spec import controller_of
 from webhook.kube import terminal
 from webhook.ledger.model import limits, on_failure, outcomes, words
 from webhook.ledger.model.account import MOST_MESSAGES, MOST_RESTARTED, Account, Attempt, id_of
@@ -21,6 +19,8 @@ from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.policy.applied import applied
 from webhook.policy.settings import Settings
+from webhook.systems.job import spec as batch
+from webhook.systems.kind_spec import controller_of
 
 LIMIT_EXCEEDED: Final = "DisruptionLimitExceeded"
 FREE_TOO_OFTEN: Final = "FreeRestartLimitExceeded"

@@ -3,8 +3,6 @@
 from dataclasses import dataclass, replace
 from typing import Final
 
-from webhook.kinds import batch
-from webhook.kinds.job_set import costly_restarts, job_restarts
 from webhook.ledger.model import matching
 from webhook.ledger.model.account import Account, Attempt, Left
 from webhook.ledger.model.outcomes import Cost, Outcome
@@ -12,6 +10,8 @@ from webhook.ledger.model.pods import Pod
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.policy.settings import Settings, count
+from webhook.systems.job import spec as batch
+from webhook.systems.job_set.spec import costly_restarts, job_restarts
 
 FAILURES: Final[tuple[Cost, ...]] = ("retry", "fatal")  # the costs of pods that status.failed of the Job counts
 

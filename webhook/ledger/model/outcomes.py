@@ -3,8 +3,6 @@
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from webhook.kinds import batch
-from webhook.kinds.batch import UNLIMITED
 from webhook.kube import terminal
 from webhook.ledger.model import matching
 from webhook.ledger.model.in_place.bounds import has_ended_job
@@ -13,6 +11,8 @@ from webhook.ledger.model.pods import Pod
 from webhook.objects.problem import Json
 from webhook.objects.times import shifted
 from webhook.policy.causes import Cause
+from webhook.systems.job import spec as batch
+from webhook.systems.job.spec import UNLIMITED
 
 Cost = Literal["retry", "disruption", "free", "none", "fatal"]
 

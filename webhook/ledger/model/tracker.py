@@ -7,8 +7,6 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from webhook.kinds import KindSpec, batch
-from webhook.kinds.job_set import JOB_SET
 from webhook.ledger.model.account import Account, id_of
 from webhook.ledger.model.cached import CachedJob
 from webhook.ledger.model.in_place.reading import following
@@ -16,11 +14,15 @@ from webhook.ledger.model.in_place.tracking import RestartedPods
 from webhook.ledger.model.limits import scope_of
 from webhook.ledger.model.outcomes import SPOT_UNAVAILABLE, UNSEEN, is_in_doubt
 from webhook.ledger.model.pods import DISRUPTED, Condition, Pod, unpack
-from webhook.ledger.model.systems import System, system_of
 from webhook.ledger.model.tracked.failed import FailedPods
 from webhook.ledger.model.tracked.running import RunningPods, workload_named, workload_of
 from webhook.objects.problem import Json
 from webhook.policy.model import LONGEST_SETTLING
+from webhook.systems.accounts import system_of
+from webhook.systems.job import spec as batch
+from webhook.systems.job_set.spec import JOB_SET
+from webhook.systems.kind_spec import KindSpec
+from webhook.systems.system import System
 
 LONG_AGO: Final = float("-inf")
 # Seconds that the Job controller may take to write that a Job has failed, after it deleted the last of the Job's pods:

@@ -3,14 +3,14 @@
 import msgspec
 import structlog
 
-from webhook.kinds import batch
-from webhook.kinds.accounts import account
 from webhook.kube.client import Api
 from webhook.ledger.model.tracker import Key
 from webhook.ledger.store.cached import MOST_OWNERS, CachedAccount
 from webhook.ledger.tracking.trackers import Trackers
 from webhook.objects.patch import unless_changed
 from webhook.objects.problem import Json
+from webhook.systems import account_object as account
+from webhook.systems.job import spec as batch
 
 log = structlog.get_logger()
 

@@ -9,18 +9,18 @@ from functools import partial
 from typing import Final
 
 from webhook import metrics
-from webhook.kinds import batch
-from webhook.kinds.job_set import JOB_SET, SET_NAME
-from webhook.kinds.places import Place
 from webhook.kube.tasks import in_task
 from webhook.ledger.model import limits, pods
 from webhook.ledger.model.cached import CachedJob
 from webhook.ledger.model.counted import PodsOfSystem
 from webhook.ledger.model.pods import Pod
-from webhook.ledger.model.systems import system_of
 from webhook.ledger.model.tracker import Key, lacked_spot
 from webhook.ledger.tracking.trackers import Trackers
 from webhook.objects.problem import Json
+from webhook.systems.accounts import system_of
+from webhook.systems.job import spec as batch
+from webhook.systems.job_set.spec import JOB_SET, SET_NAME
+from webhook.systems.places import Place
 
 CATCHING_UP: Final = 0.5  # seconds that the admission of a pod waits until the watch delivers the end of the one before
 

@@ -4,13 +4,13 @@ from collections.abc import Callable
 
 import structlog
 
-from webhook.kinds import batch
-from webhook.kinds.job_set import JOB_SET
-from webhook.kinds.kind_spec import controller_of
 from webhook.ledger.model.account import Account
 from webhook.ledger.model.cached import CachedJob, CachedJobSet, CachedRoot
 from webhook.ledger.model.stored.status import decode
 from webhook.ledger.model.tracker import Key
+from webhook.systems.job import spec as batch
+from webhook.systems.job_set.spec import JOB_SET
+from webhook.systems.kind_spec import controller_of
 
 Root = CachedJob | CachedJobSet | CachedRoot  # the object that has an account
 

@@ -13,9 +13,6 @@ from typing import Final
 from msgspec.structs import replace
 
 from webhook import metrics
-from webhook.kinds import KindSpec, batch, core
-from webhook.kinds.accounts import account, retry_history
-from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names, terminal
 from webhook.kube.bulkhead import Bulkhead, repeat
 from webhook.kube.informer import Informer
@@ -27,7 +24,6 @@ from webhook.ledger.model.cached import ROOT_READ, CachedJob, CachedJobSet, Cach
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.stored.reading import begun
 from webhook.ledger.model.stored.status import shared
-from webhook.ledger.model.systems import SYSTEMS
 from webhook.ledger.model.tracked.running import RunningPods
 from webhook.ledger.model.tracker import Find, Key, Tracker, is_going, is_older, key_of, place_of
 from webhook.ledger.model.waves import Waves
@@ -49,6 +45,12 @@ from webhook.objects.problem import Json
 from webhook.objects.times import seconds
 from webhook.policy.model import Profile
 from webhook.policy.settings import NamedProfile, Settings
+from webhook.systems import account_object as account
+from webhook.systems import core, retry_history
+from webhook.systems.accounts import SYSTEMS
+from webhook.systems.job import spec as batch
+from webhook.systems.job_set.spec import JOB_SET
+from webhook.systems.kind_spec import KindSpec
 
 LONG_OVER: Final = 600.0  # seconds after the end of a Job for which its state is remembered
 UNSEEN_AFTER: Final = 10.0  # seconds after which a failure in a Job's status counts, although no pod of it was seen

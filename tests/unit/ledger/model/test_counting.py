@@ -8,8 +8,6 @@ import pytest
 from tests.objects import DISRUPTION, exit_codes
 from tests.unit.ledger.alone import Alone
 from tests.unit.ledger.pods import RULES, disrupted, failed, job, job_set, running_pod
-from webhook.kinds import batch
-from webhook.kinds.job_set import JOB_SET
 from webhook.ledger.model import words
 from webhook.ledger.model.account import Account, Left
 from webhook.ledger.model.cached import JOB_SET_READ, CachedJob, trimmed_job_set
@@ -20,6 +18,8 @@ from webhook.ledger.model.tracker import Key
 from webhook.objects.shape import type_of
 from webhook.policy.model import Diagnostics, Disruptions, FailureRule, Match, Next, Profile, Retries
 from webhook.policy.settings import resolve
+from webhook.systems.job import spec as batch
+from webhook.systems.job_set.spec import JOB_SET
 
 ALONE = Key("ml", batch.JOB, "train")
 INDEXED = {"completionMode": "Indexed", "completions": 8, "parallelism": 8}

@@ -4,17 +4,18 @@ from typing import Any
 
 import pytest
 
-from webhook.kinds import KindSpec, batch
-from webhook.kinds.job_set import JOB_SET
 from webhook.ledger.model.pods import Pod
-from webhook.ledger.model.systems import SYSTEMS, system_of
-from webhook.ledger.model.systems.argo import WORKFLOW
-from webhook.ledger.model.systems.system import Spent, System, Write
-from webhook.ledger.model.systems.tekton import PIPELINE_RUN, TASK_RUN
 from webhook.objects.patch import unless_changed
 from webhook.objects.problem import Json
 from webhook.policy.model import Profile
 from webhook.policy.settings import NamedProfile
+from webhook.systems.accounts import SYSTEMS, system_of
+from webhook.systems.argo.account import WORKFLOW
+from webhook.systems.job import spec as batch
+from webhook.systems.job_set.spec import JOB_SET
+from webhook.systems.kind_spec import KindSpec
+from webhook.systems.system import Spent, System, Write
+from webhook.systems.tekton.account import PIPELINE_RUN, TASK_RUN
 
 SETTINGS = NamedProfile("default", Profile()).settings({})
 ROOT: Json = {

@@ -11,9 +11,6 @@ import pytest
 from tests.unit.ledger.leader import FakeApi, Write, events_of, leading, new_ledger, see_job, stored_pod
 from tests.unit.ledger.pods import disrupted
 from tests.virtual_time import run
-from webhook.kinds.accounts import account
-from webhook.kinds.flyte import FLYTE_WORKFLOW
-from webhook.kinds.places import Place
 from webhook.kube.informer import Event
 from webhook.ledger.controller import Ledger
 from webhook.ledger.model import pods
@@ -25,6 +22,9 @@ from webhook.ledger.store.store import AccountStore
 from webhook.ledger.tracking.admission_counts import AdmissionCounts
 from webhook.objects.problem import Json
 from webhook.policy.model import Disruptions, Profile
+from webhook.systems import account_object as account
+from webhook.systems.flyte.spec import FLYTE_WORKFLOW
+from webhook.systems.places import Place
 
 ACCOUNTS = "/apis/retry-policy.dev/v1alpha1/namespaces/ml/accounts"
 PLACE = Place(FLYTE_WORKFLOW, "f1", "u-1", "n0")

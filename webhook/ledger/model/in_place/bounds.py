@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from webhook.kinds import batch
 from webhook.ledger.model.pods import Pod
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
+from webhook.systems.job import spec as batch
 
 IN_PLACE: Final = "InPlaceRestart"  # a JobSet's restartStrategy
 ON_FAILURE: Final = "OnFailure"  # the restartPolicy of pods whose restarts the Job controller counts

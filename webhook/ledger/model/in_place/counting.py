@@ -6,7 +6,6 @@ from typing import Final
 import msgspec
 
 from webhook.history.usage import Used
-from webhook.kinds.batch import UNLIMITED
 from webhook.ledger.model import limits, outcomes, words
 from webhook.ledger.model.account import LONGEST_REASON, MOST_MESSAGES, Account, Attempt, id_of
 from webhook.ledger.model.counted import Counted
@@ -17,6 +16,7 @@ from webhook.ledger.model.outcomes import Cost
 from webhook.ledger.model.pods import Pod
 from webhook.objects.problem import Json
 from webhook.policy.causes import Cause
+from webhook.systems.job.spec import UNLIMITED
 
 UNKNOWN: Final = LastExit("", 0)
 

@@ -10,12 +10,12 @@ from typing import Final
 
 import msgspec
 
-from webhook.kinds.kind_spec import controller_of
 from webhook.kube.paths import path_of
 from webhook.ledger.model.pods import Pod, cut
 from webhook.objects.problem import Json
 from webhook.objects.shape import Shape
 from webhook.objects.times import shifted
+from webhook.systems.kind_spec import controller_of
 
 API_VERSION: Final = "kueue.x-k8s.io/v1beta2"
 RESOURCE: Final = "workloads"

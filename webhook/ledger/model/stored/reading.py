@@ -5,12 +5,13 @@ from functools import lru_cache
 
 import msgspec
 
-from webhook.kinds import KindSpec
-from webhook.kinds.accounts import account, retry_history
 from webhook.ledger.model.account import Account
 from webhook.ledger.model.stored import status
 from webhook.objects.left_out import UnfitError
 from webhook.objects.problem import Json
+from webhook.systems import account_object as account
+from webhook.systems import retry_history
+from webhook.systems.kind_spec import KindSpec
 
 
 def is_account(found: Json) -> bool:

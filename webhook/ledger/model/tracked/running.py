@@ -3,10 +3,10 @@
 from collections.abc import Container, Iterator
 from typing import Final
 
-from webhook.kinds import batch
 from webhook.kube import terminal
 from webhook.ledger.model.pods import Pod, pack, unpack
 from webhook.objects.problem import Json
+from webhook.systems.job import spec as batch
 
 NONE_KNOWN: Final[dict[str, str]] = {}
 

@@ -6,9 +6,9 @@ import pytest
 
 from tests.unit.ledger.model.in_place.pods import restarted
 from tests.unit.ledger.pods import job, job_set
-from webhook.kinds.batch import UNLIMITED
 from webhook.ledger.model.in_place.bounds import has_ended_job, limit_of
 from webhook.ledger.model.pods import Pod
+from webhook.systems.job.spec import UNLIMITED
 
 LOOPS = restarted(3, policy="OnFailure")
 

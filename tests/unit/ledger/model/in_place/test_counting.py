@@ -8,7 +8,6 @@ from tests.unit.ledger.alone import Alone
 from tests.unit.ledger.model.in_place.pods import container, ended, read, restarted, stored
 from tests.unit.ledger.pods import job
 from webhook.history.usage import Used
-from webhook.kinds import batch
 from webhook.ledger.model import words
 from webhook.ledger.model.account import KEPT_RESTARTED, MOST_RESTARTED, Account, Left, id_of
 from webhook.ledger.model.cached import CachedJob
@@ -20,6 +19,7 @@ from webhook.ledger.model.tracker import Key
 from webhook.objects.times import between
 from webhook.policy.model import Diagnostics, Profile, Retries
 from webhook.policy.settings import resolve
+from webhook.systems.job import spec as batch
 
 
 def counting(

@@ -5,14 +5,14 @@ import pytest
 
 from tests.accounts import stored
 from tests.unit.ledger.leader import KEY
-from webhook.kinds import batch
-from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names
 from webhook.ledger.model.account import Account
 from webhook.ledger.model.stored.reading import account_in, account_of, begun, is_account
 from webhook.ledger.model.stored.status import decode, encode
 from webhook.ledger.tracking.roots import read
 from webhook.objects.problem import Json
+from webhook.systems.job import spec as batch
+from webhook.systems.job_set.spec import JOB_SET
 
 ROOT: Json = {"metadata": {"namespace": "ml", "name": "train", "uid": "job-uid"}}
 SPENT = Account(ended=3, cost={"retry": 2, "fatal": 1})

@@ -3,9 +3,9 @@
 import pytest
 
 from tests.unit.ledger.pods import job, running_pod
-from webhook.kinds import argo
 from webhook.ledger.model.pods import Pod
 from webhook.ledger.model.tracked.running import RunningPods, workload_of
+from webhook.systems.argo import spec as argo
 
 INDEXED = {"completionMode": "Indexed", "completions": 100_000, "parallelism": 5000}
 
