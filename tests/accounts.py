@@ -6,9 +6,9 @@ import msgspec
 
 from webhook.accounts.account import Account
 from webhook.accounts.stored import encode
-from webhook.kinds import KindSpec
-from webhook.kinds.accounts import account
 from webhook.objects.problem import Json
+from webhook.systems import account_object as account
+from webhook.systems.kind_spec import KindSpec
 
 METADATA: Final = {"uid": "account-uid", "resourceVersion": "7", "creationTimestamp": "2026-01-01T00:00:00Z"}
 

@@ -11,11 +11,11 @@ import msgspec
 from webhook.admission import engine, review
 from webhook.admission.modes import ENFORCED
 from webhook.admission.subject import Subject, read, subject_of
-from webhook.kinds import core
 from webhook.objects.problem import Json
 from webhook.objects.shape import type_of
 from webhook.policy.model import Policy, Profile
 from webhook.rules.facts import Facts
+from webhook.systems import core
 
 OPTED_IN = Facts(profile_name="default")
 

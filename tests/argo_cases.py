@@ -5,8 +5,8 @@ Each case: its name, the WorkflowSpec that the author writes, and by their paths
 
 from typing import Any, Final
 
-from webhook.kinds.argo import bounded, sparing_disruptions
 from webhook.objects.problem import Json
+from webhook.systems.argo.spec import bounded, sparing_disruptions
 
 # As the policy says it: of the exit codes only 143 is retriable.
 NO_BUG: Final = (

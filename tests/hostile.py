@@ -6,10 +6,12 @@ They are made from the shapes of the KindSpecs, so that a field which a new rule
 from collections.abc import Iterator
 from typing import Any, Final
 
-from webhook.kinds import KINDS, KindSpec, core
 from webhook.kube import names
 from webhook.objects.problem import Json, Path
 from webhook.objects.shape import ANY_KEY, Shape
+from webhook.systems import core
+from webhook.systems.kind_spec import KindSpec
+from webhook.systems.kinds import KINDS
 
 LARGEST: Final = 3 * 1024 * 1024  # bytes of JSON: the largest object that the API server accepts
 NESTING: Final = ("inline", "pipelineSpec")  # fields in which a shape contains itself

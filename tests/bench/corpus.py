@@ -19,10 +19,10 @@ from time import perf_counter
 from typing import Any, Final
 
 from webhook.cli.offline import admission, documents
-from webhook.kinds import KINDS
 from webhook.objects.problem import Json, Problem
 from webhook.objects.problem import field as spelt
 from webhook.policy.parse import load_default
+from webhook.systems.kinds import KINDS
 
 POLICY: Final = load_default()
 SLOW: Final = 0.5  # seconds

@@ -30,10 +30,10 @@ from webhook.accounts.account import Account
 from webhook.accounts.stored import decode
 from webhook.history.record import AttemptRecord, Capacity
 from webhook.history.usage import Row
-from webhook.kinds.accounts.account import ACCOUNT
 from webhook.kube import names
 from webhook.kube.client import Api, ApiError
 from webhook.objects.problem import Json
+from webhook.systems.account_object import ACCOUNT
 
 LIMIT = 3
 NODES = 40

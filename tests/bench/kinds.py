@@ -10,16 +10,20 @@ from tests.admission import policy, review_of
 from tests.objects import job, job_spec, pod, stored_job
 from webhook.admission import engine, review
 from webhook.admission.subject import read, subject_of
-from webhook.kinds import CONTROLLERS, KINDS, KindSpec, batch, core
 from webhook.objects.problem import Json
 from webhook.policy.model import Placement, Profile
 from webhook.rules.facts import Facts
+from webhook.systems import core
+from webhook.systems.cron_job.spec import CRON_JOB
+from webhook.systems.job import spec as batch
+from webhook.systems.kind_spec import KindSpec
+from webhook.systems.kinds import CONTROLLERS, KINDS
 
 ROUNDS = 15
 REQUESTS = 400  # in each round
 POLICY = policy(default=Profile(placement=Placement(provider="eks", spot="Require")))
 FACTS = Facts(profile_name="default", owner=stored_job(job_spec(backoffLimit=3), {"failed": 1}))
-FEW = (core.POD, batch.JOB, batch.CRON_JOB)
+FEW = (core.POD, batch.JOB, CRON_JOB)
 
 
 @contextmanager

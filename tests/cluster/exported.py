@@ -16,9 +16,9 @@ from tests.awaiting import until
 from tests.cluster import command_line
 from tests.cluster.conftest import new_namespace
 from tests.cluster.manifests import job, pod
-from webhook.kinds import KINDS
 from webhook.kube import names
 from webhook.kube.paths import path_of
+from webhook.systems.kinds import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -15,8 +15,8 @@ from tests.awaiting import LONGEST
 from tests.cluster.kubectl import Kubectl, KubectlError, Object
 from tests.cluster.manifests import exits
 from tests.cluster.objects import ACCOUNT, condition, is_running
-from webhook.kinds import KINDS
 from webhook.kube.paths import path_of
+from webhook.systems.kinds import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -19,7 +19,7 @@ import yaml
 from tests.cluster import binaries, toolchain
 from tests.cluster.binaries import Binary
 from tests.cluster.processes import HarnessError
-from webhook.kinds import KINDS
+from webhook.systems.kinds import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from tests.cluster.control_plane import HOST
 from tests.cluster.namespace import Api
 from tests.cluster.objects import is_running
-from webhook.kinds import batch
+from webhook.systems.job import spec as batch
 
 EXIT_CODE: Final = "retry-policy-test/entrypoint-exit-code"
 JOBS: Final = "/api/jobs/"

@@ -22,7 +22,7 @@ from webhook.kube import names
 from webhook.objects.problem import field
 from webhook.policy.model import Policy
 from webhook.policy.parse import parse
-from webhook.rules.jobs import schema
+from webhook.systems.job.rules import schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,7 +10,7 @@ import pytest
 from tests.cluster.conftest import opted_in, with_operators
 from tests.cluster.manifests import exits, job, job_set, replicated_job
 from tests.cluster.objects import account, condition, disruptions, ended, is_running, noted
-from webhook.kinds.batch import INDEX_FAILURES, INDEX_IGNORED_FAILURES
+from webhook.systems.job.spec import INDEX_FAILURES, INDEX_IGNORED_FAILURES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

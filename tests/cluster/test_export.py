@@ -25,16 +25,18 @@ from tests.cluster.namespace import SERVER_SIDE
 from tests.cluster.test_agreement import comparable
 from tests.cluster.test_webhook_kinds import ADMITTED, samples_of, with_retries
 from tests.strategies import ANNOTATIONS, CRON_JOBS, JOBS, PODS
-from webhook.kinds import KINDS, argo, batch
 from webhook.kube import names
 from webhook.objects.patch import Editor, find
+from webhook.systems.argo import spec as argo
+from webhook.systems.job import spec as batch
+from webhook.systems.kinds import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tests.cluster.kubectl import Kubectl, Object
     from tests.cluster.namespace import Api
-    from webhook.kinds import KindSpec
+    from webhook.systems.kind_spec import KindSpec
 
 pytestmark = [with_operators, pytest.mark.generated]
 

@@ -17,17 +17,19 @@ from tests.cluster.manifests import job, pod
 from tests.cluster.namespace import SERVER_SIDE
 from tests.cluster.test_webhook_kinds import ADMITTED, name_of, samples_of, with_retries
 from tests.objects import exit_codes
-from webhook.kinds import KINDS, Budget, batch
 from webhook.kube import names
 from webhook.objects import problem
 from webhook.objects.patch import Editor
+from webhook.systems.job import spec as batch
+from webhook.systems.kind_spec import Budget
+from webhook.systems.kinds import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tests.cluster.kubectl import Kubectl, Object
     from tests.cluster.namespace import Api, Namespace
-    from webhook.kinds import KindSpec
+    from webhook.systems.kind_spec import KindSpec
 
 pytestmark = with_operators
 

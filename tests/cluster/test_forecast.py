@@ -22,8 +22,8 @@ from tests.cluster.manifests import job
 from tests.cluster.objects import account, account_in, condition, is_running, noted
 from tests.histories import AUTHORS_RULES, DISRUPTION, ENDINGS, SHAPES, foretold, index_of
 from webhook.explain.build import explain
-from webhook.kinds import batch
 from webhook.kube import names
+from webhook.systems.job import spec as batch
 
 if TYPE_CHECKING:
     from tests.cluster.conftest import NewNamespace

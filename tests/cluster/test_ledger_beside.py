@@ -14,8 +14,8 @@ from tests.cluster.manifests import pod_template
 from tests.cluster.namespace import DRY_RUN
 from tests.cluster.objects import account, disruptions, ended, last, noted
 from tests.cluster.test_ledger import explained
-from webhook.kinds.accounts import account as beside
-from webhook.kinds.flyte import FLYTE_WORKFLOW
+from webhook.systems import account_object as beside
+from webhook.systems.flyte.spec import FLYTE_WORKFLOW
 
 if TYPE_CHECKING:
     from tests.cluster.conftest import NewNamespace

@@ -15,11 +15,12 @@ from tests.cluster.conftest import opted_in
 from tests.cluster.installation import BASE, CONTROLLER_ACCOUNT, as_service_account
 from tests.cluster.manifests import job
 from tests.cluster.objects import ended, is_running
-from webhook.kinds import batch, core
 from webhook.kube import names
 from webhook.kube.client import Api as ApiOfServer
 from webhook.pods.pods import TRACKING
 from webhook.rules.pods.decision import POD_KEYS
+from webhook.systems import core
+from webhook.systems.job import spec as batch
 
 if TYPE_CHECKING:
     from tests.cluster.conftest import NewNamespace

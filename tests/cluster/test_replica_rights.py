@@ -23,24 +23,29 @@ from tests.cluster.test_retry_pipeline_runs import end_tasks, pipeline_run, succ
 from tests.volcano import volcano_job
 from webhook.accounts import counting, kueue
 from webhook.controller import job_failer
-from webhook.kinds import argo, batch, core, tekton, volcano
-from webhook.kinds.accounts import account
-from webhook.kinds.flyte import FLYTE_WORKFLOW
-from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names
 from webhook.kube.client import Api as ApiOfServer
 from webhook.kube.client import ApiError
 from webhook.kube.events import Notice, event
 from webhook.kube.paths import path_of
-from webhook.ledger.model.systems import volcano as systems_volcano
 from webhook.objects.patch import pointer
 from webhook.pods import outcomes
 from webhook.retry import requests
-from webhook.retry.kinds import job as of_job
-from webhook.retry.kinds import job_set as of_job_set
-from webhook.retry.kinds import pipeline_run as of_pipeline_run
-from webhook.retry.kinds import volcano_job as of_volcano_job
-from webhook.retry.kinds.done import Done
+from webhook.systems import account_object as account
+from webhook.systems import core
+from webhook.systems.argo import spec as argo
+from webhook.systems.cron_job.spec import CRON_JOB
+from webhook.systems.flyte.spec import FLYTE_WORKFLOW
+from webhook.systems.job import rerun as of_job
+from webhook.systems.job import spec as batch
+from webhook.systems.job.done import Done
+from webhook.systems.job_set import rerun as of_job_set
+from webhook.systems.job_set.spec import JOB_SET
+from webhook.systems.tekton import rerun as of_pipeline_run
+from webhook.systems.tekton import spec as tekton
+from webhook.systems.volcano import account as systems_volcano
+from webhook.systems.volcano import rerun as of_volcano_job
+from webhook.systems.volcano import spec as volcano
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -48,7 +53,7 @@ if TYPE_CHECKING:
 
     from tests.cluster.kubectl import Kubectl, Object
     from tests.cluster.namespace import Api, Namespace
-    from webhook.kinds import KindSpec
+    from webhook.systems.kind_spec import KindSpec
 
 ACCOUNT = {"attempts": 1, "retries": {"spent": 1}}
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
@@ -247,7 +252,7 @@ def of_a_job(
 
 
 def of_a_cron_job(operations: list[Object]) -> Callable[[Replica], Write]:
-    return lambda replica: Write("PATCH", replica.of(batch.CRON_JOB, "nightly"), operations)
+    return lambda replica: Write("PATCH", replica.of(CRON_JOB, "nightly"), operations)
 
 
 def of_hooks(value: Any, *path: str | int) -> Callable[[Replica], Write]:
@@ -850,7 +855,7 @@ DOES: Mapping[str, Callable[[Replica], Write]] = {
         "PATCH", one.of(batch.JOB, "asked-for", opted_in=False), requests.forget(one.found("job", "asked-for"))
     ),
     "remove its own keys from a CronJob": lambda one: Write(
-        "PATCH", one.of(batch.CRON_JOB, "nightly"), requests.forget(one.found("cronjob", "nightly"))
+        "PATCH", one.of(CRON_JOB, "nightly"), requests.forget(one.found("cronjob", "nightly"))
     ),
 }
 

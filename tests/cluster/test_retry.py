@@ -15,13 +15,13 @@ from tests.cluster.conftest import opted_in, with_operators
 from tests.cluster.manifests import exits, job, job_set, replicated_job
 from tests.cluster.objects import account, condition, ended, is_running, restarts
 from tests.cluster.test_ledger import explained
-from webhook.kinds.batch import JOB
-from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names
 from webhook.kube.client import Api
 from webhook.retry import executor, reading, record
-from webhook.retry.kinds import job as of_job
-from webhook.retry.kinds import job_set as of_job_set
+from webhook.systems.job import rerun as of_job
+from webhook.systems.job.spec import JOB
+from webhook.systems.job_set import rerun as of_job_set
+from webhook.systems.job_set.spec import JOB_SET
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -12,12 +12,12 @@ from tests.cluster.nodes import PLACEMENT
 from tests.cluster.objects import is_running
 from tests.cluster.test_ledger import explained
 from tests.cluster.test_retry import CrashingApi, retry_despite_crashes, run_retry
-from webhook.kinds.tekton import PIPELINE_RUN
 from webhook.kube import names
 from webhook.kube.client import Api
 from webhook.retry import executor, record
 from webhook.retry.errors import RefusedError
-from webhook.retry.kinds.pipeline_run import ADAPTER, TASK, run_of, succeeded_of
+from webhook.systems.tekton.rerun import ADAPTER, TASK, run_of, succeeded_of
+from webhook.systems.tekton.spec import PIPELINE_RUN
 
 if TYPE_CHECKING:
     from collections.abc import Callable

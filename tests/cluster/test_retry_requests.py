@@ -46,12 +46,6 @@ from tests.cluster.test_retry_pipeline_runs import (
 from tests.volcano import volcano_job
 from webhook.controller import retries
 from webhook.controller.brake import Brake
-from webhook.kinds import batch
-from webhook.kinds.argo import WORKFLOW
-from webhook.kinds.job_set import JOB_SET
-from webhook.kinds.ray import RAY_JOB
-from webhook.kinds.tekton import PIPELINE_RUN
-from webhook.kinds.volcano import JOB as VOLCANO_JOB
 from webhook.kube import names
 from webhook.kube.client import Api as ApiOfServer
 from webhook.kube.events import Events
@@ -59,10 +53,17 @@ from webhook.kube.lease import Lease
 from webhook.policy.model import Profile
 from webhook.policy.parse import load_default
 from webhook.retry import executor, reading, record
-from webhook.retry.kinds import job_set as of_job_set
-from webhook.retry.kinds.job import placeholder_for, placeholder_name, stage_patch, state_of
-from webhook.retry.kinds.pipeline_run import run_of
-from webhook.retry.kinds.registry import ADAPTERS
+from webhook.systems.argo.spec import WORKFLOW
+from webhook.systems.cron_job.spec import CRON_JOB
+from webhook.systems.job import spec as batch
+from webhook.systems.job.rerun import placeholder_for, placeholder_name, stage_patch, state_of
+from webhook.systems.job_set import rerun as of_job_set
+from webhook.systems.job_set.spec import JOB_SET
+from webhook.systems.ray.spec import RAY_JOB
+from webhook.systems.reruns import ADAPTERS
+from webhook.systems.tekton.rerun import run_of
+from webhook.systems.tekton.spec import PIPELINE_RUN
+from webhook.systems.volcano.spec import JOB as VOLCANO_JOB
 from webhook.tracking.cluster import Cluster
 from webhook.tracking.policy_source import PolicySource
 
@@ -622,7 +623,7 @@ def test_requested_retries_use_exactly_the_permissions_of_the_components_role(
     failed_ray_job(team)
     failed_volcano_job(team, "gang")
     asked_for = {
-        retries.Key(batch.CRON_JOB, team.name, "nightly"): nightly["metadata"]["uid"],
+        retries.Key(CRON_JOB, team.name, "nightly"): nightly["metadata"]["uid"],
         retries.Key(batch.JOB, team.name, "half"): half["metadata"]["uid"],
         retries.Key(JOB_SET, team.name, "train"): "restart 0",
         retries.Key(PIPELINE_RUN, team.name, "build"): run_of(build),

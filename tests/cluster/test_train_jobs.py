@@ -13,7 +13,7 @@ from tests.cluster.conftest import NewNamespace, opted_in, with_operators
 from tests.cluster.kubectl import Kubectl
 from tests.cluster.namespace import SERVER_SIDE
 from webhook.kube import names
-from webhook.rules.job_sets.train_job import MANAGER
+from webhook.systems.trainer.rules import MANAGER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

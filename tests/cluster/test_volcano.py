@@ -15,7 +15,7 @@ from tests.cluster.objects import account, is_running, last, noted
 from tests.cluster.test_ledger import explained
 from tests.cluster.test_retry import run_retry
 from tests.cluster.test_retry_requests import request_retry
-from tests.unit.rules.systems.test_volcano import CASES
+from tests.unit.systems.volcano.test_rules import CASES
 from tests.volcano import on, refusals, task, volcano_job
 from webhook.kube import names
 from webhook.retry import record

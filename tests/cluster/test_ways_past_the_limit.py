@@ -19,8 +19,8 @@ from tests.cluster.manifests import exits, job, job_set, replicated_job
 from tests.cluster.namespace import SERVER_SIDE
 from tests.cluster.objects import account, condition
 from tests.objects import exit_codes
-from webhook.kinds.accounts import account as accounts
 from webhook.kube import names
+from webhook.systems import account_object as accounts
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -23,9 +23,9 @@ from tests.cluster.namespace import DRY_RUN
 from tests.cluster.test_webhook_kinds import owner_of, reference
 from tests.cluster.test_webhook_server import pod_of
 from tests.served import Served, serving
-from webhook.kinds import KINDS
 from webhook.kube import names
 from webhook.policy.parse import KEY
+from webhook.systems.kinds import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

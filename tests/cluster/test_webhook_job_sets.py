@@ -19,7 +19,7 @@ from tests.merge_cases import bug
 from tests.objects import DISRUPTION
 from webhook.kube import names
 from webhook.rules.facts import Facts
-from webhook.rules.job_sets import features
+from webhook.systems.job_set.rules import features
 
 if TYPE_CHECKING:
     from tests.cluster.conftest import NewNamespace

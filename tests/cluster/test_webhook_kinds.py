@@ -21,17 +21,21 @@ from tests.cluster.manifests import job, pod
 from tests.cluster.namespace import SERVER_SIDE, Api, Namespace
 from tests.cluster.objects import noted, required
 from tests.cluster.test_webhook_jobs import OFF_SPOT
-from webhook.kinds import KINDS, Budget, batch, tekton, trainer
 from webhook.kube import names
 from webhook.objects import problem
 from webhook.objects.patch import Editor
 from webhook.rules.retries import allow
+from webhook.systems.job import spec as batch
+from webhook.systems.kind_spec import Budget
+from webhook.systems.kinds import KINDS
+from webhook.systems.tekton import spec as tekton
+from webhook.systems.trainer import spec as trainer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.cluster.kubectl import Kubectl, Object
-    from webhook.kinds import KindSpec
+    from webhook.systems.kind_spec import KindSpec
 
 pytestmark = with_operators
 

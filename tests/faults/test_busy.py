@@ -15,7 +15,7 @@ from tests.cluster.manifests import job, pod
 from tests.cluster.namespace import Api, Namespace
 from tests.cluster.objects import account, ended, last
 from tests.faults.stage import Replica, Stage, new_stage
-from webhook.kinds.batch import JOB_NAME
+from webhook.systems.job.spec import JOB_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tests import hostile, objects
-from webhook.kinds import KINDS, KindSpec, core
 from webhook.kube import names
+from webhook.systems import core
+from webhook.systems.kind_spec import KindSpec
+from webhook.systems.kinds import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,7 +9,7 @@ from tests.cluster.conftest import opted_in
 from tests.cluster.manifests import job_set
 from tests.cluster.objects import account, condition, restarts
 from tests.real_nodes.workloads import container, job
-from webhook.kinds.job_set import REPLICATED_JOB
+from webhook.systems.job_set.spec import REPLICATED_JOB
 
 if TYPE_CHECKING:
     from tests.cluster.conftest import NewNamespace

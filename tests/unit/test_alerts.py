@@ -25,8 +25,8 @@ from webhook.kube.lease import PAUSE
 from webhook.objects.problem import Json
 from webhook.policy.model import Placement, Profile
 from webhook.policy.parse import load_default
-from webhook.retry.kinds.registry import ADAPTERS
 from webhook.serving.endpoints import Endpoints
+from webhook.systems.reruns import ADAPTERS
 from webhook.tracking.cluster import NODES_UNKNOWN, Cluster
 from webhook.tracking.nodes import NODES
 from webhook.tracking.policy_source import PolicySource

@@ -171,7 +171,7 @@ def test_every_block_of_yaml_can_be_read(page: Path) -> None:
 FOLDERS: Final = ("certs", "charts", "demo", "docs", "hack", "manifests", "requirements", "tests", "webhook")
 NAMED: Final = re.compile(rf"`((?:{'|'.join(FOLDERS)})/[\w./-]*[\w/])`")
 # The files that the recipes of CONTRIBUTING.md and docs/how-to/add-a-kind.md add: a kind Render, a rule of priorities.
-ADDED: Final = re.compile(r".*/(test_)?(render|priority)\.(py|yaml)")
+ADDED: Final = re.compile(r".*/((test_)?(render|priority)\.(py|yaml)|render/\w+\.py)")
 
 
 @pytest.mark.parametrize(

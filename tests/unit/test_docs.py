@@ -11,14 +11,15 @@ from click.testing import CliRunner
 from tests.admission import mutate, validate
 from tests.objects import pod
 from tools.generate import FILES, PART, PARTS, ROOT, generated
-from webhook.attempts import SOURCES, Evidence, Level
 from webhook.cli.check import check
-from webhook.kinds import CONTROLLERS, KINDS, KindSpec
-from webhook.kinds.core import METADATA, POD_TEMPLATE
-from webhook.kinds.kind_spec import RetryField
 from webhook.kube import names
 from webhook.objects.problem import Json
 from webhook.rules.facts import Facts
+from webhook.systems.attempts import SOURCES
+from webhook.systems.core import METADATA, POD_TEMPLATE
+from webhook.systems.kind_spec import KindSpec, RetryField
+from webhook.systems.kinds import CONTROLLERS, KINDS
+from webhook.systems.level import Evidence, Level
 
 PAGES = [
     *(ROOT / name for name in ("README.md", "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md")),

@@ -3,8 +3,10 @@
 import pytest
 
 from tools.generate.features import COLUMNS, REASONS, YES, cell, rows
-from webhook.kinds import KindSpec, batch, full_name
-from webhook.kinds.job_set import JOB_SET
+from webhook.systems.job import spec as batch
+from webhook.systems.job_set.spec import JOB_SET
+from webhook.systems.kind_spec import KindSpec
+from webhook.systems.kinds import full_name
 
 
 @pytest.mark.parametrize("row", [*rows()], ids=lambda row: full_name(row, "", ""))

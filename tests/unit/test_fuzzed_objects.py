@@ -17,11 +17,11 @@ from tests.fuzz.mutations import Drawn, body, drawn
 from webhook.accounts import cached
 from webhook.admission import engine, review
 from webhook.admission.subject import read, subject_of
-from webhook.kinds.job_set import JOB_SET
 from webhook.objects.shape import Shape, type_of
 from webhook.pods import on_failure, pods
 from webhook.policy.model import Policy
 from webhook.rules.facts import Facts
+from webhook.systems.job_set.spec import JOB_SET
 
 OBJECTS = 1_000
 MANIFESTS = 60

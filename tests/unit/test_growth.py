@@ -23,13 +23,13 @@ from tests.hostile import LARGEST, ROWS, long_object, long_places
 from tests.objects import exit_codes, job, job_spec, pod
 from webhook.admission import engine
 from webhook.admission.subject import LARGE_POD, read
-from webhook.kinds import KindSpec
 from webhook.kube import names
 from webhook.objects import bounds
 from webhook.objects.problem import Json, Path
 from webhook.policy.model import FailurePolicy, Placement, Profile
 from webhook.serving.endpoints import Endpoints
 from webhook.serving.server import HttpResponse
+from webhook.systems.kind_spec import KindSpec
 from webhook.tracking.policy_source import PolicySource
 
 UNDER: Final = policy(

@@ -15,13 +15,14 @@ from tests.objects import cron_job, job, pod, stored_job
 from tests.strategies import CONTAINERS, examples, maybe
 from webhook.admission import engine, review
 from webhook.admission.subject import read, subject_of
-from webhook.kinds import KINDS, KindSpec
 from webhook.kube import names
 from webhook.objects.patch import Editor
 from webhook.objects.problem import Json
 from webhook.objects.shape import ANY_KEY, Shape
 from webhook.policy.model import BackOff, FailurePolicy, Placement, Policy, Profile, Retries
 from webhook.rules.facts import Facts
+from webhook.systems.kind_spec import KindSpec
+from webhook.systems.kinds import KINDS
 
 SCALARS = (
     st.none()

@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 from tests.served import COMMAND
-from webhook.kinds import KINDS
 from webhook.objects.problem import Json, field
 from webhook.objects.problem import Path as FieldPath
+from webhook.systems.kinds import KINDS
 
 FOLDER: Final = Path(__file__).parents[2] / "manifests" / "samples" / "kinds"
 FILES: Final = sorted(FOLDER.glob("*.yaml"))

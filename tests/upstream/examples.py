@@ -8,8 +8,8 @@ import yaml
 
 from tests.cluster import operators, toolchain
 from tests.upstream.suites import Result
-from webhook.kinds import KINDS
 from webhook.kube.paths import path_of
+from webhook.systems.kinds import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

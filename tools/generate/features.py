@@ -13,18 +13,26 @@ from tests.admission import mutate
 from webhook.accounts.account import Account
 from webhook.accounts.counted import PodsOfSystem
 from webhook.explain.roots import MADE, MAKERS
-from webhook.kinds import KINDS, KindSpec, app_wrapper, batch, core, flyte, kubeflow, tekton
-from webhook.kinds import job_set as job_sets
-from webhook.kinds.ray import RAY_JOB
-from webhook.kinds.volcano import JOB as VOLCANO_JOB
-from webhook.ledger.model.systems import SYSTEMS
-from webhook.ledger.model.systems.system import System
 from webhook.objects.problem import Json
 from webhook.pods.pods import DISRUPTED, Condition, Pod
 from webhook.policy.model import Profile
 from webhook.policy.settings import NamedProfile
-from webhook.retry.kinds.registry import ADAPTERS
 from webhook.rules import registry
+from webhook.systems import core
+from webhook.systems.accounts import SYSTEMS
+from webhook.systems.app_wrapper import spec as app_wrapper
+from webhook.systems.cron_job.spec import CRON_JOB
+from webhook.systems.flyte import spec as flyte
+from webhook.systems.job import spec as batch
+from webhook.systems.job_set import spec as job_sets
+from webhook.systems.kind_spec import KindSpec
+from webhook.systems.kinds import KINDS
+from webhook.systems.kubeflow import spec as kubeflow
+from webhook.systems.ray.spec import RAY_JOB
+from webhook.systems.reruns import ADAPTERS
+from webhook.systems.system import System
+from webhook.systems.tekton import spec as tekton
+from webhook.systems.volcano.spec import JOB as VOLCANO_JOB
 
 YES: Final = "Y"
 SAMPLES: Final = Path(__file__).parents[2] / "manifests" / "samples"
@@ -195,7 +203,7 @@ COLUMNS: Final[dict[str, Callable[[KindSpec], bool]]] = {
 
 def rows() -> Iterator[KindSpec]:
     """Yield the kinds that run: no templates, schedules, or parts of another workload."""
-    left_out = {core.POD, batch.CRON_JOB, *MADE, *MAKERS}
+    left_out = {core.POD, CRON_JOB, *MADE, *MAKERS}
     return (row for row in KINDS.values() if row not in left_out)
 
 
@@ -213,7 +221,7 @@ def cell(row: KindSpec, column: str) -> str:
 
 def made() -> str:
     """Return which kinds are not in the table, and what has their features."""
-    by_maker: dict[KindSpec, list[str]] = {batch.JOB: [batch.CRON_JOB.kind]}
+    by_maker: dict[KindSpec, list[str]] = {batch.JOB: [CRON_JOB.kind]}
     for row, related in (*MADE.items(), *MAKERS.items()):
         by_maker.setdefault(related, []).append(row.kind)
     parts = [f"{listed(kinds)}: `{related.kind}`" for related, kinds in by_maker.items()]

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable
 
-from webhook.attempts import SOURCES
-from webhook.kinds import KINDS, KindSpec
-from webhook.kinds.core import POD
-from webhook.kinds.job_set import JOB_SET
 from webhook.objects.patch import EVERY, Nested, Pattern
+from webhook.systems.attempts import SOURCES
+from webhook.systems.core import POD
+from webhook.systems.job_set.spec import JOB_SET
+from webhook.systems.kind_spec import KindSpec
+from webhook.systems.kinds import KINDS
 
 NOTHING = "-"
 COLUMNS = ("Kind", "Limit", "Default", "Failure policy", "Timeout", "Attempt", "Placement")

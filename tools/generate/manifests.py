@@ -2,10 +2,14 @@
 
 from collections.abc import Iterator
 
-from webhook.attempts import airflow
-from webhook.kinds import KINDS, KindSpec, apache_spark, batch, spark
-from webhook.kinds.job_set import JOB_SET
-from webhook.ledger.model.systems import SYSTEMS
+from webhook.systems.accounts import SYSTEMS
+from webhook.systems.airflow import pods as airflow
+from webhook.systems.job import spec as batch
+from webhook.systems.job_set.spec import JOB_SET
+from webhook.systems.kind_spec import KindSpec
+from webhook.systems.kinds import KINDS
+from webhook.systems.spark import apache_spec as apache_spark
+from webhook.systems.spark import spec as spark
 
 WATCHED = (batch.JOB, JOB_SET)
 

@@ -1,6 +1,7 @@
 """The page of all messages that users can see: cause, remedy, and where each is made."""
 
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from typing import Final
 
 from tools.generate.calls import Message, messages, unique
@@ -75,18 +76,21 @@ SECTIONS: Final = (
         "For authors of workloads: `kubectl` shows them, after the path of a field. So does `retry-policy check`.",
         (
             "webhook/admission/",
-            "webhook/attempts/",
             "webhook/capacity/",
-            "webhook/kinds/",
             "webhook/objects/shape.py",
             "webhook/policy/",
             "webhook/rules/",
+            "webhook/systems/*pods.py",
+            "webhook/systems/*rules",
+            "webhook/systems/*spec.py",
+            "webhook/systems/annotation.py",
+            "webhook/systems/level.py",
         ),
     ),
     Section(
         "Requested retries",
         "For those who rerun work: by `retry-policy retry`, or as denials, warnings and Events after an annotation.",
-        ("webhook/controller/retries.py", "webhook/retry/"),
+        ("webhook/controller/retries.py", "webhook/retry/", "webhook/systems/*rerun.py", "webhook/systems/refusals.py"),
     ),
     Section(
         "Files",
@@ -129,8 +133,13 @@ def is_passed_on(one: Message) -> bool:
 def section_of(one: Message) -> Section | None:
     """Return where a message stands; None if no section has it."""
     by_form = {"event": EVENTS_AND_CONDITIONS, "log": LOG_LINES}
-    by_file = next((section for section in SECTIONS if one.file.startswith(section.made_in)), None)
+    by_file = next((section for section in SECTIONS if is_made_in(one.file, section)), None)
     return by_form.get(one.form, by_file)
+
+
+def is_made_in(file: str, section: Section) -> bool:
+    """Return True if a file is one of those that a section names by the beginning of their paths."""
+    return any(fnmatch(file, f"{pattern}*") for pattern in section.made_in)
 
 
 def table() -> str:

@@ -10,15 +10,15 @@ from webhook.accounts import kueue
 from webhook.accounts.counting import EVICTED_TOO_OFTEN, FREE_TOO_OFTEN, LIMIT_EXCEEDED
 from webhook.controller import job_failer
 from webhook.controller.app import RETRIES_LEASE
-from webhook.kinds import KINDS
 from webhook.pods.outcomes import DISRUPTIONS, NEVER_STARTED, NODE_LOST, SPOT_UNAVAILABLE
 from webhook.policy.causes import Cause
 from webhook.policy.model import Placement
 from webhook.program.start import LEDGER_LEASE
 from webhook.retry.admission import RULE
-from webhook.retry.kinds.registry import ADAPTERS
 from webhook.rules import opt_in, registry
 from webhook.rules.rule import Rule
+from webhook.systems.kinds import KINDS
+from webhook.systems.reruns import ADAPTERS
 
 UNITS: Final = {"_timestamp_seconds": "Unix time, seconds", "_seconds": "seconds", "_bytes": "bytes"}
 

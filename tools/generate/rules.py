@@ -4,11 +4,14 @@ from collections.abc import Iterable
 from typing import Any
 
 from tools.generate.kinds import cell, spelt
-from webhook.kinds import KINDS, KindSpec, core
-from webhook.kinds.batch import CRON_JOB, JOB
 from webhook.objects.patch import Pattern
 from webhook.rules import registry
 from webhook.rules.rule import Rule
+from webhook.systems import core
+from webhook.systems.cron_job.spec import CRON_JOB
+from webhook.systems.job.spec import JOB
+from webhook.systems.kind_spec import KindSpec
+from webhook.systems.kinds import KINDS
 
 JOB_SPEC = CRON_JOB.job_specs[0]
 

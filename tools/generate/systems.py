@@ -6,13 +6,17 @@ from collections.abc import Iterable
 from typing import Final
 
 from tools.generate import manifests
-from webhook.kinds import KindSpec, apache_spark, batch, places
-from webhook.kinds.flyte import FLYTE_WORKFLOW
 from webhook.kube import names
-from webhook.ledger.model.systems import SYSTEMS, System
 from webhook.objects.problem import Path
 from webhook.pods.pods import INDEX
 from webhook.rules.pods.decision import POD_KEYS
+from webhook.systems import places
+from webhook.systems.accounts import SYSTEMS
+from webhook.systems.flyte.spec import FLYTE_WORKFLOW
+from webhook.systems.job import spec as batch
+from webhook.systems.kind_spec import KindSpec
+from webhook.systems.spark import apache_spec as apache_spark
+from webhook.systems.system import System
 
 WIDTH: Final = 108  # of a line
 # The annotations that admission alone writes on a pod; the ledger adds COUNTED.

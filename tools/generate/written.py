@@ -3,8 +3,8 @@
 import textwrap
 from typing import Final, NamedTuple
 
-from webhook.kinds import batch
 from webhook.kube import names
+from webhook.systems.job import spec as batch
 
 
 class Keys(NamedTuple):

@@ -5,15 +5,15 @@ from typing import Final, NewType
 
 import msgspec
 
-from webhook.kinds import batch
-from webhook.kinds.accounts import retry_history
-from webhook.kinds.job_set import COSTLY_JOB_RESTARTS, JOB_RESTARTS, JOB_SET
 from webhook.kube import names, terminal
 from webhook.kube.packed import MOST_SHARED, shared
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.objects.shape import Shape
 from webhook.pods.matching import LONGEST_MESSAGE, LONGEST_PATTERN, MOST_RULES
+from webhook.systems import retry_history
+from webhook.systems.job import spec as batch
+from webhook.systems.job_set.spec import COSTLY_JOB_RESTARTS, JOB_RESTARTS, JOB_SET
 
 # The fields that are decoded.
 METADATA_READ: Final[Shape] = {

@@ -9,14 +9,15 @@ from webhook.accounts import stored
 from webhook.accounts.account import Account, Attempt, Condition, Left
 from webhook.accounts.tracker import Key
 from webhook.history.usage import Row
-from webhook.kinds import KindSpec, batch
-from webhook.kinds.job_set import JOB_SET
-from webhook.ledger.model.systems import SYSTEMS
 from webhook.objects.problem import Json
 from webhook.objects.shape import Shape
 from webhook.pods.pods import LONGEST_NAME, cut
 from webhook.policy.applied import applied
 from webhook.policy.model import Profile
+from webhook.systems.accounts import SYSTEMS
+from webhook.systems.job import spec as batch
+from webhook.systems.job_set.spec import JOB_SET
+from webhook.systems.kind_spec import KindSpec
 
 # An Account as it is cached. `metadata`: namespace, name, uid, resourceVersion, creationTimestamp and the uids of
 # ownerReferences; `spec`; `text`: its status as `stored.encode` writes it, empty if it cannot be read.

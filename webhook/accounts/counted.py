@@ -9,12 +9,12 @@ from functools import cached_property
 from webhook.accounts import limits
 from webhook.accounts.account import Account, Attempt, Left
 from webhook.accounts.limits import Budgets
-from webhook.ledger.model.systems.system import Spent, System
 from webhook.objects.problem import Json
 from webhook.pods import outcomes
 from webhook.pods.outcomes import Outcome
 from webhook.pods.pods import Pod
 from webhook.policy.settings import Settings
+from webhook.systems.system import Spent, System
 
 
 @dataclass(frozen=True)

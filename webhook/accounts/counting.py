@@ -11,8 +11,6 @@ from webhook.accounts.counted import Counted, PodsOfJob, PodsOfSystem
 from webhook.accounts.kueue import Evictions, Workload
 from webhook.accounts.tracker import Key, Tracker
 from webhook.history.usage import Used
-from webhook.kinds import batch
-from webhook.kinds.kind_spec import controller_of
 from webhook.kube import terminal
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
@@ -20,6 +18,8 @@ from webhook.pods import on_failure, outcomes
 from webhook.pods.pods import Pod
 from webhook.policy.applied import applied
 from webhook.policy.settings import Settings
+from webhook.systems.job import spec as batch
+from webhook.systems.kind_spec import controller_of
 
 LIMIT_EXCEEDED: Final = "DisruptionLimitExceeded"
 FREE_TOO_OFTEN: Final = "FreeRestartLimitExceeded"

@@ -12,7 +12,6 @@ from typing import Final, Literal
 
 from msgspec.structs import replace
 
-from webhook import attempts
 from webhook.accounts import limits, settling
 from webhook.accounts.account import Account, Attempt, Left
 from webhook.accounts.cached import CachedJob
@@ -20,9 +19,20 @@ from webhook.accounts.counted import Counted, counted_of
 from webhook.accounts.counting import CountingPass
 from webhook.accounts.tracked import RunningPods
 from webhook.accounts.tracker import LAST_ENDS, Key, Tracker
-from webhook.attempts import Evidence
-from webhook.kinds import KindSpec, OwnerReference, batch
-from webhook.kinds.job_set import (
+from webhook.objects.patch import at
+from webhook.objects.problem import Json
+from webhook.pods import matching
+from webhook.pods.matching import JobEnd
+from webhook.pods.outcomes import DEADLINE, NEVER_STARTED, SPOT_UNAVAILABLE, Cost
+from webhook.pods.pods import DISRUPTED, Condition, Exit, Pod
+from webhook.policy.causes import Cause
+from webhook.policy.settings import NamedProfile, Settings, count
+from webhook.rules import annotations
+from webhook.rules.pods import loss, placement
+from webhook.systems import attempts
+from webhook.systems.job import spec as batch
+from webhook.systems.job_set.rules.job_set import FAILING, FREE, RESTART_SET
+from webhook.systems.job_set.spec import (
     COSTLY_JOB_RESTARTS,
     JOB_INDEX,
     JOB_RESTART,
@@ -35,18 +45,9 @@ from webhook.kinds.job_set import (
     job_restarts,
     whole,
 )
-from webhook.ledger.model.systems import System
-from webhook.objects.patch import at
-from webhook.objects.problem import Json
-from webhook.pods import matching
-from webhook.pods.matching import JobEnd
-from webhook.pods.outcomes import DEADLINE, NEVER_STARTED, SPOT_UNAVAILABLE, Cost
-from webhook.pods.pods import DISRUPTED, Condition, Exit, Pod
-from webhook.policy.causes import Cause
-from webhook.policy.settings import NamedProfile, Settings, count
-from webhook.rules import annotations
-from webhook.rules.job_sets.job_set import FAILING, FREE, RESTART_SET
-from webhook.rules.pods import loss, placement
+from webhook.systems.kind_spec import KindSpec, OwnerReference
+from webhook.systems.level import Evidence
+from webhook.systems.system import System
 
 Ended = Literal["", "index", "Job", "JobSet", "scope", "workload"]
 

@@ -9,13 +9,13 @@ from webhook.accounts import limits, tracked, words
 from webhook.accounts.account import LONGEST_REASON, MOST_MESSAGES, Account, Attempt, id_of
 from webhook.accounts.counted import Counted
 from webhook.history.usage import Used
-from webhook.kinds.batch import UNLIMITED
 from webhook.objects.problem import Json
 from webhook.pods import outcomes
 from webhook.pods.outcomes import IN_PLACE, Cost, is_in_place, limit_of
 from webhook.pods.pods import Pod
 from webhook.pods.restarts import RESTARTED_ALL, LastExit
 from webhook.policy.causes import Cause
+from webhook.systems.job.spec import UNLIMITED
 
 UNKNOWN: Final = LastExit("", 0)
 

@@ -10,12 +10,12 @@ from typing import Annotated, Final
 
 import msgspec
 
-from webhook.kinds.kind_spec import controller_of
 from webhook.kube.paths import path_of
 from webhook.objects.problem import Json
 from webhook.objects.shape import Shape
 from webhook.objects.times import shifted
 from webhook.pods.pods import Pod, cut
+from webhook.systems.kind_spec import controller_of
 
 API_VERSION: Final = "kueue.x-k8s.io/v1beta2"
 RESOURCE: Final = "workloads"

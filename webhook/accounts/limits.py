@@ -4,14 +4,14 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from webhook.accounts.account import Account, Attempt, Left
-from webhook.kinds import batch
-from webhook.kinds.job_set import costly_restarts, job_restarts
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.pods import matching
 from webhook.pods.outcomes import Cost, Outcome
 from webhook.pods.pods import Pod
 from webhook.policy.settings import Settings, count
+from webhook.systems.job import spec as batch
+from webhook.systems.job_set.spec import costly_restarts, job_restarts
 
 FAILURES: Final[tuple[Cost, ...]] = ("retry", "fatal")  # the costs of pods that status.failed of the Job counts
 

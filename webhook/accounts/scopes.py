@@ -2,7 +2,7 @@
 
 A scope is what has a disruption budget of its own: a completion index, such as `3`; "" for all pods of a Job without
 indexes; in a JobSet either of them after the Job's name, such as `workers-0/3`; in a workload of another kind what
-webhook/kinds/places.py says.
+webhook/systems/places.py says.
 
 The account stores the scopes by their number of disruptions, consecutive indexes as a range: 2 for `0-3,7`, 1 for
 `workers-0/5`. If this grows too long, the scopes with the fewest disruptions are dropped. From then on, each dropped

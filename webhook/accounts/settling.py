@@ -15,8 +15,6 @@ from typing import Final
 import msgspec
 
 from webhook.accounts.counted import Counted, PodsOfJob, PodsOfSystem
-from webhook.kinds import EmbeddedJob, batch
-from webhook.kinds.kind_spec import controller_of
 from webhook.objects.patch import Editor, at
 from webhook.objects.problem import Json
 from webhook.pods import matching, on_failure, outcomes
@@ -24,9 +22,11 @@ from webhook.pods.pods import Exit, Pod
 from webhook.policy import costs
 from webhook.policy.settings import Settings
 from webhook.rules import undo
-from webhook.rules.job_sets.job_set import FAILING
-from webhook.rules.jobs import failure_policy
-from webhook.rules.jobs.lint import KILLED
+from webhook.systems.job import spec as batch
+from webhook.systems.job.rules import failure_policy
+from webhook.systems.job.rules.lint import KILLED
+from webhook.systems.job_set.rules.job_set import FAILING
+from webhook.systems.kind_spec import EmbeddedJob, controller_of
 
 RULES: Final = ("spec", "podFailurePolicy", "rules")
 

@@ -33,9 +33,6 @@ from webhook.accounts.scopes import Scopes
 from webhook.history.record import Capacity
 from webhook.history.usage import LONGEST_NAME as LONGEST_RESOURCE
 from webhook.history.usage import MOST_RESOURCES, Row, Rows, total
-from webhook.kinds import KindSpec
-from webhook.kinds.accounts import retry_history
-from webhook.kinds.accounts.account import ACCOUNT, is_of
 from webhook.objects.left_out import UnfitError
 from webhook.objects.problem import Json
 from webhook.objects.times import time_of
@@ -43,6 +40,9 @@ from webhook.pods.outcomes import Cost
 from webhook.policy.applied import Applied
 from webhook.policy.causes import Cause
 from webhook.policy.settings import LARGEST_COUNT
+from webhook.systems import retry_history
+from webhook.systems.account_object import ACCOUNT, is_of
+from webhook.systems.kind_spec import KindSpec
 
 LARGEST: Final = 64 * 1024  # bytes of a status
 MOST_DECODED: Final = 500  # accounts that are kept decoded: those of the workloads that change, or that get pods, now

@@ -13,11 +13,11 @@ from typing import Final
 from webhook.accounts.account import MOST_RESTARTED, Account, id_of
 from webhook.accounts.cached import CachedJob
 from webhook.accounts.limits import scope_of
-from webhook.kinds import batch
 from webhook.kube import terminal
 from webhook.objects.problem import Json
 from webhook.pods.outcomes import Cost
 from webhook.pods.pods import Pod, pack, unpack
+from webhook.systems.job import spec as batch
 
 NONE_KNOWN: Final[dict[str, str]] = {}
 

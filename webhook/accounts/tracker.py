@@ -11,14 +11,16 @@ from webhook.accounts.account import Account, id_of
 from webhook.accounts.cached import CachedJob
 from webhook.accounts.limits import scope_of
 from webhook.accounts.tracked import FailedPods, RestartedPods, RunningPods, workload_named, workload_of
-from webhook.kinds import KindSpec, batch
-from webhook.kinds.job_set import JOB_SET
-from webhook.ledger.model.systems import System, system_of
 from webhook.objects.problem import Json
 from webhook.pods.outcomes import SPOT_UNAVAILABLE, UNSEEN, is_in_doubt
 from webhook.pods.pods import DISRUPTED, Condition, Pod, unpack
 from webhook.pods.restarts import following
 from webhook.policy.model import LONGEST_SETTLING
+from webhook.systems.accounts import system_of
+from webhook.systems.job import spec as batch
+from webhook.systems.job_set.spec import JOB_SET
+from webhook.systems.kind_spec import KindSpec
+from webhook.systems.system import System
 
 LONG_AGO: Final = float("-inf")
 # Seconds that the Job controller may take to write that a Job has failed, after it deleted the last of the Job's pods:

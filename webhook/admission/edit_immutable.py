@@ -4,13 +4,14 @@ from typing import Final, NamedTuple
 
 from webhook.admission import review
 from webhook.admission.subject import Subject
-from webhook.kinds import KindSpec, batch
-from webhook.ledger.model.systems import system_of
 from webhook.objects.patch import Editor
 from webhook.objects.problem import Json, Problem
 from webhook.policy.settings import NamedProfile
 from webhook.rules import annotations, own_keys, retries, undo
 from webhook.rules.rule import Rule, apply
+from webhook.systems.accounts import system_of
+from webhook.systems.job import spec as batch
+from webhook.systems.kind_spec import KindSpec
 
 
 class Update(NamedTuple):

@@ -2,10 +2,8 @@
 
 from collections.abc import Sequence
 
-from webhook import attempts
 from webhook.admission.modes import ENFORCED
 from webhook.admission.subject import Subject
-from webhook.kinds import KindSpec, batch
 from webhook.kube import names
 from webhook.objects.patch import Editor
 from webhook.objects.problem import Json, Problem
@@ -15,6 +13,9 @@ from webhook.rules.contexts import PodContext, UnplacedPod
 from webhook.rules.facts import Facts
 from webhook.rules.pods import memory, placement
 from webhook.rules.rule import apply
+from webhook.systems.job import spec as batch
+from webhook.systems.kind_spec import KindSpec
+from webhook.systems.level import Evidence
 
 # The warnings about a pod; its placement, empty if none was decided; how the memory of its containers has grown.
 Edited = tuple[list[Problem], str, Sequence[memory.Growth]]
@@ -36,7 +37,7 @@ def edit(subject: Subject, facts: Facts, profile: NamedProfile, editor: Editor) 
     if subject.controller is None and profile.problems(said, annotations.OWN):
         return [], "", ()  # /validate denies the pod because of these problems
     settings = placement.settings_of_retry(settings, said, facts.owner, facts.above)
-    evidence = attempts.Evidence(
+    evidence = Evidence(
         pod=root,
         annotations=said,
         labels=(root.get("metadata") or {}).get("labels") or {},

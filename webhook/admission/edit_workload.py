@@ -9,8 +9,6 @@ from typing import Final, NamedTuple
 import msgspec
 
 from webhook.admission.subject import Subject
-from webhook.kinds import KindSpec
-from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names
 from webhook.objects.patch import Edit, Editor
 from webhook.objects.problem import Json, Problem
@@ -18,8 +16,10 @@ from webhook.policy.settings import NamedProfile
 from webhook.rules import own_keys, registry, undo
 from webhook.rules.contexts import WorkloadContext
 from webhook.rules.facts import Facts
-from webhook.rules.job_sets import job_set
 from webhook.rules.rule import Rule, apply
+from webhook.systems.job_set.rules import job_set
+from webhook.systems.job_set.spec import JOB_SET
+from webhook.systems.kind_spec import KindSpec
 
 
 class Received(NamedTuple):

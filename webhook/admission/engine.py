@@ -15,11 +15,7 @@ from webhook.admission import edit_immutable, edit_pod, edit_workload, modes
 from webhook.admission.modes import ENFORCED
 from webhook.admission.review import Response
 from webhook.admission.subject import Subject, request_to_create, subject_of
-from webhook.kinds import KindSpec, batch, core, embedded_in, tekton
-from webhook.kinds.job_set import JOB_SET
-from webhook.kinds.kind_spec import controller_of
 from webhook.kube import names
-from webhook.ledger.model.systems import system_of
 from webhook.objects import bounds
 from webhook.objects.patch import Editor, at
 from webhook.objects.problem import Json, Problem
@@ -30,10 +26,17 @@ from webhook.policy.settings import NamedProfile
 from webhook.rules import annotations, in_place, opt_in, registry, unknown_keys
 from webhook.rules.contexts import ValidationContext
 from webhook.rules.facts import Facts
-from webhook.rules.job_sets import free_restarts
-from webhook.rules.jobs import failure_policy, lint, schema
 from webhook.rules.pods import node_pools
 from webhook.rules.rule import problems
+from webhook.systems import core
+from webhook.systems.accounts import system_of
+from webhook.systems.job import spec as batch
+from webhook.systems.job.rules import failure_policy, lint, schema
+from webhook.systems.job_set.rules import free_restarts
+from webhook.systems.job_set.spec import JOB_SET
+from webhook.systems.kind_spec import KindSpec, controller_of
+from webhook.systems.kinds import embedded_in
+from webhook.systems.tekton import spec as tekton
 
 # JobSpecs to check a policy with: what a profile would inject into them must pass the schema rule.
 SAMPLE_JOBS: Final = (

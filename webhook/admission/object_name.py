@@ -5,9 +5,9 @@ from typing import Final, NamedTuple
 import msgspec
 
 from webhook.admission.review import Request
-from webhook.kinds import core
 from webhook.kube.paths import is_name
 from webhook.objects.problem import cut
+from webhook.systems import core
 
 MOST: Final = 63  # characters that are shown of an invalid name
 MOST_REFERENCES: Final = 16 * 1024  # bytes of ownerReferences that are read

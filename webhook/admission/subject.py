@@ -9,9 +9,6 @@ import msgspec
 
 from webhook.admission import review
 from webhook.admission.review import BadReviewError, GroupVersionKind, Request, Review, UnreadableError, decode_value
-from webhook.attempts import airflow
-from webhook.kinds import KINDS, KindSpec, OwnerReference, apache_spark, batch, core, embedded_in, row_of, spark
-from webhook.kinds.kind_spec import controller_of
 from webhook.kube import names
 from webhook.objects import bounds
 from webhook.objects.patch import find
@@ -19,6 +16,13 @@ from webhook.objects.problem import Json, Path, Problem
 from webhook.objects.shape import crowded, type_of, wrong_types
 from webhook.rules import owner
 from webhook.rules.pods import placement
+from webhook.systems import core
+from webhook.systems.airflow import pods as airflow
+from webhook.systems.job import spec as batch
+from webhook.systems.kind_spec import KindSpec, OwnerReference, controller_of
+from webhook.systems.kinds import KINDS, embedded_in, row_of
+from webhook.systems.spark import apache_spec as apache_spark
+from webhook.systems.spark import spec as spark
 
 # Part of each review of a pod that an API server sends, within the first BEGINNING bytes.
 POD: Final = b'"kind":{"group":"","version":"v1","kind":"Pod"}'

@@ -6,13 +6,13 @@ from msgspec.structs import replace
 
 from webhook.admission import engine, modes
 from webhook.admission.subject import request_to_create, subject_of
-from webhook.kinds import core
 from webhook.objects import bounds
 from webhook.objects.patch import Edit, Editor
 from webhook.objects.problem import Json, Problem, field
 from webhook.policy.model import Policy
 from webhook.policy.settings import NamedProfile
 from webhook.rules.facts import Facts
+from webhook.systems import core
 
 Verdict = Literal["denied", "changed", "warned", "unchanged"]
 

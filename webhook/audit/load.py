@@ -11,10 +11,6 @@ from webhook.audit import namespaces
 from webhook.audit.judge import judge
 from webhook.audit.namespaces import Scope
 from webhook.audit.report import Report
-from webhook.kinds import KINDS, KindSpec, batch, core
-from webhook.kinds.job_set import JOB_SET
-from webhook.kinds.kind_spec import controller_of
-from webhook.kinds.trainer import TRAIN_JOB
 from webhook.kube import names
 from webhook.kube.client import Api, ApiError
 from webhook.kube.paths import path_of
@@ -23,8 +19,14 @@ from webhook.objects.problem import Json
 from webhook.policy.model import Policy
 from webhook.policy.parse import KEY
 from webhook.rules.facts import Facts
-from webhook.rules.job_sets import features
 from webhook.rules.opt_in import labels_of
+from webhook.systems import core
+from webhook.systems.job import spec as batch
+from webhook.systems.job_set.rules import features
+from webhook.systems.job_set.spec import JOB_SET
+from webhook.systems.kind_spec import KindSpec, controller_of
+from webhook.systems.kinds import KINDS
+from webhook.systems.trainer.spec import TRAIN_JOB
 
 POLICY_CONFIGMAP: Final = ("retry-policy-system", "retry-policy")  # as manifests/ installs it
 CRDS: Final = path_of("apiextensions.k8s.io/v1", "customresourcedefinitions")

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from webhook.audit.judge import WORST_FIRST, Judgement, Verdict
-from webhook.kinds import KindSpec, full_name
 from webhook.objects import columns
 from webhook.objects.columns import Part
+from webhook.systems.kind_spec import KindSpec
+from webhook.systems.kinds import full_name
 
 MOST_ROWS: Final = 1_000  # of each verdict
 LONGEST_FINDING: Final = 300  # characters

@@ -11,11 +11,11 @@ from typing import Any, Final, NoReturn, TypeVar
 import click
 
 from webhook.cli.console import UNUSABLE, ObjectArgument, kinds_of, one_of, printable
-from webhook.kinds import KindSpec
 from webhook.kube.client import UNREACHABLE, Api, ApiError
 from webhook.kube.kubeconfig import Contexts, Kubeconfig, contexts
 from webhook.objects.problem import Json, Problem
 from webhook.retry import reading
+from webhook.systems.kind_spec import KindSpec
 
 OTHER_KUBECONFIG: Final = "name another with --kubeconfig"
 MOST_CONTEXTS: Final = 20  # in a message

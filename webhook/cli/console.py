@@ -11,12 +11,13 @@ from click.shell_completion import CompletionItem
 
 from webhook.cli.main import COMMANDS, OFFLINE
 from webhook.cli.terminal.colours import is_terminal
-from webhook.kinds import WORDS, KindSpec
 from webhook.kube import kubeconfig as kubeconfigs
 from webhook.kube.kubeconfig import Kubeconfig
 from webhook.kube.paths import is_name
 from webhook.objects.left_out import LeftOut
 from webhook.objects.problem import listed
+from webhook.systems.kind_spec import KindSpec
+from webhook.systems.kinds import WORDS
 
 PROBLEMS: Final = 1
 UNUSABLE: Final = 2

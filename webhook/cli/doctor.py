@@ -22,11 +22,11 @@ from webhook.doctor.judge import judge
 from webhook.doctor.load import Question, load
 from webhook.doctor.render import as_json, lines, numbers
 from webhook.doctor.snapshot import Snapshot
-from webhook.kinds import FIRST
 from webhook.kube.client import Api
 from webhook.kube.kubeconfig import Kubeconfig
 from webhook.kube.paths import is_name
 from webhook.objects.left_out import LeftOut
+from webhook.systems.kinds import FIRST
 
 ROWS: Final = [row for row in FIRST.values() if row.namespaced]
 

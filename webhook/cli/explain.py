@@ -29,16 +29,20 @@ from webhook.explain import build, build_cron_job, render
 from webhook.explain.build import Explanation, is_counted_for, placed_by_nodes
 from webhook.explain.build_cron_job import CronJobExplanation
 from webhook.explain.roots import OF_SYSTEMS, OTHERS, ROOTS, instead
-from webhook.kinds import KindSpec, batch, core, full_name, row_for, tekton
-from webhook.kinds.job_set import JOB_SET, SET_NAME
-from webhook.kinds.kind_spec import controller_of
-from webhook.kinds.places import Place, place_of
 from webhook.kube.kubeconfig import Kubeconfig
 from webhook.objects.columns import Part
 from webhook.objects.left_out import LeftOut
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
-from webhook.retry.kinds import pipeline_run
+from webhook.systems import core
+from webhook.systems.cron_job.spec import CRON_JOB
+from webhook.systems.job import spec as batch
+from webhook.systems.job_set.spec import JOB_SET, SET_NAME
+from webhook.systems.kind_spec import KindSpec, controller_of
+from webhook.systems.kinds import full_name, row_for
+from webhook.systems.places import Place, place_of
+from webhook.systems.tekton import rerun as pipeline_run
+from webhook.systems.tekton import spec as tekton
 
 LABELS: Final = {JOB_SET: SET_NAME, tekton.PIPELINE_RUN: pipeline_run.LABEL}
 TASKS: Final = (tekton.TASK_RUN, tekton.CUSTOM_RUN)
@@ -153,7 +157,7 @@ def of_cluster(kubeconfig: Kubeconfig, target: ObjectArgument, left_out: LeftOut
         async with await Api.connect(file) as api:
             api.left_out = left_out
             row, root, parts, pods = await load(api, *await find(api, target, ROOTS), left_out)
-            return Found(row, root, parts, pods, {} if row is batch.CRON_JOB else await nodes_of(api, pods))
+            return Found(row, root, parts, pods, {} if row is CRON_JOB else await nodes_of(api, pods))
 
     try:
         return ask(file, loaded())
@@ -254,7 +258,7 @@ def of_objects(root: Json, labelled: Labelled, left_out: LeftOut) -> Found:
     label = LABELS.get(row) or (counted_for(row) if row in OF_SYSTEMS else batch.JOB_NAME)
     its_own = labelled.get((namespace, label, name), []) if isinstance(name, str) else []
     parts = [root] if is_job(root) else [one for one in its_own if is_job(one) or row_for(one) in TASKS]
-    if row is batch.CRON_JOB:
+    if row is CRON_JOB:
         uid = root["metadata"].get("uid")
         parts = labelled.get((namespace, OWNER, uid), []) if isinstance(uid, str) and uid else []
     pods = []
@@ -263,7 +267,7 @@ def of_objects(root: Json, labelled: Labelled, left_out: LeftOut) -> Found:
             is_pod = row_for(one) is core.POD
             counts = row not in OF_SYSTEMS or row in LABELS or (is_pod and is_counted_for(one, row, root))
             pods += [one] if is_pod and counts else []
-    uids = [one["metadata"].get("uid") for one in (parts if row is batch.CRON_JOB else [root])]
+    uids = [one["metadata"].get("uid") for one in (parts if row is CRON_JOB else [root])]
     known = [uid for uid in uids if isinstance(uid, str)]
     accounts = [one for uid in known for one in labelled.get((namespace, ACCOUNT, uid), [])]
     return Found(row, root, parts, [*pods, *accounts])
@@ -272,7 +276,7 @@ def of_objects(root: Json, labelled: Labelled, left_out: LeftOut) -> Found:
 def explained(found: Found, left_out: LeftOut) -> Explained:
     """Explain a workload; raise UnfitError if its account is malformed."""
     row, root, parts, pods, nodes = found
-    if row is batch.CRON_JOB:
+    if row is CRON_JOB:
         return build_cron_job.explain(root, parts, pods, left_out)
     return placed_by_nodes(build.explain(row, root, parts, pods, left_out), nodes)
 

@@ -19,7 +19,6 @@ from webhook.cli.console import (
     workload_argument,
 )
 from webhook.cli.terminal.examples import WithExamples
-from webhook.kinds import WORDS
 from webhook.kube import terminal
 from webhook.kube.client import UNREACHABLE, Api, ApiError
 from webhook.kube.kubeconfig import Kubeconfig
@@ -30,10 +29,11 @@ from webhook.objects.times import seconds
 from webhook.policy.reader import duration
 from webhook.retry import executor, reading
 from webhook.retry.errors import LONGEST_ERROR, RefusedError, StuckError
-from webhook.retry.kinds import job as of_job
-from webhook.retry.kinds import refusals
-from webhook.retry.kinds.adapter import Adapter
-from webhook.retry.kinds.registry import ADAPTERS
+from webhook.systems import refusals
+from webhook.systems.adapter import Adapter
+from webhook.systems.job import rerun as of_job
+from webhook.systems.kinds import WORDS
+from webhook.systems.reruns import ADAPTERS
 
 # By the words for each kind; of two kinds with one word, as Job, the first.
 BY_NAME: Final = {

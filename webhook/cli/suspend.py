@@ -14,9 +14,9 @@ from webhook.kube.client import Api
 from webhook.kube.kubeconfig import Kubeconfig
 from webhook.objects.problem import Json, Problem
 from webhook.retry import reading
-from webhook.retry.kinds import refusals
-from webhook.retry.kinds.adapter import Adapter, Right
-from webhook.retry.kinds.registry import ADAPTERS
+from webhook.systems import refusals
+from webhook.systems.adapter import Adapter, Right
+from webhook.systems.reruns import ADAPTERS
 
 WARNING: Final = re.compile(r'\d{3} \S+ "(.*)"')  # a header, as the API server writes it
 

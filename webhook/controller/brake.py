@@ -16,11 +16,11 @@ import structlog
 from webhook import metrics
 from webhook.accounts.tracker import Key
 from webhook.admission import modes
-from webhook.kinds import KindSpec
 from webhook.kube.events import Events, Notice
 from webhook.objects.problem import Json
 from webhook.policy.model import Profile, RateLimit
 from webhook.policy.settings import Settings
+from webhook.systems.kind_spec import KindSpec
 from webhook.tracking.cluster import Cluster
 from webhook.tracking.policy_source import PolicySource
 from webhook.tracking.workload_settings import settings_of

@@ -19,16 +19,16 @@ from webhook.accounts.tracker import Key, place_of
 from webhook.controller import job_failer, patches
 from webhook.controller.brake import Authority
 from webhook.controller.other_kinds import OtherKinds
-from webhook.kinds import batch
 from webhook.kube import terminal
 from webhook.kube.bulkhead import Bulkhead
 from webhook.kube.client import CHANGED, UNREACHABLE, Api, ApiError, wait_after
 from webhook.kube.slices import in_slices
-from webhook.ledger.model.systems import System
 from webhook.objects.problem import Json
 from webhook.pods.pods import Pod
 from webhook.policy.settings import Settings
-from webhook.rules.jobs import failure_policy
+from webhook.systems.job import spec as batch
+from webhook.systems.job.rules import failure_policy
+from webhook.systems.system import System
 from webhook.tracking.roots import where
 from webhook.tracking.trackers import Trackers
 from webhook.tracking.workload_state import INTERVAL, LONGEST_PAUSE, WATCH_DELAY, WorkloadState

@@ -13,13 +13,13 @@ from typing import Final
 import structlog
 
 from webhook import metrics
-from webhook.kinds import batch
 from webhook.kube import terminal
 from webhook.kube.client import Api
 from webhook.objects.patch import unless_changed
 from webhook.objects.problem import Json
 from webhook.pods import matching
 from webhook.pods.pods import Pod
+from webhook.systems.job import spec as batch
 
 OF_SET: Final = matching.POD_FAILURE_POLICY
 

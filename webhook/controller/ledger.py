@@ -33,19 +33,19 @@ from webhook.controller.recorder import Recorder
 from webhook.controller.store import AccountStore
 from webhook.controller.waiting import WaitingPods
 from webhook.controller.work_queue import WorkQueue
-from webhook.kinds import batch
-from webhook.kinds.accounts import retry_history
-from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names
 from webhook.kube.bulkhead import Bulkhead, repeat
 from webhook.kube.client import CHANGED, UNREACHABLE, ApiError, wait_after
 from webhook.kube.events import Events, Notice
 from webhook.kube.lease import Lease
-from webhook.ledger.model.systems import SYSTEMS
 from webhook.objects.patch import unless_changed
 from webhook.objects.problem import Json
 from webhook.pods import outcomes
 from webhook.pods.pods import Pod
+from webhook.systems import retry_history
+from webhook.systems.accounts import SYSTEMS
+from webhook.systems.job import spec as batch
+from webhook.systems.job_set.spec import JOB_SET
 from webhook.tracking.cluster import Cluster
 from webhook.tracking.kueue_workloads import KueueWorkloads
 from webhook.tracking.policy_source import PolicySource

@@ -11,10 +11,9 @@ from webhook.accounts.tracker import Key
 from webhook.controller.brake import Action, Allows, subject_of
 from webhook.kube.client import Api
 from webhook.kube.events import Events, Notice
-from webhook.ledger.model.systems import System
-from webhook.ledger.model.systems.system import Create, Write
 from webhook.objects.problem import Json
 from webhook.pods import outcomes
+from webhook.systems.system import Create, System, Write
 from webhook.tracking.roots import where
 from webhook.tracking.trackers import Trackers
 from webhook.tracking.workload_state import WorkloadState

@@ -7,7 +7,6 @@ from typing import Final
 from webhook import metrics
 from webhook.accounts.account import KEPT, KEPT_RESTARTED, Account
 from webhook.accounts.tracker import Tracker
-from webhook.kinds import core
 from webhook.kube import names
 from webhook.kube.client import CHANGED, Api, ApiError
 from webhook.kube.state_key import StateKey
@@ -15,6 +14,7 @@ from webhook.objects.patch import pointer
 from webhook.objects.problem import Json, Path
 from webhook.pods.pods import Pod
 from webhook.pods.restarts import MARK
+from webhook.systems import core
 
 ANNOTATIONS: Final[Path] = ("metadata", "annotations")
 

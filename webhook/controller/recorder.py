@@ -21,8 +21,6 @@ from webhook.history import prices, record, usage
 from webhook.history.record import VERSION, AttemptRecord, Record, WorkloadRecord
 from webhook.history.spec import fields_of
 from webhook.history.usage import Used
-from webhook.kinds import batch
-from webhook.kinds.kind_spec import controller_of
 from webhook.kube import terminal
 from webhook.kube.slices import in_slices
 from webhook.objects.problem import Json
@@ -30,6 +28,8 @@ from webhook.objects.times import between, seconds
 from webhook.pods import outcomes
 from webhook.pods.pods import Pod
 from webhook.policy.settings import LARGEST_COUNT, Settings
+from webhook.systems.job import spec as batch
+from webhook.systems.kind_spec import controller_of
 from webhook.tracking.cluster import Cluster
 from webhook.tracking.kueue_workloads import KueueWorkloads
 from webhook.tracking.nodes import NOWHERE, Place

@@ -22,7 +22,6 @@ import structlog
 from webhook import metrics
 from webhook.admission import modes
 from webhook.controller.brake import Brake, Subject
-from webhook.kinds import KindSpec
 from webhook.kube import names
 from webhook.kube.backoff import Backoff
 from webhook.kube.bulkhead import Bulkhead
@@ -36,10 +35,11 @@ from webhook.objects.shape import Shape
 from webhook.policy.model import Profile
 from webhook.retry import executor, reading, record, requests
 from webhook.retry.errors import FINAL, RefusedError, StuckError
-from webhook.retry.kinds import job as of_job
-from webhook.retry.kinds.adapter import Adapter, Workload
-from webhook.retry.kinds.registry import ADAPTERS
 from webhook.retry.record import Requested
+from webhook.systems.adapter import Adapter, Workload
+from webhook.systems.job import rerun as of_job
+from webhook.systems.kind_spec import KindSpec
+from webhook.systems.reruns import ADAPTERS
 from webhook.tracking.cluster import Cluster, UnavailableError
 
 # Seconds.

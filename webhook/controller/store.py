@@ -5,11 +5,11 @@ import structlog
 
 from webhook.accounts.cached_account import MOST_OWNERS, CachedAccount
 from webhook.accounts.tracker import Key
-from webhook.kinds import batch
-from webhook.kinds.accounts import account
 from webhook.kube.client import Api
 from webhook.objects.patch import unless_changed
 from webhook.objects.problem import Json
+from webhook.systems import account_object as account
+from webhook.systems.job import spec as batch
 from webhook.tracking.trackers import Trackers
 
 log = structlog.get_logger()

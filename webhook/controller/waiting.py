@@ -32,7 +32,6 @@ from webhook.accounts.tracker import Key, key_of
 from webhook.controller import deadlines, job_failer
 from webhook.controller.brake import HELD_FOR, STOPPED, Action, Brake, Subject, subject_of
 from webhook.controller.deadlines import Due
-from webhook.kinds import batch, core
 from webhook.kube import names, terminal
 from webhook.kube.bulkhead import Bulkhead, repeat
 from webhook.kube.client import CHANGED, UNREACHABLE, ApiError, wait_after
@@ -43,6 +42,8 @@ from webhook.pods import outcomes
 from webhook.pods.pods import DISRUPTED, Pod
 from webhook.policy.settings import Settings
 from webhook.rules.pods import spot_wait
+from webhook.systems import core
+from webhook.systems.job import spec as batch
 from webhook.tracking.nodes import NODES
 from webhook.tracking.trackers import Trackers
 

@@ -15,9 +15,6 @@ from webhook.doctor.checks import delays
 from webhook.doctor.installation import Installation, installation
 from webhook.doctor.shipped import CONTROLLER, LEDGER, NAME, NAMESPACE, REQUESTED_RETRIES
 from webhook.doctor.snapshot import Objects, SeenLease, Snapshot, Stored, Unread
-from webhook.kinds import KindSpec, full_name
-from webhook.kinds.batch import JOB_NAME
-from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names
 from webhook.kube.client import METADATA_ONLY, METADATA_ONLY_LIST, Api, ApiError, TooLargeError
 from webhook.kube.paths import path_of
@@ -28,6 +25,10 @@ from webhook.objects.shape import ANY_KEY, type_of
 from webhook.objects.times import time_of
 from webhook.policy.model import Policy
 from webhook.policy.parse import KEY
+from webhook.systems.job.spec import JOB_NAME
+from webhook.systems.job_set.spec import JOB_SET
+from webhook.systems.kind_spec import KindSpec
+from webhook.systems.kinds import full_name
 
 ADMISSION: Final = "admissionregistration.k8s.io/v1"
 LEASES: Final = "coordination.k8s.io/v1"

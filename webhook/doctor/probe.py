@@ -7,11 +7,11 @@ from webhook.admission.modes import ENFORCED, WARN
 from webhook.doctor.checks.selectors import matches_namespace
 from webhook.doctor.shipped import MUTATING, WORKLOADS, shipped_in
 from webhook.doctor.snapshot import Probe, Snapshot
-from webhook.kinds import batch
 from webhook.kube import names
 from webhook.kube.client import Api, ApiError
 from webhook.objects.problem import Json
 from webhook.rules.opt_in import labels_of
+from webhook.systems.job import spec as batch
 
 WRONG: Final = {names.INTERRUPTIBLE: "doctor"}  # denied under every policy
 # The order in which a mode is chosen: in Audit the answer would show nothing.

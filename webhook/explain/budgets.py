@@ -9,16 +9,19 @@ from webhook.accounts.scopes import NO_NUMBER, Scopes
 from webhook.explain import pipeline_run
 from webhook.explain.rows import MANY
 from webhook.explain.standings import settings_of
-from webhook.kinds import KindSpec, batch, tekton
-from webhook.kinds.job_set import JOB_INDEX, JOB_SET, REPLICATED_JOB, costly_restarts, job_restarts
 from webhook.kube import terminal
-from webhook.ledger.model.systems import System, system_of
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.pods import matching, outcomes
 from webhook.pods.pods import Pod
 from webhook.policy.settings import Settings
 from webhook.policy.settings import count as count_of
+from webhook.systems.accounts import system_of
+from webhook.systems.job import spec as batch
+from webhook.systems.job_set.spec import JOB_INDEX, JOB_SET, REPLICATED_JOB, costly_restarts, job_restarts
+from webhook.systems.kind_spec import KindSpec
+from webhook.systems.system import System
+from webhook.systems.tekton import spec as tekton
 
 MOST_SCOPES: Final = 20  # of which the budgets are shown
 MOST_OF_RANGE: Final = 1000  # scopes of a range in the account, which any user may write

@@ -14,19 +14,19 @@ from webhook.explain.next_failure import NextFailure, next_of
 from webhook.explain.pending import Delayed, Verdict
 from webhook.explain.rows import PLACEMENTS, Row, ended_row, newest, others_of, running_row
 from webhook.explain.standings import EVENT, NOBODYS, account_with, of_job, pods_in, standings_of
-from webhook.kinds import KindSpec, tekton
-from webhook.kinds.flyte import FLYTE_WORKFLOW
-from webhook.kinds.job_set import JOB_SET
-from webhook.kinds.kind_spec import controller_of
-from webhook.kinds.places import place_of
 from webhook.kube import terminal
-from webhook.ledger.model.systems import system_of
 from webhook.objects.left_out import RAISING, LeftOut
 from webhook.objects.patch import at
 from webhook.objects.problem import Json, Path
 from webhook.pods.pods import Pod
 from webhook.retry import record
-from webhook.retry.kinds.pipeline_run import words_of
+from webhook.systems.accounts import system_of
+from webhook.systems.flyte.spec import FLYTE_WORKFLOW
+from webhook.systems.job_set.spec import JOB_SET
+from webhook.systems.kind_spec import KindSpec, controller_of
+from webhook.systems.places import place_of
+from webhook.systems.tekton import spec as tekton
+from webhook.systems.tekton.rerun import words_of
 
 UNPLACED: Final = "nothing is placed: no provider is recognised, or the profile or the pod leaves its nodes open"
 NOT_RECOGNISED: Final = "nothing is placed: no provider is recognised from the nodes; see `retry-policy doctor`"

@@ -6,14 +6,15 @@ from typing import Final
 
 from webhook.accounts.words import counted
 from webhook.explain import build
-from webhook.kinds import batch
-from webhook.kinds.kind_spec import controller_of
 from webhook.kube import names
 from webhook.objects import columns
 from webhook.objects.columns import Part
 from webhook.objects.left_out import RAISING, LeftOut
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
+from webhook.systems.cron_job.spec import CRON_JOB
+from webhook.systems.job import spec as batch
+from webhook.systems.kind_spec import controller_of
 
 MOST_JOBS: Final = 10  # the newest Jobs, which are listed
 OVERLAPS: Final = {
@@ -43,7 +44,7 @@ class CronJobExplanation:
     `gets`: the retries of a Job, and what its first failure does. `gets_from`: the object that says so.
     """
 
-    kind: str = batch.CRON_JOB.kind
+    kind: str = CRON_JOB.kind
     namespace: str
     name: str
     schedule: str

@@ -14,10 +14,6 @@ from webhook.explain.build_cron_job import MOST_JOBS, is_controlled_by
 from webhook.explain.pending import FAILED_CREATE, omits_succeeded
 from webhook.explain.roots import OF_SYSTEMS
 from webhook.explain.standings import EVENT
-from webhook.kinds import KindSpec, argo, batch, core, tekton
-from webhook.kinds.accounts import account
-from webhook.kinds.job_set import JOB_SET, SET_NAME
-from webhook.kinds.kind_spec import controller_of
 from webhook.kube import names
 from webhook.kube.client import METADATA_ONLY_LIST, Api, ApiError
 from webhook.kube.paths import path_of
@@ -26,8 +22,16 @@ from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.objects.shape import type_of
 from webhook.pods.pods import READ as POD_READ
-from webhook.retry.kinds import pipeline_run
 from webhook.retry.reading import children_of
+from webhook.systems import account_object as account
+from webhook.systems import core
+from webhook.systems.argo import spec as argo
+from webhook.systems.cron_job.spec import CRON_JOB
+from webhook.systems.job import spec as batch
+from webhook.systems.job_set.spec import JOB_SET, SET_NAME
+from webhook.systems.kind_spec import KindSpec, controller_of
+from webhook.systems.tekton import rerun as pipeline_run
+from webhook.systems.tekton import spec as tekton
 
 POD: Final = type_of(POD_READ)
 EVERY: Final[dict[str, str]] = {}
@@ -54,7 +58,7 @@ async def load(
     above = await above_of(api, row, root)
     if above is not None:
         row, root = above
-    if row is batch.CRON_JOB:
+    if row is CRON_JOB:
         jobs = await jobs_of(api, root, left_out)
         return row, root, jobs, [one for job in jobs for one in await accounts_of(api, batch.JOB, job)]
     name, accounts = root["metadata"]["name"], await accounts_of(api, row, root)

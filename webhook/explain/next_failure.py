@@ -16,8 +16,6 @@ from webhook.accounts.forecast import Forecast, Standing, as_ended
 from webhook.accounts.scopes import ranges
 from webhook.explain import pending
 from webhook.explain.standings import NOBODYS, of_job
-from webhook.kinds import batch
-from webhook.kinds.job_set import REPLICATED_JOB, SET_NAME, job_restarts
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.pods import matching, on_failure, outcomes, pods
@@ -25,8 +23,10 @@ from webhook.pods.pods import Exit, Pod
 from webhook.policy import costs, criteria
 from webhook.policy.model import Match
 from webhook.policy.settings import LARGEST_COUNT
-from webhook.rules.job_sets.job_set import FAILING, FREE, RESTART_JOB
-from webhook.rules.jobs import failure_policy
+from webhook.systems.job import spec as batch
+from webhook.systems.job.rules import failure_policy
+from webhook.systems.job_set.rules.job_set import FAILING, FREE, RESTART_JOB
+from webhook.systems.job_set.spec import REPLICATED_JOB, SET_NAME, job_restarts
 
 ELSE: Final = "anything else"
 ANY: Final = "any failure"  # in the text, if there is no other way

@@ -12,13 +12,13 @@ from typing import Final
 from webhook.accounts import settling, words
 from webhook.accounts.account import Attempt
 from webhook.accounts.forecast import Standing
-from webhook.kinds import batch
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.objects.times import seconds, shifted
 from webhook.pods import on_failure, outcomes
 from webhook.pods.pods import Exit, Pod
 from webhook.policy.settings import Settings, count
+from webhook.systems.job import spec as batch
 
 FAILED_CREATE: Final = "FailedCreate"  # the reason of the Job controller's Events about refused pods
 # The Job controller's back-off (pkg/controller/job/{job_controller,backoff_utils}.go of Kubernetes 1.36.3), in seconds.

@@ -11,13 +11,13 @@ from typing import Final
 from webhook.accounts import words
 from webhook.accounts.account import Account, Attempt
 from webhook.explain.rows import PLACEMENTS, Row, ended_row
-from webhook.kinds import tekton
-from webhook.kinds.places import scope_named, scope_of_task
 from webhook.objects.left_out import LeftOut
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.pods.pods import Pod
-from webhook.retry.kinds.pipeline_run import succeeded_of, task_of, words_of
+from webhook.systems.places import scope_named, scope_of_task
+from webhook.systems.tekton import spec as tekton
+from webhook.systems.tekton.rerun import succeeded_of, task_of, words_of
 
 REPLACED: Final = ("disruption", "free")  # what the end of a pod costs that Tekton creates again under the same name
 

@@ -12,12 +12,12 @@ from webhook.explain.build import Explanation
 from webhook.explain.build_cron_job import CronJobExplanation
 from webhook.explain.pending import Delayed
 from webhook.explain.rows import Row
-from webhook.kinds import batch
-from webhook.kinds.job_set import JOB_SET
-from webhook.ledger.model.systems import SYSTEMS
 from webhook.objects import columns
 from webhook.objects.columns import Part
 from webhook.objects.times import time_of
+from webhook.systems.accounts import SYSTEMS
+from webhook.systems.job import spec as batch
+from webhook.systems.job_set.spec import JOB_SET
 
 HEADINGS: Final = ("ATTEMPT", "POD", "NODE", "ON", "START", "DURATION", "ENDED", "RULE", "COST", "LEFT")
 BUDGETS: Final = {JOB_SET.kind: "restart"}  # else retry

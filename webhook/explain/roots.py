@@ -2,16 +2,25 @@
 
 from typing import Final
 
-from webhook.kinds import KINDS, WORDS, KindSpec, app_wrapper, argo, batch, core, ray, spark, tekton, trainer, volcano
-from webhook.kinds.job_set import JOB_SET
-from webhook.ledger.model.systems import SYSTEMS
 from webhook.objects.problem import Problem
+from webhook.systems import core
+from webhook.systems.accounts import SYSTEMS
+from webhook.systems.app_wrapper import spec as app_wrapper
+from webhook.systems.argo import spec as argo
+from webhook.systems.cron_job.spec import CRON_JOB
+from webhook.systems.job import spec as batch
+from webhook.systems.job_set.spec import JOB_SET
+from webhook.systems.kind_spec import KindSpec
+from webhook.systems.kinds import KINDS, WORDS
+from webhook.systems.ray import spec as ray
+from webhook.systems.spark import spec as spark
+from webhook.systems.tekton import spec as tekton
+from webhook.systems.trainer import spec as trainer
+from webhook.systems.volcano import spec as volcano
 
 OF_SYSTEMS: Final = frozenset(system.row for system in SYSTEMS.values())
 ROOTS: Final = tuple(
-    dict.fromkeys(
-        (batch.JOB, JOB_SET, batch.CRON_JOB, tekton.PIPELINE_RUN, *(system.row for system in SYSTEMS.values()))
-    )
+    dict.fromkeys((batch.JOB, JOB_SET, CRON_JOB, tekton.PIPELINE_RUN, *(system.row for system in SYSTEMS.values())))
 )
 # Templates and schedules, and what is made from them: that has attempts.
 MADE: Final[dict[KindSpec, KindSpec]] = {

@@ -7,11 +7,12 @@ from typing import Final
 from webhook.accounts import words
 from webhook.accounts.account import Attempt
 from webhook.explain import pending
-from webhook.kinds import KindSpec, batch
-from webhook.kinds.job_set import JOB_SET
 from webhook.objects.problem import Json
 from webhook.pods import on_failure, outcomes
 from webhook.pods.pods import Pod
+from webhook.systems.job import spec as batch
+from webhook.systems.job_set.spec import JOB_SET
+from webhook.systems.kind_spec import KindSpec
 
 MANY: Final = batch.UNLIMITED // 2  # disruptions from which they count as unlimited
 MOST_PODS: Final = 40  # without a failure, which are shown

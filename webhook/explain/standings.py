@@ -7,10 +7,7 @@ from webhook.accounts import counting, stored
 from webhook.accounts.account import Account
 from webhook.accounts.counted import counted_of
 from webhook.accounts.forecast import Standing
-from webhook.kinds import KindSpec, batch
-from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names, terminal
-from webhook.ledger.model.systems import system_of
 from webhook.objects.left_out import LeftOut
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
@@ -20,6 +17,10 @@ from webhook.policy.applied import profile_of
 from webhook.policy.model import Disruptions, FailurePolicy, Profile
 from webhook.policy.settings import NamedProfile, Settings
 from webhook.rules import annotations, undo
+from webhook.systems.accounts import system_of
+from webhook.systems.job import spec as batch
+from webhook.systems.job_set.spec import JOB_SET
+from webhook.systems.kind_spec import KindSpec
 
 # The profile of a Job without a record of one: it injects nothing and has no limits.
 NOBODYS: Final = NamedProfile(

@@ -6,11 +6,11 @@ The expressions mirror webhook/policy/settings.py and webhook/rules/annotations.
 from typing import Final
 
 from webhook.export.cel import Variables, plain_list, text, union
-from webhook.kinds import KindSpec
 from webhook.kube import names
 from webhook.objects.patch import Pattern
 from webhook.policy.quantities import PLAIN
 from webhook.policy.settings import LARGEST_COUNT
+from webhook.systems.kind_spec import KindSpec
 
 BOOLEANS: Final = (names.INTERRUPTIBLE, names.RETRYABLE, names.SKIP)
 DIGITS: Final = f"'^[0-9]{{1,{len(str(LARGEST_COUNT))}}}$'"

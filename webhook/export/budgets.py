@@ -1,18 +1,21 @@
 """Writes CEL for retry budgets: how many retries each field of an object allows, by its path.
 
-The expressions mirror webhook/kinds/kind_spec.py and webhook/kinds/batch.py; tests on a real API server compare both.
+The expressions mirror webhook/systems/kind_spec.py and webhook/systems/job/spec.py; tests on a real API server compare
+both.
 """
 
 from typing import Any, Final
 
 from webhook.export import retry_strategies
 from webhook.export.cel import UNLIMITED, Variables, entry_of, path_of_keys, text, union, value
-from webhook.kinds import KindSpec, apache_spark, batch
-from webhook.kinds.job_set import JOB_SET
-from webhook.kinds.kind_spec import LEAST, RetryField
 from webhook.objects.patch import EVERY, Nested, Pattern
 from webhook.objects.problem import Path
 from webhook.objects.shape import ANY_KEY, Shape
+from webhook.systems.cron_job.spec import CRON_JOB
+from webhook.systems.job import spec as batch
+from webhook.systems.job_set.spec import JOB_SET
+from webhook.systems.kind_spec import LEAST, KindSpec, RetryField
+from webhook.systems.spark import apache_spec as apache_spark
 
 EXPRESSION: Final = -1  # the number of retries that stands for a template expression, which is not checked
 NUMBER: Final = "'^[+-]?[0-9]+$'"
@@ -86,7 +89,7 @@ def where(retries: int | None, field: RetryField, path: str) -> str:
 
 
 def restart_entry(field: RetryField, path: str) -> str:
-    """Return the entry of maxRestartAttempts of Apache Spark's own operator, see webhook/kinds/apache_spark.py."""
+    """Return the entry of maxRestartAttempts of Apache Spark's own operator, see webhook/systems/spark."""
     config = field.name[:-1]
     restarts, policy, reset = value(field.name), value((*config, "restartPolicy")), value((*config, apache_spark.RESET))
     number = f"{restarts} == null ? {apache_spark.DEFAULT_RESTARTS} : int({restarts})"
@@ -137,7 +140,7 @@ def is_in_place(row: KindSpec, template: Path) -> str:
             f"  r.kind == {text(JOB_SET.kind)} && r.apiVersion.startsWith({text(JOB_SET.group + '/')})))"
         )
     strategy = value((*template, "failurePolicy", "restartStrategy"), "object")
-    return f"({strategy} == 'InPlaceRestart')" if row is not batch.CRON_JOB else "false"
+    return f"({strategy} == 'InPlaceRestart')" if row is not CRON_JOB else "false"
 
 
 def set_spec_of(row: KindSpec) -> Path:
@@ -147,7 +150,7 @@ def set_spec_of(row: KindSpec) -> Path:
 
 def in_place(row: KindSpec) -> str:
     """Return a condition that the Jobs of an object restart in place, and need unlimited retries for that."""
-    return is_in_place(row, () if row in {batch.JOB, batch.CRON_JOB} else set_spec_of(row))
+    return is_in_place(row, () if row in {batch.JOB, CRON_JOB} else set_spec_of(row))
 
 
 def job_budgets(variables: Variables, row: KindSpec) -> str:
@@ -213,5 +216,5 @@ def restarted_uncounted(variables: Variables, row: KindSpec) -> str:
 
 def restart_policy(row: KindSpec) -> str:
     """Return the restartPolicy of the JobSpec `o`; in a JobSet by default OnFailure."""
-    default = "" if row in {batch.JOB, batch.CRON_JOB} else "OnFailure"
+    default = "" if row in {batch.JOB, CRON_JOB} else "OnFailure"
     return f"o.?template.?spec.?restartPolicy.orValue({text(default)})"

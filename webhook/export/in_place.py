@@ -3,9 +3,11 @@
 from typing import Final
 
 from webhook.export.cel import BEFORE, Variables, field, plain_list, text, union
-from webhook.kinds import KindSpec, batch, core
 from webhook.kube import names
 from webhook.rules import in_place
+from webhook.systems import core
+from webhook.systems.job import spec as batch
+from webhook.systems.kind_spec import KindSpec
 
 NEW: Final = f"!p.startsWith({text(BEFORE)})"
 POLICY: Final = "e.?restartPolicy.orValue('')"

@@ -1,7 +1,7 @@
 """The ValidatingAdmissionPolicy of a kind: no field allows more retries than the limit, no container restarts in place.
 
 It finds what webhook/rules/limits.py and webhook/rules/annotations.py find, and says it in the same words, except for
-rules of an author's own that make restarts free (webhook/rules/job_sets/free_restarts.py).
+rules of an author's own that make restarts free (webhook/systems/job_set/rules/free_restarts.py).
 """
 
 from typing import Final
@@ -10,12 +10,13 @@ from webhook.export import annotations, budgets, in_place
 from webhook.export.cel import UNLIMITED, Variables, text, union
 from webhook.export.objects import BEING_DELETED, CHANGES_SOMETHING
 from webhook.export.profiles import Profiles, most_retries
-from webhook.kinds import KindSpec, apache_spark, batch
-from webhook.kinds.job_set import JOB_SET
-from webhook.kinds.kind_spec import RetryField
 from webhook.objects.problem import Json
 from webhook.policy.model import Policy
 from webhook.rules.in_place import retriable
+from webhook.systems.job import spec as batch
+from webhook.systems.job_set.spec import JOB_SET
+from webhook.systems.kind_spec import KindSpec, RetryField
+from webhook.systems.spark import apache_spec as apache_spark
 
 JOB_SETS: Final = f"authorizer.group({text(JOB_SET.group)}).resource({text(JOB_SET.resource)}).subresource('status')"
 NEW: Final = "!p.startsWith('before: ')"

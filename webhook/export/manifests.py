@@ -4,9 +4,10 @@ from collections.abc import Iterator
 
 from webhook.export import limits
 from webhook.export.objects import Envelope, validating
-from webhook.kinds import KINDS, core
 from webhook.objects.problem import Json
 from webhook.policy.model import Policy
+from webhook.systems import core
+from webhook.systems.kinds import KINDS
 
 
 def objects(policy: Policy) -> Iterator[Json]:

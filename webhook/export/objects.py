@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import Final
 
-from webhook.kinds import KindSpec
 from webhook.kube import names
 from webhook.objects.problem import Json
 from webhook.policy.model import Policy
 from webhook.rules.opt_in import MODES
+from webhook.systems.kind_spec import KindSpec
 
 VALIDATING: Final = "ValidatingAdmissionPolicy"
 API_VERSION: Final = "admissionregistration.k8s.io/v1"

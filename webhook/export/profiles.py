@@ -4,11 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 from webhook.export.cel import Variable, literal, plain_list, text
-from webhook.kinds import KindSpec
 from webhook.kube import names
 from webhook.policy.model import Policy, Profile
 from webhook.policy.settings import LARGEST_COUNT
 from webhook.rules.opt_in import MODES
+from webhook.systems.kind_spec import KindSpec
 
 
 class Profiles:

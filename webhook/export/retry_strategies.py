@@ -1,15 +1,15 @@
 """Writes CEL for the limits of Argo's retryStrategies, which may be sums of retries and disruptions.
 
-The expressions mirror `retries_in_sum` of webhook/kinds/argo.py. Brackets are followed DEEPEST levels deep: a condition
-that is nested deeper is taken for an author's, so that its limit counts retries alone.
+The expressions mirror `retries_in_sum` of webhook/systems/argo/spec.py. Brackets are followed DEEPEST levels deep: a
+condition that is nested deeper is taken for an author's, so that its limit counts retries alone.
 """
 
 from typing import Final
 
 from webhook.export.cel import text, value
-from webhook.kinds import argo
-from webhook.kinds.kind_spec import RetryField, no_sum
 from webhook.objects.problem import Path
+from webhook.systems.argo import spec as argo
+from webhook.systems.kind_spec import RetryField, no_sum
 
 DEEPEST: Final = 8
 # A character of code outside brackets, or a string; `/` opens no comment.

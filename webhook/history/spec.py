@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from webhook.kinds import batch
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.policy.settings import LARGEST_COUNT
+from webhook.systems.job import spec as batch
 
 
 def fields_of(spec: Json, *, of_set: bool) -> dict[str, Any]:

@@ -64,7 +64,7 @@ DELAY: Final = PREFIX + "delay"
 # Annotation on pods, written by the webhook, read by people and by the ledger: Spot, OnDemand or None.
 PLACEMENT: Final = PREFIX + "placement"
 
-# Annotation on pods, written by the webhook: the source of the attempt (see webhook/attempts/).
+# Annotation on pods, written by the webhook: the source of the attempt (see webhook/systems/attempts.py).
 ATTEMPT_SOURCE: Final = PREFIX + "attempt-source"
 
 # Annotation on Jobs, written and read by the webhook: JSON, the profile and the injected values, so that they can be
@@ -106,7 +106,7 @@ RETRY_OF: Final = PREFIX + "retry-of"
 STAYS_SUSPENDED: Final = PREFIX + "stays-suspended"
 
 # Annotation on a placeholder: JSON, the retry state, with the fields of the successor that the placeholder lacks (see
-# webhook/retry/kinds/job.py).
+# webhook/systems/job/rerun.py).
 SUCCESSOR: Final = PREFIX + "successor"
 
 # Annotations that are copied from a workload to its pod templates, if absent there.

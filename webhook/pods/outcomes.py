@@ -3,8 +3,6 @@
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from webhook.kinds import batch
-from webhook.kinds.batch import UNLIMITED
 from webhook.kube import terminal
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
@@ -13,6 +11,8 @@ from webhook.pods import matching
 from webhook.pods.matching import Match
 from webhook.pods.pods import Pod
 from webhook.policy.causes import Cause
+from webhook.systems.job import spec as batch
+from webhook.systems.job.spec import UNLIMITED
 
 Cost = Literal["retry", "disruption", "free", "none", "fatal"]
 

@@ -8,11 +8,6 @@ import msgspec
 
 from webhook.history import amounts
 from webhook.history.amounts import Amounts
-from webhook.kinds import KINDS, KindSpec, batch, places, tekton
-from webhook.kinds.core import ENDED
-from webhook.kinds.job_set import JOB_RESTART, REPLICATED_JOB, RESTART, SET_NAME
-from webhook.kinds.kind_spec import controller_of
-from webhook.kinds.places import Elsewhere
 from webhook.kube import names
 from webhook.kube.state_key import StateKey
 from webhook.objects.problem import Json
@@ -22,6 +17,14 @@ from webhook.pods import restarts, waiting
 from webhook.pods.restarts import Restarts, restarts_of
 from webhook.pods.waiting import Waiting, waiting_of
 from webhook.policy.settings import LARGEST_COUNT, count
+from webhook.systems import places
+from webhook.systems.core import ENDED
+from webhook.systems.job import spec as batch
+from webhook.systems.job_set.spec import JOB_RESTART, REPLICATED_JOB, RESTART, SET_NAME
+from webhook.systems.kind_spec import KindSpec, controller_of
+from webhook.systems.kinds import KINDS
+from webhook.systems.places import Elsewhere
+from webhook.systems.tekton import spec as tekton
 
 TRACKING: Final = "batch.kubernetes.io/job-tracking"
 INDEX: Final = "batch.kubernetes.io/job-completion-index"
@@ -113,7 +116,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True):
     """A pod of a workload, with the fields that its controller judges it by. Times are RFC 3339; empty if unknown.
 
     - `job`, `job_uid`: name and uid of the Job that controls it, or of the workload of another kind that it is counted
-      for (webhook/kinds/places.py). The name is empty if it is counted for none; the uid may be.
+      for (webhook/systems/places.py). The name is empty if it is counted for none; the uid may be.
       `group`, `kind`: those of the workload of another kind; empty for a Job.
     - `scope`: its part of a workload of another kind; `controller`, `controller_uid`: what controls it there;
       `max_retries`: its annotation of that name, which admission writes. Empty, and None, for a pod of a Job.

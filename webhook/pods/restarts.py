@@ -11,10 +11,10 @@ from typing import Final
 
 import msgspec
 
-from webhook.kinds.core import ENDED
 from webhook.objects.problem import Json
 from webhook.objects.shape import Shape
 from webhook.policy.settings import LARGEST_COUNT, count
+from webhook.systems.core import ENDED
 
 RESTART_ALL: Final = "RestartAllContainers"
 # The kubelet's reason for the end of each container that it has removed for that (pkg/kubelet/kubelet_pods.go of 1.36).

@@ -6,10 +6,10 @@ from typing import Final
 
 import msgspec
 
-from webhook.kinds.core import ENDED
 from webhook.kube import names
 from webhook.objects.problem import Json
 from webhook.objects.shape import Shape
+from webhook.systems.core import ENDED
 
 # The fields that are decoded, besides those of the rest of a pod (webhook/pods/pods.py).
 CONTAINER_READ: Final[dict[str, Shape]] = {"restartCount": int}

@@ -14,12 +14,7 @@ from webhook.accounts.tracker import Key, key_of
 from webhook.history.amounts import Amounts
 from webhook.history.record import VERSION, AttemptRecord, Capacity
 from webhook.history.usage import Row
-from webhook.kinds import KindSpec, batch, core
-from webhook.kinds.accounts.account import is_of
-from webhook.kinds.job_set import JOB_SET
-from webhook.kinds.kind_spec import controller_of
 from webhook.kube import names, terminal
-from webhook.ledger.model.systems import System
 from webhook.objects.left_out import RAISING, LeftOut
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
@@ -35,6 +30,12 @@ from webhook.report.known import Counted, Known, RowPrice, State, Window
 from webhook.report.nodes import UNKNOWN, Node
 from webhook.report.sums import loss_of
 from webhook.rules import undo
+from webhook.systems import core
+from webhook.systems.account_object import is_of
+from webhook.systems.job import spec as batch
+from webhook.systems.job_set.spec import JOB_SET
+from webhook.systems.kind_spec import KindSpec, controller_of
+from webhook.systems.system import System
 
 CAPACITIES: Final[dict[str, Capacity]] = {"Spot": "Spot", "OnDemand": "OnDemand"}
 TOTALS: Final = (

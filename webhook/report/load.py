@@ -6,13 +6,9 @@ from typing import Any, Final, NamedTuple
 
 from webhook.accounts import cached
 from webhook.accounts.cached_account import ACCOUNT_READ
-from webhook.kinds import KindSpec, batch, core
-from webhook.kinds.accounts.account import ACCOUNT
-from webhook.kinds.job_set import JOB_SET, SET_NAME
 from webhook.kube import names
 from webhook.kube.client import METADATA_ONLY_LIST, Api, ApiError
 from webhook.kube.paths import path_of
-from webhook.ledger.model.systems import SYSTEMS
 from webhook.objects.left_out import RAISING, LeftOut
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
@@ -20,6 +16,12 @@ from webhook.objects.shape import ANY_KEY, Shape, type_of
 from webhook.pods import pods
 from webhook.pods.pods import Pod
 from webhook.report.live import recorded_profile
+from webhook.systems import core
+from webhook.systems.account_object import ACCOUNT
+from webhook.systems.accounts import SYSTEMS
+from webhook.systems.job import spec as batch
+from webhook.systems.job_set.spec import JOB_SET, SET_NAME
+from webhook.systems.kind_spec import KindSpec
 
 METADATA: Final[Any] = {**at(cached.JOB_READ, ("metadata",)), "creationTimestamp": str}
 CONDITIONS: Final[Shape] = [dict.fromkeys(("type", "status", "reason", "message", "lastTransitionTime"), str)]

@@ -17,7 +17,6 @@ import msgspec
 
 from webhook.admission import modes, review
 from webhook.admission.review import Response, Review
-from webhook.kinds import KindSpec, batch
 from webhook.kube import names, terminal
 from webhook.kube.client import METADATA_ONLY, UNREACHABLE, Api, ApiError
 from webhook.kube.clock import utc_now
@@ -26,10 +25,12 @@ from webhook.kube.tasks import in_task
 from webhook.objects.patch import at
 from webhook.objects.problem import Json, Path, Problem
 from webhook.retry import reading, record, requests
-from webhook.retry.kinds import job as of_job
-from webhook.retry.kinds.adapter import Adapter
-from webhook.retry.kinds.registry import ADAPTERS
 from webhook.retry.record import Requested
+from webhook.systems.adapter import Adapter
+from webhook.systems.job import rerun as of_job
+from webhook.systems.job import spec as batch
+from webhook.systems.kind_spec import KindSpec
+from webhook.systems.reruns import ADAPTERS
 from webhook.tracking.cluster import Cluster, UnavailableError, look_up
 
 BY_KIND: Final = {(row.group, row.kind): adapter for row, adapter in ADAPTERS.items()}

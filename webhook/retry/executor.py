@@ -11,8 +11,6 @@ from datetime import datetime
 from http import HTTPStatus
 from typing import Final
 
-from webhook.kinds import KindSpec, batch
-from webhook.kinds.accounts import account
 from webhook.kube import names, terminal
 from webhook.kube.client import CHANGED, Api, ApiError
 from webhook.kube.clock import utc_now
@@ -20,10 +18,13 @@ from webhook.objects.problem import Json
 from webhook.objects.times import seconds
 from webhook.retry import record, requests
 from webhook.retry.errors import FINAL, RefusedError, StuckError, brief
-from webhook.retry.kinds import job as of_job
-from webhook.retry.kinds import refusals
-from webhook.retry.kinds.adapter import Adapter, InPlace, Workload
 from webhook.retry.reading import children_of, controller, workload_of
+from webhook.systems import account_object as account
+from webhook.systems import refusals
+from webhook.systems.adapter import Adapter, InPlace, Workload
+from webhook.systems.job import rerun as of_job
+from webhook.systems.job import spec as batch
+from webhook.systems.kind_spec import KindSpec
 
 TRIES: Final = 5
 RUN_WITHIN: Final = 10.0  # seconds within which Tekton's controller sees that TaskRuns were deleted

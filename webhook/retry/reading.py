@@ -4,15 +4,15 @@ from http import HTTPStatus
 from operator import itemgetter
 from typing import Final
 
-from webhook.kinds import KindSpec, batch
-from webhook.kinds.kind_spec import controller_of
 from webhook.kube import names
 from webhook.kube.client import METADATA_ONLY_LIST, Api, ApiError
 from webhook.kube.paths import is_name, path_of
 from webhook.objects.problem import Json, Problem
 from webhook.retry.errors import FINAL, RefusedError, brief
-from webhook.retry.kinds import job as of_job
-from webhook.retry.kinds.adapter import Adapter, Right, Workload
+from webhook.systems.adapter import Adapter, Right, Workload
+from webhook.systems.job import rerun as of_job
+from webhook.systems.job import spec as batch
+from webhook.systems.kind_spec import KindSpec, controller_of
 
 AUTHORIZATION: Final = "authorization.k8s.io/v1"
 

@@ -11,13 +11,12 @@ Writes, if absent:
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from webhook.kinds import EmbeddedJob, KindSpec
-from webhook.kinds.kind_spec import Field
 from webhook.kube import names
 from webhook.objects.patch import Editor, Pattern, at
 from webhook.objects.problem import Json, Path, Problem, field
 from webhook.policy.settings import Settings, annotation_problems, count
 from webhook.rules.rule import Rule
+from webhook.systems.kind_spec import EmbeddedJob, Field, KindSpec
 
 if TYPE_CHECKING:
     from webhook.rules.contexts import JobContext, ValidationContext, WorkloadContext

@@ -6,19 +6,19 @@ from typing import NamedTuple
 
 import msgspec
 
-from webhook.attempts import Evidence
-from webhook.kinds import Budget, EmbeddedJob, KindSpec, OwnerReference, batch
-from webhook.kinds.job_set import JOB_SET, REPLICATED_JOB
-from webhook.kinds.kind_spec import controller_of
 from webhook.objects.patch import Editor, at
 from webhook.objects.problem import Json, Problem
 from webhook.pods import on_failure
 from webhook.policy.settings import NamedProfile, Settings
 from webhook.rules import annotations
 from webhook.rules.facts import Facts
-from webhook.rules.job_sets import free_restarts, job_set
-from webhook.rules.jobs import failure_policy, own_retries, restart_policy
 from webhook.rules.pods import memory, placement
+from webhook.systems.job import spec as batch
+from webhook.systems.job.rules import failure_policy, own_retries, restart_policy
+from webhook.systems.job_set.rules import free_restarts, job_set
+from webhook.systems.job_set.spec import JOB_SET, REPLICATED_JOB
+from webhook.systems.kind_spec import Budget, EmbeddedJob, KindSpec, OwnerReference, controller_of
+from webhook.systems.level import Evidence
 
 
 class UnplacedPod(NamedTuple):

@@ -14,12 +14,12 @@ The action RestartAllContainers restarts the whole pod, also if the rule is that
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from webhook.kinds import EmbeddedJob
 from webhook.objects.patch import EVERY, Editor, Pattern, at
 from webhook.objects.problem import Json, Path, Problem
 from webhook.policy import costs
 from webhook.policy.model import Profile
 from webhook.policy.settings import Settings
+from webhook.systems.kind_spec import EmbeddedJob
 
 IN_PLACE: Final = ("Always", "OnFailure")
 CONTAINERS: Final = ("containers", "initContainers")

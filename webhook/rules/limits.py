@@ -1,21 +1,22 @@
 """Denies an object with more retries than the limit, or with unlimited ones: by its retry fields, or by free restarts.
 
 Reads:
-    the fields that webhook/rules/{retries,in_place}.py and webhook/rules/job_sets/free_restarts.py read
+    the fields that webhook/rules/{retries,in_place}.py and webhook/systems/job_set/rules/free_restarts.py read
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Final
 
-from webhook.kinds import Budget, EmbeddedJob, KindSpec, batch
-from webhook.kinds.job_set import JOB_SET
 from webhook.objects.problem import Json, Path, Problem
 from webhook.objects.shape import miscased
 from webhook.rules import annotations, in_place, retries
 from webhook.rules.contexts import ValidationContext
-from webhook.rules.job_sets import free_restarts
 from webhook.rules.rule import Rule
+from webhook.systems.job import spec as batch
+from webhook.systems.job_set.rules import free_restarts
+from webhook.systems.job_set.spec import JOB_SET
+from webhook.systems.kind_spec import Budget, EmbeddedJob, KindSpec
 
 
 def problems(context: ValidationContext) -> Iterator[Problem]:

@@ -13,12 +13,17 @@ protected-keys.yaml denies those that change these keys.
 
 from typing import Final
 
-from webhook.kinds import KindSpec, argo, batch, ray, tekton, volcano
-from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names, terminal
 from webhook.objects.patch import Editor, at
 from webhook.objects.problem import Json, Path
 from webhook.rules import undo
+from webhook.systems.argo import spec as argo
+from webhook.systems.job import spec as batch
+from webhook.systems.job_set.spec import JOB_SET
+from webhook.systems.kind_spec import KindSpec
+from webhook.systems.ray import spec as ray
+from webhook.systems.tekton import spec as tekton
+from webhook.systems.volcano import spec as volcano
 
 LABEL: Final[Path] = ("metadata", "labels", names.PROFILE)
 HISTORY: Final[Path] = ("metadata", "annotations", names.RETRY_HISTORY)

@@ -17,12 +17,13 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from webhook.kinds import EmbeddedJob, OwnerReference, batch, row_of
-from webhook.kinds.job_set import JOB_SET, SET_NAME
-from webhook.kinds.kind_spec import controller_of
 from webhook.objects.patch import at
 from webhook.objects.problem import Json, Path, Problem
 from webhook.rules.rule import Rule
+from webhook.systems.job import spec as batch
+from webhook.systems.job_set.spec import JOB_SET, SET_NAME
+from webhook.systems.kind_spec import EmbeddedJob, OwnerReference, controller_of
+from webhook.systems.kinds import row_of
 
 if TYPE_CHECKING:
     from webhook.rules.contexts import ValidationContext

@@ -7,15 +7,18 @@ file of each rule says what it reads and edits, why, and when it applies.
 from functools import cache
 from typing import Final
 
-from webhook.kinds import KindSpec
 from webhook.objects.patch import Pattern
 from webhook.rules import annotations, limits, owner, retries
 from webhook.rules.contexts import JobContext, PodContext, UnplacedPod, ValidationContext, WorkloadContext
-from webhook.rules.job_sets import free_restarts, job_set, train_job
-from webhook.rules.jobs import back_off, failure_policy, schema, single_pod, timeouts
 from webhook.rules.pods import decision, delay, environment, last_words, memory, nodes
 from webhook.rules.rule import Rule
-from webhook.rules.systems import argo, kubeflow, volcano
+from webhook.systems.argo import rules as argo
+from webhook.systems.job.rules import back_off, failure_policy, schema, single_pod, timeouts
+from webhook.systems.job_set.rules import free_restarts, job_set
+from webhook.systems.kind_spec import KindSpec
+from webhook.systems.kubeflow import rules as kubeflow
+from webhook.systems.trainer import rules as train_job
+from webhook.systems.volcano import rules as volcano
 
 JOB_RULES: Final[tuple[Rule[JobContext], ...]] = (
     failure_policy.RULE,

@@ -11,13 +11,14 @@ Reads, in a JobSpec:
 
 from typing import TYPE_CHECKING, Final
 
-from webhook.kinds import Budget, EmbeddedJob, KindSpec, batch
 from webhook.kube import names
 from webhook.objects.patch import Editor, Pattern
 from webhook.objects.problem import Problem, field
 from webhook.policy.settings import Settings
 from webhook.rules import in_place
 from webhook.rules.rule import Rule, in_job_specs
+from webhook.systems.job import spec as batch
+from webhook.systems.kind_spec import Budget, EmbeddedJob, KindSpec
 
 if TYPE_CHECKING:
     from webhook.rules.contexts import JobContext, WorkloadContext

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from itertools import repeat
 from typing import Generic, TypeVar
 
-from webhook.kinds import KindSpec, core
 from webhook.objects.patch import Editor, Pattern
 from webhook.objects.problem import Problem
+from webhook.systems import core
+from webhook.systems.kind_spec import KindSpec
 
 Context = TypeVar("Context")  # what a rule is applied to: see webhook/rules/contexts.py
 Writes = Callable[[KindSpec], tuple[Pattern, ...]]

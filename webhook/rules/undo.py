@@ -14,15 +14,15 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from webhook.kinds import KindSpec
 from webhook.kube import names
-from webhook.ledger.model.systems import system_of
 from webhook.objects import bounds
 from webhook.objects.patch import Edit, Editor, Pattern, at, fits, path_of, pointer
 from webhook.objects.problem import Json, Path, Problem
 from webhook.policy.applied import Applied, AppliedRule, applied, applied_rules
 from webhook.policy.settings import NamedProfile
 from webhook.rules import registry
+from webhook.systems.accounts import system_of
+from webhook.systems.kind_spec import KindSpec
 
 ANNOTATION: Final[Path] = ("metadata", "annotations", names.POLICY)
 

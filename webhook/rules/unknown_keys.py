@@ -11,13 +11,14 @@ from difflib import get_close_matches
 from itertools import islice
 from typing import Final, NamedTuple
 
-from webhook.kinds import EmbeddedJob, KindSpec, embedded_in
 from webhook.kube import names
 from webhook.objects import bounds
 from webhook.objects.patch import at
 from webhook.objects.problem import Json, Path, Problem
 from webhook.rules import annotations
 from webhook.rules.contexts import ValidationContext
+from webhook.systems.kind_spec import EmbeddedJob, KindSpec
+from webhook.systems.kinds import embedded_in
 
 LABELS: Final[Path] = ("metadata", "labels")
 ANNOTATIONS: Final[Path] = ("metadata", "annotations")

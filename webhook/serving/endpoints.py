@@ -15,8 +15,6 @@ from webhook.admission import configuration, engine, review
 from webhook.admission.object_name import ObjectName, object_name
 from webhook.admission.review import BadReviewError, Request, Response
 from webhook.admission.subject import Subject, read, subject_of
-from webhook.kinds import batch, core
-from webhook.kinds.places import place_of
 from webhook.kube.informer import Informer
 from webhook.objects.problem import cut
 from webhook.policy import emergency
@@ -29,6 +27,9 @@ from webhook.serving.limits import LIMITS, Limits
 from webhook.serving.not_enforced import NotEnforced
 from webhook.serving.places import CrowdedError, Places
 from webhook.serving.server import Handler, HttpResponse, Routes, text
+from webhook.systems import core
+from webhook.systems.job import spec as batch
+from webhook.systems.places import place_of
 from webhook.tracking.admission_counts import UNKNOWN, AdmissionCounts
 from webhook.tracking.cluster import Cluster, UnavailableError, opt_in_of
 from webhook.tracking.policy_source import PolicySource

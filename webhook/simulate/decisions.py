@@ -14,8 +14,6 @@ from webhook.accounts.forecast import Standing
 from webhook.accounts.scopes import Scopes
 from webhook.admission import engine
 from webhook.admission.subject import request_to_create, subject_of
-from webhook.kinds import batch
-from webhook.kinds.job_set import JOB_INDEX, REPLICATED_JOB, RESTART, SET_NAME
 from webhook.kube import names
 from webhook.objects.patch import Editor, at
 from webhook.objects.problem import Json
@@ -25,8 +23,10 @@ from webhook.pods.pods import Exit, Pod
 from webhook.policy.model import Policy, Profile
 from webhook.policy.settings import NamedProfile, count
 from webhook.rules.facts import Facts
-from webhook.rules.jobs import back_off, failure_policy
 from webhook.simulate.past import End
+from webhook.systems.job import spec as batch
+from webhook.systems.job.rules import back_off, failure_policy
+from webhook.systems.job_set.spec import JOB_INDEX, REPLICATED_JOB, RESTART, SET_NAME
 
 NAME: Final = "workload"
 UID: Final = "uid"

@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from webhook.accounts.cached_account import ACCOUNT_READ
 from webhook.history.record import VERSION, AttemptRecord, Record, WorkloadRecord
 from webhook.history.spec import fields_of
-from webhook.kinds.job_set import JOB_SET
 from webhook.kube import terminal
 from webhook.objects.left_out import RAISING, LeftOut
 from webhook.objects.problem import Json
@@ -25,6 +24,7 @@ from webhook.report import live, pricing
 from webhook.report.known import Known, Window
 from webhook.report.load import JOB, NODE, POD, SET, Loaded
 from webhook.report.nodes import nodes_of
+from webhook.systems.job_set.spec import JOB_SET
 
 ACCOUNT: Final[Any] = type_of({"apiVersion": str, "kind": str, **ACCOUNT_READ, "status": {}})
 TYPES: Final = {"Job": JOB, "JobSet": SET, "Pod": POD, "Node": NODE, "Account": ACCOUNT}

@@ -15,12 +15,12 @@ from webhook.pods import on_failure
 from webhook.pods.outcomes import NEVER_STARTED, SPOT_UNAVAILABLE
 from webhook.policy import quantities
 from webhook.policy.model import Profile
-from webhook.rules.job_sets.job_set import FREE, RESTART_SET
 from webhook.rules.pods.memory import growth_of
 from webhook.simulate.decisions import Admitted, Decider, Spent, Verdict
 from webhook.simulate.learning import MOST_NEED, Learnt, Run, SeenPod, Task, Workload
 from webhook.simulate.market import Hazard, Market, Place
 from webhook.simulate.past import End
+from webhook.systems.job_set.rules.job_set import FREE, RESTART_SET
 
 FIRST_BACK_OFF, LONGEST_BACK_OFF = 10.0, 600.0  # seconds, of the Job controller
 MOST_PODS: Final = 500  # of one task in one replay: then it never ends

@@ -13,14 +13,14 @@ from webhook.accounts import limits
 from webhook.accounts.cached import CachedJob
 from webhook.accounts.counted import PodsOfSystem
 from webhook.accounts.tracker import Key, lacked_spot
-from webhook.kinds import batch
-from webhook.kinds.job_set import JOB_SET, SET_NAME
-from webhook.kinds.places import Place
 from webhook.kube.tasks import in_task
-from webhook.ledger.model.systems import system_of
 from webhook.objects.problem import Json
 from webhook.pods import pods
 from webhook.pods.pods import Pod
+from webhook.systems.accounts import system_of
+from webhook.systems.job import spec as batch
+from webhook.systems.job_set.spec import JOB_SET, SET_NAME
+from webhook.systems.places import Place
 from webhook.tracking.trackers import Trackers
 
 CATCHING_UP: Final = 0.5  # seconds that the admission of a pod waits until the watch delivers the end of the one before

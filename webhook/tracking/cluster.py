@@ -26,10 +26,6 @@ from webhook.accounts.cached import (
 from webhook.capacity import Census, NodeFacts, Pool, Provider, recognise
 from webhook.capacity.pools import MOST_POOLS
 from webhook.capacity.recognition import claims
-from webhook.kinds import KindSpec, OwnerReference, batch, row_of
-from webhook.kinds.job_set import JOB_SET
-from webhook.kinds.kind_spec import controller_of
-from webhook.kinds.trainer import TRAIN_JOB
 from webhook.kube import names
 from webhook.kube.bulkhead import step
 from webhook.kube.client import METADATA_ONLY, METADATA_ONLY_LIST, UNREACHABLE, Api, ApiError
@@ -43,9 +39,14 @@ from webhook.objects.problem import Json
 from webhook.objects.shape import ANY_KEY, Shape, type_of
 from webhook.policy import quantities
 from webhook.policy.model import Policy
-from webhook.rules.job_sets import features
 from webhook.rules.opt_in import labels_of
 from webhook.rules.pods.memory_bounds import Restrictions
+from webhook.systems.job import spec as batch
+from webhook.systems.job_set.rules import features
+from webhook.systems.job_set.spec import JOB_SET
+from webhook.systems.kind_spec import KindSpec, OwnerReference, controller_of
+from webhook.systems.kinds import row_of
+from webhook.systems.trainer.spec import TRAIN_JOB
 from webhook.tracking import restrictions
 from webhook.tracking.nodes import NODES, KnownNodes
 from webhook.tracking.state_key import SharedStateKey

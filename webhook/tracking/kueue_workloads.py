@@ -6,11 +6,11 @@ from typing import Final
 
 from webhook.accounts import kueue
 from webhook.accounts.kueue import Eviction, Workload
-from webhook.kinds.kind_spec import controller_of
 from webhook.kube.client import Api
 from webhook.kube.informer import Informer, Scope
 from webhook.objects.problem import Json
 from webhook.pods.pods import Pod
+from webhook.systems.kind_spec import controller_of
 
 MOST_OF_ONE: Final = 20  # Workloads of one object that are kept; Kueue creates one, and a second as it scales
 

@@ -8,9 +8,9 @@ from webhook.accounts.account import Account
 from webhook.accounts.cached import CachedJob, CachedJobSet, CachedRoot
 from webhook.accounts.stored import decode
 from webhook.accounts.tracker import Key
-from webhook.kinds import batch
-from webhook.kinds.job_set import JOB_SET
-from webhook.kinds.kind_spec import controller_of
+from webhook.systems.job import spec as batch
+from webhook.systems.job_set.spec import JOB_SET
+from webhook.systems.kind_spec import controller_of
 
 Root = CachedJob | CachedJobSet | CachedRoot  # the object that has an account
 

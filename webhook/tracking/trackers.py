@@ -27,15 +27,11 @@ from webhook.accounts.cached_account import (
 from webhook.accounts.stored import begun, shared
 from webhook.accounts.tracked import RunningPods
 from webhook.accounts.tracker import Find, Key, Tracker, is_going, is_older, key_of, place_of
-from webhook.kinds import KindSpec, batch, core
-from webhook.kinds.accounts import account, retry_history
-from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names, terminal
 from webhook.kube.bulkhead import Bulkhead, repeat
 from webhook.kube.informer import Informer
 from webhook.kube.packed import Packed
 from webhook.kube.slices import in_slices
-from webhook.ledger.model.systems import SYSTEMS
 from webhook.objects.problem import Json
 from webhook.objects.times import seconds
 from webhook.pods import pods
@@ -43,6 +39,12 @@ from webhook.pods.pods import Pod
 from webhook.pods.waves import Waves
 from webhook.policy.model import Profile
 from webhook.policy.settings import NamedProfile, Settings
+from webhook.systems import account_object as account
+from webhook.systems import core, retry_history
+from webhook.systems.accounts import SYSTEMS
+from webhook.systems.job import spec as batch
+from webhook.systems.job_set.spec import JOB_SET
+from webhook.systems.kind_spec import KindSpec
 from webhook.tracking.cluster import Cluster
 from webhook.tracking.finished_jobs import STAYS, FinishedJobs
 from webhook.tracking.observers import Cached, PodObserver, WorkloadObserver

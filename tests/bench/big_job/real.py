@@ -23,13 +23,13 @@ from tests.cluster.nodes import own_node
 from webhook.accounts.account import Account
 from webhook.accounts.scopes import ranges
 from webhook.accounts.stored import decode, encode
-from webhook.kinds import batch
-from webhook.kinds.accounts.account import path_of
 from webhook.kube import names
 from webhook.kube.client import Api, ApiError
 from webhook.objects.patch import pointer
 from webhook.objects.problem import Json
 from webhook.pods.pods import INDEX
+from webhook.systems.account_object import path_of
+from webhook.systems.job import spec as batch
 
 NAMESPACE: Final = "big"
 JOBS: Final = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs"

@@ -26,13 +26,13 @@ from webhook.accounts.tracker import Key
 from webhook.admission import engine
 from webhook.admission.subject import read, subject_of
 from webhook.capacity import provider_named
-from webhook.kinds import batch
 from webhook.kube import names
 from webhook.kube.informer import event_decoder
 from webhook.objects.problem import Json
 from webhook.pods import pods
 from webhook.policy.model import Disruptions, Profile
 from webhook.rules.facts import Facts
+from webhook.systems.job import spec as batch
 from webhook.tracking.admission_counts import AdmissionCounts
 
 LIMIT: Final = 2  # disruptions of an index on spot nodes

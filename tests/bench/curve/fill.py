@@ -34,14 +34,14 @@ from webhook.accounts import stored
 from webhook.accounts.account import Account, Attempt, Left, id_of_uid
 from webhook.accounts.stored import encode
 from webhook.history.usage import Row
-from webhook.kinds import batch
-from webhook.kinds.accounts import account
 from webhook.kube import names
 from webhook.objects.problem import Json
 from webhook.policy.applied import applied
 from webhook.policy.model import Policy, Profile
 from webhook.policy.parse import parse
 from webhook.rules.facts import Facts
+from webhook.systems import account_object as account
+from webhook.systems.job import spec as batch
 
 NAMESPACES: Final = 1000
 BATCH: Final = 200  # objects of one transaction

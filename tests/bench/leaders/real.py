@@ -19,11 +19,11 @@ from tests.bench.leaders.verdict import History, has_ended, problems
 from tests.cluster.nodes import PLACEMENT, own_node
 from tests.cluster.objects import ACCOUNT
 from tests.faults.stage import new_stage
-from webhook.kinds import batch
-from webhook.kinds.accounts.account import path_of as account_path
-from webhook.kinds.batch import JOB_NAME
 from webhook.kube.client import Api, ApiError
 from webhook.policy.parse import KEY
+from webhook.systems.account_object import path_of as account_path
+from webhook.systems.job import spec as batch
+from webhook.systems.job.spec import JOB_NAME
 
 if TYPE_CHECKING:
     from tests.bench.leaders.scenarios import Scenario

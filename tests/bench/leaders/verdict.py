@@ -10,8 +10,8 @@ from tests.bench import kubelet
 from tests.bench.leaders.scenarios import GIBIBYTE
 from tests.cluster.objects import ACCOUNT, condition
 from webhook.accounts.stored import account_in
-from webhook.kinds.batch import JOB_NAME
 from webhook.pods import outcomes, pods
+from webhook.systems.job.spec import JOB_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

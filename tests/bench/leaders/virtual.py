@@ -11,8 +11,8 @@ from tests.bench.leaders.verdict import has_ended, problems
 from tests.bench.leaders.world import World
 from tests.cluster.objects import ACCOUNT
 from tests.virtual_time import now, run
-from webhook.kinds import batch
-from webhook.kinds.accounts.account import path_of
+from webhook.systems.account_object import path_of
+from webhook.systems.job import spec as batch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

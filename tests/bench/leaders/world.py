@@ -23,10 +23,10 @@ from tests.bench.leaders.store import PODS, Store, finalizers
 from tests.bench.leaders.verdict import History, has_ended
 from tests.cluster.nodes import SPOT, own_node
 from tests.virtual_time import now
-from webhook.kinds.batch import JOB_NAME
 from webhook.kube import names
 from webhook.pods import matching, pods
 from webhook.pods.pods import TRACKING
+from webhook.systems.job.spec import JOB_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -34,12 +34,13 @@ from tests.cluster import binaries, job_set_controller, operators, tekton_contro
 from tests.cluster.nodes import own_node
 from tests.faults.stage import Stage, new_stage
 from webhook.accounts.stored import account_in
-from webhook.kinds import WORDS, batch
-from webhook.kinds.accounts.account import ACCOUNT
-from webhook.kinds.job_set import JOB_SET
 from webhook.kube.client import Api, ApiError
-from webhook.ledger.model.systems import system_of
 from webhook.objects.problem import Json
+from webhook.systems.account_object import ACCOUNT
+from webhook.systems.accounts import system_of
+from webhook.systems.job import spec as batch
+from webhook.systems.job_set.spec import JOB_SET
+from webhook.systems.kinds import WORDS
 
 NAMESPACE: Final = "mixed"
 PODS: Final = f"/api/v1/namespaces/{NAMESPACE}/pods"

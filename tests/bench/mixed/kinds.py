@@ -12,9 +12,17 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tests.cluster.manifests import job, job_set, pod, replicated_job
-from webhook.kinds import WORDS, KindSpec, argo, batch, kubeflow, ray, spark, tekton, volcano
-from webhook.kinds.job_set import JOB_SET
 from webhook.objects.problem import Json
+from webhook.systems.argo import spec as argo
+from webhook.systems.job import spec as batch
+from webhook.systems.job_set.spec import JOB_SET
+from webhook.systems.kind_spec import KindSpec
+from webhook.systems.kinds import WORDS
+from webhook.systems.kubeflow import spec as kubeflow
+from webhook.systems.ray import spec as ray
+from webhook.systems.spark import spec as spark
+from webhook.systems.tekton import spec as tekton
+from webhook.systems.volcano import spec as volcano
 
 WORKLOAD: Final = "mixed-workload"  # label of every pod: the name of its workload
 PART: Final = "mixed-part"  # label of the pods that the program creates

@@ -11,9 +11,9 @@ from uuid import UUID
 from tests.cluster.nodes import SPOT
 from tests.objects import with_proof
 from webhook.accounts.scopes import Scopes
-from webhook.kinds import batch
 from webhook.kube import names
 from webhook.pods.pods import INDEX, TRACKING
+from webhook.systems.job import spec as batch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

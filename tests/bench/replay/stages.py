@@ -23,12 +23,12 @@ from tests.cluster.processes import Processes
 from tests.faults.stage import Replica, Stage, controller_of
 from tests.objects import STATE_KEY
 from tests.served import COMMAND
-from webhook.kinds import batch
-from webhook.kinds.accounts.account import ACCOUNT
 from webhook.kube import names
 from webhook.kube.client import Api
 from webhook.kube.lease import API_VERSION
 from webhook.kube.paths import path_of
+from webhook.systems.account_object import ACCOUNT
+from webhook.systems.job import spec as batch
 from webhook.tracking.state_key import SECRET, secret_of
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, cast
 from tests.bench.week.policies import zone_label
 from tests.cluster.objects import condition
 from webhook.history.record import VERSION, AttemptRecord, Record, WorkloadRecord
-from webhook.kinds import batch
 from webhook.kube import names
 from webhook.pods import on_failure, outcomes, pods
 from webhook.policy.settings import count
+from webhook.systems.job import spec as batch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

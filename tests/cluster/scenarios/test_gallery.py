@@ -14,7 +14,7 @@ from tests.cluster.objects import account, ended, is_running, last, noted
 from tests.cluster.scenarios.conftest import program
 from tests.cluster.scenarios.test_jobs import failed_for, is_complete, pool
 from tests.cluster.test_retry_pipeline_runs import succeeded_is
-from webhook.retry.kinds.pipeline_run import TASK
+from webhook.systems.tekton.rerun import TASK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

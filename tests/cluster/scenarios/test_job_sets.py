@@ -11,7 +11,7 @@ from tests.cluster.objects import condition, noted, restarts
 from tests.cluster.scenarios.conftest import program
 from tests.cluster.scenarios.test_disruptions import maintain_node
 from tests.cluster.scenarios.test_jobs import failed_for
-from webhook.kinds.job_set import REPLICATED_JOB
+from webhook.systems.job_set.spec import REPLICATED_JOB
 
 if TYPE_CHECKING:
     from tests.cluster.kubectl import Object

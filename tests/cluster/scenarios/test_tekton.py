@@ -15,7 +15,7 @@ from tests.cluster.test_ledger import explained
 from tests.cluster.test_retry import run_retry
 from tests.cluster.test_retry_pipeline_runs import end_tasks, pipeline_run, succeeded_is, task
 from webhook.kube import names
-from webhook.retry.kinds.pipeline_run import succeeded_of, words_of
+from webhook.systems.tekton.rerun import succeeded_of, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

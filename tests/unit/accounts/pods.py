@@ -5,9 +5,9 @@ from uuid import UUID
 
 from tests.objects import DISRUPTION, exit_codes, job_spec
 from webhook.accounts.cached import CachedJob
-from webhook.kinds import batch
 from webhook.objects.problem import Json
 from webhook.pods.pods import Condition, Exit, Pod
+from webhook.systems.job import spec as batch
 
 BUG: Final = exit_codes("FailJob", "NotIn", 143, container="main")
 RULES: Final = [DISRUPTION, BUG]

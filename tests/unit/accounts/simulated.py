@@ -21,13 +21,13 @@ from webhook.accounts.counting import CountingPass
 from webhook.accounts.stored import decode, encode
 from webhook.accounts.tracker import Key
 from webhook.explain.build import Explanation, explain
-from webhook.kinds import batch
 from webhook.objects.problem import Json
 from webhook.pods import pods
 from webhook.policy.model import Profile
 from webhook.policy.settings import NamedProfile, Settings
 from webhook.rules import annotations
 from webhook.rules.facts import Facts
+from webhook.systems.job import spec as batch
 from webhook.tracking.workload_state import WorkloadState
 
 KEY: Final = Key("ml", batch.JOB, "train")

@@ -25,8 +25,15 @@ from webhook.accounts.counting import CountingPass
 from webhook.accounts.stored import decode, encode
 from webhook.accounts.tracker import Key
 from webhook.explain.build import Explanation, explain
-from webhook.kinds import batch
-from webhook.kinds.job_set import (
+from webhook.objects.problem import Json
+from webhook.pods import matching, pods
+from webhook.pods.matching import JobEnd
+from webhook.policy.model import Profile
+from webhook.policy.settings import NamedProfile, Settings
+from webhook.rules import annotations
+from webhook.rules.facts import Facts
+from webhook.systems.job import spec as batch
+from webhook.systems.job_set.spec import (
     COSTLY_JOB_RESTARTS,
     JOB_INDEX,
     JOB_RESTART,
@@ -36,13 +43,6 @@ from webhook.kinds.job_set import (
     RESTART,
     SET_NAME,
 )
-from webhook.objects.problem import Json
-from webhook.pods import matching, pods
-from webhook.pods.matching import JobEnd
-from webhook.policy.model import Profile
-from webhook.policy.settings import NamedProfile, Settings
-from webhook.rules import annotations
-from webhook.rules.facts import Facts
 from webhook.tracking.workload_state import WorkloadState
 
 KEY: Final = Key("ml", JOB_SET, "set")

@@ -14,12 +14,12 @@ from webhook.accounts.cached import JOB_SET_READ, CachedJob, trimmed_job_set
 from webhook.accounts.counting import CountingPass, End
 from webhook.accounts.stored import decode, encode
 from webhook.accounts.tracker import Key
-from webhook.kinds import batch
-from webhook.kinds.job_set import JOB_SET
 from webhook.objects.shape import type_of
 from webhook.pods.pods import Exit, Pod
 from webhook.policy.model import Diagnostics, Disruptions, FailureRule, Match, Next, Profile, Retries
 from webhook.policy.settings import resolve
+from webhook.systems.job import spec as batch
+from webhook.systems.job_set.spec import JOB_SET
 
 ALONE = Key("ml", batch.JOB, "train")
 INDEXED = {"completionMode": "Indexed", "completions": 8, "parallelism": 8}

@@ -15,11 +15,11 @@ from webhook.accounts.in_place import forget, last_attempt
 from webhook.accounts.stored import LARGEST, decode, encode
 from webhook.accounts.tracker import Key
 from webhook.history.usage import Used
-from webhook.kinds import batch
 from webhook.objects.times import between
 from webhook.pods.pods import Pod
 from webhook.policy.model import Diagnostics, Profile, Retries
 from webhook.policy.settings import resolve
+from webhook.systems.job import spec as batch
 
 
 def counting(

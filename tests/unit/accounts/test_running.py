@@ -4,8 +4,8 @@ import pytest
 
 from tests.unit.accounts.pods import job, running_pod
 from webhook.accounts.tracked import RunningPods, workload_of
-from webhook.kinds import argo
 from webhook.pods.pods import Pod
+from webhook.systems.argo import spec as argo
 
 INDEXED = {"completionMode": "Indexed", "completions": 100_000, "parallelism": 5000}
 

@@ -7,9 +7,9 @@ import pytest
 from tests.objects import exit_codes, job_spec
 from tests.unit.accounts.pods import failed, job_set
 from webhook.accounts.forecast import action_of, end_of_job, labels_of_pod, restarted
-from webhook.kinds.job_set import costly_restarts, job_restarts
 from webhook.objects.problem import Json
 from webhook.pods.matching import POD_FAILURE_POLICY, JobEnd
+from webhook.systems.job_set.spec import costly_restarts, job_restarts
 
 PER_INDEX = {"completionMode": "Indexed", "completions": 2, "backoffLimitPerIndex": 1}
 FAIL_INDEX = [exit_codes("FailIndex", "In", 1)]

@@ -10,14 +10,14 @@ from tests.objects import DISRUPTION, exit_codes, job, job_spec
 from tests.unit.accounts.pods import disrupted, failed, job_set
 from webhook.accounts import settling
 from webhook.accounts.counted import PodsOfJob
-from webhook.kinds import batch
 from webhook.objects.patch import Editor
 from webhook.objects.problem import Json
 from webhook.pods.pods import Exit, Pod
 from webhook.policy.model import FailurePolicy, FailureRule, Match, Next, Profile
 from webhook.policy.settings import NamedProfile, Settings
 from webhook.rules import undo
-from webhook.rules.jobs import failure_policy
+from webhook.systems.job import spec as batch
+from webhook.systems.job.rules import failure_policy
 
 MEMORY = FailureRule(match=Match(cause="OOMKilled"), next=Next(avoid="Node"))
 CORRUPT = FailureRule(match=Match(message="*corrupt*"), next=Next(cost="Fatal"))

@@ -8,10 +8,10 @@ from tests.objects import DISRUPTION, exit_codes, job, job_spec
 from tests.unit.accounts.pods import disrupted, failed, job_set
 from webhook.accounts import settling
 from webhook.accounts.counted import PodsOfJob
-from webhook.kinds.batch import QUEUE_NAME
 from webhook.objects.problem import Json
 from webhook.policy.model import Profile
 from webhook.policy.settings import Settings
+from webhook.systems.job.spec import QUEUE_NAME
 
 SETTINGS = Settings(profile_name="default", profile=Profile())
 COUPLED: dict[str, Any] = {"completionMode": "Indexed", "completions": 4, "parallelism": 4}

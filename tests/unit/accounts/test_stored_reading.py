@@ -7,10 +7,10 @@ from tests.accounts import stored
 from tests.unit.controller.leader import KEY
 from webhook.accounts.account import Account
 from webhook.accounts.stored import account_in, account_of, begun, decode, encode, is_account
-from webhook.kinds import batch
-from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names
 from webhook.objects.problem import Json
+from webhook.systems.job import spec as batch
+from webhook.systems.job_set.spec import JOB_SET
 from webhook.tracking.roots import read
 
 ROOT: Json = {"metadata": {"namespace": "ml", "name": "train", "uid": "job-uid"}}

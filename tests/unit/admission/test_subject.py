@@ -9,12 +9,13 @@ from tests.admission import review_of
 from tests.objects import cron_job, job, job_spec, pod
 from webhook.admission import review, subject
 from webhook.admission.subject import Subject, request_to_create, subject_of
-from webhook.kinds import core
-from webhook.kinds.batch import CRON_JOB, JOB
-from webhook.kinds.kind_spec import OwnerReference
 from webhook.kube import names
 from webhook.objects import bounds
 from webhook.objects.problem import Json
+from webhook.systems import core
+from webhook.systems.cron_job.spec import CRON_JOB
+from webhook.systems.job.spec import JOB
+from webhook.systems.kind_spec import OwnerReference
 
 DELETED = "2026-11-22T08:00:00Z"
 

@@ -8,12 +8,12 @@ from typing import Any, Final, cast
 from tests.objects import cron_job, job, job_spec, pod
 from webhook.audit.load import Audit, stored_policy
 from webhook.audit.namespaces import Scope, chosen
-from webhook.kinds import KINDS
 from webhook.kube import names
 from webhook.kube.client import Api, ApiError
 from webhook.objects.problem import Json
 from webhook.policy.model import Policy
 from webhook.policy.parse import parse
+from webhook.systems.kinds import KINDS
 
 CONFIG_MAPS = "/api/v1/namespaces/retry-policy-system/configmaps"
 GREEDY = job_spec(backoffLimit=9)

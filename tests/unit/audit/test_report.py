@@ -3,10 +3,11 @@
 from webhook.audit import report
 from webhook.audit.judge import Judgement
 from webhook.audit.report import Report
-from webhook.kinds import KindSpec
-from webhook.kinds.batch import CRON_JOB, JOB
-from webhook.kinds.job_set import JOB_SET
-from webhook.kinds.trainer import CLUSTER_TRAINING_RUNTIME
+from webhook.systems.cron_job.spec import CRON_JOB
+from webhook.systems.job.spec import JOB
+from webhook.systems.job_set.spec import JOB_SET
+from webhook.systems.kind_spec import KindSpec
+from webhook.systems.trainer.spec import CLUSTER_TRAINING_RUNTIME
 
 DENIED = Judgement("denied", ("spec.backoffLimit: too many",))
 CHANGED = Judgement("changed", ("spec.podFailurePolicy would be added",))

@@ -12,10 +12,11 @@ from aiohttp.client_reqrep import ConnectionKey
 
 from webhook.cli import cluster
 from webhook.cli.console import object_argument
-from webhook.kinds.batch import CRON_JOB, JOB
 from webhook.kube.client import Api, ApiError, NoCredentialsError
 from webhook.kube.kubeconfig import Kubeconfig
 from webhook.objects.problem import Json
+from webhook.systems.cron_job.spec import CRON_JOB
+from webhook.systems.job.spec import JOB
 
 ROWS = (JOB, CRON_JOB)
 

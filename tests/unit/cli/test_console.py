@@ -3,7 +3,9 @@
 import pytest
 
 from webhook.cli import console
-from webhook.kinds import KindSpec, batch, volcano
+from webhook.systems.job import spec as batch
+from webhook.systems.kind_spec import KindSpec
+from webhook.systems.volcano import spec as volcano
 
 
 @pytest.mark.parametrize("character", ["\n", "\x1b", "\u202e", "\x00", "\x9b"])

@@ -11,9 +11,9 @@ from tests.unit.doctor.answers import Answer, Answers
 from tests.unit.doctor.test_load import cluster
 from webhook.cli import doctor as command
 from webhook.cli.console import PLUGIN
-from webhook.kinds import batch
 from webhook.kube import names
 from webhook.kube.client import Api, ApiError
+from webhook.systems.job import spec as batch
 
 
 class Connected(Answers):

@@ -14,9 +14,12 @@ from tests.objects import job_spec, stored_job
 from webhook.cli import retry
 from webhook.kube.client import Api
 from webhook.objects.problem import Json
-from webhook.retry.kinds import cron_job, job, job_set, pipeline_run
-from webhook.retry.kinds import job as of_job
-from webhook.retry.kinds.adapter import Adapter
+from webhook.systems.adapter import Adapter
+from webhook.systems.cron_job import rerun as cron_job
+from webhook.systems.job import rerun as job
+from webhook.systems.job import rerun as of_job
+from webhook.systems.job_set import rerun as job_set
+from webhook.systems.tekton import rerun as pipeline_run
 
 ADAPTERS = [("job", job), ("cronjobs", cron_job), ("JobSet", job_set), ("pipelinerun", pipeline_run)]
 

@@ -5,7 +5,7 @@ import pytest
 from tests.objects import stored_job
 from webhook.cli import suspend
 from webhook.objects.problem import Json
-from webhook.retry.kinds.job import ADAPTER
+from webhook.systems.job.rerun import ADAPTER
 
 ENDED = {"conditions": [{"type": "Complete", "status": "True"}]}
 

@@ -4,8 +4,8 @@ from collections.abc import Container
 
 from webhook.accounts.cached import CachedJob
 from webhook.accounts.tracker import Tracker
-from webhook.kinds import KindSpec
 from webhook.pods.pods import Pod
+from webhook.systems.kind_spec import KindSpec
 from webhook.tracking.workload_state import WorkloadState
 
 

@@ -24,13 +24,14 @@ from webhook.accounts.cached import CachedJob
 from webhook.accounts.stored import decode, encode
 from webhook.accounts.tracker import Key
 from webhook.controller.ledger import Ledger
-from webhook.kinds import KindSpec, batch
 from webhook.kube import names
 from webhook.kube.client import ListMeta, Page
 from webhook.kube.events import Events
 from webhook.kube.informer import Event
 from webhook.objects.problem import Json
 from webhook.policy.model import Profile
+from webhook.systems.job import spec as batch
+from webhook.systems.kind_spec import KindSpec
 from webhook.tracking.cluster import Cluster
 from webhook.tracking.policy_source import PolicySource
 from webhook.tracking.trackers import Trackers

@@ -21,11 +21,11 @@ from webhook.accounts.counted import PodsOfJob
 from webhook.accounts.counting import count
 from webhook.accounts.scopes import Scopes, read
 from webhook.accounts.stored import LARGEST, decode, encode
-from webhook.kinds import batch
 from webhook.objects.problem import Json
 from webhook.pods.pods import INDEX, Pod
 from webhook.policy.model import Disruptions, Profile, Retries
 from webhook.policy.settings import resolve
+from webhook.systems.job import spec as batch
 
 INDEXES = 100_000
 SPEC = {

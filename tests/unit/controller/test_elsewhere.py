@@ -29,8 +29,6 @@ from webhook.accounts.tracker import DOUBT, Key
 from webhook.controller.ledger import Ledger
 from webhook.controller.other_kinds import OtherKinds
 from webhook.history import record
-from webhook.kinds import KindSpec, argo, tekton
-from webhook.kinds.places import Place
 from webhook.kube import names
 from webhook.kube.bulkhead import repeat
 from webhook.kube.client import ApiError
@@ -53,6 +51,10 @@ from webhook.policy.model import (
     Retries,
 )
 from webhook.rules.facts import Facts
+from webhook.systems.argo import spec as argo
+from webhook.systems.kind_spec import KindSpec
+from webhook.systems.places import Place
+from webhook.systems.tekton import spec as tekton
 from webhook.tracking.admission_counts import AdmissionCounts
 from webhook.tracking.workload_state import INTERVAL
 

@@ -17,7 +17,6 @@ from webhook.accounts.stored import decode, encode
 from webhook.accounts.tracker import Key
 from webhook.controller import patches
 from webhook.controller.ledger import Ledger
-from webhook.kinds import batch
 from webhook.kube import names
 from webhook.kube.client import ApiError
 from webhook.kube.events import Events
@@ -25,6 +24,7 @@ from webhook.kube.informer import Event
 from webhook.objects.problem import Json
 from webhook.pods.pods import Pod
 from webhook.policy.model import FailureRule, Match, Next, Profile
+from webhook.systems.job import spec as batch
 from webhook.tracking.cluster import Cluster
 from webhook.tracking.policy_source import PolicySource
 from webhook.tracking.workload_state import INTERVAL, LONGEST_PAUSE

@@ -22,7 +22,6 @@ from webhook.accounts.cached import CachedJob
 from webhook.accounts.counting import CountingPass
 from webhook.accounts.stored import decode, encode, shared
 from webhook.accounts.tracker import Key
-from webhook.kinds import batch
 from webhook.kube import names
 from webhook.objects.problem import Json
 from webhook.objects.shape import type_of
@@ -30,6 +29,7 @@ from webhook.pods import pods
 from webhook.pods.pods import Pod
 from webhook.policy.model import Profile
 from webhook.policy.settings import resolve
+from webhook.systems.job import spec as batch
 from webhook.tracking.cluster import Cluster
 from webhook.tracking.trackers import Trackers
 

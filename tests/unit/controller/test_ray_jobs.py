@@ -9,13 +9,13 @@ from tests.unit.controller.leader import FakeApi, beside, leading, new_ledger, s
 from tests.unit.controller.test_elsewhere import EVICTED, RULES, beside_accounts, owner_of, see_root
 from tests.virtual_time import run
 from webhook.controller.ledger import Ledger
-from webhook.kinds.ray import RAY_JOB
 from webhook.kube import names
 from webhook.objects.problem import Json
 from webhook.pods import on_failure, pods
 from webhook.pods.pods import Pod
 from webhook.pods.waiting import Waiting
 from webhook.policy.model import Disruptions, Profile, Retries
+from webhook.systems.ray.spec import RAY_JOB
 
 PATH = "/apis/ray.io/v1/namespaces/ml/rayjobs/tune"
 BEGINNING = "1970-01-01T00:16:40Z"  # of virtual time

@@ -23,12 +23,12 @@ from webhook.accounts.stored import encode
 from webhook.controller import recorder
 from webhook.controller.ledger import Ledger
 from webhook.history.record import LONGEST, AttemptRecord, Record, WorkloadRecord, decode
-from webhook.kinds import batch
-from webhook.kinds.places import Elsewhere
 from webhook.kube.events import Events
 from webhook.objects.problem import Json
 from webhook.pods.pods import Pod
 from webhook.policy.model import Prices, Profile, Rate, RateMatch
+from webhook.systems.job import spec as batch
+from webhook.systems.places import Elsewhere
 from webhook.tracking.cluster import Cluster
 from webhook.tracking.policy_source import PolicySource
 from webhook.tracking.trackers import Trackers

@@ -27,16 +27,17 @@ from webhook.controller.retries import (
     Key,
     RetryController,
 )
-from webhook.kinds import KindSpec, batch
-from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names
 from webhook.kube.client import ApiError
 from webhook.kube.events import Events
 from webhook.objects.problem import Json
 from webhook.policy.model import Emergency, Profile
 from webhook.retry import record, requests
-from webhook.retry.kinds import job as of_job
 from webhook.retry.record import Requested
+from webhook.systems.job import rerun as of_job
+from webhook.systems.job import spec as batch
+from webhook.systems.job_set.spec import JOB_SET
+from webhook.systems.kind_spec import KindSpec
 from webhook.tracking.cluster import Cluster
 from webhook.tracking.policy_source import PolicySource
 

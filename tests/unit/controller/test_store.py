@@ -16,14 +16,14 @@ from webhook.accounts.account import Account
 from webhook.accounts.stored import decode
 from webhook.controller.ledger import Ledger
 from webhook.controller.store import AccountStore
-from webhook.kinds.accounts import account
-from webhook.kinds.flyte import FLYTE_WORKFLOW
-from webhook.kinds.places import Place
 from webhook.kube.informer import Event
 from webhook.objects.problem import Json
 from webhook.pods import pods
 from webhook.pods.pods import Pod
 from webhook.policy.model import Disruptions, Profile
+from webhook.systems import account_object as account
+from webhook.systems.flyte.spec import FLYTE_WORKFLOW
+from webhook.systems.places import Place
 from webhook.tracking.admission_counts import AdmissionCounts
 
 ACCOUNTS = "/apis/retry-policy.dev/v1alpha1/namespaces/ml/accounts"

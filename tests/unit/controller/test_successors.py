@@ -12,10 +12,10 @@ from tests.virtual_time import run
 from webhook.accounts.account import Account
 from webhook.accounts.stored import encode
 from webhook.controller.ledger import Ledger
-from webhook.kinds import batch
 from webhook.kube import names
 from webhook.kube.informer import Event
 from webhook.objects.problem import Json
+from webhook.systems.job import spec as batch
 from webhook.tracking.workload_state import INTERVAL
 
 SPENT = encode(Account(ended=4, cost={"retry": 3, "fatal": 1}))

@@ -11,14 +11,15 @@ from tests.unit.controller.test_elsewhere import account_in, see_root
 from tests.virtual_time import run
 from tests.volcano import on, volcano_job
 from webhook.controller.ledger import Ledger
-from webhook.kinds import KindSpec, volcano
-from webhook.kinds.kubeflow import TRAINING
 from webhook.kube import names
 from webhook.kube.bulkhead import repeat
 from webhook.objects.problem import Json
 from webhook.pods import pods
 from webhook.pods.pods import Pod
 from webhook.policy.model import FailurePolicy, Profile, Retries
+from webhook.systems.kind_spec import KindSpec
+from webhook.systems.kubeflow.spec import TRAINING
+from webhook.systems.volcano import spec as volcano
 from webhook.tracking.workload_state import INTERVAL
 
 PYTORCH = TRAINING["PyTorchJob"]

@@ -8,7 +8,7 @@ from tests.unit.controller.leader import KEY
 from tests.virtual_time import now, run
 from webhook.accounts.tracker import Key
 from webhook.controller.work_queue import WorkQueue
-from webhook.kinds import batch
+from webhook.systems.job import spec as batch
 
 OTHER = Key("ml", batch.JOB, "other")
 

@@ -22,10 +22,11 @@ from webhook.doctor import load as module
 from webhook.doctor.load import Question, load
 from webhook.doctor.shipped import MUTATING, NAMESPACE, VALIDATING
 from webhook.doctor.snapshot import Snapshot, Stored
-from webhook.kinds import batch
-from webhook.kinds.job_set import JOB_SET
 from webhook.kube.client import Api, ApiError
 from webhook.objects.problem import Json
+from webhook.systems.cron_job.spec import CRON_JOB
+from webhook.systems.job import spec as batch
+from webhook.systems.job_set.spec import JOB_SET
 
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 WITHIN = f"/namespaces/{NAMESPACE}"
@@ -147,8 +148,8 @@ def test_the_object_that_the_user_asks_about_is_read() -> None:
 
 def test_without_a_kind_every_object_of_the_name_is_read() -> None:
     paths = cluster()
-    rows = [batch.JOB, JOB_SET, batch.CRON_JOB]
-    for path in (f"{JOBS}/train", JOB_SET.path("ml", "train"), batch.CRON_JOB.path("ml", "train")):
+    rows = [batch.JOB, JOB_SET, CRON_JOB]
+    for path in (f"{JOBS}/train", JOB_SET.path("ml", "train"), CRON_JOB.path("ml", "train")):
         paths[path] = {"metadata": {"name": "train"}}
     found = read(paths, Question("ml", rows, "train")).stored
     assert [one.name for one in found] == ["ml/job/train", "ml/jobset/train"]  # the cluster serves no CronJobs

@@ -24,8 +24,6 @@ from webhook.cli.explain import UnexplainableError
 from webhook.cli.main import main
 from webhook.explain import build, render
 from webhook.explain.build import NOT_RECOGNISED, UNPLACED, Explanation, placed_by_nodes
-from webhook.kinds import batch
-from webhook.kinds.job_set import JOB_SET
 from webhook.kube.names import AFTER_FAILURE, PLACEMENT, POLICY, RETRY_HISTORY, SKIP
 from webhook.objects import columns
 from webhook.objects.left_out import RAISING, LeftOut
@@ -33,6 +31,8 @@ from webhook.objects.problem import Json
 from webhook.policy.applied import applied
 from webhook.policy.model import Disruptions, Profile
 from webhook.rules.undo import Record
+from webhook.systems.job import spec as batch
+from webhook.systems.job_set.spec import JOB_SET
 
 BUG = exit_codes("FailJob", "NotIn", 143, container="main")
 ACCOUNT: Json = {

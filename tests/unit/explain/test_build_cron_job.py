@@ -12,9 +12,9 @@ from webhook.accounts.account import Account
 from webhook.cli.main import main
 from webhook.explain import build_cron_job
 from webhook.explain.build_cron_job import MOST_JOBS, CronJobExplanation, lines
-from webhook.kinds import batch
 from webhook.kube import names
 from webhook.objects.problem import Json
+from webhook.systems.job import spec as batch
 
 FAILED = {"conditions": [{"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded"}]}
 INJECTED = {names.POLICY: "{}"}

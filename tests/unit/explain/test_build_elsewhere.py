@@ -14,12 +14,13 @@ from webhook.explain.budgets import MOST_SCOPES
 from webhook.explain.build import is_counted_for, state_of
 from webhook.explain.render import as_table
 from webhook.explain.rows import MOST_PODS
-from webhook.kinds import argo, tekton
-from webhook.ledger.model.systems import SYSTEMS
 from webhook.objects.left_out import UnfitError
 from webhook.objects.problem import Json
 from webhook.pods.pods import DISRUPTED, read
 from webhook.policy.model import Profile
+from webhook.systems.accounts import SYSTEMS
+from webhook.systems.argo import spec as argo
+from webhook.systems.tekton import spec as tekton
 
 ARGO = SYSTEMS[argo.WORKFLOW]
 

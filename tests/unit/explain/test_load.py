@@ -9,12 +9,15 @@ import pytest
 from tests.objects import stored_job
 from tests.unit.explain.workflows import pod, workflow
 from webhook.explain.load import LABELS, load
-from webhook.kinds import KindSpec, argo, core, tekton
-from webhook.kinds.accounts.account import ACCOUNT, path_of
-from webhook.kinds.batch import JOB
-from webhook.kinds.job_set import JOB_SET
 from webhook.kube.client import Api
 from webhook.objects.problem import Json
+from webhook.systems import core
+from webhook.systems.account_object import ACCOUNT, path_of
+from webhook.systems.argo import spec as argo
+from webhook.systems.job.spec import JOB
+from webhook.systems.job_set.spec import JOB_SET
+from webhook.systems.kind_spec import KindSpec
+from webhook.systems.tekton import spec as tekton
 
 SET: Json = {"kind": "JobSet", "metadata": {"name": "train", "namespace": "ml", "uid": "u"}}
 OWNER = {"apiVersion": JOB_SET.api_version, "kind": "JobSet", "name": "train", "uid": "u", "controller": True}

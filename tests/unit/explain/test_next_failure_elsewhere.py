@@ -9,15 +9,15 @@ import pytest
 from tests.unit.explain.workflows import explain, pod, workflow
 from webhook.accounts.account import Account
 from webhook.explain.next_failure import MOST_NAMED
-from webhook.kinds import argo
-from webhook.ledger.model.systems import SYSTEMS
-from webhook.ledger.model.systems.system import Spent, System
 from webhook.objects.problem import Json
 from webhook.pods.outcomes import Cost
 from webhook.pods.pods import Pod
 from webhook.policy.applied import applied
 from webhook.policy.model import Disruptions, FailurePolicy, FailureRule, Match, Next, Profile
 from webhook.policy.settings import Settings
+from webhook.systems.accounts import SYSTEMS
+from webhook.systems.argo import spec as argo
+from webhook.systems.system import Spent, System
 
 PROFILE = Profile(disruptions=Disruptions(limit=2), failure_policy=FailurePolicy(retriable_exit_codes=(137, 143)))
 

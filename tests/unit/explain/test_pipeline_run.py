@@ -11,11 +11,11 @@ from webhook.accounts.scopes import Scopes
 from webhook.explain import build, pipeline_run
 from webhook.explain.build import Explanation
 from webhook.explain.render import as_table
-from webhook.kinds import tekton
 from webhook.kube import names
 from webhook.objects.left_out import UnfitError
 from webhook.objects.problem import Json
 from webhook.retry import record
+from webhook.systems.tekton import spec as tekton
 
 
 def status(how: str, minute: int, pod: str, message: str = "") -> Json:

@@ -5,14 +5,23 @@ from collections.abc import Iterator
 import pytest
 
 from webhook.explain.roots import MADE, MAKERS, OTHERS, ROOTS, instead
-from webhook.kinds import KINDS, KindSpec, app_wrapper, argo, batch, core, flyte, ray, tekton
-from webhook.kinds.job_set import JOB_SET
-from webhook.ledger.model.systems import SYSTEMS
+from webhook.systems import core
+from webhook.systems.accounts import SYSTEMS
+from webhook.systems.app_wrapper import spec as app_wrapper
+from webhook.systems.argo import spec as argo
+from webhook.systems.cron_job.spec import CRON_JOB
+from webhook.systems.flyte import spec as flyte
+from webhook.systems.job import spec as batch
+from webhook.systems.job_set.spec import JOB_SET
+from webhook.systems.kind_spec import KindSpec
+from webhook.systems.kinds import KINDS
+from webhook.systems.ray import spec as ray
+from webhook.systems.tekton import spec as tekton
 
 
 def test_every_kind_is_explained_or_has_a_remedy() -> None:
     assert {*ROOTS, *OTHERS, core.POD} == {*KINDS.values()}
-    assert {*SYSTEMS, batch.JOB, JOB_SET, batch.CRON_JOB, tekton.PIPELINE_RUN} == set(ROOTS)
+    assert {*SYSTEMS, batch.JOB, JOB_SET, CRON_JOB, tekton.PIPELINE_RUN} == set(ROOTS)
 
 
 def related() -> Iterator[KindSpec]:

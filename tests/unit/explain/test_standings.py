@@ -4,10 +4,11 @@ from tests.unit.explain.test_build import job
 from tests.unit.explain.workflows import workflow
 from webhook.accounts.account import Account
 from webhook.explain.standings import NOBODYS, standings_of
-from webhook.kinds import argo, batch
 from webhook.kube.names import SKIP
 from webhook.policy.applied import applied
 from webhook.policy.model import Profile
+from webhook.systems.argo import spec as argo
+from webhook.systems.job import spec as batch
 
 
 def test_a_job_without_a_record_has_a_profile_that_injects_nothing() -> None:

@@ -11,14 +11,15 @@ from tests.accounts import held, holding
 from webhook.accounts.account import Account
 from webhook.explain import build
 from webhook.explain.build import Explanation
-from webhook.kinds import argo
-from webhook.kinds.argo import NODE_NAME
 from webhook.kube import names
-from webhook.ledger.model.systems import SYSTEMS, System
 from webhook.objects.problem import Json
 from webhook.policy.applied import applied, applied_rules
 from webhook.policy.model import Profile
 from webhook.rules.undo import Record
+from webhook.systems.accounts import SYSTEMS
+from webhook.systems.argo import spec as argo
+from webhook.systems.argo.spec import NODE_NAME
+from webhook.systems.system import System
 
 OWNER: Json = {
     "apiVersion": argo.WORKFLOW.api_version,

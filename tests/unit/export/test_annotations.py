@@ -4,12 +4,15 @@ import pytest
 
 from webhook.export import annotations
 from webhook.export.cel import Variables
-from webhook.kinds import KINDS, KindSpec, batch, core
 from webhook.kube import names
+from webhook.systems import core
+from webhook.systems.cron_job.spec import CRON_JOB
+from webhook.systems.kind_spec import KindSpec
+from webhook.systems.kinds import KINDS
 
 
 def test_the_annotations_of_a_cron_job_of_its_template_and_of_its_pods_are_judged() -> None:
-    assert annotations.patterns(batch.CRON_JOB) == [
+    assert annotations.patterns(CRON_JOB) == [
         ("metadata", "annotations"),
         ("spec", "jobTemplate", "spec", "template", "metadata", "annotations"),
         ("spec", "jobTemplate", "metadata", "annotations"),

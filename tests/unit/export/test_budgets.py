@@ -4,8 +4,8 @@ import pytest
 
 from webhook.export import budgets
 from webhook.export.cel import UNLIMITED, Variables
-from webhook.kinds import KINDS, KindSpec
-from webhook.kinds.kind_spec import RetryField
+from webhook.systems.kind_spec import KindSpec, RetryField
+from webhook.systems.kinds import KINDS
 
 FIELDS = [(row, field) for row in KINDS.values() for field in row.retry_fields]
 

@@ -3,9 +3,11 @@
 from tests.admission import policy
 from webhook.export import in_place, limits
 from webhook.export.cel import Variables
-from webhook.kinds import KINDS, batch, core
 from webhook.policy.model import FailurePolicy, Profile
 from webhook.rules.in_place import AFTER, UNBOUNDED
+from webhook.systems import core
+from webhook.systems.job import spec as batch
+from webhook.systems.kinds import KINDS
 
 VOLCANO_JOB = KINDS["batch.volcano.sh", "Job"]
 

@@ -6,8 +6,12 @@ import pytest
 
 from tests.admission import policy
 from webhook.export import limits, retry_strategies
-from webhook.kinds import KINDS, KindSpec, argo, batch, core
 from webhook.policy.model import Profile, Retries
+from webhook.systems import core
+from webhook.systems.argo import spec as argo
+from webhook.systems.job import spec as batch
+from webhook.systems.kind_spec import KindSpec
+from webhook.systems.kinds import KINDS
 
 
 def names_in(text: str) -> set[str]:

@@ -7,9 +7,11 @@ import yaml
 from tests.admission import policy
 from webhook.export import objects, profiles
 from webhook.export.manifests import objects as all_objects
-from webhook.kinds import KINDS, batch, core
 from webhook.objects.problem import Json
 from webhook.policy.model import Placement, Profile
+from webhook.systems import core
+from webhook.systems.job import spec as batch
+from webhook.systems.kinds import KINDS
 
 BASE = Path(__file__).parents[3] / "manifests" / "base"
 EXPORTED = list(all_objects(policy(gke=Profile(placement=Placement(provider="gke")))))

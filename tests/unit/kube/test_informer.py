@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from tests.costs import assert_affordable, assert_grows_with_its_input, bytes_of
 from tests.opted_in import opted_in
-from webhook.kinds import argo
-from webhook.kinds.accounts import retry_history
 from webhook.kube import client, names, slices
 from webhook.kube.client import Api, ApiError, ListMeta, Page, TooLargeError
 from webhook.kube.informer import Event, Informer
 from webhook.objects.problem import Json
+from webhook.systems import retry_history
+from webhook.systems.argo import spec as argo
 from webhook.tracking.cluster import Cluster
 from webhook.tracking.trackers import Trackers
 

@@ -2,9 +2,11 @@
 
 import pytest
 
-from webhook.kinds import KINDS, KindSpec, core
-from webhook.kinds.batch import JOB
 from webhook.kube.paths import path_of
+from webhook.systems import core
+from webhook.systems.job.spec import JOB
+from webhook.systems.kind_spec import KindSpec
+from webhook.systems.kinds import KINDS
 
 NO_NAMES = ["", ".", "..", "a/b", "../secrets", "a?watch=1", "a%2fb", "A", "a b", "a\n", "-a", "a" * 254]
 

@@ -4,13 +4,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.objects import pod
-from webhook.kinds.places import Elsewhere
 from webhook.kube import names
 from webhook.kube.state_key import SIZE, StateKey
 from webhook.objects.problem import Json
 from webhook.pods.pods import LONGEST, MOST, Condition, Exit, Pod, pack, read, unpack
 from webhook.pods.restarts import LastExit, Restarts
 from webhook.pods.waiting import Stalled, Waiting
+from webhook.systems.places import Elsewhere
 
 
 def status(**fields: object) -> Json:

@@ -6,9 +6,9 @@ import pytest
 
 from tests.unit.accounts.pods import job, job_set
 from tests.unit.accounts.restarting_pods import restarted
-from webhook.kinds.batch import UNLIMITED
 from webhook.pods.outcomes import has_ended_job, limit_of
 from webhook.pods.pods import Pod
+from webhook.systems.job.spec import UNLIMITED
 
 LOOPS = restarted(3, policy="OnFailure")
 

@@ -9,9 +9,6 @@ from tests.accounts import held, holding
 from tests.unit.report.facts import GIB, HOUR, MONDAY, at, reported
 from webhook.accounts.account import Account, Attempt, Left, id_of
 from webhook.history.usage import Row
-from webhook.kinds import argo, batch
-from webhook.kinds.argo import NODE_NAME
-from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names
 from webhook.objects.problem import Json
 from webhook.pods.pods import read
@@ -19,6 +16,10 @@ from webhook.policy.model import Prices, Rate, RateMatch
 from webhook.report import live, pricing
 from webhook.report.known import Known, Window
 from webhook.report.nodes import Node, nodes_of
+from webhook.systems.argo import spec as argo
+from webhook.systems.argo.spec import NODE_NAME
+from webhook.systems.job import spec as batch
+from webhook.systems.job_set.spec import JOB_SET
 
 NODES = {"spot-1": Node("z1", "Spot", {}), "od-1": Node("z2", "OnDemand", {})}
 PRICES = Prices(

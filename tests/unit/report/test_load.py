@@ -9,12 +9,12 @@ from tests.accounts import stored
 from tests.unit.audit.test_load import Lists
 from tests.unit.report.test_live import child, job, job_set, pod
 from webhook.accounts.account import Account
-from webhook.kinds import argo
-from webhook.kinds.accounts.account import ACCOUNT
 from webhook.kube.client import Api, ApiError
-from webhook.ledger.model.systems import SYSTEMS
 from webhook.objects.problem import Json
 from webhook.report.load import Loaded, Loader, NothingReadError, Scope
+from webhook.systems.account_object import ACCOUNT
+from webhook.systems.accounts import SYSTEMS
+from webhook.systems.argo import spec as argo
 
 FORBIDDEN = ApiError(403, "jobs is forbidden")
 OTHERS = [ACCOUNT, *SYSTEMS]

@@ -13,15 +13,17 @@ from tests.admission import review_of
 from tests.objects import job_spec
 from tests.unit.retry.server import Server, api_of, served
 from webhook.admission.review import PROBLEM_LENGTH, Response
-from webhook.kinds import KindSpec, batch
-from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names
 from webhook.kube.client import ApiError
 from webhook.objects.problem import Json
 from webhook.retry import record, requests
 from webhook.retry.admission import RetryAdmission
-from webhook.retry.kinds import job as of_job
 from webhook.retry.record import Requested
+from webhook.systems.cron_job.spec import CRON_JOB
+from webhook.systems.job import rerun as of_job
+from webhook.systems.job import spec as batch
+from webhook.systems.job_set.spec import JOB_SET
+from webhook.systems.kind_spec import KindSpec
 from webhook.tracking.cluster import UnavailableError
 
 NOW = datetime(2026, 11, 22, 8, 30, tzinfo=UTC)
@@ -45,7 +47,7 @@ def workload(kind: KindSpec, spec: Json, status: Json, **annotations: str) -> Js
 
 
 TRAIN = workload(batch.JOB, job_spec(backoffLimit=0), ENDED)
-NIGHTLY = workload(batch.CRON_JOB, {"jobTemplate": {"spec": job_spec()}}, {})
+NIGHTLY = workload(CRON_JOB, {"jobTemplate": {"spec": job_spec()}}, {})
 SET = workload(JOB_SET, {"replicatedJobs": [{"name": "a", "template": {}}]}, {**ENDED, "restarts": 2})
 
 
@@ -90,7 +92,7 @@ def test_a_request_on_a_cron_job_is_accepted_for_its_last_job() -> None:
     last = workload(batch.JOB, job_spec(), ENDED)
     owner = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "train", "uid": "uid-1", "controller": True}
     last["metadata"] |= {"name": "train-1", "uid": "uid-2", "ownerReferences": [owner]}
-    found = answer_to_request(Server((batch.CRON_JOB, NIGHTLY), (batch.JOB, last)), NIGHTLY)
+    found = answer_to_request(Server((CRON_JOB, NIGHTLY), (batch.JOB, last)), NIGHTLY)
     accepted = jsonpatch.apply_patch(
         with_annotations(NIGHTLY, retry_requested_at=REQUESTED_AT), msgspec.json.decode(found.patch)
     )
@@ -98,7 +100,7 @@ def test_a_request_on_a_cron_job_is_accepted_for_its_last_job() -> None:
 
 
 def test_a_request_on_a_cron_job_without_a_job_is_ignored_with_a_warning() -> None:
-    found = answer_to_request(Server((batch.CRON_JOB, NIGHTLY)), NIGHTLY)
+    found = answer_to_request(Server((CRON_JOB, NIGHTLY)), NIGHTLY)
     assert (found.patch, problems(found)) == (b"", [])
     path = f"metadata.annotations[{names.RETRY_REQUESTED_AT}]"
     what = "it has no Job to retry; wait for its next Job"
@@ -110,7 +112,7 @@ def test_a_request_on_a_cron_job_during_a_retry_is_ignored_with_a_warning() -> N
     last = workload(batch.JOB, job_spec(), ENDED)
     last["metadata"] |= {"name": "train-1", "ownerReferences": [{"uid": "uid-1"}]}
     placeholder = of_job.placeholder_for(last, "bob", REQUESTED_AT)
-    found = answer_to_request(Server((batch.CRON_JOB, NIGHTLY), (batch.JOB, placeholder)), NIGHTLY)
+    found = answer_to_request(Server((CRON_JOB, NIGHTLY), (batch.JOB, placeholder)), NIGHTLY)
     assert (found.patch, problems(found)) == (b"", [])
     assert "a retry of its last Job has begun; wait until it has ended" in str(found.warnings[0])[:PROBLEM_LENGTH]
 

@@ -10,17 +10,20 @@ import pytest
 from tests import virtual_time
 from tests.objects import job_spec
 from tests.unit.retry.server import Server, api_of
-from webhook.kinds import batch, core, tekton, volcano
-from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names
 from webhook.kube.client import ApiError
 from webhook.objects.problem import Json
 from webhook.retry import executor, record
 from webhook.retry.errors import RefusedError, StuckError
-from webhook.retry.kinds import job as of_job
-from webhook.retry.kinds import job_set as of_job_set
-from webhook.retry.kinds import pipeline_run as of_pipeline_run
-from webhook.retry.kinds import volcano_job as of_volcano_job
+from webhook.systems import core
+from webhook.systems.job import rerun as of_job
+from webhook.systems.job import spec as batch
+from webhook.systems.job_set import rerun as of_job_set
+from webhook.systems.job_set.spec import JOB_SET
+from webhook.systems.tekton import rerun as of_pipeline_run
+from webhook.systems.tekton import spec as tekton
+from webhook.systems.volcano import rerun as of_volcano_job
+from webhook.systems.volcano import spec as volcano
 
 WHEN = "2026-11-22T08:30:00+00:00"
 ENDED = "2026-11-22T08:00:00Z"

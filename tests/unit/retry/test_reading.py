@@ -8,15 +8,20 @@ import pytest
 
 from tests.objects import job_spec
 from tests.unit.retry.server import Server, api_of
-from webhook.kinds import KindSpec, batch, tekton
-from webhook.kinds.job_set import JOB_SET
 from webhook.kube.client import ApiError
 from webhook.objects.problem import Json
 from webhook.retry import reading
 from webhook.retry.errors import RefusedError
-from webhook.retry.kinds import cron_job, job_set, pipeline_run
-from webhook.retry.kinds import job as of_job
-from webhook.retry.kinds.adapter import Adapter, Right, Workload
+from webhook.systems.adapter import Adapter, Right, Workload
+from webhook.systems.cron_job import rerun as cron_job
+from webhook.systems.cron_job.spec import CRON_JOB
+from webhook.systems.job import rerun as of_job
+from webhook.systems.job import spec as batch
+from webhook.systems.job_set import rerun as job_set
+from webhook.systems.job_set.spec import JOB_SET
+from webhook.systems.kind_spec import KindSpec
+from webhook.systems.tekton import rerun as pipeline_run
+from webhook.systems.tekton import spec as tekton
 
 WHEN = "2026-11-22T08:30:00+00:00"
 Result = TypeVar("Result")
@@ -52,7 +57,7 @@ def test_a_job_set_is_read_without_related_objects() -> None:
 
 def test_a_job_is_read_with_the_cron_job_that_controls_it() -> None:
     subject = root("nightly-1", owners=OF_NIGHTLY)
-    assert read(of_job.ADAPTER, subject, (batch.CRON_JOB, NIGHTLY)).controller == NIGHTLY
+    assert read(of_job.ADAPTER, subject, (CRON_JOB, NIGHTLY)).controller == NIGHTLY
     assert read(of_job.ADAPTER, subject).controller is None
 
 

@@ -5,11 +5,8 @@ from typing import Any
 import pytest
 
 from tests.objects import cron_job, exit_codes, job, job_spec
-from tests.unit.attempts.pods import evidence, made
-from tests.unit.rules.job_sets.test_job_set import job_set
-from webhook.kinds import KindSpec
-from webhook.kinds.batch import CRON_JOB, JOB
-from webhook.kinds.job_set import JOB_SET
+from tests.unit.systems.job_set.rules.test_job_set import job_set
+from tests.unit.systems.pods import evidence, made
 from webhook.kube import names
 from webhook.objects.patch import Editor
 from webhook.objects.problem import Json
@@ -17,6 +14,10 @@ from webhook.policy.model import Disruptions, Profile, Retries
 from webhook.policy.settings import NamedProfile
 from webhook.rules.contexts import JobContext, PodContext, WorkloadContext
 from webhook.rules.facts import Facts
+from webhook.systems.cron_job.spec import CRON_JOB
+from webhook.systems.job.spec import JOB
+from webhook.systems.job_set.spec import JOB_SET
+from webhook.systems.kind_spec import KindSpec
 
 CONTROLLED = [{"apiVersion": "batch/v1", "kind": "CronJob", "name": "n", "uid": "u", "controller": True}]
 # A rule that makes nearly every failure free.

@@ -3,15 +3,16 @@
 import pytest
 
 from tests.objects import job, job_spec
-from tests.unit.rules.job_sets.test_job_set import job_set
-from webhook.kinds import KindSpec, batch
-from webhook.kinds.job_set import JOB_SET
+from tests.unit.systems.job_set.rules.test_job_set import job_set
 from webhook.objects.problem import Json, field
 from webhook.policy.model import Profile, Retries
 from webhook.policy.settings import NamedProfile
 from webhook.rules import limits
 from webhook.rules.contexts import ValidationContext
 from webhook.rules.facts import Facts
+from webhook.systems.job import spec as batch
+from webhook.systems.job_set.spec import JOB_SET
+from webhook.systems.kind_spec import KindSpec
 
 TWO = NamedProfile("default", Profile(retries=Retries(limit=2)))
 JOBS_OF_SET = "spec.replicatedJobs[{}].template.spec.backoffLimit"

@@ -8,15 +8,18 @@ import pytest
 
 from tests.admission import Answer, mutate
 from tests.objects import job, job_spec, pod
-from tests.unit.rules.job_sets.test_job_set import job_set
+from tests.unit.systems.job_set.rules.test_job_set import job_set
 from tests.volcano import volcano_job
-from webhook.kinds import KindSpec, argo, batch, tekton
-from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names
 from webhook.objects.patch import Editor
 from webhook.objects.problem import Json
 from webhook.rules import own_keys
 from webhook.rules.facts import Facts
+from webhook.systems.argo import spec as argo
+from webhook.systems.job import spec as batch
+from webhook.systems.job_set.spec import JOB_SET
+from webhook.systems.kind_spec import KindSpec
+from webhook.systems.tekton import spec as tekton
 
 RETRIED = '[{"at":"2026-01-01T00:00:00Z","by":"alice","of":"uid"}]'
 AGAIN = '[{"at":"2026-01-02T00:00:00Z","by":"alice","of":"uid"}]'

@@ -6,11 +6,11 @@ import pytest
 
 from tests.admission import Answer, validate
 from tests.objects import job, job_spec
-from webhook.kinds.batch import JOB
-from webhook.kinds.kind_spec import controller_of
 from webhook.objects.problem import Json
 from webhook.rules import owner
 from webhook.rules.facts import Facts
+from webhook.systems.job.spec import JOB
+from webhook.systems.kind_spec import controller_of
 
 UNLIMITED = 2147483647
 IN_PLACE: Json = {"metadata": {"uid": "u"}, "spec": {"failurePolicy": {"restartStrategy": "InPlaceRestart"}}}

@@ -14,14 +14,11 @@ from tests.job_sets import job_sets
 from tests.objects import exit_codes, job, job_spec, pod, stored_job
 from tests.strategies import examples, maybe
 from tests.unit.accounts.pods import failed
-from tests.unit.rules.job_sets.test_job_set import job_set
-from tests.unit.rules.job_sets.test_train_job import train_job
+from tests.unit.systems.job_set.rules.test_job_set import job_set
+from tests.unit.systems.trainer.test_rules import train_job
 from tests.unit.test_properties import CRON_JOBS, FACTS, JOBS, OTHER_KINDS, PODS, PROFILES
 from tests.volcano import on, volcano_job
 from webhook.admission import edit_immutable, edit_pod, edit_workload
-from webhook.kinds import KINDS, OwnerReference, batch, core, row_for, trainer
-from webhook.kinds.batch import INDEX_IGNORED_FAILURES
-from webhook.kinds.job_set import SET_NAME
 from webhook.kube import names
 from webhook.objects.patch import Edit, Editor, Pattern, fits
 from webhook.objects.problem import Json, Path
@@ -48,6 +45,13 @@ from webhook.rules.contexts import ValidationContext
 from webhook.rules.facts import Facts
 from webhook.rules.pods import decision, environment, memory, nodes
 from webhook.rules.rule import Rule, apply, problems
+from webhook.systems import core
+from webhook.systems.job import spec as batch
+from webhook.systems.job.spec import INDEX_IGNORED_FAILURES
+from webhook.systems.job_set.spec import SET_NAME
+from webhook.systems.kind_spec import OwnerReference
+from webhook.systems.kinds import KINDS, row_for
+from webhook.systems.trainer import spec as trainer
 
 JOB_SETS = job_sets((None, 0, 3, 12), (None, "Never", "OnFailure"))
 POLICIES = st.builds(

@@ -7,12 +7,13 @@ from msgspec.structs import replace
 
 from tests.admission import validate
 from tests.objects import container_of, job, job_spec
-from webhook.kinds import Budget, batch
 from webhook.objects.patch import Editor
 from webhook.objects.problem import Json
 from webhook.policy.model import Profile, Retries
 from webhook.policy.settings import Settings
 from webhook.rules import in_place, retries
+from webhook.systems.job import spec as batch
+from webhook.systems.kind_spec import Budget
 
 POD_SPEC = ("spec", "template", "spec")
 INDEXED: dict[str, Any] = {"completions": 4, "parallelism": 2, "completionMode": "Indexed", "backoffLimit": 2147483647}

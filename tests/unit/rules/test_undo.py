@@ -7,8 +7,6 @@ import msgspec
 import pytest
 
 from tests.objects import job, job_spec
-from webhook.kinds import batch
-from webhook.kinds.app_wrapper import APP_WRAPPER
 from webhook.kube import names
 from webhook.objects import bounds
 from webhook.objects.patch import Editor
@@ -18,6 +16,8 @@ from webhook.policy.model import Profile
 from webhook.policy.settings import NamedProfile
 from webhook.rules import undo
 from webhook.rules.undo import Injected, Record
+from webhook.systems.app_wrapper.spec import APP_WRAPPER
+from webhook.systems.job import spec as batch
 
 DEFAULT, STRICT = NamedProfile("default", Profile()), NamedProfile("strict", Profile())
 POLICY: Json = {"rules": [{"action": "Ignore"}]}

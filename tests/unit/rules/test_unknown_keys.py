@@ -6,13 +6,13 @@ import pytest
 
 from tests.admission import OPTED_IN, mutate, validate
 from tests.objects import cron_job, job, job_spec, pod
-from webhook.kinds import argo
 from webhook.kube import names
 from webhook.objects import bounds
 from webhook.objects.problem import Json
 from webhook.policy.parse import load_default
 from webhook.rules import opt_in, unknown_keys
 from webhook.rules.facts import Facts
+from webhook.systems.argo import spec as argo
 
 PREFIX = names.PREFIX
 TYPO = {f"{PREFIX}max-retrys": "2"}

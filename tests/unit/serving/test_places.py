@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from tests.listening import eventually
-from webhook.kinds import OwnerReference
 from webhook.kube.tasks import in_task
 from webhook.serving.limits import LIMITS, Limits
 from webhook.serving.places import CrowdedError, Places
+from webhook.systems.kind_spec import OwnerReference
 from webhook.tracking.cluster import Cluster, UnavailableError
 
 

@@ -13,8 +13,8 @@ from webhook.objects.problem import Json
 from webhook.policy.parse import load_default
 from webhook.retry import record
 from webhook.retry.admission import RetryAdmission
-from webhook.retry.kinds import job as of_job
 from webhook.serving.endpoints import Endpoints
+from webhook.systems.job import rerun as of_job
 from webhook.tracking.cluster import Cluster
 from webhook.tracking.policy_source import PolicySource
 

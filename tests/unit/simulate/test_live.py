@@ -5,10 +5,10 @@ from typing import Any
 from tests.accounts import stored
 from webhook.accounts.account import Account, Attempt
 from webhook.history.record import AttemptRecord, Record, WorkloadRecord
-from webhook.kinds import batch
 from webhook.kube import names
 from webhook.objects.problem import Json
 from webhook.simulate import live, past
+from webhook.systems.job import spec as batch
 
 OWNER = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "job", "controller": True}
 JOB: Json = {

@@ -28,11 +28,12 @@ from webhook.accounts.tracked import RestartedPods
 from webhook.controller.crashes import REMEMBERED, Crash
 from webhook.controller.ledger import GATHERING, Ledger
 from webhook.history.record import AttemptRecord, WorkloadRecord, decode
-from webhook.kinds import batch, core
 from webhook.kube import bulkhead, names
 from webhook.kube.client import ApiError
 from webhook.kube.informer import Event
 from webhook.objects.problem import Json
+from webhook.systems import core
+from webhook.systems.job import spec as batch
 from webhook.tracking.finished_jobs import STAYS
 from webhook.tracking.workload_state import INTERVAL
 

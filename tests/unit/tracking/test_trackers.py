@@ -17,12 +17,12 @@ from webhook.accounts.account import Account, id_of
 from webhook.accounts.scopes import Scopes
 from webhook.accounts.stored import encode
 from webhook.accounts.tracker import TOGETHER, Key
-from webhook.kinds import batch
-from webhook.kinds.job_set import JOB_SET
 from webhook.kube.informer import Informer
 from webhook.objects.problem import Json
 from webhook.objects.times import seconds
 from webhook.pods.pods import Pod
+from webhook.systems.job import spec as batch
+from webhook.systems.job_set.spec import JOB_SET
 from webhook.tracking.admission_counts import AdmissionCounts, Counts
 from webhook.tracking.cluster import Cluster
 from webhook.tracking.trackers import Trackers

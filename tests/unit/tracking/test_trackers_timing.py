@@ -16,10 +16,10 @@ from tests.virtual_time import BEGIN, now, run
 from webhook.accounts.account import Account
 from webhook.accounts.cached import CachedJob
 from webhook.accounts.tracker import Key
-from webhook.kinds import batch
 from webhook.kube import names
 from webhook.objects.problem import Json
 from webhook.pods.pods import Pod
+from webhook.systems.job import spec as batch
 from webhook.tracking.admission_counts import CATCHING_UP, AdmissionCounts, Counts
 from webhook.tracking.cluster import Cluster
 from webhook.tracking.trackers import UNSEEN_AFTER, Trackers

@@ -14,9 +14,6 @@ from webhook.cli.offline import next_pod
 from webhook.cli.offline.documents import Document, items
 from webhook.cli.offline.next_pod import After, NextPod
 from webhook.cli.offline.writing import as_yaml
-from webhook.kinds import KINDS, full_name
-from webhook.kinds.batch import JOB
-from webhook.kinds.core import POD
 from webhook.kube import names
 from webhook.objects import bounds
 from webhook.objects.patch import at
@@ -26,6 +23,9 @@ from webhook.policy.model import Policy, Profile
 from webhook.policy.settings import NamedProfile
 from webhook.rules import annotations, opt_in
 from webhook.rules.facts import Facts
+from webhook.systems.core import POD
+from webhook.systems.job.spec import JOB
+from webhook.systems.kinds import KINDS, full_name
 
 FIELDS: Final = ("apiVersion", "kind")
 LABELS: Final[Path] = ("metadata", "labels")

@@ -17,7 +17,6 @@ from webhook.admission import engine
 from webhook.admission.review import Response
 from webhook.admission.subject import request_to_create, subject_of
 from webhook.explain.next_failure import beyond
-from webhook.kinds import batch
 from webhook.kube import names
 from webhook.objects.patch import at
 from webhook.objects.problem import Json, Problem
@@ -28,6 +27,7 @@ from webhook.policy.model import ContainerName, ExitCode, Policy, Reason
 from webhook.policy.reader import Reader
 from webhook.policy.settings import NamedProfile, Settings
 from webhook.rules.facts import Facts
+from webhook.systems.job import spec as batch
 
 MESSAGE: Final = "message="
 NUMBER: Final = re.compile("[0-9]{1,10}")

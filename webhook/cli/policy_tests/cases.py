@@ -16,7 +16,6 @@ from webhook.cli.offline import documents, line_numbers
 from webhook.cli.offline.documents import Document, Unusable
 from webhook.cli.policy_file import policy_text
 from webhook.cli.policy_tests.model import Case, Cases, Expectation
-from webhook.kinds import batch
 from webhook.objects import bounds, strict_yaml
 from webhook.objects.problem import Json, Problem
 from webhook.objects.problem import Path as FieldPath
@@ -24,6 +23,7 @@ from webhook.policy.model import Policy
 from webhook.policy.parse import load_default
 from webhook.policy.reader import Reader, TooManyProblemsError, one_of
 from webhook.policy.relations import Relations, Wrong
+from webhook.systems.job import spec as batch
 
 LARGEST: Final = 1024 * 1024  # bytes of a file with cases
 PLACED: Final = frozenset({"Pod", batch.JOB.kind})

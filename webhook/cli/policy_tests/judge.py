@@ -13,12 +13,12 @@ from webhook.cli.offline.next_pod import After
 from webhook.cli.offline.writing import as_yaml
 from webhook.cli.policy_tests.cases import Prepared, path_of
 from webhook.cli.policy_tests.model import Expectation, Message
-from webhook.kinds import batch
 from webhook.kube import names
 from webhook.objects.patch import at
 from webhook.objects.problem import Json, Problem
 from webhook.objects.problem import field as field_of
 from webhook.policy.model import Policy
+from webhook.systems.job import spec as batch
 
 EXPECTED, FOUND = line_diff.REMOVED, line_diff.ADDED
 ABSENT: Final = "(absent)"

@@ -6,11 +6,12 @@ from copy import deepcopy
 from webhook.audit.judge import judge
 from webhook.doctor.finding import Finding, ok, problem, warning
 from webhook.doctor.snapshot import Snapshot
-from webhook.kinds import KINDS, core
 from webhook.kube import names
 from webhook.objects.problem import Json
 from webhook.rules.facts import Facts
 from webhook.rules.opt_in import labels_of
+from webhook.systems import core
+from webhook.systems.kinds import KINDS
 
 
 def check(snapshot: Snapshot) -> Iterator[Finding]:

@@ -4,10 +4,11 @@ from collections.abc import Iterator
 
 from webhook.doctor.finding import Finding, ok, problem, warning
 from webhook.doctor.snapshot import Snapshot
-from webhook.kinds import KINDS, KindSpec
-from webhook.kinds.job_set import JOB_SET
 from webhook.objects.problem import listed
-from webhook.rules.job_sets import features
+from webhook.systems.job_set.rules import features
+from webhook.systems.job_set.spec import JOB_SET
+from webhook.systems.kind_spec import KindSpec
+from webhook.systems.kinds import KINDS
 
 
 def check(snapshot: Snapshot) -> Iterator[Finding]:

@@ -6,9 +6,9 @@ from typing import Final
 from webhook.doctor.finding import Finding, ok, problem, warning
 from webhook.doctor.shipped import LEDGER
 from webhook.doctor.snapshot import SeenLease, Snapshot
-from webhook.kinds.accounts.account import ACCOUNT
 from webhook.objects.patch import at
 from webhook.objects.times import time_of
+from webhook.systems.account_object import ACCOUNT
 
 # Seconds by which a clock may differ. The leader renews every two seconds; certificates allow five minutes.
 SKEW: Final = 30.0

@@ -9,11 +9,11 @@ from webhook.doctor.checks.selectors import matches_namespace, sees
 from webhook.doctor.finding import Finding, ok, warning
 from webhook.doctor.shipped import CONTROLLER, MUTATING, NAME
 from webhook.doctor.snapshot import Snapshot
-from webhook.kinds.job_set import JOB_SET
 from webhook.kube import names
 from webhook.objects.patch import at
 from webhook.objects.problem import Json, listed
 from webhook.rules.opt_in import labels_of
+from webhook.systems.job_set.spec import JOB_SET
 
 # What both this webhook and another one may change: group and resource.
 SHARED: Final = (("", "pods"), ("batch", "jobs"), (JOB_SET.group, JOB_SET.resource))

@@ -6,13 +6,13 @@ Reads and writes:
 
 from typing import TYPE_CHECKING, Final
 
-from webhook.kinds import batch
 from webhook.kube import names
 from webhook.objects.problem import Problem
 from webhook.pods import on_failure
 from webhook.policy.settings import count
 from webhook.rules import annotations
 from webhook.rules.rule import Rule, in_pods
+from webhook.systems.job import spec as batch
 
 if TYPE_CHECKING:
     from webhook.rules.contexts import PodContext, UnplacedPod

@@ -11,10 +11,10 @@ gang finds no node, none of them starts.
 
 from typing import Final
 
-from webhook.attempts import volcano
-from webhook.attempts.jobs import job_set
-from webhook.kinds.job_set import JOB_RESTART
 from webhook.objects.problem import Json
+from webhook.systems.job_set import pods as job_set
+from webhook.systems.job_set.spec import JOB_RESTART
+from webhook.systems.volcano import pods as volcano
 
 # Kueue; coscheduling (scheduler-plugins) with its current and two older keys, which Koordinator reads too.
 LABELS: Final = frozenset(

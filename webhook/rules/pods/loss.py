@@ -3,7 +3,7 @@
 Reads, of the pod's controller:
     a Job: spec.{backoffLimit,backoffLimitPerIndex}, spec.podFailurePolicy.rules[*].{action,onPodConditions}
     a SparkApplication: spec.restartPolicy.type
-    others: the fields from which their attempts are read (webhook/attempts)
+    others: the fields from which their attempts are read (webhook/systems/attempts.py)
 of the JobSet that controls the Job: spec.failurePolicy.{maxRestarts,rules}
 of the pod: the labels by which Ray and Spark mark workers and executors, which their own systems replace
 """
@@ -13,19 +13,21 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from webhook import attempts
-from webhook.attempts import Evidence, Level, annotation
-from webhook.attempts.level import number_at
-from webhook.kinds import batch, flyte, ray, spark
-from webhook.kinds.job_set import JOB_SET, REPLICATED_JOB
-from webhook.kinds.places import EXECUTOR
 from webhook.objects import bounds
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.pods.matching import POD_FAILURE_POLICY, JobEnd, rule_of_set
-from webhook.rules.job_sets.job_set import DISRUPTED, FREE
-from webhook.rules.jobs.failure_policy import matches_disruption
-from webhook.rules.jobs.lint import FAILING
+from webhook.systems import annotation, attempts
+from webhook.systems.flyte import spec as flyte
+from webhook.systems.job import spec as batch
+from webhook.systems.job.rules.failure_policy import matches_disruption
+from webhook.systems.job.rules.lint import FAILING
+from webhook.systems.job_set.rules.job_set import DISRUPTED, FREE
+from webhook.systems.job_set.spec import JOB_SET, REPLICATED_JOB
+from webhook.systems.level import Evidence, Level, number_at
+from webhook.systems.places import EXECUTOR
+from webhook.systems.ray import spec as ray
+from webhook.systems.spark import spec as spark
 
 # Pods that their workload's own system replaces, by a label (KubeRay 1.5, Spark 4.0).
 REPLACED: Final = {ray.GROUP: (ray.NODE_TYPE, "worker"), spark.GROUP: (spark.ROLE, EXECUTOR)}

@@ -18,8 +18,6 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from webhook.attempts import Evidence
-from webhook.kinds import batch
 from webhook.kube import names
 from webhook.objects.patch import Editor, Pattern, at
 from webhook.objects.problem import Json, Path, Problem
@@ -32,6 +30,8 @@ from webhook.rules.facts import Facts
 from webhook.rules.pods import containers
 from webhook.rules.pods.memory_bounds import FIELDS, Bound, amount_of, bounds, largest_amount, room_of
 from webhook.rules.rule import Rule, in_pods
+from webhook.systems.job import spec as batch
+from webhook.systems.level import Evidence
 
 if TYPE_CHECKING:
     from webhook.rules.contexts import PodContext

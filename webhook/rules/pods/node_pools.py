@@ -13,10 +13,10 @@ from typing import Final
 
 from webhook import capacity
 from webhook.capacity.contradictions import terms
-from webhook.kinds import EmbeddedJob
 from webhook.objects.problem import Json, Problem
 from webhook.policy.settings import Settings
 from webhook.rules.pods import placement
+from webhook.systems.kind_spec import EmbeddedJob
 
 MOST_JOBS: Final = 10  # of one object that are judged
 MOST_WORDS: Final = 300  # expressions and values of one Job, with its nodeSelector; a Job with more is not judged

@@ -5,10 +5,12 @@ The file of each part says what it reads and writes: placement, avoid, protect, 
 
 from typing import TYPE_CHECKING, Final
 
-from webhook import attempts, capacity
+from webhook import capacity
 from webhook.objects.problem import Problem
 from webhook.rules.pods import avoid, groups, loss, placement, protect, roles
 from webhook.rules.rule import Rule, in_pods
+from webhook.systems import attempts
+from webhook.systems.level import Evidence
 
 if TYPE_CHECKING:
     from webhook.rules.contexts import PodContext
@@ -32,7 +34,7 @@ def _edit(context: "PodContext") -> list[Problem]:
     return []
 
 
-def _leads(evidence: attempts.Evidence) -> bool:
+def _leads(evidence: Evidence) -> bool:
     """Return True if a pod leads its workload, and its author has not waived on-demand nodes for it."""
     return not evidence.settings.interruptible and roles.leads(evidence.labels, evidence.annotations)
 

@@ -16,8 +16,6 @@ from typing import Final, Literal
 import msgspec
 
 from webhook import capacity
-from webhook.attempts import Level
-from webhook.kinds import OwnerReference
 from webhook.kube import names
 from webhook.objects.patch import Editor, Pattern, at
 from webhook.objects.problem import Json, Path
@@ -25,6 +23,8 @@ from webhook.policy.model import Profile
 from webhook.policy.settings import Settings
 from webhook.rules import annotations
 from webhook.rules.pods import groups
+from webhook.systems.kind_spec import OwnerReference
+from webhook.systems.level import Level
 
 Placement = Literal["Spot", "OnDemand", "None"]
 

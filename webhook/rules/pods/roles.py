@@ -7,11 +7,13 @@ Reads:
 
 from typing import Final
 
-from webhook.kinds import kubeflow, ray, spark
-from webhook.kinds.job_set import JOB_INDEX, REPLICATED_JOB, SET_NAME
-from webhook.kinds.places import DRIVER, HEAD
 from webhook.objects.problem import Json
 from webhook.pods.pods import INDEX
+from webhook.systems.job_set.spec import JOB_INDEX, REPLICATED_JOB, SET_NAME
+from webhook.systems.kubeflow import spec as kubeflow
+from webhook.systems.places import DRIVER, HEAD
+from webhook.systems.ray import spec as ray
+from webhook.systems.spark import spec as spark
 
 # Spark itself, under whichever operator; KubeRay; the MPI operator, and the training operator with its two labels.
 LEADERS: Final = {

@@ -9,13 +9,13 @@ Reads:
 """
 
 from webhook import capacity
-from webhook.kinds import batch
-from webhook.kinds.job_set import REPLICATED_JOB
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.policy.settings import Settings, count
-from webhook.rules.jobs.lint import FAILING
 from webhook.rules.pods import groups, loss, placement
+from webhook.systems.job import spec as batch
+from webhook.systems.job.rules.lint import FAILING
+from webhook.systems.job_set.spec import REPLICATED_JOB
 
 
 def could_run_on_demand(

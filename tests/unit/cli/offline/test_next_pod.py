@@ -9,7 +9,6 @@ from tests.admission import mutate, policy
 from tests.objects import DISRUPTION, exit_codes, job_spec, pod, stored_job
 from webhook.cli.offline import next_pod
 from webhook.cli.offline.next_pod import After, Ended
-from webhook.kinds import batch
 from webhook.kube import names
 from webhook.objects.problem import Json
 from webhook.pods import on_failure, pods
@@ -29,6 +28,7 @@ from webhook.policy.model import (
 )
 from webhook.policy.settings import NamedProfile
 from webhook.rules.facts import Facts
+from webhook.systems.job import spec as batch
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 RULES = (

@@ -3,11 +3,13 @@
 import pytest
 
 from tests.objects import pod
-from webhook.attempts import argo, volcano
-from webhook.attempts.jobs import job_set, job_status
-from webhook.kinds.job_set import JOB_RESTART
 from webhook.objects.problem import Json
 from webhook.rules.pods import groups
+from webhook.systems.argo import pods as argo
+from webhook.systems.job import job_status
+from webhook.systems.job_set import pods as job_set
+from webhook.systems.job_set.spec import JOB_RESTART
+from webhook.systems.volcano import pods as volcano
 
 
 @pytest.mark.parametrize("label", sorted(groups.LABELS))

@@ -5,15 +5,18 @@ from typing import Any, Final
 import pytest
 
 from tests.objects import DISRUPTION, exit_codes, job_spec, pod, stored_job
-from tests.unit.attempts import test_argo, test_flyte, test_ray, test_spark
-from tests.unit.attempts.jobs.test_job_set import job_set, pod_at
-from tests.unit.attempts.pods import NOT_SPOT, evidence, made, off_spot, on_spot, owned, place
-from webhook.attempts import Level
+from tests.unit.systems.argo import test_pods as test_argo
+from tests.unit.systems.flyte import test_pods as test_flyte
+from tests.unit.systems.job_set.test_pods import job_set, pod_at
+from tests.unit.systems.pods import NOT_SPOT, evidence, made, off_spot, on_spot, owned, place
+from tests.unit.systems.ray import test_pods as test_ray
+from tests.unit.systems.spark import test_pods as test_spark
 from webhook.kube import names
 from webhook.objects.problem import Json
 from webhook.policy.model import Placement, Profile
 from webhook.policy.settings import Settings, resolve
 from webhook.rules.pods import loss, placement
+from webhook.systems.level import Level
 
 COUNTED: Final[Json] = {**DISRUPTION, "action": "Count"}
 FAILS: Final[Json] = {**DISRUPTION, "action": "FailJob"}

@@ -12,7 +12,6 @@ from tests.unit.accounts.pods import disrupted, failed
 from webhook.admission import engine
 from webhook.admission.subject import read, subject_of
 from webhook.capacity import Pool
-from webhook.kinds import batch
 from webhook.kube import names
 from webhook.objects.problem import Json
 from webhook.pods import on_failure
@@ -23,6 +22,7 @@ from webhook.rules.facts import Facts
 from webhook.rules.pods import memory
 from webhook.rules.pods.memory_bounds import Restrictions
 from webhook.serving.endpoints import count
+from webhook.systems.job import spec as batch
 
 GI: Final = 1024**3
 

@@ -9,14 +9,14 @@ import pytest
 from tests.admission import mutate, policy
 from tests.objects import pod
 from webhook import capacity
-from webhook.attempts import Level
-from webhook.kinds.kind_spec import controller_of
 from webhook.kube import names
 from webhook.objects.patch import Editor, at
 from webhook.objects.problem import Json
 from webhook.policy.model import Placement, Profile
 from webhook.policy.settings import Settings
 from webhook.rules.pods import placement
+from webhook.systems.kind_spec import controller_of
+from webhook.systems.level import Level
 
 SPOT = {"key": "eks.amazonaws.com/capacityType", "operator": "In", "values": ["SPOT"]}
 NOT_SPOT = {"key": "eks.amazonaws.com/capacityType", "operator": "NotIn", "values": ["SPOT"]}

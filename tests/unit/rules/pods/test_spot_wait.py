@@ -10,12 +10,12 @@ from tests.admission import OPTED_IN, mutate, policy
 from tests.objects import DISRUPTION, job_spec, pod, stored_job
 from tests.unit.accounts.pods import job_set
 from webhook.capacity.table import PROVIDERS
-from webhook.kinds.job_set import REPLICATED_JOB
 from webhook.kube import names
 from webhook.objects.problem import Json
 from webhook.policy.model import Duration, Placement, Profile
 from webhook.policy.settings import Settings
 from webhook.rules.pods.spot_wait import could_run_on_demand
+from webhook.systems.job_set.spec import REPLICATED_JOB
 
 GKE = "cloud.google.com/gke-spot"
 PLACEMENT = Placement(provider="gke", spot="Require", spot_wait=Duration(600))

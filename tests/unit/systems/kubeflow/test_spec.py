@@ -1,0 +1,100 @@
+"""Where the training operator's jobs and MPIJobs have their retries and pod templates, and what no field limits."""
+
+from typing import Any
+
+import pytest
+
+from tests.unit.systems.reading import retries, root_of, templates, wrong
+from webhook.objects.problem import Json
+from webhook.systems.kind_spec import KindSpec
+from webhook.systems.kubeflow.spec import ROWS
+
+KINDS = {row.kind: row for row in ROWS}
+REPLICA_SPECS = {
+    "PyTorchJob": "pytorchReplicaSpecs",
+    "TFJob": "tfReplicaSpecs",
+    "MPIJob": "mpiReplicaSpecs",
+    "XGBoostJob": "xgbReplicaSpecs",
+    "PaddleJob": "paddleReplicaSpecs",
+    "JAXJob": "jaxReplicaSpecs",
+}
+LIMIT = "spec.runPolicy.backoffLimit"
+
+
+def replica(restart_policy: str | None = "OnFailure") -> Json:
+    policy = {} if restart_policy is None else {"restartPolicy": restart_policy}
+    return {"replicas": 1, **policy, "template": {"spec": {"containers": [{"name": "main", "image": "torch:2.9"}]}}}
+
+
+def job(kind: str, version: str | None = None, replicas: Json | None = None, **spec: Any) -> Json:
+    """Return a job as in the operator's examples: most have no runPolicy."""
+    specs = {"Master": replica(), "Worker": replica()} if replicas is None else replicas
+    return root_of(KINDS[kind], {REPLICA_SPECS[kind]: specs, **spec}, version)
+
+
+@pytest.mark.parametrize("kind", REPLICA_SPECS)
+@pytest.mark.parametrize("spec", [{}, {"runPolicy": {}}, {"runPolicy": {"cleanPodPolicy": "None"}}])
+def test_a_job_without_a_limit_has_unlimited_retries_which_the_default_may_replace(kind: str, spec: Json) -> None:
+    (budget,) = KINDS[kind].budgets(job(kind, **spec))
+    assert (budget.retries, budget.replaceable) == (None, True)
+
+
+@pytest.mark.parametrize("kind", REPLICA_SPECS)
+def test_each_kind_has_its_limit_in_its_run_policy_and_a_template_for_each_type_of_replica(kind: str) -> None:
+    root = job(kind, runPolicy={"backoffLimit": 3})
+    assert retries(KINDS[kind], root) == {LIMIT: 3}
+    assert templates(KINDS[kind], root) == [
+        f"spec.{REPLICA_SPECS[kind]}.{replica_type}.template" for replica_type in ("Master", "Worker")
+    ]
+
+
+@pytest.mark.parametrize("kind", ["PyTorchJob", "PaddleJob"])
+def test_restarts_of_torchrun_have_a_separate_field(kind: str) -> None:
+    root = job(kind, runPolicy={"backoffLimit": 1}, elasticPolicy={"rdzvBackend": "c10d", "maxRestarts": 100})
+    assert retries(KINDS[kind], root) == {LIMIT: 1, "spec.elasticPolicy.maxRestarts": 100}
+    without = job(kind, runPolicy={"backoffLimit": 1}, elasticPolicy={"minReplicas": 1})
+    assert retries(KINDS[kind], without) == {LIMIT: 1}
+
+
+@pytest.mark.parametrize("spec", [{}, {"runPolicy": {"cleanPodPolicy": "Running"}}])
+def test_the_launcher_of_an_mpi_job_has_six_retries_by_default(spec: Json) -> None:
+    (budget,) = KINDS["MPIJob"].budgets(job("MPIJob", "v2beta1", **spec))
+    assert (budget.retries, budget.replaceable) == (6, False)
+
+
+def test_the_mpi_jobs_of_both_operators_are_admitted() -> None:
+    assert KINDS["MPIJob"].versions == ("v1", "v2beta1")
+
+
+def unbounded(row: KindSpec, root: Json) -> list[str]:
+    return [str(problem) for problem in row.unbounded(root)]
+
+
+@pytest.mark.parametrize("kind", REPLICA_SPECS)
+def test_the_restart_policy_exit_code_allows_retries_that_no_field_limits(kind: str) -> None:
+    replicas = {"Master": replica(), "Worker": replica("ExitCode"), "PS": replica("ExitCode")}
+    (problem,) = unbounded(KINDS[kind], job(kind, replicas=replicas))
+    path, _, what = problem.partition(": ")
+    assert path == f"spec.{REPLICA_SPECS[kind]}.Worker.restartPolicy"
+    assert what == "ExitCode restarts pods without limit; use OnFailure"
+
+
+@pytest.mark.parametrize("restart_policy", ["OnFailure", "Never", "Always", None])
+def test_the_other_restart_policies_are_limited(restart_policy: str | None) -> None:
+    assert unbounded(KINDS["TFJob"], job("TFJob", replicas={"Worker": replica(restart_policy)})) == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "problem"),
+    [
+        ({"runPolicy": {"backoffLimit": "3"}}, f"{LIMIT}: is a string; must be an integer"),
+        ({"runPolicy": []}, "spec.runPolicy: is a list; must be an object"),
+        ({"pytorchReplicaSpecs": [replica()]}, "spec.pytorchReplicaSpecs: is a list; must be an object"),
+        (
+            {"pytorchReplicaSpecs": {"Worker": {"restartPolicy": 1}}},
+            "spec.pytorchReplicaSpecs.Worker.restartPolicy: is an integer; must be a string",
+        ),
+    ],
+)
+def test_a_value_of_a_wrong_type_is_refused(spec: Json, problem: str) -> None:
+    assert wrong(KINDS["PyTorchJob"], job("PyTorchJob", **spec)) == [problem]

@@ -1,0 +1,104 @@
+"""The restarts that a SparkApplication of Apache Spark's own operator allows, and the owner of its drivers."""
+
+import pytest
+
+from tests.unit.systems.reading import retries, root_of, templates, wrong
+from webhook.objects.problem import Json
+from webhook.systems.kind_spec import OwnerReference
+from webhook.systems.spark.apache_spec import SPARK_APPLICATION, application_of
+
+CONFIG = ("spec", "applicationTolerations", "restartConfig")
+RESTARTS = "spec.applicationTolerations.restartConfig.maxRestartAttempts"
+
+
+def application(config: Json | None, **spec: Json) -> Json:
+    tolerations: Json = {"resourceRetainPolicy": "OnFailure", "ttlAfterStopMillis": 10000}
+    if config is not None:
+        tolerations["restartConfig"] = config
+    runtime = {"mainClass": "org.apache.spark.examples.SparkPi", "runtimeVersions": {"sparkVersion": "4.1.1"}}
+    return root_of(SPARK_APPLICATION, {**runtime, "applicationTolerations": tolerations, **spec})
+
+
+@pytest.mark.parametrize(
+    ("config", "allowed"),
+    [
+        (None, 0),
+        ({}, 0),
+        ({"restartPolicy": "Never", "maxRestartAttempts": 9}, 0),
+        ({"maxRestartAttempts": 9}, 0),
+        ({"restartPolicy": "OnFailure", "maxRestartAttempts": 5}, 5),
+        ({"restartPolicy": "Always", "maxRestartAttempts": 5}, 5),
+        ({"restartPolicy": "OnInfrastructureFailure", "maxRestartAttempts": 0}, 0),
+        ({"restartPolicy": "OnFailure", "maxRestartAttempts": -1}, 0),
+        ({"restartPolicy": "OnFailure"}, 3),
+        ({"restartPolicy": "OnFailure", "maxRestartAttempts": 5, "restartCounterResetMillis": -1}, 5),
+    ],
+)
+def test_max_restart_attempts_apply_with_every_policy_that_restarts(config: Json | None, allowed: int) -> None:
+    assert retries(SPARK_APPLICATION, application(config)) == {RESTARTS: allowed}
+
+
+@pytest.mark.parametrize("millis", [0, 60000])
+def test_restarts_are_unlimited_if_their_counter_is_reset_unless_the_policy_is_never(millis: int) -> None:
+    config = {"restartPolicy": "OnFailure", "maxRestartAttempts": 2, "restartCounterResetMillis": millis}
+    (budget,) = SPARK_APPLICATION.budgets(application(config))
+    assert budget.retries is None
+    assert budget.beside == ((*CONFIG, "restartCounterResetMillis"), -1)
+    assert retries(SPARK_APPLICATION, application({**config, "restartPolicy": "Never"})) == {RESTARTS: 0}
+
+
+def test_adding_retries_to_an_application_that_never_restarts_changes_its_policy() -> None:
+    (budget,) = SPARK_APPLICATION.budgets(application({"restartPolicy": "Never"}))
+    assert budget.beside == ((*CONFIG, "restartPolicy"), "OnFailure")
+
+
+def test_an_application_without_application_tolerations_has_no_restarts() -> None:
+    assert retries(SPARK_APPLICATION, root_of(SPARK_APPLICATION, {"mainClass": "org.example.Main"})) == {RESTARTS: 0}
+
+
+def test_driver_and_executor_have_a_pod_template_each() -> None:
+    spec: Json = {"podTemplateSpec": {"spec": {"containers": [{"name": "spark"}]}}}
+    assert templates(SPARK_APPLICATION, application(None, driverSpec=spec, executorSpec=spec)) == [
+        "spec.driverSpec.podTemplateSpec",
+        "spec.executorSpec.podTemplateSpec",
+    ]
+    assert templates(SPARK_APPLICATION, application(None)) == []
+
+
+def owned(*owners: tuple[str, str]) -> Json:
+    references = [{"apiVersion": group, "kind": kind, "name": "pi", "uid": "u"} for group, kind in owners]
+    return {"metadata": {"name": "pi-0-driver", "ownerReferences": references}}
+
+
+def test_the_application_of_a_driver_is_an_owner_that_is_not_its_controller() -> None:
+    driver = owned(("v1", "ConfigMap"), ("spark.apache.org/v1", "SparkApplication"))
+    assert application_of(driver) == OwnerReference("spark.apache.org", "v1", "SparkApplication", "pi", "u")
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        {},
+        {"metadata": {"ownerReferences": None}},
+        owned(("v1", "Pod")),
+        owned(("sparkoperator.k8s.io/v1beta2", "SparkApplication")),
+        owned(("spark.apache.org/v1", "SparkCluster")),
+    ],
+)
+def test_any_other_pod_has_no_application(pod: Json) -> None:
+    assert application_of(pod) is None
+
+
+@pytest.mark.parametrize(
+    ("config", "problem"),
+    [
+        ({"maxRestartAttempts": "3"}, f"{RESTARTS}: is a string; must be an integer"),
+        ({"restartPolicy": []}, "spec.applicationTolerations.restartConfig.restartPolicy: is a list; must be a string"),
+        (
+            {"restartCounterResetMillis": 1.5},
+            "spec.applicationTolerations.restartConfig.restartCounterResetMillis: is a number; must be an integer",
+        ),
+    ],
+)
+def test_a_value_of_a_wrong_type_is_refused(config: Json, problem: str) -> None:
+    assert wrong(SPARK_APPLICATION, application(config)) == [problem]

@@ -1,1 +1,0 @@
-"""The Account of a workload, and the requested retries after which it begins anew."""

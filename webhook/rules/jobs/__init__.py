@@ -1,1 +1,0 @@
-"""What the policy does to a JobSpec."""

@@ -1,1 +1,0 @@
-"""What the policy does to workloads of other systems, in each system's own words."""

@@ -1,0 +1,129 @@
+"""The interface of a kind for requested retries: one `Adapter` for each kind, in the file of its name. Pure.
+
+The executor reads and writes; an adapter defines what is read, why a retry is refused, and what is written.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from webhook.objects.problem import Json, Problem
+from webhook.systems.kind_spec import KindSpec
+
+
+class Right(NamedTuple):
+    """A permission that a user needs."""
+
+    verb: str
+    group: str
+    resource: str
+    subresource: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.verb} {'/'.join(filter(None, (self.resource, self.subresource)))}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """An object and the related objects.
+
+    `run`: the object that would run again: the object itself, or the last Job of a CronJob, None if it has no Job.
+    `when`: the time at which the retry is judged, RFC 3339. `controller`: the CronJob of a Job. `children`: the
+    TaskRuns and CustomRuns of a PipelineRun. `placeholder`: that of a CronJob's Job whose retry is in progress.
+    `keep_finally`: whether tasks of `finally` that have succeeded do not run again. `is_recorded`: whether this retry
+    has recorded itself already, also if the object has been ended again since.
+    """
+
+    root: Json
+    run: Json | None
+    when: str
+    controller: Json | None = None
+    children: tuple[Json, ...] = ()
+    placeholder: Json | None = None
+    keep_finally: bool = False
+    is_recorded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Children:
+    """The children of an object: their kinds, their label selector, and `is_child`, which checks the owner."""
+
+    rows: tuple[KindSpec, ...]
+    selector: Callable[[Json], str]
+    is_child: Callable[[Json, Json], bool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steps:
+    """The writes that make an object run again in place, in this order.
+
+    `record`: a JSON Patch that records the retry; empty if it is recorded already. `deleted`: the children to delete.
+    `again`: returns the object with a status in which it runs, given the object as stored then.
+    """
+
+    record: list[Json]
+    deleted: tuple[Json, ...]
+    again: Callable[[Json], Json]
+
+
+def nothing(_: Json) -> list[Json]:
+    """Return an empty JSON Patch."""
+    return []
+
+
+def never(_: Workload) -> bool:
+    """Return False."""
+    return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InPlace:
+    """How an object runs again in place: its end is removed from its status.
+
+    `steps` returns the writes, for a user. `has_begun`: whether it runs again, given its current and its former state.
+    `is_reset`: whether the end is removed already. `resume` returns a JSON Patch of its spec for after that.
+    `is_stopped`: whether a user has stopped it since. `is_unfinished`: whether a retry was recorded but did not begin.
+    `watches_controller`: whether its controller may end it again at once, from an old cache. `status`: the path of its
+    status below its own, empty if an update of the object writes it.
+    """
+
+    steps: Callable[[Workload, str], Steps]
+    has_begun: Callable[[Workload, Workload], bool]
+    is_reset: Callable[[Workload], bool] = never
+    resume: Callable[[Json], list[Json]] = nothing
+    is_stopped: Callable[[Workload], bool] = never
+    is_unfinished: Callable[[Workload], bool] = never
+    watches_controller: bool = False
+    status: str = "/status"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adapter:
+    """The requested retries of one kind.
+
+    `rights` returns the permissions that a user needs to make an object run again. `run_id` returns the name of the run
+    that has failed, empty if there is none. `refusal` returns why the object cannot run again, None if it can.
+    `promise` returns a line that says which parts will run again. `cannot_be_suspended` returns why an object can be
+    neither suspended nor resumed, None if it can.
+
+    Related objects that are read: `children`, and the controller if it is of the kind `controller`. `in_place`: None if
+    an object runs again as another object of the same name. `runs`: the adapter of the objects that it creates; the
+    last of these runs again instead of it. `has_finally`: whether the object may have tasks of `finally`.
+    """
+
+    row: KindSpec
+    rights: Callable[[Json], list[Right]]
+    run_id: Callable[[Workload], str]
+    refusal: Callable[[Workload], Problem | None]
+    promise: Callable[[Workload], str]
+    cannot_be_suspended: Callable[[Json], Problem | None]
+    children: Children | None = None
+    controller: KindSpec | None = None
+    in_place: InPlace | None = None
+    runs: "Adapter | None" = None
+    has_finally: bool = False
+
+    @property
+    def of_run(self) -> "Adapter":
+        """The adapter of the object that runs again: for a CronJob that of Jobs."""
+        return self.runs or self

@@ -1,0 +1,38 @@
+"""workload.codeflare.dev/v1beta2: AppWrappers, which create the objects that are embedded in them.
+
+Source: internal/controller/appwrapper and internal/webhook of AppWrapper 1.2.0. An AppWrapper that fails is reset: its
+objects are deleted and created again, as often as an annotation says, by default 3 times. The embedded objects are
+immutable, and each is admitted when it is created. So in the AppWrapper they are validated and not edited. An object
+that is denied when it is created fails the AppWrapper permanently.
+"""
+
+from typing import Final
+
+from webhook.objects.patch import EVERY
+from webhook.systems.core import METADATA, OBJECT
+from webhook.systems.kind_spec import KindSpec, RetryField
+
+RETRY_LIMIT: Final = "workload.codeflare.dev.appwrapper/retryLimit"
+DEFAULT_RETRIES: Final = 3
+
+APP_WRAPPER: Final = KindSpec(
+    group="workload.codeflare.dev",
+    versions=("v1beta2",),
+    kind="AppWrapper",
+    resource="appwrappers",
+    shape={"metadata": METADATA, "spec": {"components": [{"template": OBJECT}]}},
+    owns_pods=True,
+    counts=True,
+    embedded=(("spec", "components", EVERY, "template"),),
+    retry_fields=(
+        RetryField(
+            within=("metadata",),
+            name=("annotations", RETRY_LIMIT),
+            text=True,
+            absent=DEFAULT_RETRIES,
+            parent_absent=DEFAULT_RETRIES,
+        ),
+    ),
+)
+
+ROWS: Final = (APP_WRAPPER,)

@@ -1,0 +1,1 @@
+"""CronJobs of Kubernetes itself."""

@@ -1,0 +1,64 @@
+"""The environment variable that Flyte gives to a task's container: the 0-based attempt.
+
+Flyte 2 also writes a label with the 1-based attempt, since 2.0.43. If a container has several variables of that name,
+the first is Flyte's (flyteplugins/go/tasks/pluginmachinery/flytek8s).
+"""
+
+from itertools import islice
+from typing import Final
+
+from webhook.objects import bounds
+from webhook.objects.patch import EVERY, at, find
+from webhook.policy.settings import count
+from webhook.systems.level import Evidence, Level, number_at
+
+NAME: Final = "Flyte"
+VARIABLE: Final = "FLYTE_ATTEMPT_NUMBER"
+PRIMARY: Final = "primary_container_name"
+NODE: Final = "node-id"
+LABEL: Final = "attempt"
+CONTAINER: Final = 3  # parts of the path of a container
+
+
+def levels(evidence: Evidence) -> list[Level]:
+    """Return the level of the variable, or else of the label."""
+    attempt = attempt_of(evidence)
+    if attempt is None:
+        numbered = evidence.count_in_labels(LABEL)
+        if numbered == 0:
+            evidence.warn(("metadata", "labels", LABEL), numbered)
+        attempt = numbered - 1 if numbered else None
+    return [] if attempt is None else [Level(NAME, attempt, budget_of(evidence))]
+
+
+def attempt_of(evidence: Evidence) -> int | None:
+    """Return the attempt in the first such variable, of the primary container if it has one; None if malformed."""
+    pod, primary = evidence.whole(), evidence.annotations.get(PRIMARY)
+    variables = [
+        (path, variable)
+        for path, variable in islice(find(pod, ("spec", "containers", EVERY, "env", EVERY)), bounds.MOST_ENTRIES)
+        if at(variable, ("name",)) == VARIABLE
+    ]
+    variables.sort(key=lambda one: at(pod, (*one[0][:CONTAINER], "name")) != primary)
+    if not variables:
+        return None
+    path, variable = variables[0]
+    text = at(variable, ("value",))
+    number = count(text) if isinstance(text, str) else None
+    if number is None:
+        evidence.warn((*path[:-1], VARIABLE), text)
+    return number
+
+
+def budget_of(evidence: Evidence) -> int:
+    """Return the retries of the pod's node; with 1 attempt, the settings' budget.
+
+    1 attempt means the default of the Flyte platform, which neither pod nor workflow contains. Nodes of sub-workflows
+    and elements of map tasks may have the same label as another node: only the pod's name distinguishes them.
+    """
+    node = evidence.labels.get(NODE)
+    name, execution = at(evidence.pod, ("metadata", "name")), evidence.controller
+    if execution is None or str(name).rpartition("-")[0] != f"{execution.name}-{node}":
+        return evidence.settings_budget
+    attempts = number_at(evidence.owner, ("spec", "nodes", node or "", "retry", "minAttempts"))
+    return evidence.settings_budget if attempts in {None, 1} else max(0, (attempts or 0) - 1)

@@ -1,0 +1,381 @@
+"""A Job runs again as another Job of the same name, because its terminal condition cannot be removed.
+
+An interrupted retry loses nothing. Before the failed Job is deleted, its manifest is stored in a suspended Job, the
+*placeholder*, which passes the same admission as any Job. The *successor* is created from the placeholder, suspended
+too; its status gets the work that has succeeded already; then the successor is *released*. The stage is stored in the
+placeholder, so that the leader or any user with the permissions can continue.
+
+Reads:
+    metadata, spec and status of a Job
+    metadata.annotations[retry-policy.dev/{successor,retry-of,retry-history,retryable}]
+Writes:
+    the placeholder, the successor; status.{completedIndexes,succeeded} of the successor
+"""
+
+import re
+from typing import Any, Final, Literal, TypedDict, cast
+
+import msgspec
+
+from webhook.kube import names, terminal
+from webhook.kube.paths import is_name
+from webhook.objects.patch import Editor, at, pointer
+from webhook.objects.problem import Json, Path, Problem
+from webhook.retry import consent, record
+from webhook.rules import undo
+from webhook.systems import refusals
+from webhook.systems.adapter import Adapter, Right
+from webhook.systems.cron_job.spec import CRON_JOB
+from webhook.systems.job import spec as batch
+from webhook.systems.job.done import Done, packed, unpacked
+from webhook.systems.kind_spec import controller_of
+
+LONGEST_NAME: Final = 63  # characters of a Job's name, which is a label value of its pods
+UID: Final = re.compile("[0-9A-Za-z-]{1,63}")
+STATE: Final[Path] = ("metadata", "annotations", names.SUCCESSOR)
+# Labels that the API server writes on a Job and its pods, unless manualSelector is set
+# (pkg/registry/batch/job/strategy.go).
+GENERATED: Final = ("batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name", "controller-uid", "job-name")
+# Annotations that belong to the failed Job, not to its manifest.
+NOT_IN_MANIFEST: Final = frozenset(
+    (
+        *(names.POLICY, names.RETRY_OF, names.STAYS_SUSPENDED, names.RETRY_HISTORY),
+        names.RETRY_ACCEPTED,
+        "batch.kubernetes.io/job-tracking",
+    )
+)
+# Labels that the placeholder does not get: with the first Kueue would start it, with the second Argo CD could prune it.
+NOT_ON_PLACEHOLDER: Final = (batch.QUEUE_NAME, "app.kubernetes.io/instance")
+# The fields and keys that Kueue writes in a pod template.
+OF_KUEUE: Final = {"metadata": ("annotations", "labels"), "spec": ("nodeSelector", "tolerations", "schedulingGates")}
+WRITTEN_BY_KUEUE: Final = (
+    *("kueue.x-k8s.io/podset", "kueue.x-k8s.io/workload", "kueue.x-k8s.io/workload-slice-name"),
+    *("kueue.x-k8s.io/cluster-queue-name", "kueue.x-k8s.io/local-queue-name"),
+)
+MANAGED_BY: Final = "retry-policy.dev/placeholder"  # of a placeholder: no controller runs it, even if it is resumed
+OF_DELETION: Final = ("foregroundDeletion", "orphan")  # finalizers
+
+# The permissions for the retry of a Job; the last one only if a part of it has succeeded.
+REPLACES: Final = tuple(Right(verb, batch.JOB.group, batch.JOB.resource) for verb in ("create", "patch", "delete"))
+WRITES_STATUS: Final = Right("patch", batch.JOB.group, batch.JOB.resource, "status")
+
+Stage = Literal["Stored", "Deleting", "Created"]
+
+
+class Metadata(TypedDict, total=False):
+    """The metadata that a successor gets from the failed Job."""
+
+    annotations: dict[str, str]
+    labels: dict[str, str]
+    finalizers: list[str]
+    ownerReferences: list[Json]
+
+
+class RetryState(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """The state of a retry, in an annotation of the placeholder; the placeholder's spec is that of the successor.
+
+    `name`, `uid`: those of the failed Job. `by`, `at`: user and time of the request. `metadata`: the annotations,
+    labels, finalizers and owners of the successor. `suspend`: whether the successor stays suspended. `stored_done`:
+    the part that does not run again. `history`: an annotation that the successor gets when it is released.
+    `stage`: `Stored`, the placeholder exists; `Deleting`, the failed Job is being deleted; `Created`, the successor
+    exists.
+    """
+
+    name: str
+    uid: str
+    by: str
+    at: str
+    metadata: Metadata
+    suspend: bool = False
+    stored_done: Done | str = msgspec.field(default=Done(), name="done")
+    history: str = ""
+    stage: Stage = "Stored"
+
+    def __post_init__(self) -> None:
+        """Raise ValueError if name or uid is not valid: both become part of a path."""
+        if not is_name(self.name) or len(self.name) > LONGEST_NAME or not UID.fullmatch(self.uid):
+            raise ValueError("name and uid must be a Job's")
+        unpacked(self.stored_done)
+
+    @property
+    def done(self) -> Done:
+        """The part that does not run again."""
+        return unpacked(self.stored_done)
+
+
+def refusal(job: Json, outer: Json | None = None) -> Problem | None:
+    """Return why a Job cannot run again; None if it can. `outer`: the CronJob that controls it."""
+    metadata, controller = job["metadata"], controller_of(job)
+    name = refusals.kind_and_name("Job", job)
+    if metadata.get("deletionTimestamp"):
+        return refusals.is_being_deleted(name)
+    if controller is not None and (controller.group, controller.kind) == batch.JOB_SET:
+        whole = f"{metadata['namespace']}/jobset/{controller.name}"
+        return Problem((), f"{name} belongs to a JobSet", f"retry the whole JobSet: retry-policy retry {whole}")
+    if controller is not None and (controller.group, controller.kind) != (CRON_JOB.group, CRON_JOB.kind):
+        return refusals.is_run_by(name, f"{controller.kind} {controller.name}")
+    if (job["spec"].get("managedBy") or batch.CONTROLLER) != batch.CONTROLLER:
+        return refusals.is_run_by(name, job["spec"]["managedBy"])
+    if terminal.has_ended_well(job):
+        return refusals.has_succeeded(name)
+    if not terminal.has_failed(job):
+        return refusals.has_not_ended(name)
+    maps = [None if outer is None else outer["metadata"].get("annotations"), metadata.get("annotations")]
+    if not consent.may_run_twice([*maps, at(job, ("spec", "template", "metadata", "annotations"))]):
+        return refusals.may_not_run_twice(name, f"job/{metadata['name']}", job)
+    return None
+
+
+def placeholder_name(name: str, uid: str) -> str:
+    """Return the name of a Job's placeholder: the same for all requests."""
+    end = f"-retry-{uid[:8]}"
+    return name[: LONGEST_NAME - len(end)].rstrip("-.") + end
+
+
+def placeholder_for(job: Json, by: str, when: str) -> Json:
+    """Return the placeholder for a failed Job; `by`: the user who requested the retry; `when`: the time, RFC 3339."""
+    metadata = job["metadata"]
+    manifest = manifest_of(job)
+    state = RetryState(
+        name=metadata["name"],
+        uid=metadata["uid"],
+        by=by,
+        at=when,
+        metadata=cast("Metadata", manifest["metadata"]),
+        suspend=bool(job["spec"].get("suspend")) or batch.is_queued(metadata),
+        history=history_of(job, by, when),
+        stored_done=packed(done_of(job)),
+    )
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": placeholder_name(metadata["name"], metadata["uid"]),
+            "namespace": metadata["namespace"],
+            "labels": {
+                **without(manifest["metadata"].get("labels") or {}, *NOT_ON_PLACEHOLDER),
+                names.RETRY_OF: metadata["uid"],
+                names.RETRY_IN_PROGRESS: "true",
+            },
+            "annotations": {names.SUCCESSOR: msgspec.json.encode(state).decode()},
+        },
+        "spec": {**manifest["spec"], "suspend": True, "managedBy": MANAGED_BY},
+    }
+
+
+def history_of(job: Json, by: str, when: str) -> str:
+    """Return the value of the successor's annotation retry-history."""
+    return record.with_new(job, record.Requested(at=when, by=by, of=job["metadata"]["uid"]))
+
+
+def differ_in_stage_alone(placeholder: Json, before: Json) -> bool:
+    """Return True if two retry states are equal except for the stage."""
+    state, old = state_of(placeholder), state_of(before)
+    state.stage = old.stage
+    return state == old
+
+
+def manifest_of(job: Json) -> Json:
+    """Return metadata and spec of a Job without the fields that this webhook, a retry and the API server have added."""
+    editor = Editor(copied({"metadata": job["metadata"], "spec": job["spec"]}))
+    written = undo.read(job)
+    if written is not None:
+        undo.take_out(editor, batch.JOB, written)
+    metadata, spec = editor.root["metadata"], editor.root["spec"]
+    spec.pop("managedBy", None)  # the default, or the value of a placeholder
+    generated = () if spec.get("manualSelector") else GENERATED
+    if generated:
+        spec.pop("selector", None)
+        template = spec["template"].get("metadata") or {}
+        template["labels"] = {
+            key: value for key, value in (template.get("labels") or {}).items() if key not in generated
+        }
+    annotations = without(metadata.get("annotations") or {}, *NOT_IN_MANIFEST)
+    labels = without(metadata.get("labels") or {}, names.PROFILE, names.RETRY_IN_PROGRESS, *generated)
+    finalizers = [one for one in metadata.get("finalizers") or () if one not in OF_DELETION]
+    found: Json = {"annotations": annotations, "labels": labels, "finalizers": finalizers}
+    found["ownerReferences"] = metadata.get("ownerReferences")
+    return {"metadata": {key: value for key, value in found.items() if value}, "spec": spec}
+
+
+def before_kueue(job: Json, workload: Json | None) -> Json:
+    """Return a Job as it was before Kueue started it and wrote node selectors and labels into the pod template.
+
+    `workload`: Kueue's Workload of the Job, which has the original template; None if it does not exist. Kueue does not
+    start a Job whose template differs from the one that it would write (pkg/podset of Kueue 0.19).
+    """
+    template = copied(job["spec"]["template"])
+    before = at(workload, ("spec", "podSets", 0, "template"))
+    for part, fields in OF_KUEUE.items():
+        its_own = template.setdefault(part, {})
+        for name in fields:
+            value = at(before, (part, name)) if before is not None else its_own.get(name)
+            its_own.pop(name, None)
+            if value:
+                its_own[name] = value
+    for name in ("annotations", "labels"):
+        entries = template["metadata"].get(name) or {}
+        template["metadata"][name] = without(entries, *WRITTEN_BY_KUEUE)
+    return {**job, "spec": {**job["spec"], "template": template}}
+
+
+def state_of(placeholder: Json) -> RetryState:
+    """Return the retry state of a placeholder; raise ValueError if it is absent or malformed."""
+    try:
+        return msgspec.json.decode(at(placeholder, STATE) or "", type=RetryState)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def is_placeholder(job: Json) -> bool:
+    """Return True if a Job is a valid placeholder; its name is checked too, because no template can give this name."""
+    try:
+        state = state_of(job)
+    except ValueError:
+        return False
+    metadata = job["metadata"]
+    is_named = metadata.get("name") == placeholder_name(state.name, state.uid)
+    return is_named and names.RETRY_OF in (metadata.get("labels") or {}) and controller_of(job) is None
+
+
+def is_for_job_of(placeholder: Json, owner: Json) -> bool:
+    """Return True if a placeholder is for a Job that `owner` owns."""
+    owners = state_of(placeholder).metadata.get("ownerReferences") or ()
+    return any(one.get("uid") == owner["metadata"]["uid"] for one in owners)
+
+
+def stage_patch(placeholder: Json, stage: Stage) -> list[Json]:
+    """Return the JSON Patch that writes the stage; it fails if the retry state has changed."""
+    state = state_of(placeholder)
+    state.stage = stage
+    path = pointer(STATE)
+    text = msgspec.json.encode(state).decode()
+    return [
+        {"op": "test", "path": path, "value": at(placeholder, STATE)},
+        {"op": "replace", "path": path, "value": text},
+    ]
+
+
+def successor(placeholder: Json) -> Json:
+    """Return the successor, suspended until its status has the part that has succeeded."""
+    state = state_of(placeholder)
+    manifest = manifest_of(placeholder)
+    annotations = {**without(state.metadata.get("annotations") or {}, batch.QUEUE_NAME), names.RETRY_OF: state.uid}
+    if state.suspend:
+        annotations[names.STAYS_SUSPENDED] = "true"
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            **state.metadata,
+            "name": state.name,
+            "namespace": placeholder["metadata"]["namespace"],
+            "annotations": annotations,
+            # Never empty: the API server gives a Job without labels those of its pods.
+            "labels": {**without(state.metadata.get("labels") or {}, batch.QUEUE_NAME), names.RETRY_OF: state.uid},
+        },
+        "spec": {**manifest["spec"], "suspend": True},
+    }
+
+
+def copied(found: Json) -> Json:
+    """Return a copy of an object, which may have megabytes: seven times as fast as `deepcopy`."""
+    again: Json = msgspec.json.decode(msgspec.json.encode(found))
+    return again
+
+
+def without(entries: dict[str, str], *keys: str) -> dict[str, str]:
+    """Return labels or annotations without these keys."""
+    return {key: value for key, value in entries.items() if key not in keys}
+
+
+def is_successor(job: Json, uid: str) -> bool:
+    """Return True if a Job is the successor of the Job with this uid."""
+    return at(job, ("metadata", "annotations", names.RETRY_OF)) == uid or record.is_last(job, uid)
+
+
+def is_queued_by_others(accepted: Json, state: RetryState) -> bool:
+    """Return True if admission puts a successor into a queue that its author did not name."""
+    return batch.is_queued(accepted["metadata"]) and not batch.is_queued(dict(state.metadata))
+
+
+def is_released(job: Json, uid: str) -> bool:
+    """Return True if a successor has been released."""
+    return record.is_last(job, uid)
+
+
+def done_of(job: Json) -> Done:
+    """Return the part of a Job that has succeeded; nothing for a work queue, which succeeds or fails as a whole."""
+    status = job.get("status") or {}
+    succeeded = status.get("succeeded") or 0
+    if job["spec"].get("completionMode") == "Indexed":
+        indexes = status.get("completedIndexes") or ""
+        return Done(succeeded, indexes) if indexes else Done()
+    return Done(succeeded) if job["spec"].get("completions") is not None else Done()
+
+
+def done_patch(done: Done) -> list[Json]:
+    """Return the JSON Patch of the successor's status with the part that has succeeded; empty if there is none."""
+    fields: dict[str, Any] = {"completedIndexes": done.completed_indexes, "succeeded": done.succeeded}
+    return [{"op": "add", "path": f"/status/{name}", "value": value} for name, value in fields.items() if value]
+
+
+def unreleased_check(state: RetryState) -> Json:
+    """Return the operation of a JSON Patch that fails if the successor has been released."""
+    return {"op": "test", "path": pointer(("metadata", "annotations", names.RETRY_OF)), "value": state.uid}
+
+
+def release(state: RetryState) -> list[Json]:
+    """Return the JSON Patch that releases a successor, and adds history and queue; it succeeds only once."""
+    mark = pointer(("metadata", "annotations", names.RETRY_OF))
+    found: list[Json] = [unreleased_check(state), {"op": "remove", "path": mark}]
+    if state.suspend:
+        found.append({"op": "remove", "path": pointer(("metadata", "annotations", names.STAYS_SUSPENDED))})
+    history = pointer(("metadata", "annotations", names.RETRY_HISTORY))
+    found.append({"op": "add", "path": history, "value": state.history})
+    named = {"labels": state.metadata.get("labels"), "annotations": state.metadata.get("annotations")}
+    for field, entries in named.items():
+        if entries and batch.QUEUE_NAME in entries:
+            queue = entries[batch.QUEUE_NAME]
+            found.append({"op": "add", "path": pointer(("metadata", field, batch.QUEUE_NAME)), "value": queue})
+    found.append({"op": "remove", "path": pointer(("metadata", "labels", names.RETRY_OF))})
+    if not state.suspend:
+        found.append({"op": "replace", "path": "/spec/suspend", "value": False})
+    return found
+
+
+def rights(job: Json) -> list[Right]:
+    """Return the permissions for the retry of a Job; `job` may be its placeholder."""
+    done = state_of(job).done if is_placeholder(job) else done_of(job)
+    return [*REPLACES, WRITES_STATUS] if done_patch(done) else [*REPLACES]
+
+
+def promise(job: Json) -> str:
+    """Return what of a Job will run again, without the verb; `job` is its placeholder where that has begun."""
+    if is_placeholder(job):
+        return f"Job {job['metadata']['namespace']}/{state_of(job).name}, whose retry has begun:"
+    name, done, completions = refusals.kind_and_name("Job", job), done_of(job), job["spec"].get("completions")
+    if done.completed_indexes:
+        return f"{name}: {completions - done.succeeded} of {completions} indexes"
+    if done.succeeded:
+        return f"{name}: {completions - done.succeeded} of {completions} pods"
+    return f"{name}:"
+
+
+def cannot_be_suspended(job: Json) -> Problem | None:
+    """Return why a Job can be neither suspended nor resumed; None if it can."""
+    name = refusals.kind_and_name("Job", job)
+    if is_placeholder(job) or names.RETRY_OF in (job["metadata"].get("annotations") or {}):
+        return Problem((), f"{name} is part of a retry that has begun", "continue it with retry-policy retry")
+    return refusals.is_queued(name) if batch.is_queued(job["metadata"]) else None
+
+
+ADAPTER: Final = Adapter(
+    row=batch.JOB,
+    rights=rights,
+    run_id=lambda found: str(found.root["metadata"]["uid"]),
+    refusal=lambda found: refusal(found.root, found.controller),
+    promise=lambda found: promise(found.root),
+    cannot_be_suspended=cannot_be_suspended,
+    controller=CRON_JOB,
+)

@@ -1,0 +1,1 @@
+"""What the policy does to each JobSpec, wherever it is embedded."""

@@ -1,0 +1,132 @@
+"""A JobSet runs again in place: without its failure and with one more restart, its controller creates its Jobs again.
+
+Reads and writes:
+    status.{conditions,terminalState,restarts,restartsCountTowardsMax}
+    metadata.annotations[retry-policy.dev/{retry-history,ledger}], metadata.labels[retry-policy.dev/retry-in-progress]
+"""
+
+from typing import Final
+
+from webhook.kube import terminal
+from webhook.objects.patch import at
+from webhook.objects.problem import Json, Path, Problem
+from webhook.retry import consent, record, requests
+from webhook.systems import refusals
+from webhook.systems.adapter import Adapter, InPlace, Right, Steps, Workload
+from webhook.systems.job import spec as batch
+from webhook.systems.job_set.spec import CONTROLLER, JOB_SET, run_id
+from webhook.systems.kind_spec import controller_of
+
+ANNOTATIONS: Final[Path] = ("metadata", "annotations")
+IN_PLACE: Final = (
+    Right("patch", JOB_SET.group, JOB_SET.resource),
+    Right("update", JOB_SET.group, JOB_SET.resource, "status"),
+)
+
+
+def refusal(job_set: Json) -> Problem | None:
+    """Return why a JobSet cannot run again; None if it can."""
+    metadata = job_set["metadata"]
+    name = refusals.kind_and_name("JobSet", job_set)
+    if metadata.get("deletionTimestamp"):
+        return refusals.is_being_deleted(name)
+    if (job_set["spec"].get("managedBy") or CONTROLLER) != CONTROLLER:
+        return refusals.is_run_by(name, job_set["spec"]["managedBy"])
+    controller = controller_of(job_set)
+    if controller is not None:
+        return refusals.is_run_by(name, f"{controller.kind} {controller.name}")
+    if batch.is_queued(metadata):
+        what = f"{name} is in a Kueue queue, which has finished with it and would not count a rerun"
+        return Problem((), what, "create it again")
+    if terminal.has_ended_well(job_set):
+        return refusals.has_succeeded(name)
+    if not terminal.has_failed(job_set):
+        return refusals.has_not_ended(name)
+    without_consent = [one["name"] for one in replicated_jobs(job_set) if not may_run_twice(job_set, one)]
+    if without_consent:
+        return refusals.may_not_run_twice(name, f"jobset/{metadata['name']}", job_set, without_consent)
+    return None
+
+
+def may_run_twice(job_set: Json, replicated: Json) -> bool:
+    """Return True if the Jobs of one replicated Job may run twice."""
+    of_job, of_pod = (
+        ("template", "metadata", "annotations"),
+        ("template", "spec", "template", "metadata", "annotations"),
+    )
+    return consent.may_run_twice(
+        [job_set["metadata"].get("annotations"), at(replicated, of_job), at(replicated, of_pod)]
+    )
+
+
+def replicated_jobs(job_set: Json) -> list[Json]:
+    """Return the replicated Jobs of a JobSet, which have the templates of its Jobs."""
+    found: list[Json] = at(job_set, ("spec", "replicatedJobs")) or []
+    return found
+
+
+def run_of(job_set: Json) -> str:
+    """Return the name of the run that has failed."""
+    return run_id(at(job_set, ("status", "restarts")) or 0)
+
+
+def runs_as_asked(job_set: Json, asked: str) -> bool:
+    """Return True if the JobSet runs again because of another request of the same retry."""
+    ended = terminal.condition_of(job_set) is not None
+    return bool(asked) and not ended and record.is_last(job_set, asked)
+
+
+def is_recorded(job_set: Json) -> bool:
+    """Return True if the retry of this run is recorded already."""
+    return record.is_last(job_set, run_of(job_set))
+
+
+def record_patch(job_set: Json, by: str, when: str) -> list[Json]:
+    """Return the JSON Patch that records a retry, marks the JobSet for the leader, and continues its account."""
+    return requests.begin_anew(job_set, record.Requested(at=when, by=by, of=run_of(job_set)))
+
+
+def run_again(job_set: Json) -> Json:
+    """Return a JobSet with a status in which it runs again, with all of its restarts available."""
+    before = job_set["status"]
+    status = {key: value for key, value in before.items() if key != "terminalState"}
+    status["conditions"] = [one for one in before["conditions"] if one["type"] != "Failed"]
+    status["restarts"] = (before.get("restarts") or 0) + 1
+    status["restartsCountTowardsMax"] = 0
+    return {
+        "apiVersion": JOB_SET.api_version,
+        "kind": JOB_SET.kind,
+        "metadata": job_set["metadata"],
+        "spec": job_set["spec"],
+        "status": status,
+    }
+
+
+def has_begun(now: Workload, before: Workload) -> bool:
+    """Return True if a JobSet runs again, or has run again since, also because of another request."""
+    asked = run_of(before.root)
+    return runs_as_asked(now.root, asked) or run_of(now.root) != asked
+
+
+def steps(found: Workload, by: str) -> Steps:
+    """Return the writes that make a JobSet run again."""
+    written = [] if is_recorded(found.root) else record_patch(found.root, by, found.when)
+    return Steps(record=written, deleted=(), again=run_again)
+
+
+def cannot_be_suspended(job_set: Json) -> Problem | None:
+    """Return why a JobSet can be neither suspended nor resumed; None if it can."""
+    return (
+        refusals.is_queued(refusals.kind_and_name("JobSet", job_set)) if batch.is_queued(job_set["metadata"]) else None
+    )
+
+
+ADAPTER: Final = Adapter(
+    row=JOB_SET,
+    rights=lambda _: [*IN_PLACE],
+    run_id=lambda found: run_of(found.root),
+    refusal=lambda found: refusal(found.root),
+    promise=lambda found: f"{refusals.kind_and_name('JobSet', found.root)}: all of its Jobs",
+    cannot_be_suspended=cannot_be_suspended,
+    in_place=InPlace(steps=steps, has_begun=has_begun),
+)

@@ -1,0 +1,1 @@
+"""What the policy does to JobSets and the Jobs in them."""

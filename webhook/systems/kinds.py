@@ -1,0 +1,84 @@
+"""The known workload kinds, a KindSpec for each: where its JobSpecs and retry fields are. A new kind is a KindSpec."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from webhook.objects import bounds
+from webhook.objects.patch import at, find
+from webhook.objects.problem import Json, Path
+from webhook.systems import core
+from webhook.systems.app_wrapper import spec as app_wrapper
+from webhook.systems.argo import spec as argo
+from webhook.systems.cron_job.spec import CRON_JOB
+from webhook.systems.flyte import spec as flyte
+from webhook.systems.job import spec as batch
+from webhook.systems.job_set import spec as job_set
+from webhook.systems.kind_spec import KindSpec, OwnerReference
+from webhook.systems.kubeflow import spec as kubeflow
+from webhook.systems.ray import spec as ray
+from webhook.systems.spark import apache_spec as apache_spark
+from webhook.systems.spark import spec as spark
+from webhook.systems.tekton import spec as tekton
+from webhook.systems.trainer import spec as trainer
+from webhook.systems.volcano import spec as volcano
+
+ROWS: Final = (
+    core.POD,
+    batch.JOB,
+    CRON_JOB,
+    job_set.JOB_SET,
+    *tekton.ROWS,
+    *argo.ROWS,
+    *kubeflow.ROWS,
+    *trainer.ROWS,
+    *ray.ROWS,
+    *spark.ROWS,
+    *apache_spark.ROWS,
+    *volcano.ROWS,
+    *flyte.ROWS,
+    *app_wrapper.ROWS,
+)
+
+# All KindSpecs by group and kind, as an AdmissionRequest names them.
+KINDS: Final = {(row.group, row.kind): row for row in ROWS}
+
+# The kinds that control pods, or control controllers of pods; the kind in lower case, as Flyte writes its own.
+CONTROLLERS: Final = {(row.group, row.kind.lower()): row for row in ROWS if row.owns_pods or row.counts}
+
+# How the command line names each kind; if two kinds have the same name, the second one with its group.
+FIRST: Final = {row.kind.lower(): row for row in reversed(ROWS)}
+WORDS: Final = {
+    row: word if FIRST[word] is row else f"{word}.{row.group}" for row in ROWS for word in (row.kind.lower(),)
+}
+
+
+def full_name(row: KindSpec, namespace: str, name: str) -> str:
+    """Return how the command line names an object: NAMESPACE/KIND/NAME; without what is empty."""
+    return "/".join(part for part in (namespace, WORDS[row], name) if part)
+
+
+def embedded_in(row: KindSpec, root: Json, depth: int = 0) -> Iterator[tuple[Path, Json, KindSpec]]:
+    """Yield path, object and KindSpec of each object of a known kind that is embedded in `root`, at any level.
+
+    Down to bounds.DEEPEST_EMBEDDED levels; `depth` is the level of `root`. `row` is the KindSpec of `root`.
+    """
+    for pattern in row.embedded if depth < bounds.DEEPEST_EMBEDDED else ():
+        for path, found in find(root, pattern):
+            inner = row_for(found)
+            if inner is not None:
+                yield path, found, inner
+                for below, one, its_row in embedded_in(inner, found, depth + 1):
+                    yield (*path, *below), one, its_row
+
+
+def row_for(root: Any) -> KindSpec | None:
+    """Return the KindSpec of a value; None if it is not an object of a known kind."""
+    api_version, kind = at(root, ("apiVersion",)), at(root, ("kind",))
+    if not isinstance(api_version, str) or not isinstance(kind, str):
+        return None
+    return KINDS.get((api_version.rpartition("/")[0], kind))
+
+
+def row_of(controller: OwnerReference) -> KindSpec | None:
+    """Return the KindSpec of a controller; None if its kind does not control pods of known workloads."""
+    return CONTROLLERS.get((controller.group, controller.kind.lower()))

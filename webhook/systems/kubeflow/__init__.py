@@ -1,0 +1,1 @@
+"""Kubeflow's training operator and its MPI operator."""

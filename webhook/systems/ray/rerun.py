@@ -1,0 +1,126 @@
+"""A RayJob runs again in place: its controller retries it once more, as if it had retries left.
+
+With `jobDeploymentStatus: Retrying` KubeRay deletes the RayCluster and the submitter of the run that has failed, and
+begins a new one, as after any failure within backoffLimit (checkBackoffLimitAndUpdateStatusIfNeeded in
+ray-operator/controllers/ray of KubeRay 1.6.2). Nothing of a run is kept: Ray has no part that has succeeded.
+
+Reads:
+    metadata.annotations[retry-policy.dev/{retryable,retry-history,ledger}]
+    spec.{managedBy,clusterSelector,submissionMode,rayClusterSpec.headGroupSpec.template.metadata.annotations}
+    status.{jobDeploymentStatus,rayClusterName,message}
+Writes:
+    status.{jobDeploymentStatus,failed}
+    metadata.annotations[retry-policy.dev/{retry-history,ledger}], metadata.labels[retry-policy.dev/retry-in-progress]
+"""
+
+from typing import Final
+
+from webhook.kube import terminal
+from webhook.objects.patch import at
+from webhook.objects.problem import Json, Path, Problem
+from webhook.retry import consent, record, requests
+from webhook.systems import refusals
+from webhook.systems.adapter import Adapter, InPlace, Right, Steps, Workload
+from webhook.systems.job import spec as batch
+from webhook.systems.kind_spec import controller_of
+from webhook.systems.ray.spec import RAY_CRON_JOB, RAY_JOB, may_be_suspended, may_retry
+
+CONTROLLER: Final = "ray.io/kuberay-operator"  # the default of managedBy
+STATUS: Final[Path] = ("status", "jobDeploymentStatus")
+RETRYING: Final = "Retrying"
+INVALID: Final = "ValidationFailed"
+HEAD: Final[Path] = ("spec", "rayClusterSpec", "headGroupSpec", "template", "metadata", "annotations")
+IN_PLACE: Final = (
+    Right("patch", RAY_JOB.group, RAY_JOB.resource),
+    Right("update", RAY_JOB.group, RAY_JOB.resource, "status"),
+)
+
+
+def refusal(ray_job: Json) -> Problem | None:
+    """Return why a RayJob cannot run again; None if it can."""
+    metadata, spec = ray_job["metadata"], ray_job["spec"]
+    name = refusals.kind_and_name(RAY_JOB.kind, ray_job)
+    if metadata.get("deletionTimestamp"):
+        return refusals.is_being_deleted(name)
+    if (spec.get("managedBy") or CONTROLLER) != CONTROLLER:
+        return refusals.is_run_by(name, spec["managedBy"])
+    controller = controller_of(ray_job)
+    # A RayCronJob creates its RayJobs, and reads nothing of them afterwards.
+    if controller is not None and (controller.group, controller.kind) != (RAY_CRON_JOB.group, RAY_CRON_JOB.kind):
+        return refusals.is_run_by(name, f"{controller.kind} {controller.name}")
+    if batch.is_queued(metadata):
+        what = f"{name} is in a Kueue queue, which has finished with it and would not count a rerun"
+        return Problem((), what, "create it again")
+    if not may_retry(spec):
+        what = f"{name} has a clusterSelector or submissionMode InteractiveMode, for which KubeRay has no retries"
+        return Problem((), what, "create another RayJob")
+    if at(ray_job, STATUS) == INVALID:
+        what = f"{name} has not run, because it is not valid: {at(ray_job, ('status', 'message')) or ''}"
+        return Problem((), what, "create it again with a valid spec")
+    if terminal.has_ended_well(ray_job):
+        return refusals.has_succeeded(name)
+    if not terminal.has_failed(ray_job):
+        return refusals.has_not_ended(name)
+    if not consent.may_run_twice([metadata.get("annotations"), at(ray_job, HEAD)]):
+        return refusals.may_not_run_twice(name, f"rayjob/{metadata['name']}", ray_job)
+    return None
+
+
+def run_of(ray_job: Json) -> str:
+    """Return the name of the run that has failed, that of its RayCluster; empty if there is none."""
+    return at(ray_job, ("status", "rayClusterName")) or ""
+
+
+def is_recorded(ray_job: Json) -> bool:
+    """Return True if the retry of this run is recorded already."""
+    return record.is_last(ray_job, run_of(ray_job))
+
+
+def record_patch(ray_job: Json, by: str, when: str) -> list[Json]:
+    """Return the JSON Patch that records a retry, marks the RayJob for the leader, and continues its account."""
+    return requests.begin_anew(ray_job, record.Requested(at=when, by=by, of=run_of(ray_job)))
+
+
+def run_again(ray_job: Json) -> Json:
+    """Return a RayJob with a status in which it runs again, with all of its retries available."""
+    return {
+        "apiVersion": RAY_JOB.api_version,
+        "kind": RAY_JOB.kind,
+        "metadata": ray_job["metadata"],
+        "spec": ray_job["spec"],
+        "status": {**ray_job["status"], STATUS[-1]: RETRYING, "failed": 0},
+    }
+
+
+def has_begun(now: Workload, before: Workload) -> bool:
+    """Return True if a RayJob runs again, or has run again since, also because of another request."""
+    asked = run_of(before.root)
+    runs_as_asked = not terminal.condition_of(now.root) and record.is_last(now.root, asked)
+    return bool(asked) and (runs_as_asked or run_of(now.root) != asked)
+
+
+def steps(found: Workload, by: str) -> Steps:
+    """Return the writes that make a RayJob run again."""
+    written = [] if is_recorded(found.root) else record_patch(found.root, by, found.when)
+    return Steps(record=written, deleted=(), again=run_again)
+
+
+def cannot_be_suspended(ray_job: Json) -> Problem | None:
+    """Return why a RayJob can be neither suspended nor resumed; None if it can."""
+    name = refusals.kind_and_name(RAY_JOB.kind, ray_job)
+    if batch.is_queued(ray_job["metadata"]):
+        return refusals.is_queued(name)
+    if may_be_suspended(ray_job["spec"]):
+        return None
+    return Problem((), f"{name} cannot be suspended", "KubeRay suspends only RayJobs with shutdownAfterJobFinishes")
+
+
+ADAPTER: Final = Adapter(
+    row=RAY_JOB,
+    rights=lambda _: [*IN_PLACE],
+    run_id=lambda found: run_of(found.root),
+    refusal=lambda found: refusal(found.root),
+    promise=lambda found: f"{refusals.kind_and_name(RAY_JOB.kind, found.root)}: the whole job",
+    cannot_be_suspended=cannot_be_suspended,
+    in_place=InPlace(steps=steps, has_begun=has_begun),
+)

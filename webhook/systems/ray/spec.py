@@ -1,0 +1,99 @@
+"""ray.io/v1: RayJobs, the RayCronJobs that create them, and the RayClusters that control their pods.
+
+Source: ray-operator/controllers/ray of KubeRay 1.6.2. Each retry of a RayJob is a new RayCluster. A RayCluster without
+a controller, or of a RayService, is no batch workload. A RayJob gets the jobTemplate of its RayCronJob, but none of its
+annotations.
+"""
+
+from typing import Final
+
+from webhook.objects.patch import EVERY, Pattern
+from webhook.objects.problem import Json, Path
+from webhook.objects.shape import Shape
+from webhook.systems.core import METADATA, POD_TEMPLATE
+from webhook.systems.kind_spec import KindSpec, RetryField
+
+GROUP: Final = "ray.io"
+NODE_TYPE: Final = "ray.io/node-type"  # label of pods
+VERSIONS: Final = ("v1",)
+
+
+def may_retry(spec: Json) -> bool:
+    """Return True if a RayJob may have retries.
+
+    A retry of a RayJob with a clusterSelector would delete a RayCluster that others use.
+    """
+    return not spec.get("clusterSelector") and spec.get("submissionMode") != "InteractiveMode"
+
+
+def may_be_suspended(spec: Json) -> bool:
+    """Return True if a RayJob may be suspended: KubeRay ends any other one as not valid."""
+    return bool(spec.get("shutdownAfterJobFinishes")) and not spec.get("clusterSelector")
+
+
+RAY_JOB_SPEC: Final[Shape] = {
+    "backoffLimit": int,
+    "submissionMode": str,
+    "submitterConfig": {"backoffLimit": int},
+    "submitterPodTemplate": POD_TEMPLATE,
+    "rayClusterSpec": {
+        "headGroupSpec": {"template": POD_TEMPLATE},
+        "workerGroupSpecs": [{"template": POD_TEMPLATE}],
+    },
+}
+
+
+def pod_templates(spec: Path) -> tuple[Pattern, ...]:
+    """Return the patterns of the pod templates in the RayJobSpec at a path."""
+    return (
+        (*spec, "rayClusterSpec", "headGroupSpec", "template"),
+        (*spec, "rayClusterSpec", "workerGroupSpecs", EVERY, "template"),
+        (*spec, "submitterPodTemplate"),
+    )
+
+
+def retry_fields(spec: Path) -> tuple[RetryField, ...]:
+    """Return the retry fields of the RayJobSpec at a path."""
+    return (
+        RetryField(within=spec, name=("backoffLimit",), may_raise=may_retry),
+        RetryField(within=(*spec, "submitterConfig"), name=("backoffLimit",), absent=2, made=False),
+    )
+
+
+SPEC: Final[Path] = ("spec",)
+SCHEDULED: Final[Path] = ("spec", "jobTemplate")
+
+RAY_JOB: Final = KindSpec(
+    group=GROUP,
+    versions=VERSIONS,
+    kind="RayJob",
+    resource="rayjobs",
+    shape={"metadata": METADATA, "spec": RAY_JOB_SPEC, "status": {"jobDeploymentStatus": str}},
+    counts=True,
+    runs_again=True,
+    pod_templates=pod_templates(SPEC),
+    retry_fields=retry_fields(SPEC),
+)
+
+RAY_CRON_JOB: Final = KindSpec(
+    group=GROUP,
+    versions=VERSIONS,
+    kind="RayCronJob",
+    resource="raycronjobs",
+    shape={"metadata": METADATA, "spec": {"jobTemplate": RAY_JOB_SPEC}},
+    pod_templates=pod_templates(SCHEDULED),
+    retry_fields=retry_fields(SCHEDULED),
+)
+
+RAY_CLUSTER: Final = KindSpec(
+    group=GROUP,
+    versions=VERSIONS,
+    kind="RayCluster",
+    resource="rayclusters",
+    admitted=False,
+    shape={"metadata": METADATA},
+    owns_pods=True,
+    counted_under=RAY_JOB.kind,
+)
+
+ROWS: Final = (RAY_JOB, RAY_CRON_JOB, RAY_CLUSTER)

@@ -1,0 +1,1 @@
+"""Spark: Kubeflow's operator and Apache's."""

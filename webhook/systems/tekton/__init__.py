@@ -1,0 +1,1 @@
+"""Tekton Pipelines and Triggers."""

@@ -1,0 +1,197 @@
+"""A Volcano Job runs again in place: pods that failed are deleted, and its phase becomes Pending.
+
+Volcano's controller acts on the phase alone. In Pending it creates what the end of a Job deletes, its PodGroup and what
+its plugins need, and each pod that does not exist, under the same name: as when it restarts a Job by a policy.
+`vcctl job resume` is no way for that. It starts only a Job that was aborted, leaves its failed pods as they are, and
+counts for maxRetry (pkg/controllers/job/state of Volcano in August 2026).
+
+Pods that have succeeded stay, if the pods of the Job do not depend on each other; else all of them run again.
+
+Reads:
+    metadata.annotations[retry-policy.dev/{retryable,retry-history,ledger}] of the Job, and those of its pod templates
+    spec.{tasks,plugins,networkTopology}, status.state
+Writes:
+    status.{state,retryCount}
+    metadata.annotations[retry-policy.dev/{retry-history,ledger}], metadata.labels[retry-policy.dev/retry-in-progress]
+"""
+
+from typing import Final
+
+from webhook.objects.patch import at
+from webhook.objects.problem import Json, Problem
+from webhook.objects.times import time_of
+from webhook.retry import consent, record, requests
+from webhook.systems import core, refusals
+from webhook.systems.adapter import Adapter, Children, InPlace, Right, Steps, Workload
+from webhook.systems.kind_spec import controller_of
+from webhook.systems.volcano import spec as volcano
+from webhook.systems.volcano.rules import is_coupled
+
+NAME: Final = "volcano.sh/job-name"  # label of pods
+PENDING: Final = "Pending"
+SUCCEEDED: Final = "Completed"
+STOPPED: Final = frozenset({"Aborting", "Aborted", "Terminating", "Terminated"})  # phases after a Command
+RIGHTS: Final = (
+    Right("patch", volcano.JOB.group, volcano.JOB.resource),
+    Right("update", volcano.JOB.group, volcano.JOB.resource, "status"),
+    Right("delete", "", core.POD.resource),
+)
+
+
+def refusal(found: Workload) -> Problem | None:
+    """Return why a Job cannot run again; None if it can."""
+    job, pods = found.root, found.children
+    metadata, controller = job["metadata"], controller_of(job)
+    name = refusals.kind_and_name("Job", job)
+    if metadata.get("deletionTimestamp"):
+        return refusals.is_being_deleted(name)
+    if controller is not None and (controller.group, controller.kind) != (volcano.GROUP, volcano.CRON_JOB.kind):
+        return refusals.is_run_by(name, f"{controller.kind} {controller.name}")
+    if volcano.phase_of(job) == SUCCEEDED:
+        return refusals.has_succeeded(name)
+    if not run_of(job):
+        return refusals.has_not_ended(name, "it has failed, or was aborted")
+    alive = sorted(pod["metadata"]["name"] for pod in pods if at(pod, ("status", "phase")) not in core.ENDED)
+    if alive:
+        return Problem((), f"{name} has ended, but its pod {alive[0]} has not", "request the retry again once it has")
+    without_consent = [] if is_recorded(found) else tasks_without_consent(job, pods)
+    if without_consent:
+        target = f"{volcano.JOB.resource}.{volcano.GROUP}/{metadata['name']}"
+        return refusals.may_not_run_twice(name, target, job, [one for one in without_consent if one])
+    return None
+
+
+def tasks_without_consent(job: Json, pods: tuple[Json, ...]) -> list[str]:
+    """Return the tasks of which a pod would run again and may not; an empty name for a Job without tasks."""
+    outer = job["metadata"].get("annotations")
+    if not tasks(job):
+        return [] if consent.may_run_twice([outer]) else [""]
+    kept = [task_of(pod) for pod in stays(job, pods)]
+    return [
+        str(task.get("name") or "")
+        for task in tasks(job)
+        if kept.count(task.get("name") or "") < (task.get("replicas") or 0)
+        and not consent.may_run_twice([outer, at(task, ("template", "metadata", "annotations"))])
+    ]
+
+
+def stays(job: Json, pods: tuple[Json, ...]) -> list[Json]:
+    """Return the pods that do not run again: those that succeeded, if the pods do not depend on each other."""
+    if works_together(job):
+        return []
+    return [pod for pod in pods if at(pod, ("status", "phase")) == "Succeeded"]
+
+
+def works_together(job: Json) -> bool:
+    """Return True if the pods of a Job depend on each other, by its plugins, dependencies, partitions or network."""
+    of_tasks = any(task.get("dependsOn") or task.get("partitionPolicy") for task in tasks(job))
+    return of_tasks or is_coupled(job) or bool(at(job, ("spec", "networkTopology")))
+
+
+def tasks(job: Json) -> list[Json]:
+    """Return the tasks of a Job."""
+    found: list[Json] = at(job, volcano.TASKS) or []
+    return found
+
+
+def task_of(pod: Json) -> str:
+    """Return the task of a pod; empty if its label is absent."""
+    return (pod["metadata"].get("labels") or {}).get(volcano.TASK) or ""
+
+
+def run_of(job: Json) -> str:
+    """Return the time of the end, which names the run that has failed; empty if it has not failed."""
+    ended = volcano.phase_of(job) in volcano.UNSUCCESSFUL
+    return (at(job, ("status", "state", "lastTransitionTime")) or "") if ended else ""
+
+
+def is_recorded(found: Workload) -> bool:
+    """Return True if the retry of this run is recorded already."""
+    return found.is_recorded or record.is_last(found.root, run_of(found.root))
+
+
+def record_patch(job: Json, by: str, when: str) -> list[Json]:
+    """Return the JSON Patch that records a retry, marks the Job for the leader, and continues its account."""
+    return requests.begin_anew(job, record.Requested(at=when, by=by, of=run_of(job)))
+
+
+def run_again(job: Json, when: str) -> Json:
+    """Return a Job with a status in which it runs again from the time `when`, RFC 3339, with all of its retries."""
+    status = {key: value for key, value in job["status"].items() if key != "retryCount"}
+    return {
+        "apiVersion": volcano.JOB.api_version,
+        "kind": volcano.JOB.kind,
+        "metadata": job["metadata"],
+        "spec": job["spec"],
+        "status": {**status, "state": {"phase": PENDING, "lastTransitionTime": when}},
+    }
+
+
+def steps(found: Workload, by: str) -> Steps:
+    """Return the writes that make a Job run again."""
+    kept = {pod["metadata"]["uid"] for pod in stays(found.root, found.children)}
+    return Steps(
+        record=[] if is_recorded(found) else record_patch(found.root, by, found.when),
+        deleted=tuple(pod for pod in found.children if pod["metadata"]["uid"] not in kept),
+        again=lambda stored: run_again(stored, found.when),
+    )
+
+
+def has_begun(now: Workload, before: Workload) -> bool:
+    """Return True if a Job has a pod that it did not have before."""
+    return bool(uids_of(now) - uids_of(before))
+
+
+def uids_of(found: Workload) -> set[str]:
+    """Return the uids of the pods of a Job."""
+    return {pod["metadata"]["uid"] for pod in found.children}
+
+
+def is_unfinished(found: Workload) -> bool:
+    """Return True if a retry was recorded, but the Job has failed and has no newer pod: the retry was undone.
+
+    Its controller does that from an old cache, which still has the pods that failed.
+    """
+    last = record.read(found.root)
+    since = requests.time_of(last[-1].at) if last and run_of(found.root) else None
+    return since is not None and not any(
+        (time_of(pod["metadata"]["creationTimestamp"]) or since) >= since for pod in found.children
+    )
+
+
+def is_child(pod: Json, job: Json) -> bool:
+    """Return True if a Job owns a pod."""
+    return any(owner["uid"] == job["metadata"]["uid"] for owner in pod["metadata"].get("ownerReferences") or ())
+
+
+def promise(found: Workload) -> str:
+    """Return how many pods of a Job will run again, without the verb."""
+    name, total = refusals.kind_and_name("Job", found.root), volcano.pods_of(found.root)
+    kept = len(stays(found.root, found.children))
+    return f"{name}: {f'{total - kept} of {total}' if kept else 'all of its'} pods"
+
+
+def cannot_be_suspended(job: Json) -> Problem:
+    """Return that a Job is suspended and resumed by Volcano's own command."""
+    metadata, name = job["metadata"], refusals.kind_and_name("Job", job)
+    how = f"vcctl job suspend -n {metadata['namespace']} -N {metadata['name']}, and vcctl job resume"
+    return Problem((), f"{name} is suspended and resumed by Commands of Volcano", how)
+
+
+ADAPTER: Final = Adapter(
+    row=volcano.JOB,
+    rights=lambda _: [*RIGHTS],
+    run_id=lambda found: run_of(found.root),
+    refusal=refusal,
+    promise=promise,
+    cannot_be_suspended=cannot_be_suspended,
+    children=Children(rows=(core.POD,), selector=lambda root: f"{NAME}={root['metadata']['name']}", is_child=is_child),
+    in_place=InPlace(
+        steps=steps,
+        has_begun=has_begun,
+        is_reset=lambda found: volcano.phase_of(found.root) not in {SUCCEEDED, *volcano.UNSUCCESSFUL},
+        is_stopped=lambda found: volcano.phase_of(found.root) in STOPPED,
+        is_unfinished=is_unfinished,
+        watches_controller=True,
+    ),
+)
