@@ -10,6 +10,7 @@ import click
 
 from webhook.accounts.stored import is_account
 from webhook.capacity.recognition import NodeFacts
+from webhook.cli import documents, terminal
 from webhook.cli.console import (
     UNUSABLE,
     ObjectArgument,
@@ -21,10 +22,7 @@ from webhook.cli.console import (
     printable,
     workload_argument,
 )
-from webhook.cli.offline import documents
-from webhook.cli.terminal import table
-from webhook.cli.terminal.examples import WithExamples
-from webhook.cli.terminal.progress import Progress
+from webhook.cli.terminal import Progress, WithExamples
 from webhook.explain import build, build_cron_job, render
 from webhook.explain.build import Explanation, is_counted_for, placed_by_nodes
 from webhook.explain.build_cron_job import CronJobExplanation
@@ -103,7 +101,7 @@ def explain(
         if isinstance(said, str):
             click.echo(said)
         elif said is not None:
-            table.show([*([] if is_first else [""]), *said])
+            terminal.show([*([] if is_first else [""]), *said])
             is_first = False
 
 
