@@ -11,7 +11,6 @@ from typing import Final
 import structlog
 
 from webhook.accounts import settling, words
-from webhook.accounts.account import MENDED
 from webhook.accounts.cached import CachedJob
 from webhook.accounts.counted import Counted, counted_of
 from webhook.accounts.counting import CountingPass
@@ -26,6 +25,7 @@ from webhook.kube.slices import in_slices
 from webhook.objects.problem import Json
 from webhook.pods.matching import POD_FAILURE_POLICY
 from webhook.pods.pods import Pod
+from webhook.policy.attempt_costs import ATTEMPT_COSTS
 from webhook.policy.settings import Settings
 from webhook.systems.job.rules import failure_policy
 from webhook.tracking.roots import where
@@ -209,7 +209,7 @@ class Crashes:
         key, last = counting.key, counting.details[-1]
         if key.system is not None:
             return ""
-        if last.cost not in MENDED or last.restart or not self.authority.may_act(key):
+        if not ATTEMPT_COSTS[last.cost].verdict_may_replace or last.restart or not self.authority.may_act(key):
             return ""
         crashed = (crash.pod for crash in self.pending.get(key, {}).values())
         pod = next((one for one in crashed if one.name == last.pod), None)
