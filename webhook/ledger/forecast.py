@@ -28,12 +28,12 @@ from webhook.policy.causes import Cause
 from webhook.policy.settings import NamedProfile, Settings, count
 from webhook.rules import annotations
 from webhook.rules.pods import loss, placement
-from webhook.systems import attempts
+from webhook.systems import pods as attempts
 from webhook.systems.job import spec as batch
 from webhook.systems.job_set.rules.job_set import FAILING, FREE
 from webhook.systems.job_set.spec import JOB_INDEX, JOB_SET, REPLICATED_JOB
 from webhook.systems.kind_spec import KindSpec, OwnerReference
-from webhook.systems.level import Evidence
+from webhook.systems.pod_source import Evidence
 from webhook.systems.system import System
 
 Ended = Literal["", "index", "Job", "JobSet", "scope", "workload"]

@@ -33,7 +33,7 @@ from webhook.serving.places import CrowdedError, Places
 from webhook.serving.server import Handler, HttpResponse, Routes, text
 from webhook.systems import core
 from webhook.systems.job import spec as batch
-from webhook.systems.places import place_of
+from webhook.systems.pods import place_of
 
 if TYPE_CHECKING:
     from webhook.retry.admission import Request as RetryRequest

@@ -31,7 +31,7 @@ from webhook.lookups.policy_source import PolicySource
 from webhook.objects.problem import Json
 from webhook.policy.model import Prices, Profile, Rate, RateMatch
 from webhook.systems.job import spec as batch
-from webhook.systems.places import Elsewhere
+from webhook.systems.pods import Elsewhere
 
 NOW = datetime(2026, 1, 1, 0, 5, tzinfo=UTC).timestamp()
 RESOURCES = (("cpu", 2.0), ("memory", 2.0**30))

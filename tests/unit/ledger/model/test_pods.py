@@ -10,7 +10,7 @@ from webhook.ledger.model.in_place.reading import LastExit, Restarts
 from webhook.ledger.model.pods import LONGEST, MOST, Condition, Exit, Pod, pack, read, unpack
 from webhook.ledger.model.waiting import Stalled, Waiting
 from webhook.objects.problem import Json
-from webhook.systems.places import Elsewhere
+from webhook.systems.pods import Elsewhere
 
 
 def status(**fields: object) -> Json:

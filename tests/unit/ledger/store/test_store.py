@@ -24,7 +24,7 @@ from webhook.objects.problem import Json
 from webhook.policy.model import Disruptions, Profile
 from webhook.systems import account_object as account
 from webhook.systems.flyte.spec import FLYTE_WORKFLOW
-from webhook.systems.places import Place
+from webhook.systems.pod_source import Place
 
 ACCOUNTS = "/apis/retry-policy.dev/v1alpha1/namespaces/ml/accounts"
 PLACE = Place(FLYTE_WORKFLOW, "f1", "u-1", "n0")
