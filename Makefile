@@ -104,7 +104,7 @@ test-long: install  ## ten times as many generated objects, other ones each time
 	for round in 1 2 3 4 5 6 7 8 9 10; do $(BIN)/pytest -q -n 2 --hypothesis-profile=other $(GENERATED) || exit 1; done
 	RETRY_POLICY_EXAMPLES=10000 $(BIN)/python -m tests.cluster -- $(BIN)/pytest -q -n 3 -m "(long or generated) and not kueue and not systems" tests/cluster
 	$(MAKE) test-fuzz FUZZED=20000
-GENERATED := tests/unit/ledger/test_big_job.py tests/unit/ledger/test_forecast.py tests/unit/retry/kinds/test_done.py tests/unit/test_properties.py tests/unit/rules/test_registry.py tests/unit/test_job_set_restarts.py tests/unit/test_numbers.py tests/unit/cli/offline/test_admission.py
+GENERATED := tests/unit/accounts/test_forecast.py tests/unit/controller/test_big_job.py tests/unit/systems/job/test_done.py tests/unit/test_properties.py tests/unit/rules/test_registry.py tests/unit/test_job_set_restarts.py tests/unit/test_numbers.py tests/unit/cli/test_admission.py
 
 .PHONY: test-faults
 test-faults: install  ## what breaks while the API server asks: a table of what was lost

@@ -4,8 +4,8 @@ from typing import Any, Final
 
 import msgspec
 
-from webhook.ledger.model.account import Account
-from webhook.ledger.model.stored.status import encode
+from webhook.accounts.account import Account
+from webhook.accounts.stored import encode
 from webhook.objects.problem import Json
 from webhook.systems import account_object as account
 from webhook.systems.kind_spec import KindSpec

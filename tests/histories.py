@@ -6,11 +6,11 @@ from hypothesis import strategies as st
 
 from tests import job_sets
 from tests.objects import exit_codes, job, job_spec
+from webhook.accounts.forecast import Forecast
 from webhook.explain.next_failure import NextFailure
 from webhook.kube import names
-from webhook.ledger.forecast import Forecast
-from webhook.ledger.model.pods import INDEX
 from webhook.objects.problem import Json
+from webhook.pods.pods import INDEX
 from webhook.policy.model import (
     BackOff,
     Disruptions,

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from tests.objects import container_of, exit_codes
 from tests.strategies import record
-from webhook.ledger.model.matching import POD_FAILURE_POLICY, JobEnd, match, rule_of_set
-from webhook.ledger.model.pods import Condition, Exit, Pod
 from webhook.objects.problem import Json
+from webhook.pods.matching import POD_FAILURE_POLICY, JobEnd, match, rule_of_set
+from webhook.pods.pods import Condition, Exit, Pod
 from webhook.systems.job_set.rules.job_set import FAILING, FREE, RESTART_SET
 
 EVICTED = 0  # instead of an exit code: the pod was disrupted

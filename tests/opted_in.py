@@ -1,6 +1,6 @@
 """A cluster whose opted-in namespaces are known, so that its lists take their objects in."""
 
-from webhook.lookups.cluster import Cluster
+from webhook.tracking.cluster import Cluster
 
 
 def opted_in(cluster: Cluster, *names: str) -> Cluster:

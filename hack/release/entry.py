@@ -3,14 +3,14 @@
 import sys
 from pathlib import Path
 
-from webhook.cli.kubectl import completion, plugin
+from webhook.cli import kubectl
 from webhook.cli.main import main
 
 if __name__ == "__main__":
     name = Path(sys.argv[0]).name
     if name.startswith("kubectl_complete-"):
-        completion.main()
+        kubectl.complete()
     elif name.startswith("kubectl-"):
-        plugin.main()
+        kubectl.main()
     else:
         main(prog_name="retry-policy")

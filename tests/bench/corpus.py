@@ -18,7 +18,7 @@ from functools import partial
 from time import perf_counter
 from typing import Any, Final
 
-from webhook.cli.offline import admission, documents
+from webhook.cli import admission, documents
 from webhook.objects.problem import Json, Problem
 from webhook.objects.problem import field as spelt
 from webhook.policy.parse import load_default

@@ -26,12 +26,12 @@ from tests.cluster.ended_pods import EndedPods, records_in
 from tests.cluster.manifests import job
 from tests.cluster.nodes import own_node
 from tests.faults.stage import Replica, Stage, new_stage
+from webhook.accounts.account import Account
+from webhook.accounts.stored import decode
 from webhook.history.record import AttemptRecord, Capacity
 from webhook.history.usage import Row
 from webhook.kube import names
 from webhook.kube.client import Api, ApiError
-from webhook.ledger.model.account import Account
-from webhook.ledger.model.stored.status import decode
 from webhook.objects.problem import Json
 from webhook.systems.account_object import ACCOUNT
 

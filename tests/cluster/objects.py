@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from webhook.accounts.account import Account
+from webhook.accounts.stored import decode
 from webhook.kube import names
-from webhook.ledger.model.account import Account
-from webhook.ledger.model.stored.status import decode
 
 if TYPE_CHECKING:
     from tests.cluster.kubectl import Object

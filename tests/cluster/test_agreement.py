@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from tests.cluster.conftest import new_namespace
 from tests.strategies import CRON_JOBS, JOBS, PODS, judged_jobs
 from webhook.admission.subject import request_to_create, subject_of
-from webhook.cli.offline import admission
+from webhook.cli import admission
 from webhook.kube import names
 from webhook.objects.problem import field
 from webhook.policy.model import Policy

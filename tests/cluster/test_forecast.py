@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tests.cluster.conftest import NewNamespace
     from tests.cluster.kubectl import Object
     from tests.cluster.namespace import Namespace
-    from webhook.ledger.forecast import Forecast
+    from webhook.accounts.forecast import Forecast
 
 DEFAULT = 1000
 EXAMPLES = int(os.environ.get("RETRY_POLICY_EXAMPLES", DEFAULT))

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tests.cluster.conftest import NewNamespace
     from tests.cluster.kubectl import Object
     from tests.cluster.namespace import Namespace
-    from webhook.ledger.forecast import Forecast
+    from webhook.accounts.forecast import Forecast
 
 PROFILES = ("on-demand", "early", "fail", "count", "together")
 RULES_OF_SETS: tuple[list[Object], ...] = (

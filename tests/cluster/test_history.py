@@ -14,9 +14,9 @@ from tests.cluster.ended_pods import EndedPods, records_in, workloads_in
 from tests.cluster.installation import CONTROLLER
 from tests.cluster.manifests import exits, job
 from tests.cluster.objects import ACCOUNT, ended
+from webhook.accounts.account import Account
+from webhook.accounts.stored import decode
 from webhook.history.record import AttemptRecord, Capacity, Record
-from webhook.ledger.model.account import Account
-from webhook.ledger.model.stored.status import decode
 
 if TYPE_CHECKING:
     from tests.cluster.conftest import NewNamespace

@@ -16,8 +16,8 @@ from tests.cluster.devices import OLDEST_WITH_TAINTS, minor_version, own_device
 from tests.cluster.disruptions import on, own_nodes, preempt, taint
 from tests.cluster.manifests import DELETION_EXIT_CODE, exits, job, job_set, replicated_job
 from tests.cluster.objects import account, condition, disruptions, ended, last, noted, restarts
+from webhook.accounts.account import MOST_RECENT
 from webhook.kube import names
-from webhook.ledger.model.account import MOST_RECENT
 from webhook.systems.job.spec import QUEUE_NAME
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from tests.cluster.manifests import job
 from tests.cluster.objects import ended, is_running
 from webhook.kube import names
 from webhook.kube.client import Api as ApiOfServer
-from webhook.ledger.model.pods import TRACKING
+from webhook.pods.pods import TRACKING
 from webhook.rules.pods.decision import POD_KEYS
 from webhook.systems import core
 from webhook.systems.job import spec as batch

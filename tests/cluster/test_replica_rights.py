@@ -21,15 +21,15 @@ from tests.cluster.objects import is_running
 from tests.cluster.test_retry import WHEN, has_failed, retryable
 from tests.cluster.test_retry_pipeline_runs import end_tasks, pipeline_run, succeeded_is, task
 from tests.volcano import volcano_job
+from webhook.accounts import counting, kueue
+from webhook.controller import job_failer
 from webhook.kube import names
 from webhook.kube.client import Api as ApiOfServer
 from webhook.kube.client import ApiError
 from webhook.kube.events import Notice, event
 from webhook.kube.paths import path_of
-from webhook.ledger import job_failer
-from webhook.ledger.model import counting, outcomes
-from webhook.ledger.model.kueue import workload
 from webhook.objects.patch import pointer
+from webhook.pods import outcomes
 from webhook.retry import requests
 from webhook.systems import account_object as account
 from webhook.systems import core
@@ -992,7 +992,7 @@ def of_a_workload(
 
     def write(replica: Replica) -> Write:
         namespace = (replica.team if opted_in else replica.strangers).name
-        return Write("PATCH", path_of(workload.API_VERSION, workload.RESOURCE, namespace, name) + sub, operations)
+        return Write("PATCH", path_of(kueue.API_VERSION, kueue.RESOURCE, namespace, name) + sub, operations)
 
     return write
 
@@ -1000,7 +1000,7 @@ def of_a_workload(
 def new_workload(name: str, *, active: bool) -> Object:
     template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "example.invalid/main"}]}}
     return {
-        "apiVersion": workload.API_VERSION,
+        "apiVersion": kueue.API_VERSION,
         "kind": "Workload",
         "metadata": {"name": name},
         "spec": {

@@ -44,16 +44,15 @@ from tests.cluster.test_retry_pipeline_runs import (
     task_runs,
 )
 from tests.volcano import volcano_job
+from webhook.controller import retries
+from webhook.controller.brake import Brake
 from webhook.kube import names
 from webhook.kube.client import Api as ApiOfServer
 from webhook.kube.events import Events
 from webhook.kube.lease import Lease
-from webhook.ledger.brake import Brake
-from webhook.lookups.cluster import Cluster
-from webhook.lookups.policy_source import PolicySource
 from webhook.policy.model import Profile
 from webhook.policy.parse import load_default
-from webhook.retry import controller, executor, reading, record
+from webhook.retry import executor, reading, record
 from webhook.systems.argo.spec import WORKFLOW
 from webhook.systems.job import spec as batch
 from webhook.systems.job.rerun import placeholder_for, placeholder_name, stage_patch, state_of
@@ -65,6 +64,8 @@ from webhook.systems.reruns import ADAPTERS
 from webhook.systems.tekton.rerun import run_of
 from webhook.systems.tekton.spec import PIPELINE_RUN
 from webhook.systems.volcano.spec import JOB as VOLCANO_JOB
+from webhook.tracking.cluster import Cluster
+from webhook.tracking.policy_source import PolicySource
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -511,19 +512,19 @@ def mark_as_accepted(team: Namespace, target: str, of: str) -> None:
     assert team.run("patch", target, "--type=merge", f"--patch={json.dumps({'metadata': metadata})}").returncode == 0
 
 
-async def process_requests(kubeconfig: Path, keys: list[controller.Key], events_written: Callable[[], bool]) -> None:
+async def process_requests(kubeconfig: Path, keys: list[retries.Key], events_written: Callable[[], bool]) -> None:
     """Do the work of the leader over another connection: watch, retry, and write Events."""
     async with await ApiOfServer.connect(str(kubeconfig)) as api:
         cluster, events = Cluster(api), Events(api)
         brake = Brake(PolicySource(load_default()), events)
-        leader = controller.RetryController(cluster, events, Lease(api, "nowhere", "none", "test"), brake)
+        leader = retries.RetryController(cluster, events, Lease(api, "nowhere", "none", "test"), brake)
         watching = [asyncio.create_task(cluster.namespaces.run())]
         watching += [asyncio.create_task(one.run()) for one in leader.lists.values()]
         watching.append(asyncio.create_task(events.run()))
         for key in keys:
             root = await api.get(key.row.path(key.namespace, key.name))
             await reading.read(api, ADAPTERS[key.row], root, WHEN)
-            await leader.reconcile(key, controller.Due("", 0.0), Profile())
+            await leader.reconcile(key, retries.Due("", 0.0), Profile())
         while not (events_written() and all(one.live for one in leader.lists.values())):  # noqa: ASYNC110
             await asyncio.sleep(0.1)
         for task in watching:
@@ -595,7 +596,7 @@ def failed_volcano_job(team: Namespace, name: str) -> None:
     team.wait_for("pods", f"{name}-main-0", lambda found: found["status"]["phase"] == "Failed")
 
 
-def is_done(team: Namespace, key: controller.Key) -> bool:
+def is_done(team: Namespace, key: retries.Key) -> bool:
     return no_retry_in_progress(team.get(f"{key.row.resource}.{key.row.group}", key.name))
 
 
@@ -622,13 +623,13 @@ def test_requested_retries_use_exactly_the_permissions_of_the_components_role(
     failed_ray_job(team)
     failed_volcano_job(team, "gang")
     asked_for = {
-        controller.Key(CRON_JOB, team.name, "nightly"): nightly["metadata"]["uid"],
-        controller.Key(batch.JOB, team.name, "half"): half["metadata"]["uid"],
-        controller.Key(JOB_SET, team.name, "train"): "restart 0",
-        controller.Key(PIPELINE_RUN, team.name, "build"): run_of(build),
-        controller.Key(WORKFLOW, team.name, "fit"): LONG_AGO,
-        controller.Key(RAY_JOB, team.name, "tune"): "tune-1",
-        controller.Key(VOLCANO_JOB, team.name, "gang"): LONG_AGO,
+        retries.Key(CRON_JOB, team.name, "nightly"): nightly["metadata"]["uid"],
+        retries.Key(batch.JOB, team.name, "half"): half["metadata"]["uid"],
+        retries.Key(JOB_SET, team.name, "train"): "restart 0",
+        retries.Key(PIPELINE_RUN, team.name, "build"): run_of(build),
+        retries.Key(WORKFLOW, team.name, "fit"): LONG_AGO,
+        retries.Key(RAY_JOB, team.name, "tune"): "tune-1",
+        retries.Key(VOLCANO_JOB, team.name, "gang"): LONG_AGO,
     }
     for key, of in asked_for.items():
         mark_as_accepted(team, f"{key.row.resource}.{key.row.group}/{key.name}", of)

@@ -26,14 +26,14 @@ RAISES: Final = "raises on purpose:"  # begins a line in the log
 OBSERVED: Final = ("begin_list", "listed", "end_list", "seen", "deleted", "forget_namespaces")
 GIVEN_HANDLERS: Final = ("PodObserver", "WorkloadObserver", "observer", "repeat")  # functions that take handlers
 GUARDS: Final = ("call", "each")  # methods of a bulkhead that take handlers
-FINISHED: Final = "webhook.lookups.finished_jobs:FinishedJobs.look"  # a step that another class takes
+FINISHED: Final = "webhook.tracking.finished_jobs:FinishedJobs.look"  # a step that another class takes
 LOOK: Final = 0.05  # seconds between two looks whether watches are broken
 # Waits of minutes, which a test shortens: seconds by module and name.
 SHORTER: Final = {
-    "webhook.ledger.tracking.trackers": {"LOOK_EVERY": 0.5},
-    "webhook.ledger.store.store": {"LOOK_EVERY": 0.5},
-    "webhook.lookups.finished_jobs": {"STAYS": 0.5},
-    "webhook.lookups.cluster": {"NODES_KNOWN": 1.0, "NODES_UNKNOWN": 1.0},
+    "webhook.tracking.trackers": {"LOOK_EVERY": 0.5},
+    "webhook.controller.store": {"LOOK_EVERY": 0.5},
+    "webhook.tracking.finished_jobs": {"STAYS": 0.5},
+    "webhook.tracking.cluster": {"NODES_KNOWN": 1.0, "NODES_UNKNOWN": 1.0},
 }
 
 

@@ -29,8 +29,8 @@ LONG = 300  # Jobs: what is sent while a controller is stopped
 AT_THE_END = "webhook.kube.lease:Lease.release"  # what a controller does last
 # What happens some time after a Job has ended.
 LATER = (
-    "webhook.lookups.finished_jobs:FinishedJobs.look_at",
-    "webhook.retry.controller:RetryController.try_to_process",
+    "webhook.tracking.finished_jobs:FinishedJobs.look_at",
+    "webhook.controller.retries:RetryController.try_to_process",
 )
 MOST_LIVES = 5
 NAMESPACE, LEAVING = "raised", "leaves"  # opted in for ever, and again and again

@@ -14,7 +14,7 @@ from tests.cluster.namespace import Api, Namespace
 from tests.cluster.objects import condition, ended
 from tests.faults.stage import Stage, new_stage
 from tests.stop_page import GO_ON, STOP, edited
-from webhook.ledger.brake import STOPPED
+from webhook.controller.brake import STOPPED
 from webhook.policy.parse import KEY
 
 if TYPE_CHECKING:

@@ -9,13 +9,13 @@ import yaml
 
 from certs import store
 from tools.generate.written import NEVER, WRITTEN
-from webhook.controller import app
+from webhook.accounts import counting
+from webhook.controller import app, job_failer
 from webhook.kube import names
-from webhook.ledger import job_failer
-from webhook.ledger.model import counting, outcomes
-from webhook.lookups import certificates, state_key
 from webhook.objects.problem import Json
+from webhook.pods import outcomes
 from webhook.program.start import LEDGER_LEASE
+from webhook.tracking import certificates, state_key
 
 MANIFESTS: Final = Path(__file__).parents[2] / "manifests"
 FOLDERS: Final = (MANIFESTS / "base", MANIFESTS / "overlays" / "requested-retries")

@@ -12,9 +12,9 @@ from tests import virtual_time
 from tests.admission import policy
 from tests.metrics import counted
 from tests.monitoring.alert_cases import CASES
-from tests.unit.ledger.leader import FakeApi, beside, new_ledger
+from tests.unit.controller.leader import FakeApi, beside, new_ledger
+from tests.unit.controller.test_retries import JOB_KEY, Leader, job
 from tests.unit.retry.server import Server
-from tests.unit.retry.test_controller import JOB_KEY, Leader, job
 from tools.generate import ROOT
 from tools.generate.metrics import collectors, family_of, labels_of
 from tools.generate.rule_groups import alerts, recorded
@@ -22,14 +22,14 @@ from webhook import metrics
 from webhook.controller.app import ledger_lease
 from webhook.kube.client import ApiError
 from webhook.kube.lease import PAUSE
-from webhook.lookups.cluster import NODES_UNKNOWN, Cluster
-from webhook.lookups.nodes import NODES
-from webhook.lookups.policy_source import PolicySource
 from webhook.objects.problem import Json
 from webhook.policy.model import Placement, Profile
 from webhook.policy.parse import load_default
 from webhook.serving.endpoints import Endpoints
 from webhook.systems.reruns import ADAPTERS
+from webhook.tracking.cluster import NODES_UNKNOWN, Cluster
+from webhook.tracking.nodes import NODES
+from webhook.tracking.policy_source import PolicySource
 
 ALERTS: Final[dict[str, Json]] = alerts()
 # Labels that Prometheus adds to each series of a pod, and to those of a histogram.

@@ -1,7 +1,7 @@
 """What the benches of the brake conclude from a watch; they themselves need a control plane."""
 
 from tests.bench.brake.witness import Witness, most_in_a_minute
-from webhook.ledger.model.counting import LIMIT_EXCEEDED
+from webhook.accounts.counting import LIMIT_EXCEEDED
 from webhook.objects.problem import Json
 
 

@@ -19,12 +19,9 @@ from msgspec.structs import replace
 from tests.admission import policy, review_of
 from tests.listening import Sent
 from tests.objects import job, job_spec, pod, stored_job
-from tests.unit.ledger.pods import disrupted, failed
+from tests.unit.accounts.pods import disrupted, failed
 from webhook.kube import names
-from webhook.ledger.model.pods import Pod
-from webhook.ledger.tracking.trackers import Trackers
-from webhook.lookups.cluster import Cluster
-from webhook.lookups.policy_source import PolicySource
+from webhook.pods.pods import Pod
 from webhook.policy.model import (
     Delay,
     Diagnostics,
@@ -41,6 +38,9 @@ from webhook.serving import endpoints
 from webhook.serving.connections import Connections
 from webhook.serving.endpoints import Endpoints
 from webhook.serving.server import Server
+from webhook.tracking.cluster import Cluster
+from webhook.tracking.policy_source import PolicySource
+from webhook.tracking.trackers import Trackers
 
 ROOT = str(Path(endpoints.__file__).parents[1])  # of this project's code; that of aiohttp is not counted
 POLICY = policy(default=Profile(placement=Placement(provider="gke", spot="Require")))

@@ -14,10 +14,11 @@ import pytest
 from tests.admission import policy
 from tests.cluster import command_line
 from tests.fuzz.mutations import Drawn, body, drawn
+from webhook.accounts import cached
 from webhook.admission import engine, review
 from webhook.admission.subject import read, subject_of
-from webhook.ledger.model import cached, on_failure, pods
 from webhook.objects.shape import Shape, type_of
+from webhook.pods import on_failure, pods
 from webhook.policy.model import Policy
 from webhook.rules.facts import Facts
 from webhook.systems.job_set.spec import JOB_SET

@@ -24,13 +24,13 @@ from tests.objects import exit_codes, job, job_spec, pod
 from webhook.admission import engine
 from webhook.admission.subject import LARGE_POD, read
 from webhook.kube import names
-from webhook.lookups.policy_source import PolicySource
 from webhook.objects import bounds
 from webhook.objects.problem import Json, Path
 from webhook.policy.model import FailurePolicy, Placement, Profile
 from webhook.serving.endpoints import Endpoints
 from webhook.serving.server import HttpResponse
 from webhook.systems.kind_spec import KindSpec
+from webhook.tracking.policy_source import PolicySource
 
 UNDER: Final = policy(
     default=Profile(

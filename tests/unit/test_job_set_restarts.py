@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from tests.admission import mutate, policy, validate
 from tests.job_sets import EVICTED, Course, Failure, failed_pod, failures, job_sets, spec_of, unlimited_to
 from tests.strategies import examples
-from webhook.ledger.model.outcomes import outcome_of
 from webhook.objects.problem import Json
+from webhook.pods.outcomes import outcome_of
 from webhook.policy.model import Disruptions, FailurePolicy, JobSet, Profile, Retries
 
 PROFILES = {

@@ -8,8 +8,8 @@ import pytest
 from tests.bench.leaders.scenarios import RETRIES, VIRTUAL, Scenario
 from tests.bench.leaders.store import Store
 from tests.bench.leaders.virtual import Kill, Moment, Run, kills
-from webhook.ledger.model.tracked.failed import FailedPods
-from webhook.ledger.model.tracker import Tracker
+from webhook.accounts.tracked import FailedPods
+from webhook.accounts.tracker import Tracker
 from webhook.objects.problem import Json
 
 

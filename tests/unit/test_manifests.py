@@ -19,13 +19,13 @@ from webhook import __version__
 from webhook.cli.main import main
 from webhook.controller import app as controller
 from webhook.kube import names
-from webhook.ledger.model import pods as pods_of_jobs
-from webhook.lookups import certificates, state_key
 from webhook.objects.problem import Json
+from webhook.pods import pods as pods_of_jobs
 from webhook.policy.parse import KEY, load_default, parse
 from webhook.serving import app
 from webhook.systems.job import spec as batch
 from webhook.systems.job_set import spec as job_set
+from webhook.tracking import certificates, state_key
 
 ROOT: Final = Path(__file__).parents[2]
 MANIFESTS: Final = ROOT / "manifests"

@@ -11,8 +11,8 @@ import pytest
 from tests.opted_in import opted_in
 from webhook.kube import names, packed
 from webhook.kube.informer import Event
-from webhook.lookups.cluster import Cluster
 from webhook.objects.problem import Json
+from webhook.tracking.cluster import Cluster
 
 JOBS = 5000
 NAMESPACES = 50

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.metrics import counted
-from tests.unit.ledger.leader import FakeApi, new_ledger
+from tests.unit.controller.leader import FakeApi, new_ledger
 from tools.generate.metrics import LABELS, REMEDIES, collectors, labels_of, short
 from webhook import metrics
 

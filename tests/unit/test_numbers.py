@@ -16,12 +16,12 @@ from tests.objects import job, job_spec, pod
 from webhook.admission import engine
 from webhook.admission.subject import read
 from webhook.kube import names
-from webhook.lookups.cluster import Cluster
-from webhook.lookups.policy_source import PolicySource
 from webhook.objects.problem import Json
 from webhook.retry.admission import RetryAdmission
 from webhook.serving.endpoints import Endpoints
 from webhook.serving.server import HttpResponse
+from webhook.tracking.cluster import Cluster
+from webhook.tracking.policy_source import PolicySource
 
 HERE: Final = "value that stands here"
 QUOTED: Final = f'"{HERE}"'.encode()

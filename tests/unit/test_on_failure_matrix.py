@@ -17,10 +17,10 @@ from tests.cluster.on_failure_matrix import (
     refusal,
 )
 from tests.objects import job_spec, stored_job
-from webhook.cli.offline import next_pod
-from webhook.cli.offline.next_pod import After, Ended
+from webhook.cli import next_pod
+from webhook.cli.next_pod import After, Ended
 from webhook.kube import names
-from webhook.ledger.model import on_failure
+from webhook.pods import on_failure
 from webhook.policy.model import Policy
 from webhook.policy.parse import parse
 from webhook.policy.settings import NamedProfile

@@ -15,7 +15,7 @@ from tests.strategies import examples
 from tests.unit.policy.test_parse_any import policies
 from tools.generate import ROOT
 from tools.generate.schemas import FILES
-from webhook.cli.policy_tests import cases
+from webhook.cli import policy_tests
 from webhook.objects.problem import Json
 from webhook.policy.model import Policy
 from webhook.policy.parse import parse
@@ -128,7 +128,7 @@ CASE: Json = {"name": "a", "object": {"apiVersion": "v1", "kind": "Pod"}, "expec
 def test_the_schema_of_cases_rejects_what_the_parser_rejects(changed: Json, tmp_path: Path) -> None:
     whole = {"apiVersion": "retry-policy.dev/v1alpha1", "kind": "RetryPolicyTest", "cases": [{**CASE, **changed}]}
     (tmp_path / "cases.yaml").write_text(yaml.safe_dump(whole))
-    with pytest.raises(cases.UnusableError):
-        cases.load(tmp_path / "cases.yaml")
+    with pytest.raises(policy_tests.UnusableError):
+        policy_tests.load(tmp_path / "cases.yaml")
     assert list(schema("cases").iter_errors(whole))
     assert not list(schema("cases").iter_errors({**whole, "cases": [CASE]}))

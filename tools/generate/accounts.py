@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgspec
 import yaml
 
-from webhook.ledger.model.stored.status import Status
+from webhook.accounts.stored import Status
 from webhook.objects.problem import Json
 
 KEPT: Final = ("description", "type", "minimum", "maximum", "maxLength", "maxItems", "enum", "required")

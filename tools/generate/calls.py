@@ -30,7 +30,7 @@ ERRORS: Final = (
     "webhook.cli.explain.UnexplainableError",
     "webhook.dashboard.server.CannotListenError",
     "webhook.history.reading.UnreadableError",
-    "webhook.lookups.cluster.UnavailableError",
+    "webhook.tracking.cluster.UnavailableError",
     "webhook.objects.left_out.UnfitError",
     "webhook.report.load.NothingReadError",
     "webhook.report.opencost.PricesUnreadableError",
@@ -48,8 +48,8 @@ TEXTS: Final[dict[str, tuple[list[str], str]]] = {
     "click.echo": (["text"], "{text}"),  # to stderr
     "reasons.append": (["text"], "{text}"),  # why a replica is not ready
     "webhook.kube.events.Notice": (NOTICE, "{reason}: {message}"),
-    "webhook.ledger.job_failer.condition": (["kind", "reason", "message"], "{reason}: {message}"),
-    "webhook.lookups.policy_source.PolicySource.refuse": (["origin", "problems"], "{origin}: {problems}"),
+    "webhook.controller.job_failer.condition": (["kind", "reason", "message"], "{reason}: {message}"),
+    "webhook.tracking.policy_source.PolicySource.refuse": (["origin", "problems"], "{origin}: {problems}"),
     "webhook.serving.server.text": (["text", "status", "headers"], "{text}"),
 }
 
@@ -58,7 +58,7 @@ TEXTS: Final[dict[str, tuple[list[str], str]]] = {
 RETURNED: Final = frozenset(
     ("webhook.objects.left_out.unexpected", "webhook.serving.served_certificate.Served.troubles")
 )
-EVENTS: Final = ("webhook.kube.events.Notice", "webhook.ledger.job_failer.condition")
+EVENTS: Final = ("webhook.kube.events.Notice", "webhook.controller.job_failer.condition")
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ from typing import Any, Final
 import yaml
 
 from tests.admission import mutate
+from webhook.accounts.account import Account
+from webhook.accounts.counted import PodsOfSystem
 from webhook.explain.roots import MADE, MAKERS
-from webhook.ledger.model.account import Account
-from webhook.ledger.model.counted import PodsOfSystem
-from webhook.ledger.model.pods import DISRUPTED, Condition, Pod
 from webhook.objects.problem import Json
+from webhook.pods.pods import DISRUPTED, Condition, Pod
 from webhook.policy.model import Profile
 from webhook.policy.settings import NamedProfile
 from webhook.rules import registry

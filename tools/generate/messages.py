@@ -51,7 +51,7 @@ SECTIONS: Final = (
         "For admins: denials of `kubectl`, the Event PolicyRefused, and `retry-policy check --policy`.",
         (
             "webhook/admission/configuration.py",
-            "webhook/lookups/policy_source.py",
+            "webhook/tracking/policy_source.py",
             "webhook/policy/parse.py",
             "webhook/policy/reader.py",
             "webhook/policy/relations.py",
@@ -63,10 +63,12 @@ SECTIONS: Final = (
         "For admins: `kubectl` shows them after `failed calling webhook`, `/readyz` does, and the log at the start.",
         (
             "webhook/admission/review.py",
-            "webhook/controller/",
-            "webhook/lookups/",
+            "webhook/controller/app.py",
+            "webhook/controller/certificates.py",
+            "webhook/controller/health.py",
             "webhook/program/",
             "webhook/serving/",
+            "webhook/tracking/",
         ),
     ),
     Section(
@@ -87,7 +89,7 @@ SECTIONS: Final = (
     Section(
         "Requested retries",
         "For those who rerun work: by `retry-policy retry`, or as denials, warnings and Events after an annotation.",
-        ("webhook/retry/", "webhook/systems/*rerun.py", "webhook/systems/refusals.py"),
+        ("webhook/controller/retries.py", "webhook/retry/", "webhook/systems/*rerun.py", "webhook/systems/refusals.py"),
     ),
     Section(
         "Files",
@@ -103,7 +105,7 @@ SECTIONS: Final = (
             "webhook/explain/",
             "webhook/export/",
             "webhook/history/",
-            "webhook/ledger/model/stored/",
+            "webhook/accounts/stored.py",
             "webhook/objects/left_out.py",
             "webhook/report/",
         ),

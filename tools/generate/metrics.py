@@ -6,11 +6,11 @@ from prometheus_client import Metric
 from prometheus_client.metrics import MetricWrapperBase
 
 from webhook import metrics
+from webhook.accounts import kueue
+from webhook.accounts.counting import EVICTED_TOO_OFTEN, FREE_TOO_OFTEN, LIMIT_EXCEEDED
+from webhook.controller import job_failer
 from webhook.controller.app import RETRIES_LEASE
-from webhook.ledger import job_failer
-from webhook.ledger.model.counting import EVICTED_TOO_OFTEN, FREE_TOO_OFTEN, LIMIT_EXCEEDED
-from webhook.ledger.model.kueue import workload
-from webhook.ledger.model.outcomes import DISRUPTIONS, NEVER_STARTED, NODE_LOST, SPOT_UNAVAILABLE
+from webhook.pods.outcomes import DISRUPTIONS, NEVER_STARTED, NODE_LOST, SPOT_UNAVAILABLE
 from webhook.policy.causes import Cause
 from webhook.policy.model import Placement
 from webhook.program.start import LEDGER_LEASE
@@ -197,7 +197,7 @@ LABELS: Final[dict[tuple[str, str], str]] = {
     ("ledger_on_failure_decisions", "profile"): "of the namespace",
     ("ledger_on_failure_decisions", "rule"): "`0` for the first one; `None` if no rule matched",
     ("ledger_disruptions", "reason"): f"of the condition `DisruptionTarget`: {quoted(sorted(DISRUPTIONS))}, `Other`",
-    ("ledger_evictions", "reason"): f"of the condition `Evicted`: {quoted(workload.REASONS)}, `Other`",
+    ("ledger_evictions", "reason"): f"of the condition `Evicted`: {quoted(kueue.REASONS)}, `Other`",
     ("spot_zone_lost_ratio", "zone"): "of the node; at most 100",
     ("ledger_workloads_stopped", "action"): defined(
         Failed="ended",

@@ -7,10 +7,9 @@ import msgspec
 from msgspec import inspect
 
 from tools.generate.docs import comments, stated
-from webhook.cli.output.json_form import CheckReport
-from webhook.cli.output.rules import SITE
-from webhook.cli.policy_tests.model import Case, Cases, Expectation, Message
-from webhook.cli.policy_tests.results import CasesReport
+from webhook.cli.findings import SITE
+from webhook.cli.forms import CheckReport
+from webhook.cli.policy_tests import Case, Cases, CasesReport, Expectation, Message
 from webhook.history.record import Record
 from webhook.objects.problem import Json
 from webhook.policy.model import Policy

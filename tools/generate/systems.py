@@ -7,8 +7,8 @@ from typing import Final
 
 from tools.generate import manifests
 from webhook.kube import names
-from webhook.ledger.model.pods import INDEX
 from webhook.objects.problem import Path
+from webhook.pods.pods import INDEX
 from webhook.rules.pods.decision import POD_KEYS
 from webhook.systems import pods as places
 from webhook.systems.accounts import SYSTEMS

@@ -16,7 +16,7 @@ Known = dict[str, Texts]  # of each local variable
 MOST: Final = 24  # alternatives of one expression
 DEEPEST: Final = 3  # functions in functions
 # Return their text, but for its colour, and for what a terminal must not be sent.
-PRINTABLE: Final = frozenset(("webhook.cli.console.printable", "webhook.cli.output.report.coloured"))
+PRINTABLE: Final = frozenset(("webhook.cli.console.printable", "webhook.cli.findings.coloured"))
 HELD: Final = "\0"  # stands before and after a placeholder
 GIVEN: Final = "\1"  # stands before and after a parameter whose text the caller gives
 CARRIED: Final = frozenset({"what", "remedy", "why", "message", "reason", "trouble"})

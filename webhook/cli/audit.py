@@ -12,12 +12,11 @@ from webhook.admission.engine import read_policy
 from webhook.audit.load import POLICY_CONFIGMAP, Audit, stored_policy
 from webhook.audit.namespaces import Scope
 from webhook.audit.report import Report
+from webhook.cli import terminal
 from webhook.cli.cluster import ask, fail, kubeconfig_or_default
 from webhook.cli.console import PROBLEMS, UNUSABLE, kubeconfig_option, leaving_out, printable
 from webhook.cli.policy_file import profile_of, usable_policy
-from webhook.cli.terminal import table
-from webhook.cli.terminal.examples import WithExamples
-from webhook.cli.terminal.progress import EVERY, Progress
+from webhook.cli.terminal import EVERY, Progress, WithExamples
 from webhook.kube.client import Api, ApiError
 from webhook.kube.kubeconfig import Kubeconfig
 from webhook.objects.left_out import LeftOut
@@ -76,7 +75,7 @@ def audit(  # noqa: PLR0913 - one parameter for each option
     given = None if policy is None else usable_policy(policy)
     report = Report(every_name=every_name)
     done = ask(file, audited(file, given, Scope(namespace, all_namespaces, profile_name), report, left_out))
-    table.show(done.report.parts())
+    terminal.show(done.report.parts())
     for line in [*(f"warning: {one}" for one in done.warnings), *done.unread]:
         click.echo(printable(line), err=True)
     sys.exit(UNUSABLE if done.unread else PROBLEMS if done.report.numbers["denied"] else 0)

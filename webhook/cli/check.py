@@ -5,13 +5,12 @@ from pathlib import Path
 
 import click
 
+from webhook.cli import forms
 from webhook.cli.console import PROBLEMS, printable
-from webhook.cli.offline.manifests import Run, on_files
-from webhook.cli.output import forms
-from webhook.cli.output.report import Collected, Printed
+from webhook.cli.findings import Collected, Printed
+from webhook.cli.manifests import Run, on_files
 from webhook.cli.policy_file import policy_or_problems, policy_text, profile_of
-from webhook.cli.terminal.examples import WithExamples
-from webhook.cli.terminal.progress import Progress
+from webhook.cli.terminal import Progress, WithExamples
 
 
 @click.command(

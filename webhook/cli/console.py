@@ -9,8 +9,7 @@ from typing import Any, Final, NamedTuple
 import click
 from click.shell_completion import CompletionItem
 
-from webhook.cli.main import COMMANDS, OFFLINE
-from webhook.cli.terminal.colours import is_terminal
+from webhook.cli.main import COMMANDS, OFFLINE, is_terminal
 from webhook.kube import kubeconfig as kubeconfigs
 from webhook.kube.kubeconfig import Kubeconfig
 from webhook.kube.paths import is_name

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 import click
 
 from webhook.cli import program
-from webhook.cli.terminal.examples import WithExamples
+from webhook.cli.terminal import WithExamples
 
 
 @click.command(

@@ -17,7 +17,7 @@ from webhook.cli.console import (
     object_argument,
     printable,
 )
-from webhook.cli.terminal.examples import WithExamples
+from webhook.cli.terminal import WithExamples
 from webhook.doctor.judge import judge
 from webhook.doctor.load import Question, load
 from webhook.doctor.render import as_json, lines, numbers

@@ -8,7 +8,9 @@ from typing import BinaryIO, Final, NamedTuple
 
 import click
 
+from webhook.accounts.stored import is_account
 from webhook.capacity.recognition import NodeFacts
+from webhook.cli import documents, terminal
 from webhook.cli.console import (
     UNUSABLE,
     ObjectArgument,
@@ -20,16 +22,12 @@ from webhook.cli.console import (
     printable,
     workload_argument,
 )
-from webhook.cli.offline import documents
-from webhook.cli.terminal import table
-from webhook.cli.terminal.examples import WithExamples
-from webhook.cli.terminal.progress import Progress
+from webhook.cli.terminal import Progress, WithExamples
 from webhook.explain import build, build_cron_job, render
 from webhook.explain.build import Explanation, is_counted_for, placed_by_nodes
 from webhook.explain.build_cron_job import CronJobExplanation
 from webhook.explain.roots import OF_SYSTEMS, OTHERS, ROOTS, instead
 from webhook.kube.kubeconfig import Kubeconfig
-from webhook.ledger.model.stored.reading import is_account
 from webhook.objects.columns import Part
 from webhook.objects.left_out import LeftOut
 from webhook.objects.patch import at
@@ -104,7 +102,7 @@ def explain(
         if isinstance(said, str):
             click.echo(said)
         elif said is not None:
-            table.show([*([] if is_first else [""]), *said])
+            terminal.show([*([] if is_first else [""]), *said])
             is_first = False
 
 

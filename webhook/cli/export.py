@@ -5,9 +5,9 @@ from pathlib import Path
 
 import click
 
-from webhook.cli.offline import writing
+from webhook.cli import writing
 from webhook.cli.policy_file import usable_policy
-from webhook.cli.terminal.examples import WithExamples
+from webhook.cli.terminal import WithExamples
 from webhook.export.manifests import objects
 
 

@@ -1,12 +1,13 @@
 """The command line: retry-policy COMMAND."""
 
 import importlib
+import os
+import sys
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from webhook import __version__
-from webhook.cli.terminal import colours
 from webhook.objects.left_out import unexpected
 
 if TYPE_CHECKING:
@@ -22,9 +23,9 @@ COMMANDS: Final = {
     "test": ("test", "Test a policy: compare what admission does with what is expected."),
     "audit": ("audit", "Print what admission would deny or change in a cluster."),
     "doctor": ("doctor", "Check an installation, and say how to correct it."),
-    "report": ("reports.report", "Print what attempts used, lost and saved."),
-    "dashboard": ("reports.dashboard", "Show the report of a cluster in your browser, live."),
-    "simulate": ("reports.simulate", "Tell what another policy would have done."),
+    "report": ("report", "Print what attempts used, lost and saved."),
+    "dashboard": ("dashboard", "Show the report of a cluster in your browser, live."),
+    "simulate": ("simulate", "Tell what another policy would have done."),
     "explain": ("explain", "Tell what every attempt of a workload cost, and why."),
     "retry": ("retry", "Rerun failed work."),
     "suspend": ("suspend", "Suspend a Job, CronJob or JobSet."),
@@ -33,6 +34,8 @@ COMMANDS: Final = {
 # The commands that ask no cluster: the kubectl plugin is without them.
 OFFLINE: Final = {"serve", "control", "render", "check", "test", "export"}
 PROGRAMS: Final = {"serve", "control"}
+NO_COLOURS: Final = "NO_COLOR"
+FORCE_COLOURS: Final = "FORCE_COLOR"
 
 
 class Unexpected(click.ClickException):
@@ -87,8 +90,26 @@ class LazyGroup(click.Group):
         return [*(CompletionItem(name, help=COMMANDS[name][1]) for name in names), *options]
 
 
+def is_for_people() -> bool:
+    """Return True if stdout is a terminal, or the user asks for colours wherever it goes."""
+    return bool(os.environ.get(FORCE_COLOURS)) or is_terminal(sys.stdout)
+
+
+def colours_wanted() -> bool | None:
+    """Return whether the user asks for colours or for none; None if neither: then terminals get colours."""
+    if os.environ.get(NO_COLOURS):
+        return False
+    return True if os.environ.get(FORCE_COLOURS) else None
+
+
+def is_terminal(stream: object) -> bool:
+    """Return True if a stream is a terminal; it is None if it is closed."""
+    isatty = getattr(stream, "isatty", None)
+    return isatty is not None and bool(isatty())
+
+
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="retry-policy")
 def main() -> None:
     """One retry policy for every batch workload in a Kubernetes cluster."""
-    click.get_current_context().color = colours.wanted()
+    click.get_current_context().color = colours_wanted()

@@ -8,15 +8,14 @@ from typing import Final
 
 import click
 
+from webhook.cli import writing
+from webhook.cli.admission import Verdict
 from webhook.cli.console import printable
-from webhook.cli.offline import writing
-from webhook.cli.offline.admission import Verdict
-from webhook.cli.offline.manifests import Run, on_files
-from webhook.cli.offline.next_pod import After, Ended, parsed
-from webhook.cli.output.report import Printed
-from webhook.cli.terminal.colours import is_for_people
-from webhook.cli.terminal.examples import WithExamples
-from webhook.cli.terminal.progress import Progress
+from webhook.cli.findings import Printed
+from webhook.cli.main import is_for_people
+from webhook.cli.manifests import Run, on_files
+from webhook.cli.next_pod import After, Ended, parsed
+from webhook.cli.terminal import Progress, WithExamples
 from webhook.objects.problem import Json, field
 
 HIGHEST_ATTEMPT: Final = 2147483647  # what an annotation may say

@@ -18,7 +18,7 @@ from webhook.cli.console import (
     printable,
     workload_argument,
 )
-from webhook.cli.terminal.examples import WithExamples
+from webhook.cli.terminal import WithExamples
 from webhook.kube import terminal
 from webhook.kube.client import UNREACHABLE, Api, ApiError
 from webhook.kube.kubeconfig import Kubeconfig

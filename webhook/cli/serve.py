@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from webhook.cli import program
-from webhook.cli.terminal.examples import WithExamples
+from webhook.cli.terminal import WithExamples
 
 
 @click.command(

@@ -8,7 +8,7 @@ import click
 from webhook.cli.cluster import NotOneError, find, kubeconfig_or_default
 from webhook.cli.console import ObjectArgument, kubeconfig_option, object_argument, workload_argument
 from webhook.cli.retry import Outcome, conclude
-from webhook.cli.terminal.examples import WithExamples
+from webhook.cli.terminal import WithExamples
 from webhook.kube import terminal
 from webhook.kube.client import Api
 from webhook.kube.kubeconfig import Kubeconfig

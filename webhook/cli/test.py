@@ -7,25 +7,23 @@ from typing import Final
 
 import click
 
+from webhook.cli import policy_tests
 from webhook.cli.console import PROBLEMS, UNUSABLE, printable
-from webhook.cli.policy_tests import cases, results
-from webhook.cli.policy_tests.judge import differences
-from webhook.cli.policy_tests.results import Result
-from webhook.cli.terminal.examples import WithExamples
-from webhook.cli.terminal.progress import Progress
+from webhook.cli.policy_tests import Result, differences
+from webhook.cli.terminal import Progress, WithExamples
 
 FORMS: Final[dict[str, Callable[[list[Result]], str]]] = {
-    "json": results.as_json,
-    "junit": results.as_junit,
-    "github": results.as_github,
+    "json": policy_tests.as_json,
+    "junit": policy_tests.as_junit,
+    "github": policy_tests.as_github,
 }
 
 
 @click.command(
     cls=WithExamples,
     examples=(
-        ("The tests of a policy, before it is installed", "retry-policy test -f cases.yaml"),
-        ("In CI, with a report that it shows", "retry-policy test -f cases.yaml -o junit > report.xml"),
+        ("The tests of a policy, before it is installed", "retry-policy test -f policy_tests.yaml"),
+        ("In CI, with a report that it shows", "retry-policy test -f policy_tests.yaml -o junit > report.xml"),
     ),
     options_metavar="-f FILE [OPTIONS]",
 )
@@ -51,8 +49,8 @@ def test(files: tuple[Path, ...], output: str) -> None:
     unusable = False
     for file in files:
         try:
-            policy, prepared = cases.load(file)
-        except cases.UnusableError as error:
+            policy, prepared = policy_tests.load(file)
+        except policy_tests.UnusableError as error:
             unusable = True
             for problem in error.problems:
                 click.echo(printable(f"{file}: {problem}"), err=True)
@@ -67,6 +65,6 @@ def test(files: tuple[Path, ...], output: str) -> None:
     if output != "text":
         click.echo(FORMS[output](found), nl=False)
     elif found:
-        for line in results.text(found):
+        for line in policy_tests.text(found):
             click.echo(line)
     sys.exit(UNUSABLE if unusable else PROBLEMS if any(one.differences for one in found) else 0)

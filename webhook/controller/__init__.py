@@ -1,6 +1,8 @@
 """The program `control`: counts, writes accounts, ends and reruns workloads, issues the certificates.
 
-- `app`: starts and stops it
-- `health`: /healthz, /readyz and /metrics
-- `certificates`: issues and renews what the webhook serves, and the caBundles that trust it
+- `app` starts and stops it; `health` has /healthz, /readyz and /metrics; `certificates` issues what the webhook serves.
+- `ledger` counts ended pods and writes accounts, through `store` and `patches`; `work_queue` has the order of work.
+- `crashes` ends what failed by a bug, `eviction_limit` what Kueue evicts too often, `waiting` what does not start;
+  `job_failer` and `other_kinds` write that. `brake` says what may be done.
+- `retries` runs requested retries. `recorder` makes the records of history; `measures` the metrics.
 """

@@ -13,6 +13,8 @@ import structlog
 from certs.rotate import Lifetimes, Rotation
 from webhook.controller import health
 from webhook.controller.certificates import Issuer
+from webhook.controller.ledger import Ledger
+from webhook.controller.retries import RetryController
 from webhook.history.collector import CollectorSink
 from webhook.history.files import FileSink
 from webhook.history.log import LogSink
@@ -21,15 +23,13 @@ from webhook.kube.clock import utc_now
 from webhook.kube.events import Events, Notice
 from webhook.kube.lease import Lease
 from webhook.kube.names import COMPONENT
-from webhook.ledger.controller import Ledger
-from webhook.lookups.certificates import CABundles
-from webhook.lookups.cluster import Cluster
-from webhook.lookups.policy_source import PolicySource
-from webhook.lookups.state_key import SharedStateKey
 from webhook.program import start
 from webhook.program.memory import exempt, measure, trim_after_bursts
 from webhook.program.start import LEDGER_LEASE, CannotStartError, announce, connect, identity, settle_memory
-from webhook.retry.controller import RetryController
+from webhook.tracking.certificates import CABundles
+from webhook.tracking.cluster import Cluster
+from webhook.tracking.policy_source import PolicySource
+from webhook.tracking.state_key import SharedStateKey
 
 RETRIES_LEASE = f"{COMPONENT}-requested-retries"
 # The names under which the API server, and tests on one machine, call the webhook.

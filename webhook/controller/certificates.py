@@ -25,8 +25,8 @@ from webhook.kube.client import UNREACHABLE, ApiError, wait_after
 from webhook.kube.events import Events, Notice
 from webhook.kube.names import OF_INSTALLATION
 from webhook.kube.paths import path_of
-from webhook.lookups.certificates import SECRET, CABundles, secrets_of
 from webhook.objects.problem import Json
+from webhook.tracking.certificates import SECRET, CABundles, secrets_of
 
 KIND: Final = {"apiVersion": "v1", "kind": "Secret", "type": store.TYPE}
 # Seconds.

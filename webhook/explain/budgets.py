@@ -3,17 +3,17 @@
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
+from webhook.accounts import limits, words
+from webhook.accounts.account import Account
+from webhook.accounts.scopes import NO_NUMBER, Scopes
 from webhook.explain import pipeline_run
 from webhook.explain.rows import MANY
 from webhook.explain.standings import settings_of
 from webhook.kube import terminal
-from webhook.ledger.model import limits, matching, words
-from webhook.ledger.model.account import Account
-from webhook.ledger.model.in_place import bounds
-from webhook.ledger.model.pods import Pod
-from webhook.ledger.model.scopes import NO_NUMBER, Scopes
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
+from webhook.pods import matching, outcomes
+from webhook.pods.pods import Pod
 from webhook.policy.settings import Settings
 from webhook.policy.settings import count as count_of
 from webhook.systems.accounts import system_of
@@ -92,7 +92,7 @@ def _restarts_in_place(root: Json, account: Account, found: Iterable[Pod]) -> st
     It counts those of pods that have not ended. It deletes these pods as it fails the Job: then those of the account.
     """
     restarted = [pod for pod in found if pod.restarts is not None and not pod.has_ended]
-    limit = min((bounds.limit_of(pod, root, None) for pod in restarted), default=batch.UNLIMITED)
+    limit = min((outcomes.limit_of(pod, root, None) for pod in restarted), default=batch.UNLIMITED)
     counted = account.in_place.get("retry", 0) + account.in_place.get("fatal", 0)
     if limit < batch.UNLIMITED:
         spent = sum(pod.restarts.by_api for pod in restarted if pod.restarts is not None)

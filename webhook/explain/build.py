@@ -4,6 +4,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from webhook.accounts import limits, words
+from webhook.accounts.account import Account
+from webhook.accounts.counted import counted_of
+from webhook.accounts.forecast import Standing
 from webhook.capacity.recognition import NodeFacts, capacities
 from webhook.explain import budgets, pending, pipeline_run
 from webhook.explain.next_failure import NextFailure, next_of
@@ -11,14 +15,10 @@ from webhook.explain.pending import Delayed, Verdict
 from webhook.explain.rows import PLACEMENTS, Row, ended_row, newest, others_of, running_row
 from webhook.explain.standings import EVENT, NOBODYS, account_with, of_job, pods_in, standings_of
 from webhook.kube import terminal
-from webhook.ledger.forecast import Standing
-from webhook.ledger.model import limits, words
-from webhook.ledger.model.account import Account
-from webhook.ledger.model.counted import counted_of
-from webhook.ledger.model.pods import Pod
 from webhook.objects.left_out import RAISING, LeftOut
 from webhook.objects.patch import at
 from webhook.objects.problem import Json, Path
+from webhook.pods.pods import Pod
 from webhook.retry import record
 from webhook.systems.accounts import system_of
 from webhook.systems.flyte.spec import FLYTE_WORKFLOW

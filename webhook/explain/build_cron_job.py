@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+from webhook.accounts.words import counted
 from webhook.explain import build
 from webhook.kube import names
-from webhook.ledger.model.words import counted
 from webhook.objects import columns
 from webhook.objects.columns import Part
 from webhook.objects.left_out import RAISING, LeftOut

@@ -17,11 +17,11 @@ from webhook.explain.standings import EVENT
 from webhook.kube import names
 from webhook.kube.client import METADATA_ONLY_LIST, Api, ApiError
 from webhook.kube.paths import path_of
-from webhook.ledger.model.pods import READ as POD_READ
 from webhook.objects.left_out import RAISING, LeftOut
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.objects.shape import type_of
+from webhook.pods.pods import READ as POD_READ
 from webhook.retry.reading import children_of
 from webhook.systems import account_object as account
 from webhook.systems import core

@@ -1,7 +1,7 @@
 """Explains what the next failure does, for each way in which a pod may fail: a forecast, and its text. Pure.
 
-What a failure does is asked of `webhook/ledger/forecast.py`. Of kinds other than Job and JobSet, what the author's own
-fields add to the limit is not read.
+What a failure does is asked of `webhook/accounts/forecast.py`. Of kinds other than Job and JobSet, what the author's
+own fields add to the limit is not read.
 """
 
 from collections.abc import Iterable, Iterator
@@ -11,15 +11,15 @@ from typing import Final, NamedTuple
 
 from msgspec import structs
 
+from webhook.accounts import counting, forecast, limits, settling, words
+from webhook.accounts.forecast import Forecast, Standing, as_ended
+from webhook.accounts.scopes import ranges
 from webhook.explain import pending
 from webhook.explain.standings import NOBODYS, of_job
-from webhook.ledger import forecast, settling
-from webhook.ledger.forecast import Forecast, Standing, as_ended
-from webhook.ledger.model import counting, limits, matching, on_failure, outcomes, pods, words
-from webhook.ledger.model.pods import Exit, Pod
-from webhook.ledger.model.scopes import ranges
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
+from webhook.pods import matching, on_failure, outcomes, pods
+from webhook.pods.pods import Exit, Pod
 from webhook.policy import costs, criteria
 from webhook.policy.model import Match
 from webhook.policy.settings import LARGEST_COUNT

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Final
 
-from webhook.ledger import settling
-from webhook.ledger.forecast import Standing
-from webhook.ledger.model import on_failure, outcomes, words
-from webhook.ledger.model.account import Attempt
-from webhook.ledger.model.pods import Exit, Pod
+from webhook.accounts import settling, words
+from webhook.accounts.account import Attempt
+from webhook.accounts.forecast import Standing
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.objects.times import seconds, shifted
+from webhook.pods import on_failure, outcomes
+from webhook.pods.pods import Exit, Pod
 from webhook.policy.settings import Settings, count
 from webhook.systems.job import spec as batch
 

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
+from webhook.accounts import words
+from webhook.accounts.account import Account, Attempt
 from webhook.explain.rows import PLACEMENTS, Row, ended_row
-from webhook.ledger.model import words
-from webhook.ledger.model.account import Account, Attempt
-from webhook.ledger.model.pods import Pod
 from webhook.objects.left_out import LeftOut
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
+from webhook.pods.pods import Pod
 from webhook.systems.pods import scope_named
 from webhook.systems.tekton import spec as tekton
 from webhook.systems.tekton.pods import scope_of_task

@@ -7,11 +7,11 @@ from typing import Final
 
 import msgspec
 
+from webhook.accounts.words import counted
 from webhook.explain.build import Explanation
 from webhook.explain.build_cron_job import CronJobExplanation
 from webhook.explain.pending import Delayed
 from webhook.explain.rows import Row
-from webhook.ledger.model.words import counted
 from webhook.objects import columns
 from webhook.objects.columns import Part
 from webhook.objects.times import time_of

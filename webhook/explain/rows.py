@@ -4,11 +4,12 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Final
 
+from webhook.accounts import words
+from webhook.accounts.account import Attempt
 from webhook.explain import pending
-from webhook.ledger.model import on_failure, outcomes, words
-from webhook.ledger.model.account import Attempt
-from webhook.ledger.model.pods import Pod
 from webhook.objects.problem import Json
+from webhook.pods import on_failure, outcomes
+from webhook.pods.pods import Pod
 from webhook.systems.job import spec as batch
 from webhook.systems.job_set.spec import JOB_SET
 from webhook.systems.kind_spec import KindSpec

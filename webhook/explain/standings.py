@@ -3,16 +3,16 @@
 from collections.abc import Iterable
 from typing import Final
 
+from webhook.accounts import counting, stored
+from webhook.accounts.account import Account
+from webhook.accounts.counted import counted_of
+from webhook.accounts.forecast import Standing
 from webhook.kube import names, terminal
-from webhook.ledger.forecast import Standing
-from webhook.ledger.model import counting, pods
-from webhook.ledger.model.account import Account
-from webhook.ledger.model.counted import counted_of
-from webhook.ledger.model.pods import Pod
-from webhook.ledger.model.stored import reading as stored
 from webhook.objects.left_out import LeftOut
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
+from webhook.pods import pods
+from webhook.pods.pods import Pod
 from webhook.policy.applied import profile_of
 from webhook.policy.model import Disruptions, FailurePolicy, Profile
 from webhook.policy.settings import NamedProfile, Settings

@@ -47,8 +47,8 @@ ON_FAILURE: Final = PREFIX + "on-failure"
 MEMORY_LIMIT: Final = PREFIX + "memory-limit"
 
 # Annotation on pods, written by the webhook, read by the ledger and by the next admission: JSON, the rule of onFailure
-# that decided after the last attempt, and what it and the rules before it ask for (see webhook/ledger/model/
-# on_failure.py).
+# that decided after the last attempt, and what it and the rules before it ask for (see
+# webhook/pods/on_failure.py).
 AFTER_FAILURE: Final = PREFIX + "after-failure"
 
 # Annotation on pods, written by the webhook, read by people: how the memory of containers that were killed for it has

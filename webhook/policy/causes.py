@@ -1,6 +1,6 @@
 """Why an attempt ended, and to what it was lost: one row for each, with all that depends on it. Pure.
 
-How a pod's end is told from its status is in webhook/ledger/model/outcomes.py.
+How a pod's end is told from its status is in webhook/pods/outcomes.py.
 """
 
 from collections.abc import Callable, Iterable

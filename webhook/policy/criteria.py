@@ -1,6 +1,6 @@
 """What a rule of `onFailure` may match: one row for each field of `Match`, with all that depends on it. Pure.
 
-How an ended pod is compared with each of them is in webhook/ledger/model/on_failure.py, which knows pods.
+How an ended pod is compared with each of them is in webhook/pods/on_failure.py, which knows pods.
 """
 
 from collections.abc import Callable, Iterator

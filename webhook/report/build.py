@@ -9,11 +9,11 @@ from typing import Final, Literal, NamedTuple, Self
 
 from msgspec.structs import replace
 
+from webhook.accounts import words
 from webhook.history.record import AttemptRecord, Capacity
-from webhook.ledger.model import words
-from webhook.ledger.model.outcomes import STOPPED
 from webhook.objects.left_out import RAISING, LeftOut
 from webhook.objects.times import seconds
+from webhook.pods.outcomes import STOPPED
 from webhook.policy.causes import CAUSES
 from webhook.report import places
 from webhook.report.known import Known, Price, PriceOf, Window, lifetime, written

@@ -6,21 +6,22 @@ from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
+from webhook.accounts import limits
+from webhook.accounts.account import Account, Attempt
+from webhook.accounts.counted import PodsOfSystem
+from webhook.accounts.stored import account_in
+from webhook.accounts.tracker import Key, key_of
 from webhook.history.amounts import Amounts
 from webhook.history.record import VERSION, AttemptRecord, Capacity
 from webhook.history.usage import Row
 from webhook.kube import names, terminal
-from webhook.ledger.model import limits, outcomes
-from webhook.ledger.model.account import Account, Attempt
-from webhook.ledger.model.counted import PodsOfSystem
-from webhook.ledger.model.outcomes import Outcome
-from webhook.ledger.model.pods import Pod
-from webhook.ledger.model.stored.reading import account_in
-from webhook.ledger.model.tracker import Key, key_of
 from webhook.objects.left_out import RAISING, LeftOut
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.objects.times import between
+from webhook.pods import outcomes
+from webhook.pods.outcomes import Outcome
+from webhook.pods.pods import Pod
 from webhook.policy.applied import profile_of
 from webhook.policy.causes import CAUSES, Cause, Loss
 from webhook.policy.model import FailurePolicy, Profile

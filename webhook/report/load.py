@@ -4,16 +4,17 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 
+from webhook.accounts import cached
+from webhook.accounts.cached_account import ACCOUNT_READ
 from webhook.kube import names
 from webhook.kube.client import METADATA_ONLY_LIST, Api, ApiError
 from webhook.kube.paths import path_of
-from webhook.ledger.model import cached, pods
-from webhook.ledger.model.pods import Pod
-from webhook.ledger.store.cached import ACCOUNT_READ
 from webhook.objects.left_out import RAISING, LeftOut
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.objects.shape import ANY_KEY, Shape, type_of
+from webhook.pods import pods
+from webhook.pods.pods import Pod
 from webhook.report.live import recorded_profile
 from webhook.systems import core
 from webhook.systems.account_object import ACCOUNT

@@ -6,9 +6,9 @@ from typing import Final, NamedTuple
 from webhook.capacity.recognition import NodeFacts, capacities, facts_of
 from webhook.history.prices import label_keys
 from webhook.history.record import Capacity
-from webhook.ledger.model.pods import ZONE
 from webhook.objects.left_out import RAISING, LeftOut
 from webhook.objects.problem import Json
+from webhook.pods.pods import ZONE
 from webhook.policy.model import Policy
 from webhook.policy.settings import own_spot_labels
 

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from webhook.ledger.model.words import counted
+from webhook.accounts.words import counted
 from webhook.objects import columns
 from webhook.objects.columns import Part, Row
 from webhook.policy.causes import CAUSES, LOSSES, Loss

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from webhook.history.prices import GIB
 from webhook.history.record import AttemptRecord, Capacity
-from webhook.ledger.model.outcomes import SPOT_UNAVAILABLE
+from webhook.pods.outcomes import SPOT_UNAVAILABLE
 from webhook.policy.causes import CAUSES, LOSSES, Cause, Loss
 from webhook.report.known import Counted, Price
 from webhook.report.model import Figures, Usage

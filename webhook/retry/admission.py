@@ -22,7 +22,6 @@ from webhook.kube.client import METADATA_ONLY, UNREACHABLE, Api, ApiError
 from webhook.kube.clock import utc_now
 from webhook.kube.paths import is_name
 from webhook.kube.tasks import in_task
-from webhook.lookups.cluster import Cluster, UnavailableError, look_up
 from webhook.objects.patch import at
 from webhook.objects.problem import Json, Path, Problem
 from webhook.retry import reading, record, requests
@@ -32,6 +31,7 @@ from webhook.systems.job import rerun as of_job
 from webhook.systems.job import spec as batch
 from webhook.systems.kind_spec import KindSpec
 from webhook.systems.reruns import ADAPTERS
+from webhook.tracking.cluster import Cluster, UnavailableError, look_up
 
 BY_KIND: Final = {(row.group, row.kind): adapter for row, adapter in ADAPTERS.items()}
 RULE: Final = "requested_retry"

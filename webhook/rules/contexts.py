@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from webhook.ledger.model import on_failure
 from webhook.objects.patch import Editor, at
 from webhook.objects.problem import Json, Problem
+from webhook.pods import on_failure
 from webhook.policy.settings import NamedProfile, Settings
 from webhook.rules import annotations
 from webhook.rules.facts import Facts

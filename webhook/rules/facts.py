@@ -6,9 +6,9 @@ import msgspec
 
 from webhook.capacity import Pool, Provider
 from webhook.kube.state_key import StateKey
-from webhook.ledger.model.pods import Pod
-from webhook.ledger.model.waves import Waves
 from webhook.objects.problem import Json
+from webhook.pods.pods import Pod
+from webhook.pods.waves import Waves
 from webhook.policy.settings import Settings
 from webhook.rules.pods.memory_bounds import Restrictions
 
@@ -27,7 +27,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     owners_known: bool = False
     above: Json | None = None  # the controller of a pod's owner, if it counts attempts too
 
-    # The ledger's counts for this pod, as in webhook/ledger/tracking/admission_counts.py; None if they are unknown.
+    # The ledger's counts for this pod, as in webhook/tracking/admission_counts.py; None if they are unknown.
     disruptions: int | None = None
     failures: int | None = None
     ended: tuple[Pod, ...] = ()

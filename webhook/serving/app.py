@@ -21,11 +21,6 @@ from webhook.kube.informer import Informer
 from webhook.kube.lease import API_VERSION as LEASES
 from webhook.kube.names import COMPONENT
 from webhook.kube.paths import path_of
-from webhook.ledger.tracking.trackers import Trackers
-from webhook.lookups.certificates import CABundles
-from webhook.lookups.cluster import Cluster
-from webhook.lookups.state_key import SharedStateKey
-from webhook.lookups.workload_settings import settings_of
 from webhook.program import start
 from webhook.program.memory import exempt, measure, trim_after_bursts
 from webhook.program.start import LEDGER_LEASE, CannotStartError, announce, connect, settle_memory, stop_signals
@@ -33,6 +28,11 @@ from webhook.serving import readiness
 from webhook.serving.endpoints import Endpoints
 from webhook.serving.listen import CannotListenError, listen
 from webhook.serving.served_certificate import MountedCertificate, Served, SharedCertificate
+from webhook.tracking.certificates import CABundles
+from webhook.tracking.cluster import Cluster
+from webhook.tracking.state_key import SharedStateKey
+from webhook.tracking.trackers import Trackers
+from webhook.tracking.workload_settings import settings_of
 
 # Seconds for which a replica serves after SIGTERM: API servers keep their connections to a pod that is terminating.
 DRAIN: Final = 10.0

@@ -16,10 +16,6 @@ from webhook.admission.object_name import ObjectName, object_name
 from webhook.admission.review import BadReviewError, Request, Response
 from webhook.admission.subject import Subject, read, subject_of
 from webhook.kube.informer import Informer
-from webhook.ledger.tracking.admission_counts import UNKNOWN, AdmissionCounts
-from webhook.ledger.tracking.trackers import Trackers
-from webhook.lookups.cluster import Cluster, UnavailableError, opt_in_of
-from webhook.lookups.policy_source import PolicySource
 from webhook.objects.problem import cut
 from webhook.policy import emergency
 from webhook.policy.model import FailureRule, Policy
@@ -34,6 +30,10 @@ from webhook.serving.server import Handler, HttpResponse, Routes, text
 from webhook.systems import core
 from webhook.systems.job import spec as batch
 from webhook.systems.pods import place_of
+from webhook.tracking.admission_counts import UNKNOWN, AdmissionCounts
+from webhook.tracking.cluster import Cluster, UnavailableError, opt_in_of
+from webhook.tracking.policy_source import PolicySource
+from webhook.tracking.trackers import Trackers
 
 if TYPE_CHECKING:
     from webhook.retry.admission import Request as RetryRequest

@@ -15,7 +15,7 @@ from certs.reload import ReloadableContext, content_of
 from certs.store import Shared, UnusableError
 from webhook import metrics
 from webhook.kube.client import Api
-from webhook.lookups.certificates import CONFIGURATIONS, SECRET, CABundles, secrets_of
+from webhook.tracking.certificates import CONFIGURATIONS, SECRET, CABundles, secrets_of
 
 INTERVAL: Final = 1.0  # seconds between two reads of mounted files, and of the clock
 

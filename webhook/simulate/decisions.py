@@ -1,25 +1,25 @@
 """What a policy decides about the pods of a workload, by the functions that decide in a cluster. Pure.
 
 A workload is described by what history shows of it (`Shape`). It is admitted as a manifest of that shape would be, and
-each end of a pod is judged by `webhook/ledger/forecast.py`. Every answer is remembered: most ends are alike.
+each end of a pod is judged by `webhook/accounts/forecast.py`. Every answer is remembered: most ends are alike.
 """
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from webhook.accounts import counting, forecast
+from webhook.accounts.account import Account
+from webhook.accounts.account import Attempt as Detail
+from webhook.accounts.forecast import Standing
+from webhook.accounts.scopes import Scopes
 from webhook.admission import engine
 from webhook.admission.subject import request_to_create, subject_of
 from webhook.kube import names
-from webhook.ledger import forecast
-from webhook.ledger.forecast import Standing
-from webhook.ledger.model import counting, on_failure, outcomes
-from webhook.ledger.model.account import Account
-from webhook.ledger.model.account import Attempt as Detail
-from webhook.ledger.model.on_failure import State as AfterFailure
-from webhook.ledger.model.pods import Exit, Pod
-from webhook.ledger.model.scopes import Scopes
 from webhook.objects.patch import Editor, at
 from webhook.objects.problem import Json
+from webhook.pods import on_failure, outcomes
+from webhook.pods.on_failure import State as AfterFailure
+from webhook.pods.pods import Exit, Pod
 from webhook.policy.model import Policy, Profile
 from webhook.policy.settings import NamedProfile, count
 from webhook.rules.facts import Facts

@@ -12,8 +12,8 @@ from random import Random
 from typing import Final, NamedTuple
 
 from webhook.history.record import Capacity
-from webhook.ledger.model import on_failure
-from webhook.ledger.model.outcomes import NEVER_STARTED
+from webhook.pods import on_failure
+from webhook.pods.outcomes import NEVER_STARTED
 from webhook.policy.model import Policy, Profile
 from webhook.policy.settings import NamedProfile
 from webhook.simulate.decisions import Decider, Part, Shape, Spent, actions_seen, is_coupled

@@ -11,14 +11,14 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
+from webhook.accounts.cached_account import ACCOUNT_READ
 from webhook.history.record import VERSION, AttemptRecord, Record, WorkloadRecord
 from webhook.history.spec import fields_of
 from webhook.kube import terminal
-from webhook.ledger.model import pods
-from webhook.ledger.store.cached import ACCOUNT_READ
 from webhook.objects.left_out import RAISING, LeftOut
 from webhook.objects.problem import Json
 from webhook.objects.shape import type_of
+from webhook.pods import pods
 from webhook.policy.model import Policy
 from webhook.report import live, pricing
 from webhook.report.known import Known, Window

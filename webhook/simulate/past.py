@@ -10,8 +10,8 @@ from math import inf
 from typing import Final
 
 from webhook.history.record import AttemptRecord, Capacity, Record, WorkloadRecord
-from webhook.ledger.model.outcomes import NEVER_STARTED, OOM, SPOT_UNAVAILABLE, STOPPED
 from webhook.objects.times import seconds
+from webhook.pods.outcomes import NEVER_STARTED, OOM, SPOT_UNAVAILABLE, STOPPED
 from webhook.report.known import CLOCKS
 
 MOST_ATTEMPTS: Final = 2_000_000  # that are simulated from; of a larger history the first ones are used

@@ -8,11 +8,11 @@ from math import inf
 from random import Random
 from typing import Final
 
+from webhook.accounts.tracker import LAST_ENDS
 from webhook.history.record import Capacity
-from webhook.ledger.model import on_failure
-from webhook.ledger.model.outcomes import NEVER_STARTED, SPOT_UNAVAILABLE
-from webhook.ledger.model.tracker import LAST_ENDS
 from webhook.objects.times import seconds
+from webhook.pods import on_failure
+from webhook.pods.outcomes import NEVER_STARTED, SPOT_UNAVAILABLE
 from webhook.policy import quantities
 from webhook.policy.model import Profile
 from webhook.rules.pods.memory import growth_of

@@ -1,7 +1,7 @@
 """Account: an object beside each workload that has had an end to count, deleted together with it.
 
 The ledger alone writes it. `spec` says which workload it is about, `status` what its attempts cost
-(webhook/ledger/model/stored/status.py).
+(webhook/accounts/stored.py).
 """
 
 import re

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from webhook.ledger.model.outcomes import Cost
-from webhook.ledger.model.pods import Pod
 from webhook.objects.patch import unless_changed
 from webhook.objects.problem import Json, Path
+from webhook.pods.outcomes import Cost
+from webhook.pods.pods import Pod
 from webhook.policy.settings import Settings
 from webhook.systems.kind_spec import KindSpec
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from tests.bench.big_job.explaining import explained_of
 from tests.bench.big_job.replay import BigJob, Figures
 from tests.virtual_time import run
-from webhook.ledger.model.scopes import ranges
+from webhook.accounts.scopes import ranges
 
 INDEXES = 100_000
 AT_ONCE = 5_000

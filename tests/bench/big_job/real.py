@@ -20,14 +20,14 @@ import msgspec
 from tests.bench.big_job.explaining import Explained, explained
 from tests.cluster.manifests import exits, job
 from tests.cluster.nodes import own_node
+from webhook.accounts.account import Account
+from webhook.accounts.scopes import ranges
+from webhook.accounts.stored import decode, encode
 from webhook.kube import names
 from webhook.kube.client import Api, ApiError
-from webhook.ledger.model.account import Account
-from webhook.ledger.model.pods import INDEX
-from webhook.ledger.model.scopes import ranges
-from webhook.ledger.model.stored.status import decode, encode
 from webhook.objects.patch import pointer
 from webhook.objects.problem import Json
+from webhook.pods.pods import INDEX
 from webhook.systems.account_object import path_of
 from webhook.systems.job import spec as batch
 

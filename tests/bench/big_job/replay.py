@@ -19,21 +19,21 @@ import msgspec
 
 from tests.admission import mutate, policy, review_of
 from tests.objects import DISRUPTION, job_spec
-from tests.unit.ledger.leader import FakeApi, leading, new_ledger
+from tests.unit.controller.leader import FakeApi, leading, new_ledger
 from tests.virtual_time import now
+from webhook.accounts.stored import decode, encode
+from webhook.accounts.tracker import Key
 from webhook.admission import engine
 from webhook.admission.subject import read, subject_of
 from webhook.capacity import provider_named
 from webhook.kube import names
 from webhook.kube.informer import event_decoder
-from webhook.ledger.model import pods
-from webhook.ledger.model.stored.status import decode, encode
-from webhook.ledger.model.tracker import Key
-from webhook.ledger.tracking.admission_counts import AdmissionCounts
 from webhook.objects.problem import Json
+from webhook.pods import pods
 from webhook.policy.model import Disruptions, Profile
 from webhook.rules.facts import Facts
 from webhook.systems.job import spec as batch
+from webhook.tracking.admission_counts import AdmissionCounts
 
 LIMIT: Final = 2  # disruptions of an index on spot nodes
 RETRIES: Final = 3  # of an index

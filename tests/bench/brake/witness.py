@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tests.cluster.objects import condition
-from webhook.ledger.model.counting import LIMIT_EXCEEDED
+from webhook.accounts.counting import LIMIT_EXCEEDED
 
 if TYPE_CHECKING:
     from webhook.objects.problem import Json

@@ -30,11 +30,11 @@ from tests.cluster.installation import BASE, FIRST_POLICY
 from tests.cluster.kubectl import Kubectl
 from tests.cluster.nodes import own_node
 from tests.cluster.processes import HarnessError, Processes
+from webhook.accounts import stored
+from webhook.accounts.account import Account, Attempt, Left, id_of_uid
+from webhook.accounts.stored import encode
 from webhook.history.usage import Row
 from webhook.kube import names
-from webhook.ledger.model.account import Account, Attempt, Left, id_of_uid
-from webhook.ledger.model.stored import conditions
-from webhook.ledger.model.stored.status import encode
 from webhook.objects.problem import Json
 from webhook.policy.applied import applied
 from webhook.policy.model import Policy, Profile
@@ -231,7 +231,7 @@ def account_of(root: Json) -> Json:
         resources=["cpu", "memory"],
         lost={"ExitCode": {"Spot": Row(2, 7200.0, 0, 0.0, [7200.0, 14400.0])}},
     )
-    failed.conditions = conditions.updated(failed, STARTED)
+    failed.conditions = stored.updated(failed, STARTED)
     return {**account.new(batch.JOB, root), "status": msgspec.json.decode(encode(failed))}
 
 

@@ -9,7 +9,7 @@ from tests.bench.kubelet import End
 from tests.cluster.manifests import job
 from tests.cluster.nodes import MARK, SPOT, own_node
 from webhook.kube import names
-from webhook.ledger.model.pods import ZONE
+from webhook.pods.pods import ZONE
 
 if TYPE_CHECKING:
     from tests.bench.hour.draw import DrawnJob

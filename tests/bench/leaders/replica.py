@@ -13,12 +13,12 @@ from tests.objects import STATE_KEY
 from tests.virtual_time import now
 from webhook.admission import engine, review
 from webhook.admission.subject import read
+from webhook.controller.ledger import Ledger
 from webhook.kube.events import Events
-from webhook.ledger.controller import Ledger
-from webhook.lookups.cluster import Cluster, UnavailableError
-from webhook.lookups.policy_source import PolicySource
 from webhook.serving import endpoints
 from webhook.serving.endpoints import Endpoints
+from webhook.tracking.cluster import Cluster, UnavailableError
+from webhook.tracking.policy_source import PolicySource
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine

@@ -13,7 +13,7 @@ import jsonpatch
 import msgspec
 
 from webhook.kube.client import ApiError, ListMeta, Page
-from webhook.ledger.model.pods import TRACKING
+from webhook.pods.pods import TRACKING
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final, get_args
 from tests.bench import kubelet
 from tests.bench.leaders.scenarios import GIBIBYTE
 from tests.cluster.objects import ACCOUNT, condition
-from webhook.ledger.model import outcomes, pods
-from webhook.ledger.model.stored.reading import account_in
+from webhook.accounts.stored import account_in
+from webhook.pods import outcomes, pods
 from webhook.systems.job.spec import JOB_NAME
 
 if TYPE_CHECKING:

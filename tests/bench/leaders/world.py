@@ -24,8 +24,8 @@ from tests.bench.leaders.verdict import History, has_ended
 from tests.cluster.nodes import SPOT, own_node
 from tests.virtual_time import now
 from webhook.kube import names
-from webhook.ledger.model import matching, pods
-from webhook.ledger.model.pods import TRACKING
+from webhook.pods import matching, pods
+from webhook.pods.pods import TRACKING
 from webhook.systems.job.spec import JOB_NAME
 
 if TYPE_CHECKING:

@@ -33,8 +33,8 @@ from tests.bench.mixed.truth import Truth
 from tests.cluster import binaries, job_set_controller, operators, tekton_controller
 from tests.cluster.nodes import own_node
 from tests.faults.stage import Stage, new_stage
+from webhook.accounts.stored import account_in
 from webhook.kube.client import Api, ApiError
-from webhook.ledger.model.stored.reading import account_in
 from webhook.objects.problem import Json
 from webhook.systems.account_object import ACCOUNT
 from webhook.systems.accounts import system_of

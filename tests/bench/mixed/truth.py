@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tests.bench.mixed.kinds import WORKLOAD
 from webhook.kube import names
-from webhook.ledger.model.outcomes import DELETED, STOPPED
+from webhook.pods.outcomes import DELETED, STOPPED
 
 if TYPE_CHECKING:
     from webhook.objects.problem import Json

@@ -10,15 +10,15 @@ from uuid import UUID
 
 from tests.cluster.nodes import SPOT
 from tests.objects import with_proof
+from webhook.accounts.scopes import Scopes
 from webhook.kube import names
-from webhook.ledger.model.pods import INDEX, TRACKING
-from webhook.ledger.model.scopes import Scopes
+from webhook.pods.pods import INDEX, TRACKING
 from webhook.systems.job import spec as batch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from webhook.ledger.model.account import Account
+    from webhook.accounts.account import Account
     from webhook.objects.problem import Json
 
 SMALL, BIG = 5, 100  # pods of a Job

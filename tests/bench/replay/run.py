@@ -11,7 +11,7 @@ from tests.bench.asking import cpu_seconds, resident
 from tests.bench.disruptions import leads, metrics
 from tests.bench.replay.player import Player
 from tests.faults.stage import controller_of
-from webhook.ledger.model.stored.status import decode
+from webhook.accounts.stored import decode
 
 if TYPE_CHECKING:
     from tests.bench.replay.plan import Plan

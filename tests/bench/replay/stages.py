@@ -27,9 +27,9 @@ from webhook.kube import names
 from webhook.kube.client import Api
 from webhook.kube.lease import API_VERSION
 from webhook.kube.paths import path_of
-from webhook.lookups.state_key import SECRET, secret_of
 from webhook.systems.account_object import ACCOUNT
 from webhook.systems.job import spec as batch
+from webhook.tracking.state_key import SECRET, secret_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

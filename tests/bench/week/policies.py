@@ -10,7 +10,7 @@ from tests.bench.week.market import PER_HOUR, SPOT_IN_ZONE, ZONES, Market
 from tests.cluster.manifests import job
 from tests.cluster.nodes import MARK, SPOT, own_node
 from webhook.kube import names
-from webhook.ledger.model.pods import ZONE
+from webhook.pods.pods import ZONE
 
 if TYPE_CHECKING:
     from tests.bench.week.draw import DrawnJob

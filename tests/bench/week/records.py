@@ -9,7 +9,7 @@ from tests.bench.week.policies import zone_label
 from tests.cluster.objects import condition
 from webhook.history.record import VERSION, AttemptRecord, Record, WorkloadRecord
 from webhook.kube import names
-from webhook.ledger.model import on_failure, outcomes, pods
+from webhook.pods import on_failure, outcomes, pods
 from webhook.policy.settings import count
 from webhook.systems.job import spec as batch
 

@@ -10,11 +10,11 @@ from click.testing import CliRunner, Result
 from tests import virtual_time
 from tests.objects import job, job_spec
 from tests.unit.audit.test_load import CONFIG_MAPS, Lists, namespace_of, stored
-from tests.unit.cli.terminal.test_colours import Terminal
+from tests.unit.cli.test_colours import Terminal
 from webhook.audit.report import Report
 from webhook.cli import audit as command
 from webhook.cli.console import ERASE
-from webhook.cli.terminal.progress import Progress
+from webhook.cli.terminal import Progress
 from webhook.kube.client import Api, ApiError
 from webhook.objects.problem import Json
 

@@ -15,8 +15,8 @@ from click.testing import CliRunner, Result
 from tests.objects import job as manifest
 from tests.objects import job_spec
 from tests.unit.audit.test_load import CONFIG_MAPS, namespace_of, stored
-from tests.unit.cli.reports.test_dashboard import Cluster
 from tests.unit.cli.test_audit import JOBS, NAMESPACES, Connected
+from tests.unit.cli.test_dashboard import Cluster
 from tests.unit.doctor.answers import Answers
 from tests.unit.doctor.checks.test_delays import delayed
 from tests.unit.doctor.healthy import NOW, healthy
@@ -24,8 +24,8 @@ from tests.unit.doctor.test_load import cluster
 from tests.unit.explain import test_build
 from tests.unit.report.facts import at
 from tests.unit.report.test_live import job, pod
+from webhook.cli import dashboard as dashboard_command
 from webhook.cli.main import main
-from webhook.cli.reports import dashboard as dashboard_command
 from webhook.doctor.judge import CHECKS, judge
 from webhook.kube.client import Api, ApiError
 from webhook.kube.kubeconfig import Kubeconfig
@@ -90,7 +90,7 @@ def lists() -> Connected:
 
 
 COMPLETE: Json = {"conditions": [{"type": "Complete", "status": "True", "lastTransitionTime": at(3)}]}
-READING = "webhook.ledger.model.pods.read"
+READING = "webhook.pods.pods.read"
 IN_REPORTS = [
     ("webhook.report.live.known_of", 0),
     ("webhook.report.live.workload_with", 0),
@@ -157,7 +157,7 @@ def test_a_simulation_replays_all_other_workloads(
     assert json.loads(done.stdout)["workloads"] == 1
 
 
-@pytest.mark.parametrize("place", [READING, "webhook.ledger.model.counting.count"])
+@pytest.mark.parametrize("place", [READING, "webhook.accounts.counting.count"])
 def test_an_explanation_has_all_other_pods(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, faulty: Any, place: str
 ) -> None:
@@ -292,7 +292,7 @@ def files(folder: Path) -> str:
 
 @pytest.mark.parametrize("form", ["text", "json", "sarif", "junit", "github"])
 def test_a_check_judges_all_other_objects(tmp_path: Path, faulty: Any, form: str) -> None:
-    faulty("webhook.cli.offline.admission.admit")
+    faulty("webhook.cli.admission.admit")
     done = CliRunner().invoke(main, ["check", "-f", files(tmp_path), "-o", form], catch_exceptions=False)
     assert_names(done)
     assert "ml/job/good" in done.stdout

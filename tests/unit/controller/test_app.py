@@ -12,11 +12,11 @@ from tests.served import COMMAND
 from webhook.cli import control as command
 from webhook.controller import app
 from webhook.controller.app import Options, hosts_of, troubles
-from webhook.lookups.cluster import Cluster
-from webhook.lookups.policy_source import PolicySource
-from webhook.lookups.state_key import SharedStateKey
 from webhook.policy.parse import load_default
 from webhook.program import logs
+from webhook.tracking.cluster import Cluster
+from webhook.tracking.policy_source import PolicySource
+from webhook.tracking.state_key import SharedStateKey
 
 
 @pytest.fixture

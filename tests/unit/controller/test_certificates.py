@@ -7,7 +7,7 @@ from certs import store
 from certs.rotate import Lifetimes, Rotation
 from tests import virtual_time
 from webhook.controller.certificates import Issuer
-from webhook.lookups.certificates import CABundles
+from webhook.tracking.certificates import CABundles
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

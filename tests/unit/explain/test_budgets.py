@@ -3,9 +3,9 @@
 from typing import Any
 
 from tests.objects import DISRUPTION, job_spec
+from webhook.accounts.account import Account
+from webhook.accounts.scopes import read
 from webhook.explain.budgets import job_budgets
-from webhook.ledger.model.account import Account
-from webhook.ledger.model.scopes import read
 from webhook.objects.problem import Json
 from webhook.policy.model import Disruptions, Profile
 from webhook.policy.settings import NamedProfile

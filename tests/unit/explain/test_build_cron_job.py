@@ -8,11 +8,11 @@ from click.testing import CliRunner, Result
 
 from tests.accounts import held, holding
 from tests.objects import cron_job, exit_codes, job, job_spec
+from webhook.accounts.account import Account
 from webhook.cli.main import main
 from webhook.explain import build_cron_job
 from webhook.explain.build_cron_job import MOST_JOBS, CronJobExplanation, lines
 from webhook.kube import names
-from webhook.ledger.model.account import Account
 from webhook.objects.problem import Json
 from webhook.systems.job import spec as batch
 

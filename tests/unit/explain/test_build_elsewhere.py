@@ -8,15 +8,15 @@ from click.testing import CliRunner, Result
 
 from tests.accounts import apart, holding, status_from
 from tests.unit.explain.workflows import exit_with, explain, pod, workflow
+from webhook.accounts.account import Account, Attempt, Left, id_of
 from webhook.cli.main import main
 from webhook.explain.budgets import MOST_SCOPES
 from webhook.explain.build import is_counted_for, state_of
 from webhook.explain.render import as_table
 from webhook.explain.rows import MOST_PODS
-from webhook.ledger.model.account import Account, Attempt, Left, id_of
-from webhook.ledger.model.pods import DISRUPTED, read
 from webhook.objects.left_out import UnfitError
 from webhook.objects.problem import Json
+from webhook.pods.pods import DISRUPTED, read
 from webhook.policy.model import Profile
 from webhook.systems.accounts import SYSTEMS
 from webhook.systems.argo import spec as argo

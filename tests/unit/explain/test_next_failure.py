@@ -8,16 +8,16 @@ import msgspec
 import pytest
 
 from tests.objects import DISRUPTION, exit_codes, job_spec
-from tests.unit.ledger.pods import disrupted, failed, running_pod
+from tests.unit.accounts.pods import disrupted, failed, running_pod
+from webhook.accounts.account import Account
+from webhook.accounts.counted import PodsOfJob
+from webhook.accounts.counting import count
+from webhook.accounts.forecast import Standing
 from webhook.explain import next_failure
 from webhook.explain.next_failure import next_failures
 from webhook.kube.names import RETRY_HISTORY
-from webhook.ledger.forecast import Standing
-from webhook.ledger.model.account import Account
-from webhook.ledger.model.counted import PodsOfJob
-from webhook.ledger.model.counting import count
-from webhook.ledger.model.pods import Pod
 from webhook.objects.problem import Json
+from webhook.pods.pods import Pod
 from webhook.policy.model import Disruptions, FailureRule, Match, Next, Placement, Profile, RequestedRetry
 from webhook.policy.settings import NamedProfile
 

@@ -7,11 +7,11 @@ import msgspec
 import pytest
 
 from tests.unit.explain.workflows import explain, pod, workflow
+from webhook.accounts.account import Account
 from webhook.explain.next_failure import MOST_NAMED
-from webhook.ledger.model.account import Account
-from webhook.ledger.model.outcomes import Cost
-from webhook.ledger.model.pods import Pod
 from webhook.objects.problem import Json
+from webhook.pods.outcomes import Cost
+from webhook.pods.pods import Pod
 from webhook.policy.applied import applied
 from webhook.policy.model import Disruptions, FailurePolicy, FailureRule, Match, Next, Profile
 from webhook.policy.settings import Settings

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from tests.objects import DISRUPTION
+from tests.unit.accounts.pods import disrupted, failed, running_pod
 from tests.unit.explain.test_build import POLICY_TEXT, explain, job, pod
 from tests.unit.explain.test_next_failure import COUPLED, standing
-from tests.unit.ledger.pods import disrupted, failed, running_pod
 from webhook.explain import pending, render
 from webhook.kube.names import AFTER_FAILURE, DELAY, POLICY
-from webhook.ledger.model.pods import Pod
 from webhook.objects.problem import Json
+from webhook.pods.pods import Pod
 from webhook.policy.model import FailureRule, Match, Next, Profile
 
 

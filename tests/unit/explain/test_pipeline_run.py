@@ -6,12 +6,12 @@ import pytest
 
 from tests.accounts import held, holding
 from tests.objects import pod as pod_of
+from webhook.accounts.account import Account, Attempt
+from webhook.accounts.scopes import Scopes
 from webhook.explain import build, pipeline_run
 from webhook.explain.build import Explanation
 from webhook.explain.render import as_table
 from webhook.kube import names
-from webhook.ledger.model.account import Account, Attempt
-from webhook.ledger.model.scopes import Scopes
 from webhook.objects.left_out import UnfitError
 from webhook.objects.problem import Json
 from webhook.retry import record

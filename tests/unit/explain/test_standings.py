@@ -2,9 +2,9 @@
 
 from tests.unit.explain.test_build import job
 from tests.unit.explain.workflows import workflow
+from webhook.accounts.account import Account
 from webhook.explain.standings import NOBODYS, standings_of
 from webhook.kube.names import SKIP
-from webhook.ledger.model.account import Account
 from webhook.policy.applied import applied
 from webhook.policy.model import Profile
 from webhook.systems.argo import spec as argo

@@ -8,10 +8,10 @@ from uuid import NAMESPACE_URL, uuid5
 import msgspec
 
 from tests.accounts import held, holding
+from webhook.accounts.account import Account
 from webhook.explain import build
 from webhook.explain.build import Explanation
 from webhook.kube import names
-from webhook.ledger.model.account import Account
 from webhook.objects.problem import Json
 from webhook.policy.applied import applied, applied_rules
 from webhook.policy.model import Profile

@@ -5,7 +5,7 @@ import asyncio
 from structlog.testing import capture_logs
 
 from tests.metrics import counted
-from tests.unit.ledger.leader import beside
+from tests.unit.controller.leader import beside
 from tests.virtual_time import now, run
 from webhook.history.log import LogSink
 from webhook.history.waiting import MOST

@@ -10,7 +10,7 @@ from tests.opted_in import opted_in
 from webhook.kube.client import page_decoder
 from webhook.kube.deep import DEEPEST, decoded
 from webhook.kube.informer import Event, Informer, event_decoder, metadata_of
-from webhook.lookups.cluster import Cluster
+from webhook.tracking.cluster import Cluster
 
 STORED = 10_000  # levels, the most that the API server accepts
 

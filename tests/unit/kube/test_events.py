@@ -8,7 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests import virtual_time
-from tests.unit.ledger.leader import beside
+from tests.unit.controller.leader import beside
 from tests.virtual_time import now, run
 from webhook import metrics
 from webhook.kube.client import MOST_REPEATS, ApiError

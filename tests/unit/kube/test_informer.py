@@ -14,11 +14,11 @@ from tests.opted_in import opted_in
 from webhook.kube import client, names, slices
 from webhook.kube.client import Api, ApiError, ListMeta, Page, TooLargeError
 from webhook.kube.informer import Event, Informer
-from webhook.ledger.tracking.trackers import Trackers
-from webhook.lookups.cluster import Cluster
 from webhook.objects.problem import Json
 from webhook.systems import retry_history
 from webhook.systems.argo import spec as argo
+from webhook.tracking.cluster import Cluster
+from webhook.tracking.trackers import Trackers
 
 NO_API: Any = None
 CLUSTER = opted_in(Cluster(NO_API))

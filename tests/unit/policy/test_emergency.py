@@ -10,9 +10,9 @@ from tests.admission import ask, policy
 from tests.objects import job, job_spec
 from tests.stop_page import GO_ON, STOP, edited
 from tools.generate import ROOT
+from webhook.accounts import limits
 from webhook.admission import engine
 from webhook.kube import names
-from webhook.ledger.model import limits
 from webhook.objects.problem import Json
 from webhook.policy.emergency import MESSAGE, profile_to_edit, profile_to_judge
 from webhook.policy.model import Emergency, Policy, Profile, Retries

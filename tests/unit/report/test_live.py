@@ -7,11 +7,11 @@ import pytest
 
 from tests.accounts import held, holding
 from tests.unit.report.facts import GIB, HOUR, MONDAY, at, reported
+from webhook.accounts.account import Account, Attempt, Left, id_of
 from webhook.history.usage import Row
 from webhook.kube import names
-from webhook.ledger.model.account import Account, Attempt, Left, id_of
-from webhook.ledger.model.pods import read
 from webhook.objects.problem import Json
+from webhook.pods.pods import read
 from webhook.policy.model import Prices, Rate, RateMatch
 from webhook.report import live, pricing
 from webhook.report.known import Known, Window

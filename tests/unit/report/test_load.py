@@ -8,8 +8,8 @@ import pytest
 from tests.accounts import stored
 from tests.unit.audit.test_load import Lists
 from tests.unit.report.test_live import child, job, job_set, pod
+from webhook.accounts.account import Account
 from webhook.kube.client import Api, ApiError
-from webhook.ledger.model.account import Account
 from webhook.objects.problem import Json
 from webhook.report.load import Loaded, Loader, NothingReadError, Scope
 from webhook.systems.account_object import ACCOUNT

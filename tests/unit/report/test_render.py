@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.report.facts import a_dollar_an_hour, attempt, reported, workload
 from tests.unit.report.test_build import many_at
-from webhook.cli.terminal.table import widths_of
+from webhook.cli.terminal import widths_of
 from webhook.report import render
 from webhook.report.model import Report
 from webhook.report.pricing import unpriced

@@ -11,9 +11,9 @@ import msgspec
 from tests.awaiting import LONGEST
 from webhook.kube.client import Api, ApiError
 from webhook.kube.events import Events
-from webhook.lookups.cluster import Cluster
 from webhook.objects.problem import Json
 from webhook.systems.kind_spec import KindSpec
+from webhook.tracking.cluster import Cluster
 
 REVIEWS = "/apis/authorization.k8s.io/v1/"
 

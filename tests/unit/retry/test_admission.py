@@ -15,7 +15,6 @@ from tests.unit.retry.server import Server, api_of, served
 from webhook.admission.review import PROBLEM_LENGTH, Response
 from webhook.kube import names
 from webhook.kube.client import ApiError
-from webhook.lookups.cluster import UnavailableError
 from webhook.objects.problem import Json
 from webhook.retry import record, requests
 from webhook.retry.admission import RetryAdmission
@@ -25,6 +24,7 @@ from webhook.systems.job import spec as batch
 from webhook.systems.job.spec import CRON_JOB
 from webhook.systems.job_set.spec import JOB_SET
 from webhook.systems.kind_spec import KindSpec
+from webhook.tracking.cluster import UnavailableError
 
 NOW = datetime(2026, 11, 22, 8, 30, tzinfo=UTC)
 REQUESTED_AT = "2026-11-22T08:30:00Z"

@@ -13,7 +13,7 @@ from tests.admission import mutate, policy
 from tests.job_sets import job_sets
 from tests.objects import exit_codes, job, job_spec, pod, stored_job
 from tests.strategies import examples, maybe
-from tests.unit.ledger.pods import failed
+from tests.unit.accounts.pods import failed
 from tests.unit.systems.job_set.rules.test_job_set import job_set
 from tests.unit.systems.trainer.test_rules import train_job
 from tests.unit.test_properties import CRON_JOBS, FACTS, JOBS, OTHER_KINDS, PODS, PROFILES

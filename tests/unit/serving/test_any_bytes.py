@@ -15,10 +15,10 @@ from tests.admission import review_of
 from tests.listening import HEAD, Listening, listening
 from tests.objects import job, pod
 from tests.strategies import Strategy
-from webhook.lookups.policy_source import PolicySource
 from webhook.policy.parse import load_default
 from webhook.serving.endpoints import Endpoints
 from webhook.serving.limits import LIMITS
+from webhook.tracking.policy_source import PolicySource
 
 REVIEWS = [review_of(job()), review_of(pod()), review_of(job(), old=job())]
 GOOD = HEAD % len(REVIEWS[0]) + REVIEWS[0]

@@ -16,15 +16,12 @@ from msgspec.structs import replace
 from tests.admission import policy, review_of
 from tests.metrics import counted
 from tests.objects import exit_codes, job, job_spec, pod
-from tests.unit.ledger.pods import disrupted
+from tests.unit.accounts.pods import disrupted
 from webhook.admission import engine
 from webhook.admission.review import Response
 from webhook.admission.subject import read
 from webhook.kube import names
-from webhook.ledger.model.pods import Condition
-from webhook.ledger.tracking.trackers import Trackers
-from webhook.lookups import cluster
-from webhook.lookups.policy_source import PolicySource
+from webhook.pods.pods import Condition
 from webhook.policy.emergency import MESSAGE
 from webhook.policy.model import Emergency, Placement, Policy, Profile, Wave
 from webhook.policy.parse import load_default
@@ -34,6 +31,9 @@ from webhook.serving import app, connections, endpoints
 from webhook.serving.endpoints import LARGE, QUEUED, Endpoints
 from webhook.serving.limits import LARGEST_BODY, LIMITS
 from webhook.serving.server import HttpResponse
+from webhook.tracking import cluster
+from webhook.tracking.policy_source import PolicySource
+from webhook.tracking.trackers import Trackers
 
 
 def answered(body: bytes, rules: Any = engine.mutate, policy: Policy | None = None) -> HttpResponse:

@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from tests.admission import policy
-from tests.unit.ledger.pods import failed
+from tests.unit.accounts.pods import failed
 from tests.unit.rules.pods.test_memory import killed, rule
 from tests.unit.test_cost import pod_of_a_job, warm
 from webhook.admission.subject import read, subject_of
-from webhook.ledger.model.pods import Pod
-from webhook.lookups.policy_source import PolicySource
+from webhook.pods.pods import Pod
 from webhook.policy.model import FailureRule, Profile
 from webhook.rules.pods.memory_bounds import Restrictions
+from webhook.tracking.policy_source import PolicySource
 
 FOUND = Restrictions(are_known=False)
 

@@ -13,13 +13,13 @@ from webhook.admission import engine
 from webhook.admission.object_name import ObjectName
 from webhook.admission.review import Response
 from webhook.admission.subject import read
-from webhook.lookups.cluster import Cluster
-from webhook.lookups.policy_source import PolicySource
 from webhook.objects.problem import Json, Problem
 from webhook.policy.model import Placement, Profile
 from webhook.program.logs import LogLines
 from webhook.serving.endpoints import Endpoints
 from webhook.serving.not_enforced import OTHER, PAIRS, NotEnforced
+from webhook.tracking.cluster import Cluster
+from webhook.tracking.policy_source import PolicySource
 
 POLICY = policy(default=Profile(placement=Placement(provider="gke", spot="Require")))
 WOULD_DENY = Response(would_deny=[("retries", Problem(("spec",), "is a secret", "mend it"))])

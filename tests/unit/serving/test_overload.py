@@ -15,10 +15,10 @@ from tests.listening import HEAD, eventually, listening, on_uvloop
 from tests.metrics import counted
 from tests.objects import job
 from tests.served import Served, raw, request, serving
-from webhook.lookups.policy_source import PolicySource
 from webhook.policy.parse import load_default
 from webhook.serving.endpoints import Endpoints
 from webhook.serving.limits import LIMITS, Limits
+from webhook.tracking.policy_source import PolicySource
 
 REVIEW = review_of(job())
 LARGE = review_of(job(annotations={"large": "x" * 20_000}))  # is not kept until all of it has arrived

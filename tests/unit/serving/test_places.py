@@ -8,10 +8,10 @@ import pytest
 
 from tests.listening import eventually
 from webhook.kube.tasks import in_task
-from webhook.lookups.cluster import Cluster, UnavailableError
 from webhook.serving.limits import LIMITS, Limits
 from webhook.serving.places import CrowdedError, Places
 from webhook.systems.kind_spec import OwnerReference
+from webhook.tracking.cluster import Cluster, UnavailableError
 
 
 class Waiting:

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from tests import virtual_time
-from webhook.ledger.tracking.trackers import Trackers
-from webhook.lookups.cluster import Cluster
-from webhook.lookups.policy_source import PolicySource
 from webhook.policy.parse import load_default
 from webhook.serving import endpoints
 from webhook.serving.endpoints import LISTS_AWAITED, Endpoints
 from webhook.serving.readiness import PERIOD, REPEATED, THRESHOLD, report
+from webhook.tracking.cluster import Cluster
+from webhook.tracking.policy_source import PolicySource
+from webhook.tracking.trackers import Trackers
 
 
 def reported_after(*stretches: tuple[list[str], float]) -> list[str]:

@@ -13,8 +13,8 @@ from certs.reload import ReloadableContext
 from certs.rotate import Lifetimes, Rotation
 from certs.store import Shared, UnusableError
 from tests import virtual_time
-from webhook.lookups.certificates import SECRET, CABundles
 from webhook.serving.served_certificate import Served, SharedCertificate
+from webhook.tracking.certificates import SECRET, CABundles
 
 NAMESPACE = "ops"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -9,14 +9,14 @@ from tests.admission import Answer, answer_of, review_of
 from tests.objects import STATE_KEY, job, job_spec, pod, stored_job
 from webhook.kube import names
 from webhook.kube.client import ApiError
-from webhook.lookups.cluster import Cluster
-from webhook.lookups.policy_source import PolicySource
 from webhook.objects.problem import Json
 from webhook.policy.parse import load_default
 from webhook.retry import record
 from webhook.retry.admission import RetryAdmission
 from webhook.serving.endpoints import Endpoints
 from webhook.systems.job import rerun as of_job
+from webhook.tracking.cluster import Cluster
+from webhook.tracking.policy_source import PolicySource
 
 JOBS = "/apis/batch/v1/namespaces/ml/jobs"
 JOB = f"{JOBS}/train"

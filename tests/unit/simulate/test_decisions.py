@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.unit.simulate.stories import policy
-from webhook.ledger.model.on_failure import NONE
+from webhook.pods.on_failure import NONE
 from webhook.policy.model import Disruptions, FailureRule, Match, Next, Placement, Profile, Retries
 from webhook.simulate.decisions import Decider, Part, Shape, Spent, Verdict
 from webhook.simulate.past import End

@@ -3,9 +3,9 @@
 from typing import Any
 
 from tests.accounts import stored
+from webhook.accounts.account import Account, Attempt
 from webhook.history.record import AttemptRecord, Record, WorkloadRecord
 from webhook.kube import names
-from webhook.ledger.model.account import Account, Attempt
 from webhook.objects.problem import Json
 from webhook.simulate import live, past
 from webhook.systems.job import spec as batch

@@ -1,7 +1,7 @@
 """What a pod without an account belongs to, as its record in history names it."""
 
 from tests.objects import pod as pod_of
-from webhook.ledger.model import pods
+from webhook.pods import pods
 from webhook.systems import pods as places
 from webhook.systems.kind_spec import OwnerReference
 from webhook.systems.pods import Elsewhere

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.ledger.model import scopes
-from webhook.ledger.model.scopes import Scopes
+from webhook.accounts import scopes
+from webhook.accounts.scopes import Scopes
 from webhook.systems.argo import spec as argo
 from webhook.systems.flyte.spec import FLYTE_WORKFLOW
 from webhook.systems.kind_spec import OwnerReference

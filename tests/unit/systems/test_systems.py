@@ -1,43 +1,74 @@
-"""Each system says which parts it has, and has no others."""
+"""What every System must keep: the controller and the admission policies rely on it."""
 
-from pathlib import Path
-from types import ModuleType
+from typing import Any
 
 import pytest
 
-from webhook import systems
-from webhook.systems import (
-    airflow,
-    app_wrapper,
-    argo,
-    core,
-    flyte,
-    job,
-    job_set,
-    kubeflow,
-    ray,
-    spark,
-    tekton,
-    trainer,
-    volcano,
-)
+from webhook.objects.patch import unless_changed
+from webhook.objects.problem import Json
+from webhook.pods.pods import Pod
+from webhook.policy.model import Profile
+from webhook.policy.settings import NamedProfile
+from webhook.systems.accounts import SYSTEMS, system_of
+from webhook.systems.argo.account import WORKFLOW
+from webhook.systems.job import spec as batch
+from webhook.systems.job_set.spec import JOB_SET
+from webhook.systems.kind_spec import KindSpec
+from webhook.systems.system import Spent, System, Write
+from webhook.systems.tekton.account import PIPELINE_RUN, TASK_RUN
 
-EVERY = (core, job, job_set, tekton, argo, kubeflow, trainer, ray, spark, volcano, flyte, airflow, app_wrapper)
-RULES = {"rules"}  # their order is in webhook/rules/registry.py
-
-
-def test_every_system_is_listed() -> None:
-    assert [one.__name__.rpartition(".")[2] for one in EVERY] == list(systems.SYSTEMS)
-    folders = {one.parent.name for one in Path(systems.__file__).parent.glob("*/__init__.py")}
-    assert folders <= set(systems.SYSTEMS)
+SETTINGS = NamedProfile("default", Profile()).settings({})
+ROOT: Json = {
+    "metadata": {"namespace": "ml", "name": "train", "uid": "uid", "resourceVersion": "7"},
+    "spec": {"runPolicy": {}},
+}
+CACHED: Json = {"metadata": ROOT["metadata"], "spec": {}, "status": {}}
 
 
-@pytest.mark.parametrize("system", [one for one in EVERY if hasattr(one, "__path__")], ids=lambda one: one.__name__)
-def test_a_system_names_each_part_in_its_folder(system: ModuleType) -> None:
-    (folder,) = map(Path, system.__path__)
-    assert {one.stem for one in folder.glob("[!_]*")} - RULES == set(system.PARTS)
+def pod(system: System, **fields: Any) -> Pod:
+    """Return a failed pod of a workload of a system."""
+    row = {"group": system.row.group, "kind": system.row.kind}
+    of_workload = {**row, "job": "train", "job_uid": "uid", "controller": "train", "controller_uid": "uid"}
+    return Pod(namespace="ml", name="train-0", uid="uid-0", phase="Failed", **{**of_workload, **fields})
 
 
-@pytest.mark.parametrize("part", ["spec", "pods", "account", "rerun"])
-def test_each_part_of_every_system_that_has_it_is_found(part: str) -> None:
-    assert len(list(systems.parts(part))) == sum(part in one.PARTS for one in EVERY)
+def writes_of(system: System) -> list[Write]:
+    """Return what a system writes into a workload to fail and to suspend it, outside of its status."""
+    found = (system.fail(ROOT, pod(system), "Reason", "message"), system.suspend(ROOT))
+    return [one for one in found if isinstance(one, Write) and not one.path.endswith("/status")]
+
+
+def test_a_system_is_found_by_its_kind_and_job_and_job_set_have_none() -> None:
+    assert [system_of(system.row) for system in (WORKFLOW, PIPELINE_RUN, TASK_RUN)] == [
+        WORKFLOW,
+        PIPELINE_RUN,
+        TASK_RUN,
+    ]
+    assert (system_of(batch.JOB), system_of(JOB_SET)) == (None, None)
+
+
+@pytest.mark.parametrize("row", SYSTEMS, ids=repr)
+def test_a_system_writes_only_what_the_admission_policies_allow_it(row: KindSpec) -> None:
+    allowed = {
+        f"{other.row.path('ml', 'train')} /spec/{'/'.join(map(str, path))}"
+        for other in SYSTEMS.values()
+        for path in other.writes
+    }
+    for write in writes_of(SYSTEMS[row]):
+        changing = [one for one in write.operations if one["op"] != "test" and one["path"] != VERSION]
+        assert {f"{write.path} {one['path']}" for one in changing} <= allowed
+
+
+VERSION = "/metadata/resourceVersion"
+
+
+@pytest.mark.parametrize("row", SYSTEMS, ids=repr)
+def test_a_new_workload_has_not_ended_and_metadata_alone_is_enough_to_count_a_pod(row: KindSpec) -> None:
+    system = SYSTEMS[row]
+    assert not system.has_ended(ROOT)
+    cost = system.cost_of(pod(system), CACHED, Spent(retries=0, disruptions=0, budget=3), SETTINGS)
+    assert cost in {"retry", "disruption", "free", "fatal", "none"}
+
+
+def test_a_write_can_be_made_to_fail_if_the_object_has_changed() -> None:
+    assert unless_changed(ROOT) == {"op": "replace", "path": VERSION, "value": "7"}

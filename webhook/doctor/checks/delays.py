@@ -7,10 +7,10 @@ from typing import Final
 from webhook.doctor.finding import Finding, ok, problem
 from webhook.doctor.snapshot import Snapshot
 from webhook.kube import names
-from webhook.ledger.model import on_failure
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.objects.times import time_of
+from webhook.pods import on_failure
 
 LATE: Final = 60.0  # seconds that the leader may need; it takes seconds, unless another one has to take over
 GATES: Final = ("spec", "schedulingGates")

@@ -13,9 +13,9 @@ of a group stay alike, and get none.
 from collections.abc import Sequence
 from typing import Final
 
-from webhook.ledger.model.pods import ZONE
 from webhook.objects.patch import Editor, Pattern, at
 from webhook.objects.problem import Json
+from webhook.pods.pods import ZONE
 from webhook.rules.pods.placement import HIGHEST_WEIGHT, PREFERRED, prefer
 
 WRITES: Final[tuple[Pattern, ...]] = (PREFERRED,)

@@ -7,8 +7,8 @@ Reads and writes:
 from typing import TYPE_CHECKING, Final
 
 from webhook.kube import names
-from webhook.ledger.model import on_failure
 from webhook.objects.problem import Problem
+from webhook.pods import on_failure
 from webhook.policy.settings import count
 from webhook.rules import annotations
 from webhook.rules.rule import Rule, in_pods

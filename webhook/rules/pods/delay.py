@@ -1,21 +1,22 @@
 """Holds a pod back by a scheduling gate until the delay is over that a rule of onFailure asks for.
 
 Reads:
-    the ended attempts of the pod's index or Job (webhook/ledger/model/on_failure.py)
+    the ended attempts of the pod's index or Job (webhook/pods/on_failure.py)
 Reads and writes:
     spec.schedulingGates
 
-The leader removes the gate (webhook/ledger/waiting.py). The Job controller's own back-off, by the annotation with the
-failures of an index, cannot be a rule's delay: it depends on a number that a pod gets before it is known how it ends.
+The leader removes the gate (webhook/controller/waiting.py). The Job controller's own back-off, by the annotation with
+the failures of an index, cannot be a rule's delay: it depends on a number that a pod gets before it is known how it
+ends.
 """
 
 from typing import TYPE_CHECKING, Final
 
 from webhook.kube import names
-from webhook.ledger.model.on_failure import State
 from webhook.objects.patch import Editor, at
 from webhook.objects.problem import Path, Problem
 from webhook.objects.times import seconds
+from webhook.pods.on_failure import State
 from webhook.rules.rule import Rule, in_pods
 
 if TYPE_CHECKING:

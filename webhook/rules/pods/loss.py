@@ -13,10 +13,10 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from webhook.ledger.model.matching import POD_FAILURE_POLICY, JobEnd, rule_of_set
 from webhook.objects import bounds
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
+from webhook.pods.matching import POD_FAILURE_POLICY, JobEnd, rule_of_set
 from webhook.systems import pods as attempts
 from webhook.systems.flyte import spec as flyte
 from webhook.systems.job import spec as batch

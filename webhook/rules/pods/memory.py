@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from webhook.kube import names
-from webhook.ledger.model import on_failure, outcomes
-from webhook.ledger.model.pods import Pod
 from webhook.objects.patch import Editor, Pattern, at
 from webhook.objects.problem import Json, Path, Problem
+from webhook.pods import on_failure, outcomes
+from webhook.pods.pods import Pod
 from webhook.policy import quantities
 from webhook.policy.model import FailureRule, MemoryGrowth
 from webhook.policy.settings import Settings

@@ -7,8 +7,8 @@ Reads:
 
 from typing import Final
 
-from webhook.ledger.model.pods import INDEX
 from webhook.objects.problem import Json
+from webhook.pods.pods import INDEX
 from webhook.systems.job_set.spec import JOB_INDEX, REPLICATED_JOB, SET_NAME
 from webhook.systems.kubeflow import spec as kubeflow
 from webhook.systems.ray import spec as ray

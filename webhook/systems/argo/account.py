@@ -8,10 +8,10 @@ one counter for both: a retry is granted while there were fewer attempts than re
 
 from typing import Final
 
-from webhook.ledger.model.outcomes import OOM, Cost, was_killed
-from webhook.ledger.model.pods import Exit, Pod
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
+from webhook.pods.outcomes import OOM, Cost, was_killed
+from webhook.pods.pods import Exit, Pod
 from webhook.policy import costs
 from webhook.policy.settings import Settings
 from webhook.systems.argo import spec as argo

@@ -13,10 +13,10 @@ end or suspend it.
 
 from typing import Final
 
-from webhook.ledger.model.outcomes import OOM, Cost
-from webhook.ledger.model.pods import Pod
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
+from webhook.pods.outcomes import OOM, Cost
+from webhook.pods.pods import Pod
 from webhook.policy.settings import Settings
 from webhook.systems.flyte import spec as flyte
 from webhook.systems.system import Spent, System

@@ -16,10 +16,10 @@ has evicted it, the MPIJob is Failed.
 from functools import partial
 from typing import Any, Final
 
-from webhook.ledger.model.outcomes import Cost, was_killed
-from webhook.ledger.model.pods import Pod
 from webhook.objects.patch import at, unless_changed
 from webhook.objects.problem import Json
+from webhook.pods.outcomes import Cost, was_killed
+from webhook.pods.pods import Pod
 from webhook.policy.settings import Settings
 from webhook.systems.kind_spec import KindSpec
 from webhook.systems.kubeflow import spec as kubeflow

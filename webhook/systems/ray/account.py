@@ -8,10 +8,10 @@ one that is suspended waits, and one that is deleted has no account. The exit co
 
 from typing import Final
 
-from webhook.ledger.model.outcomes import Cost, was_killed
-from webhook.ledger.model.pods import Pod
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
+from webhook.pods.outcomes import Cost, was_killed
+from webhook.pods.pods import Pod
 from webhook.policy.settings import Settings
 from webhook.systems.job import spec as batch
 from webhook.systems.ray import spec as ray

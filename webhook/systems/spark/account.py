@@ -8,10 +8,10 @@ change of its spec than `suspend`, and one that is suspended waits; Apache's ope
 
 from typing import Final
 
-from webhook.ledger.model.outcomes import Cost, was_killed
-from webhook.ledger.model.pods import Pod
 from webhook.objects.patch import at, pointer
 from webhook.objects.problem import Json
+from webhook.pods.outcomes import Cost, was_killed
+from webhook.pods.pods import Pod
 from webhook.policy.settings import Settings
 from webhook.systems.job import spec as batch
 from webhook.systems.spark import spec as spark

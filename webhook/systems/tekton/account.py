@@ -11,10 +11,10 @@ import re
 from typing import Final
 
 from webhook.kube import names, terminal
-from webhook.ledger.model.outcomes import Cost
-from webhook.ledger.model.pods import Pod
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
+from webhook.pods.outcomes import Cost
+from webhook.pods.pods import Pod
 from webhook.policy.settings import Settings
 from webhook.systems.system import Spent, System, Write
 from webhook.systems.tekton import spec as tekton

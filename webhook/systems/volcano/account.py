@@ -14,11 +14,11 @@ from itertools import islice
 from typing import Final
 
 from webhook.kube.paths import path_of
-from webhook.ledger.model.outcomes import Cost, was_killed
-from webhook.ledger.model.pods import Pod
 from webhook.objects import bounds
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
+from webhook.pods.outcomes import Cost, was_killed
+from webhook.pods.pods import Pod
 from webhook.policy.settings import Settings
 from webhook.systems.system import Create, Spent, System
 from webhook.systems.volcano import spec as volcano

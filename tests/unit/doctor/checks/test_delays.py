@@ -8,9 +8,9 @@ import pytest
 from tests.unit.doctor.healthy import NOW, healthy, told, wrong
 from webhook.doctor.checks.delays import check, is_delayed
 from webhook.kube import names
-from webhook.ledger.model import on_failure
-from webhook.ledger.model.on_failure import State
 from webhook.objects.problem import Json
+from webhook.pods import on_failure
+from webhook.pods.on_failure import State
 
 OURS = {"name": names.DELAY}
 OTHERS = {"name": "another"}

@@ -7,12 +7,12 @@ from msgspec.structs import replace
 
 from tests.admission import Answer, mutate, policy
 from tests.objects import job_spec, pod, stored_job
-from tests.unit.ledger.pods import disrupted, failed, running_pod
+from tests.unit.accounts.pods import disrupted, failed, running_pod
 from webhook.kube import names
-from webhook.ledger.model.pods import Pod
-from webhook.ledger.model.waves import Waves
 from webhook.objects.patch import Editor, at
 from webhook.objects.problem import Json
+from webhook.pods.pods import Pod
+from webhook.pods.waves import Waves
 from webhook.policy.model import Duration, FailureRule, Match, Next, Placement, Profile, Wave
 from webhook.rules.facts import Facts
 from webhook.rules.pods import avoid, placement

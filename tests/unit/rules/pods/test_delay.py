@@ -7,11 +7,11 @@ from msgspec.structs import replace
 
 from tests.admission import OPTED_IN, mutate, policy
 from tests.objects import pod, stored_job
-from tests.unit.ledger.pods import failed
+from tests.unit.accounts.pods import failed
 from webhook.kube import names
-from webhook.ledger.model import on_failure
 from webhook.objects.patch import Editor
 from webhook.objects.problem import Json
+from webhook.pods import on_failure
 from webhook.policy.model import Delay, Duration, FailureRule, Match, Next, Profile
 from webhook.rules.pods import delay
 

@@ -8,10 +8,10 @@ import pytest
 from tests.admission import Answer, mutate, policy
 from tests.costs import assert_grows_with_its_input
 from tests.objects import container_of, job_spec, pod, stored_job
-from tests.unit.ledger.pods import disrupted, failed
-from webhook.ledger.model.pods import Pod
+from tests.unit.accounts.pods import disrupted, failed
 from webhook.objects.patch import Editor
 from webhook.objects.problem import Json
+from webhook.pods.pods import Pod
 from webhook.policy.model import Placement, Profile
 from webhook.rules.facts import Facts
 from webhook.rules.pods import environment

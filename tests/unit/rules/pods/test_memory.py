@@ -8,15 +8,15 @@ from msgspec.structs import replace
 from tests.admission import Answer, mutate, policy, review_of
 from tests.metrics import counted
 from tests.objects import pod, stored_job
-from tests.unit.ledger.pods import disrupted, failed
+from tests.unit.accounts.pods import disrupted, failed
 from webhook.admission import engine
 from webhook.admission.subject import read, subject_of
 from webhook.capacity import Pool
 from webhook.kube import names
-from webhook.ledger.model import on_failure
-from webhook.ledger.model.on_failure import State
-from webhook.ledger.model.pods import Pod
 from webhook.objects.problem import Json
+from webhook.pods import on_failure
+from webhook.pods.on_failure import State
+from webhook.pods.pods import Pod
 from webhook.policy.model import FailureRule, Match, MemoryGrowth, Next, Profile
 from webhook.rules.facts import Facts
 from webhook.rules.pods import memory

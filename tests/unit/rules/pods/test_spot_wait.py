@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from tests.admission import OPTED_IN, mutate, policy
 from tests.objects import DISRUPTION, job_spec, pod, stored_job
-from tests.unit.ledger.pods import job_set
+from tests.unit.accounts.pods import job_set
 from webhook.capacity.table import PROVIDERS
 from webhook.kube import names
 from webhook.objects.problem import Json

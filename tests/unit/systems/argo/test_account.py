@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.unit.ledger.pods import disrupted, failed, running_pod
-from webhook.ledger.model.pods import Pod
-from webhook.ledger.model.tracker import as_failed
+from tests.unit.accounts.pods import disrupted, failed, running_pod
+from webhook.accounts.tracker import as_failed
+from webhook.pods.pods import Pod
 from webhook.policy.model import Disruptions, FailurePolicy, FailureRule, Match, Next, Profile
 from webhook.policy.settings import Settings
 from webhook.systems.argo import account as argo

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from tests.unit.ledger.leader import stored_pod
-from webhook.ledger.model import pods
-from webhook.ledger.model.pods import Pod
+from tests.unit.controller.leader import stored_pod
 from webhook.objects.problem import Json
+from webhook.pods import pods
+from webhook.pods.pods import Pod
 from webhook.policy.model import Profile
 from webhook.policy.settings import NamedProfile
 from webhook.systems.flyte import account as flyte

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.costs import assert_affordable
 from tests.strategies import examples
-from webhook.ledger.model.scopes import ranges
+from webhook.accounts.scopes import ranges
 from webhook.objects import bounds
 from webhook.systems.job.rerun import LARGEST, LONGEST_PLAIN, Done, packed, unpacked
 

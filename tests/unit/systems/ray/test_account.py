@@ -5,11 +5,11 @@ from typing import Any
 import jsonpatch
 import pytest
 
-from tests.unit.ledger.leader import stored_pod
+from tests.unit.controller.leader import stored_pod
 from webhook.kube import names
-from webhook.ledger.model import pods
-from webhook.ledger.model.pods import Pod
 from webhook.objects.problem import Json
+from webhook.pods import pods
+from webhook.pods.pods import Pod
 from webhook.policy.model import Profile
 from webhook.policy.settings import NamedProfile
 from webhook.systems.ray.account import RAY_JOB

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from tests.objects import pod as pod_of
-from tests.unit.ledger.pods import disrupted, failed, running_pod
-from webhook.ledger.model import pods
-from webhook.ledger.model.pods import Pod
-from webhook.ledger.model.tracker import as_failed
+from tests.unit.accounts.pods import disrupted, failed, running_pod
+from webhook.accounts.tracker import as_failed
 from webhook.objects.problem import Json
+from webhook.pods import pods
+from webhook.pods.pods import Pod
 from webhook.policy.model import Profile
 from webhook.policy.settings import Settings
 from webhook.systems.accounts import SYSTEMS

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from tests.unit.ledger.leader import stored_pod
+from tests.unit.controller.leader import stored_pod
 from tests.volcano import exits, on, task, volcano_job
-from webhook.ledger.model import pods
-from webhook.ledger.model.pods import Pod
 from webhook.objects import bounds
 from webhook.objects.problem import Json
+from webhook.pods import pods
+from webhook.pods.pods import Pod
 from webhook.policy.model import Profile
 from webhook.policy.settings import NamedProfile
 from webhook.systems.system import Create, Spent

@@ -25,10 +25,10 @@ pod with the highest count for the last one.
 from typing import TYPE_CHECKING, Final
 
 from webhook.kube import names
-from webhook.ledger.model import matching
 from webhook.objects import bounds
 from webhook.objects.patch import Editor, Pattern
 from webhook.objects.problem import Path, Problem
+from webhook.pods import matching
 from webhook.policy.settings import count
 from webhook.rules.rule import Rule, in_pods, where_jobs_get_policies
 from webhook.systems.job import spec as batch

@@ -10,7 +10,7 @@ A rule that names exit codes becomes one rule for each container that it names: 
 FailIndex) for Fatal, Count for Retry. They stand in the order of `onFailure`, after the author's rules, and before the
 rules by which a bug fails the Job: the first match wins there too. Where an earlier rule of `onFailure` may decide
 about the same code, but a podFailurePolicy cannot see whether it does, the rule becomes Count, and the ledger decides
-(webhook/ledger/settling.py). The same holds for rules that a podFailurePolicy cannot see at all: the codes that they
+(webhook/accounts/settling.py). The same holds for rules that a podFailurePolicy cannot see at all: the codes that they
 may be about are taken out of the rules for bugs.
 """
 

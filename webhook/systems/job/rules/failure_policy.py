@@ -19,10 +19,10 @@ from itertools import product
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from webhook.kube import names
-from webhook.ledger.model import matching
 from webhook.objects import bounds
 from webhook.objects.patch import Editor, Pattern
 from webhook.objects.problem import Json, Problem
+from webhook.pods import matching
 from webhook.policy.settings import Settings
 from webhook.rules.rule import Rule, where_jobs_get_policies
 from webhook.systems.job import spec as batch

@@ -10,7 +10,7 @@ Reads, in the JobSpec:
 
 How the Job controller matches (pkg/controller/job/pod_failure_policy.go of Kubernetes 1.36.3): the first rule that
 matches decides. A requirement on exit codes matches if any container that it is about ended with a code other than 0
-that satisfies it. webhook/ledger/model/matching.py does the same for one failed pod; this file reasons about all pods
+that satisfies it. webhook/pods/matching.py does the same for one failed pod; this file reasons about all pods
 that may fail. Each warning fits into the 120 characters of an admission warning.
 """
 
@@ -18,9 +18,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from webhook.ledger.model.matching import ExitCodes, conditions_of, exit_codes_of
-from webhook.ledger.model.pods import DISRUPTED as DISRUPTED_CONDITION
 from webhook.objects.problem import Json, Path, Problem
+from webhook.pods.matching import ExitCodes, conditions_of, exit_codes_of
+from webhook.pods.pods import DISRUPTED as DISRUPTED_CONDITION
 from webhook.systems.job import spec as batch
 
 DISRUPTION: Final = (DISRUPTED_CONDITION, "True")

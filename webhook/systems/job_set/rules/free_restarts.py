@@ -22,11 +22,11 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from webhook.kube import names
-from webhook.ledger.model import matching
-from webhook.ledger.model.matching import POD_FAILURE_POLICY, JobEnd
 from webhook.objects import bounds
 from webhook.objects.patch import EVERY, Pattern, at
 from webhook.objects.problem import Json, Path, Problem
+from webhook.pods import matching
+from webhook.pods.matching import POD_FAILURE_POLICY, JobEnd
 from webhook.policy.settings import Settings
 from webhook.rules.rule import Rule, in_job_specs
 from webhook.systems.job import spec as batch

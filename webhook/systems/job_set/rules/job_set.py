@@ -17,10 +17,10 @@ restart only the failed Job, from JobSet 0.12 on, if the feature gate RestartJob
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from webhook.ledger.model import matching
-from webhook.ledger.model.matching import MOST_RULES, POD_FAILURE_POLICY
 from webhook.objects.patch import Pattern, at
 from webhook.objects.problem import Json, Path, Problem
+from webhook.pods import matching
+from webhook.pods.matching import MOST_RULES, POD_FAILURE_POLICY
 from webhook.policy.settings import Settings
 from webhook.rules.rule import Rule
 from webhook.systems.job.rules import lint

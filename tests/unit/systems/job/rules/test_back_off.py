@@ -8,9 +8,9 @@ import pytest
 from tests.admission import mutate, policy
 from tests.objects import DISRUPTION, cron_job, exit_codes, job, job_spec, pod, stored_job
 from webhook.kube import names
-from webhook.ledger.model.matching import ignores_disruptions_alone
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
+from webhook.pods.matching import ignores_disruptions_alone
 from webhook.policy.model import BackOff, Disruptions, FailurePolicy, Profile, Retries
 from webhook.policy.settings import Settings
 from webhook.rules.facts import Facts

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.ledger.pods import disrupted, failed
+from tests.unit.accounts.pods import disrupted, failed
 from webhook.admission.review import PROBLEM_LENGTH
-from webhook.ledger.model import matching
 from webhook.objects.problem import Json, Path, field
+from webhook.pods import matching
 from webhook.systems.job.rules import lint, schema
 
 IGNORE_DISRUPTIONS: Json = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}

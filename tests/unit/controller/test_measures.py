@@ -1,0 +1,23 @@
+"""The metrics about what the ledger counts."""
+
+from webhook import metrics
+from webhook.controller import measures
+
+
+def test_what_has_not_happened_yet_is_reported_as_zero() -> None:
+    for metric in (
+        metrics.LEDGER_ATTEMPTS,
+        metrics.LEDGER_DISRUPTIONS,
+        metrics.LEDGER_EVICTIONS,
+        metrics.LEDGER_STOPPED,
+    ):
+        metric.clear()
+    measures.report_zeros()
+    for name, labels in (
+        ("ledger_attempts", {"cause": "DeadlineExceeded", "cost": "none"}),
+        ("ledger_disruptions", {"reason": "Other"}),
+        ("ledger_workloads_stopped", {"action": "Failed", "reason": "NeverStarted"}),
+        ("ledger_workloads_stopped", {"action": "Deactivated", "reason": "EvictionLimitExceeded"}),
+        ("ledger_evictions", {"reason": "Preempted"}),
+    ):
+        assert metrics.REGISTRY.get_sample_value(f"retry_policy_{name}_total", labels) == 0

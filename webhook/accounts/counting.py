@@ -1,0 +1,362 @@
+"""Counts the ended pods of one workload in its account, and decides what follows; the controller carries it out."""
+
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from webhook.accounts import in_place, limits, words
+from webhook.accounts.account import MOST_MESSAGES, MOST_RESTARTED, Account, Attempt, id_of
+from webhook.accounts.counted import Counted, PodsOfJob, PodsOfSystem
+from webhook.accounts.kueue import Evictions, Workload
+from webhook.accounts.tracker import Key, Tracker
+from webhook.history.usage import Used
+from webhook.kube import terminal
+from webhook.objects.patch import at
+from webhook.objects.problem import Json
+from webhook.pods import on_failure, outcomes
+from webhook.pods.pods import Pod
+from webhook.policy.applied import applied
+from webhook.policy.settings import Settings
+from webhook.systems.job import spec as batch
+from webhook.systems.kind_spec import controller_of
+
+LIMIT_EXCEEDED: Final = "DisruptionLimitExceeded"
+FREE_TOO_OFTEN: Final = "FreeRestartLimitExceeded"
+EVICTED_TOO_OFTEN: Final = "EvictionLimitExceeded"
+
+
+def count(  # noqa: PLR0913 - where all of it meets
+    account: Account,
+    pod: Pod,
+    counted: Counted,
+    *,
+    has_ended: bool = False,
+    keeps_messages: bool = False,
+    used: Used | None = None,
+    evicted: str = "",
+) -> Attempt:
+    """Count a failed pod that the account does not have; return its Attempt.
+
+    `has_ended`: whether the workload is known to have ended. `keeps_messages`: whether the account keeps last words.
+    `used`: what the pod used, if that is known. `evicted`: the reason for which Kueue has evicted the Workload of the
+    pod; empty if it has not.
+    """
+    attempt, is_of_job = counted.attempt_of(account, pod), isinstance(counted, PodsOfJob)
+    has_ended = has_ended or (bool(evicted) and not is_of_job)
+    outcome = counted.outcome_of(account, pod, has_ended=has_ended)
+    outcome = replace(outcome, on_failure=on_failure.decided(pod, outcome, counted.settings.on_failure))
+    message = words.last_words(outcome) if keeps_messages else ""
+    outcome = outcomes.as_evicted(outcome, evicted)
+    scope, before = limits.scope_of(pod), counted.disruptions_before(account, pod)
+    detail = account.count(outcome, scope, attempt, message=message, used=used, disruptions=before)
+    account.forget_messages(MOST_MESSAGES)
+    if outcome.cost == "retry" and not is_of_job:
+        account.spend_retry(scope)
+    return account.note_left(counted.left_of(account, pod, detail))
+
+
+def unknown(_: Pod) -> None:
+    """Return what a pod used where nobody asks for it: None."""
+
+
+def never(_: Pod) -> str:
+    """Return the reason for which Kueue has evicted a pod where there is no Kueue: none."""
+    return ""
+
+
+class End(NamedTuple):
+    """Why the ledger ends a workload: a pod of `job` was disrupted, or restarted, more often than allowed.
+
+    `reason`: that of the condition. `pod`: the name of the pod that exceeded `limit`.
+    """
+
+    reason: str
+    pod: str
+    limit: int
+    job: Json
+
+    def message(self, namespace: str) -> str:
+        """Return the message of the condition."""
+        what = {LIMIT_EXCEEDED: "disruption", outcomes.TOO_OFTEN: "retry"}.get(self.reason, "free restart")
+        return f"pod {namespace}/{self.pod}: {what} {self.limit + 1} exceeds the limit of {self.limit}"
+
+
+class CountingPass:
+    """One pass over a workload's pods: what was counted, and what follows.
+
+    - `account`: a copy of the workload's account; only this pass changes it.
+    - `details`: the pods that were counted. `budgets`: what the Job of the last of them allows.
+    - `saved`: the retries that workloads had left when they ended.
+    - `vanished`: uids of the vanished pods that were considered.
+    - `evictions`: the new evictions by Kueue, by reason.
+    - `changed`: whether the account must be written.
+
+    `whole`: a workload of another kind as the API has it now, if that was read; its System says then if it has ended.
+    `evicted_for` returns the reason for which Kueue has evicted a pod; empty if it has not.
+    """
+
+    def __init__(  # noqa: PLR0913, PLR0917 - counting needs all of these
+        self,
+        key: Key,
+        root: Json,
+        job_set: Json | None,
+        tracker: Tracker,
+        account: Account,
+        settings_of: Callable[[Json], Settings],
+        used_of: Callable[[Pod], Used | None] = unknown,
+        evicted_for: Callable[[Pod], str] = never,
+        *,
+        whole: Json | None = None,
+    ) -> None:
+        self.key = key
+        self.system = key.system
+        self.whole = whole
+        self.root = root
+        self.job_set = job_set
+        self.tracker = tracker
+        self.account = account
+        self.settings_of = settings_of
+        self.used_of = used_of
+        self.evicted_for = evicted_for
+        self.settings = settings_of(root)
+        self.details: list[Attempt] = []
+        self.budgets = limits.Budgets(retries=0, limit=0, free_limit=0, shares=1)
+        self.saved = 0
+        self.vanished: list[str] = []
+        self.evictions: dict[str, int] = {}
+        self.changed = False
+
+    def count(self, new: list[Pod]) -> None:
+        """Count failed pods."""
+        for pod in new:
+            job = self.tracker.job_of(pod)
+            if job is not None:
+                self.add(pod, job)
+
+    def count_restarts(self) -> bool:
+        """Count restarts in place that are not counted yet; return True if the account had room for all of them.
+
+        Those of a pod that has failed are counted with its end.
+        """
+        for pod in self.tracker.uncounted_restarts(self.account):
+            job = self.tracker.job_of(pod)
+            if job is None:
+                continue
+            if id_of(pod) not in self.account.restarted and len(self.account.restarted) >= MOST_RESTARTED:
+                return False
+            self.add_restarts(pod, self.counted(job))
+        return True
+
+    def add_restarts(self, pod: Pod, counted: Counted) -> None:
+        """Count those restarts of a pod that are not counted yet."""
+        by_api = self.tracker.restarts_by_api(pod)
+        keeps = self.settings.profile.diagnostics.last_words
+        used = self.used_of(in_place.ended_in_place(pod, self.account.restarted)) if pod.restarts is not None else None
+        detail = in_place.count(self.account, pod, counted, by_api, keeps_messages=keeps, used=used)
+        if detail is not None:
+            self.account.applied = applied(self.settings.profile)
+            self.budgets = counted.budgets_of(pod)
+            self.details.append(detail)
+            self.changed = True
+
+    def counted(self, job: Json) -> Counted:
+        """Return what the ends of pods of a Job, or of the workload of another kind, cost."""
+        if self.system is None:
+            return PodsOfJob(job, self.job_set, self.settings_of(job))
+        return PodsOfSystem(self.system, self.whole or self.root, self.settings)
+
+    def budgets_of(self, job: Json) -> limits.Budgets:
+        """Return what a Job allows."""
+        return self.counted(job).budgets_of()
+
+    def add(self, pod: Pod, job: Json) -> None:
+        """Count one failed pod of a Job."""
+        counted = self.counted(job)
+        self.add_restarts(pod, counted)
+        self.account.restarted.pop(id_of(pod), None)
+        ended, evicted = self.has_ended, self.evicted_for(pod)
+        keeps, used = self.settings.profile.diagnostics.last_words, self.used_of(in_place.last_attempt(pod))
+        self.budgets = counted.budgets_of(pod)
+        detail = count(self.account, pod, counted, has_ended=ended, keeps_messages=keeps, used=used, evicted=evicted)
+        if not keeps:
+            self.account.forget_messages(0)
+        self.account.applied = applied(self.settings.profile)
+        self.details.append(detail)
+        if detail.cost == "fatal" and detail.left is not None:
+            self.save(detail.cause, used, detail.left.retries)
+        self.changed = True
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether a workload of another kind has ended, as far as that was read."""
+        if self.system is None or self.whole is None:
+            return False
+        return outcomes.is_deleted(self.whole) or self.system.has_ended(self.whole)
+
+    def save(self, cause: str, used: Used | None, retries: int) -> None:
+        """Record that a bug left so many retries unused."""
+        self.saved += retries
+        if used is not None:
+            self.account.save(cause, used, retries)
+
+    def see_workload(self, workload: Workload | None) -> None:
+        """Count the evictions of the Workload by which Kueue admits the pods; None if there is none."""
+        if workload is None:
+            return
+        before, now = self.account.evictions, deepcopy(self.account.evictions) or Evictions()
+        self.evictions = now.see(workload, self.settings.profile.kueue.evictions.limit)
+        if now.number and now != before:
+            self.account.evictions = now
+            self.changed = True
+
+    def reset_limits(self) -> None:
+        """Record that a suspended Job was resumed: each index, or the Job, may have the limit of disruptions again."""
+        self.account.reset_limits()
+        self.changed = True
+
+    def intend_suspension(self) -> None:
+        """Record that the Job is about to be suspended."""
+        self.account.suspending = True
+        self.changed = True
+
+    def withdraw_suspension(self) -> None:
+        """Record that the Job is not to be suspended any more."""
+        self.account.suspending = False
+        self.changed = True
+
+    def suspend(self) -> None:
+        """Record that the Job is suspended, as was intended."""
+        self.account.suspending, self.account.suspended = False, True
+        self.changed = True
+
+    def settle(self, pod_name: str) -> None:
+        """Record that a crash which had cost a retry was a bug."""
+        if self.account.settle(pod_name):
+            self.changed = True
+            if self.account.left is not None:
+                pod = self.tracker.failed_named(pod_name)
+                used = None if pod is None else self.used_of(pod)
+                cause = "Other" if pod is None else outcomes.cause_of(pod, None)[0]
+                self.save(cause, used, self.account.left.retries)
+
+    def unseen(self) -> tuple[int, list[Pod]]:
+        """Return the number of a Job's failures of which no pod was seen, and the pods that vanished unseen."""
+        root = self.root
+        if (
+            self.key.row is not batch.JOB
+            or terminal.is_decided(root["status"])
+            or outcomes.is_deleted(root)
+            or root["spec"].get("suspend")
+        ):
+            return 0, []
+        known = sum(self.account.spent_now(cost) for cost in limits.FAILURES)
+        return max(0, batch.failed_in_status(self.root) - known), list(self.tracker.vanished.values())
+
+    def count_unseen(self, failures: int) -> None:
+        """Count failures that are only in the Job's status, and as disruptions the other pods that vanished unseen."""
+        self.account.count_unseen(failures)
+        self.changed = True
+        self.vanished = list(self.tracker.vanished)
+        for pod in self.tracker.disrupted_unseen(self.root, failures, self.account):
+            self.add(pod, self.root)
+
+    def exceeded(self, details: list[Attempt]) -> Iterator[tuple[Attempt, Json, limits.Budgets]]:
+        """Yield the attempts whose scope had more disruptions than allowed, newest first, each with Job and budgets."""
+        if self.settings.disruption_action != "Ignore" or self.account.suspended:
+            return
+        for detail, job, budgets in self.of_running_jobs(details, "disruption"):
+            if self.system is not None and not self.system.is_single(detail.scope):
+                continue
+            if limits.is_exceeded(self.account, budgets, detail.scope):
+                yield detail, job, budgets
+
+    def free_too_often(self, details: list[Attempt]) -> Iterator[tuple[Attempt, Json, limits.Budgets]]:
+        """Yield the attempts whose scope had too many free restarts, newest first, each with its Job and budgets."""
+        for detail, job, budgets in self.of_running_jobs(details, "free"):
+            if limits.is_free_too_often(self.account, budgets, detail.scope):
+                yield detail, job, budgets
+
+    def beyond_retries(self, details: list[Attempt]) -> Iterator[tuple[Attempt, Json, limits.Budgets]]:
+        """Yield the attempts after which a scope had no retry left, if only the leader bounds them; as above."""
+        if self.system is None or self.system.bounded:
+            return
+        if self.settings.profile.failure_policy.inject == "Never":
+            return
+        for detail, job, _ in self.of_running_jobs(details, "fatal"):
+            pod = self.tracker.failed_named(detail.pod)
+            budgets = self.counted(job).budgets_of(pod)
+            if pod is not None and self.account.retries_of(detail.scope) >= budgets.retries:
+                yield detail, job, budgets
+
+    def end(self, details: list[Attempt]) -> End | None:
+        """Return why these attempts end the workload: too many restarts or disruptions; None if they do not."""
+        for detail, job, budgets in self.beyond_retries(details):
+            return End(outcomes.TOO_OFTEN, detail.pod, budgets.retries, job)
+        for detail, job, budgets in self.free_too_often(details):
+            return End(FREE_TOO_OFTEN, detail.pod, budgets.free_restarts, job)
+        if self.settings.profile.disruptions.on_exceed == "Fail":
+            for detail, job, budgets in self.exceeded(details):
+                return End(LIMIT_EXCEEDED, detail.pod, budgets.disruptions, job)
+        return None
+
+    def of_running_jobs(
+        self, details: list[Attempt], cost: outcomes.Cost
+    ) -> Iterator[tuple[Attempt, Json, limits.Budgets]]:
+        """Yield the attempts with this cost whose Job has not ended, newest first, each with its Job and budgets.
+
+        In a JobSet that has not ended the Job may have ended: the JobSet restarts because of that.
+        """
+        if self.job_set is not None and at(self.job_set, ("status", "terminalState")):
+            return
+        row = batch.JOB if self.key.job_set else self.key.row
+        for detail in reversed(details):
+            if detail.cost != cost or detail.reason == outcomes.UNSEEN:
+                continue
+            name = limits.job_of(self.key.job_set, detail.scope) or self.key.name
+            job = self.tracker.job_named(row, self.key.namespace, name)
+            if job is not None and (self.key.job_set or not terminal.is_decided(job["status"])):
+                yield detail, job, self.budgets_of(job)
+
+    @property
+    def attempts(self) -> list[Attempt]:
+        """The attempts whose details are known: those that the account has kept, and those that were counted now."""
+        return [*self.account.last, *self.details]
+
+    def suspends(self, details: list[Attempt]) -> bool:
+        """Return True if the Job exceeded its disruptions with these attempts, and can be suspended.
+
+        It can be if no controller and no queue would resume it, and none of its pods runs.
+        """
+        if self.settings.profile.disruptions.on_exceed != "Suspend" or self.key.job_set:
+            return False
+        if self.system is not None:
+            return (
+                self.whole is not None and any(self.exceeded(details)) and self.system.suspend(self.whole) is not None
+            )
+        return not self.runs and self.should_suspend(details)
+
+    @property
+    def runs(self) -> bool:
+        """Whether a pod of the Job runs."""
+        return self.tracker.running.has_any(self.root["metadata"]["uid"])
+
+    def should_suspend(self, details: list[Attempt]) -> bool:
+        """Return True if the Job exceeded its disruptions with these attempts, and no other would resume it."""
+        if self.settings.profile.disruptions.on_exceed != "Suspend" or self.key.job_set or self.system is not None:
+            return False
+        alone = controller_of(self.root) is None and not batch.is_queued(self.root["metadata"])
+        return alone and any(self.exceeded(details))
+
+    def sentence(self) -> str:
+        """Return how the last counted pod ended, what decides about the next one, and how many others were counted."""
+        last, rules = self.details[-1], self.settings.on_failure
+        text = words.sentence(
+            last, None if self.key.job_set else self.budgets.retries, elsewhere=self.system is not None
+        )
+        if last.on_failure is not None:
+            follows = last.cost != "fatal" and last.on_failure < len(rules)
+            following = rules[last.on_failure].next if follows else None
+            text = f"{text}; {words.decided(last.on_failure, following)}"
+        more = len(self.details) - 1
+        return f"{text}; {words.counted(more, 'more pod')} counted with it" if more else text

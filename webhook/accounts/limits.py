@@ -1,0 +1,196 @@
+"""The budgets of a workload, what is left of them, and whether one is exceeded."""
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from webhook.accounts.account import Account, Attempt, Left
+from webhook.objects.patch import at
+from webhook.objects.problem import Json
+from webhook.pods import matching
+from webhook.pods.outcomes import Cost, Outcome
+from webhook.pods.pods import Pod
+from webhook.policy.settings import Settings, count
+from webhook.systems.job import spec as batch
+from webhook.systems.job_set.spec import costly_restarts, job_restarts
+
+FAILURES: Final[tuple[Cost, ...]] = ("retry", "fatal")  # the costs of pods that status.failed of the Job counts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budgets:
+    """What a Job, or its JobSet, allows.
+
+    - `retries`: of the set, the Job, or (`per_index`) each index.
+    - `limit`: disruptions, `free_limit`: free restarts; each is multiplied by `shares` for one scope.
+    - `shares`: how many pods share one scope.
+    """
+
+    retries: int
+    limit: int
+    free_limit: int
+    shares: int
+    per_index: bool = False
+
+    @property
+    def disruptions(self) -> int:
+        """How many disruptions one scope may have."""
+        return self.limit * self.shares
+
+    @property
+    def free_restarts(self) -> int:
+        """How many free restarts one scope may have."""
+        return self.free_limit * self.shares
+
+
+def budgets_of(job: Json, job_set: Json | None, settings: Settings) -> Budgets:
+    """Return what a Job allows, or its JobSet if it has one."""
+    spec = job["spec"]
+    if job_set is None:
+        retries = batch.retry_budget(spec)
+    else:
+        retries = at(job_set, ("spec", "failurePolicy", "maxRestarts")) or 0
+    return Budgets(
+        retries=retries,
+        limit=settings.disruption_budget,
+        free_limit=settings.profile.retries.limit,
+        shares=shares_of(spec),
+        per_index=job_set is None and batch.has_index_budgets(spec),
+    )
+
+
+def shares_of(spec: Json) -> int:
+    """Return how many pods share one disruption budget: 1 if each index has its own, else the pods that run at once."""
+    return 1 if batch.is_indexed(spec) else batch.running_at_once(spec)
+
+
+def are_in_pods(account: Account, spec: Json, job_set: Json | None) -> bool:
+    """Return True if the pods of a Job say how many disruptions their index had before them, and nothing else.
+
+    With backoffLimitPerIndex the Job controller keeps a failed pod until admission has seen the next one of its index.
+    The number that admission writes would be too high if failures other than disruptions were ignored, or after a
+    resume of the Job, because the Job controller counts those as well.
+    """
+    if job_set is not None or account.grants or not batch.is_indexed(spec):
+        return False
+    return spec.get("backoffLimitPerIndex") is not None and matching.ignores_disruptions_alone(spec)
+
+
+def disruptions_before(pod: Pod) -> int | None:
+    """Return the disruptions of a pod's index before it, as the pod says itself; None if it does not."""
+    return 0 if is_first(pod.index_failures, pod.index_ignored) else pod.disruptions
+
+
+def is_first(failures: int | None, ignored: int | None) -> bool:
+    """Return True if a pod is the first one of its index, by the counts that the Job controller writes on it."""
+    return failures == 0 and ignored is None
+
+
+def disruptions_at(scope: str, account: Account, pod: Pod, spec: Json, job_set: Json | None) -> int:
+    """Return the disruptions of the scope of a pod that are counted: at least as many as there were."""
+    if account.scopes.is_dropped(scope) and are_in_pods(account, spec, job_set):
+        known = disruptions_before(pod)
+        return account.scopes.others if known is None else min(known, account.scopes.others)
+    return account.scopes.of(scope)
+
+
+def share_of(disruptions: int, spec: Json) -> int:
+    """Return a scope's disruptions divided by the pods that share it, which placement compares with the limit."""
+    return disruptions // shares_of(spec)
+
+
+def failures_of(account: Account, spec: Json, uncounted: int = 0) -> int | None:
+    """Return how many failures of a Job without a JobSet cost a retry; None if nothing depends on that.
+
+    `uncounted`: those of them that the account does not have yet.
+    """
+    return account.spent_now("retry") + uncounted if needs_failures(spec) else None
+
+
+def needs_failures(spec: Json) -> bool:
+    """Return True if the failures of all indexes together count, and the Job's status does not have them in time.
+
+    With backoffLimitPerIndex it has a failure once the pod is replaced.
+    """
+    return spec.get("backoffLimitPerIndex") is not None and not batch.has_index_budgets(spec)
+
+
+def has_ended(account: Account, job_set: Json | None) -> bool:
+    """Return True if a counted pod has ended its Job; always False in a JobSet, which may continue without a Job."""
+    return job_set is None and account.spent_now("fatal") > 0
+
+
+def scope_of(pod: Pod) -> str:
+    """Return the scope of a pod, as `webhook/accounts/scopes.py` defines it."""
+    return pod.scope or scope_named(pod.job_set, pod.job, pod.index)
+
+
+def scope_named(job_set: str, job: str, index: str) -> str:
+    """Return the scope of a pod by the names of its JobSet and Job, and its index; "" for a part that it lacks."""
+    return f"{job.removeprefix(f'{job_set}-')}/{index}" if job_set else index
+
+
+def job_of(job_set: str, scope: str) -> str:
+    """Return the name of the Job of a scope in a JobSet; empty if there is no JobSet."""
+    return f"{job_set}-{scope.rpartition('/')[0]}" if job_set else ""
+
+
+def with_budget(outcome: Outcome, budgets: Budgets, account: Account, job_set: Json | None) -> Outcome:
+    """Return the outcome of a pod that is about to be counted; it is fatal if no retry is left for it.
+
+    In a JobSet the Job has retries of its own, and the set may restart it. There it is fatal if a rule has failed the
+    Job, and no restart is left.
+    """
+    if outcome.cost != "retry":
+        return outcome
+    if job_set is not None:
+        is_over = causes_restart(job_set, outcome) and costly_restarts(job_set) >= budgets.retries
+    elif outcome.pod.job_set:
+        is_over = False  # its JobSet is not known
+    else:
+        spent = (outcome.pod.index_failures or 0) if budgets.per_index else account.spent_now("retry")
+        is_over = spent >= budgets.retries
+    return replace(outcome, cost="fatal") if is_over else outcome
+
+
+def left_of(  # noqa: PLR0913, PLR0917 - where all of it meets
+    account: Account, budgets: Budgets, pod: Pod, detail: Attempt, job: Json, job_set: Json | None
+) -> Left:
+    """Return what the scope of a counted pod has left; `detail` is the pod's Attempt."""
+    if job_set is not None:
+        spent = restarts_of(job_set, pod, detail)
+    elif budgets.per_index:
+        spent = (pod.index_failures or 0) + (detail.cost == "retry")
+    else:
+        spent = account.spent_now("retry")
+    return Left(
+        retries=max(0, budgets.retries - spent),
+        disruptions=max(0, budgets.disruptions - disruptions_at(detail.scope, account, pod, job["spec"], job_set)),
+    )
+
+
+def restarts_of(job_set: Json, pod: Pod, detail: Attempt) -> int:
+    """Return the restarts that count towards maxRestarts, including the one that the end of a pod causes."""
+    causes_one = detail.cost == "retry" and detail.action == "FailJob" and is_of_this_run(job_set, pod)
+    return costly_restarts(job_set) + causes_one
+
+
+def causes_restart(job_set: Json, outcome: Outcome) -> bool:
+    """Return True if the end of a pod, which costs a retry, restarts its JobSet or its Job."""
+    return outcome.rule is not None and outcome.rule.action == "FailJob" and is_of_this_run(job_set, outcome.pod)
+
+
+def is_of_this_run(job_set: Json, pod: Pod) -> bool:
+    """Return True if neither a JobSet nor the Job of a pod was restarted since the pod was created."""
+    name, _, index = scope_of(pod).rpartition("/")[0].rpartition("-")
+    alone = job_restarts(job_set, name, count(index) or 0)
+    return (at(job_set, ("status", "restarts")) or 0) + alone.in_all <= (pod.restart or 0)
+
+
+def is_exceeded(account: Account, budgets: Budgets, scope: str) -> bool:
+    """Return True if a scope certainly had more disruptions than allowed."""
+    return account.scopes.at_least(scope) > budgets.disruptions
+
+
+def is_free_too_often(account: Account, budgets: Budgets, scope: str) -> bool:
+    """Return True if a scope certainly had more free restarts than allowed."""
+    return account.free.at_least(scope) > budgets.free_restarts

@@ -1,0 +1,222 @@
+"""Decides whether the end of a pod ends its workload, where the Job controller cannot see it. Pure.
+
+There are two such ends. A crash of pods that depend on each other may be a bug or the consequence of a disruption. And
+a rule of `onFailure` may be about what a podFailurePolicy cannot match, such as a message (webhook/policy/costs.py).
+The Job controller retries after both, until the ledger fails the Job.
+
+A crash is a consequence if another pod of the workload was disrupted within a number of seconds before or after it;
+else it is a bug. A crash is no bug if a rule of `onFailure` makes it worth a retry. If none matches, and its exit code
+was retried only because one might have, it is a bug too. `webhook/controller/crashes.py` acts on the decision,
+`webhook/accounts/forecast.py` predicts it.
+"""
+
+from typing import Final
+
+import msgspec
+
+from webhook.accounts.counted import Counted, PodsOfJob, PodsOfSystem
+from webhook.objects.patch import Editor, at
+from webhook.objects.problem import Json
+from webhook.pods import matching, on_failure, outcomes
+from webhook.pods.pods import Exit, Pod
+from webhook.policy import costs
+from webhook.policy.settings import Settings
+from webhook.rules import undo
+from webhook.systems.job import spec as batch
+from webhook.systems.job.rules import failure_policy
+from webhook.systems.job.rules.lint import KILLED
+from webhook.systems.job_set.rules.job_set import FAILING
+from webhook.systems.kind_spec import EmbeddedJob, controller_of
+
+RULES: Final = ("spec", "podFailurePolicy", "rules")
+
+
+def may_settle(job: Json, settings: Settings) -> bool:
+    """Return True if the ledger decides whether crashes of a Job's pods are bugs; `job` may be a CachedJob."""
+    return any(failure_policy.is_settled(one, settings) for one in batch.JOB.jobs(job))
+
+
+def may_judge(job: Json, settings: Settings) -> bool:
+    """Return True if the ledger decides about ends of a Job's pods by the rules of `onFailure`; as `may_settle`.
+
+    Not if the Job's indexes have budgets of their own: the ledger can fail a Job, but not one index.
+    """
+    if (
+        settings.skip
+        or settings.profile.failure_policy.inject == "Never"
+        or not costs.needs_ledger(settings.on_failure)
+    ):
+        return False
+    jobs = list(batch.JOB.jobs(job))
+    return all(failure_policy.is_judged(one) and not batch.has_index_budgets(one.spec) for one in jobs)
+
+
+def is_suspect(counted: Counted, pod: Pod) -> bool:
+    """Return True if a failed pod may end its Job by a decision of the ledger; as `may_settle`.
+
+    If so, `bug_in` decides, which needs the Job's pod template. Of another kind it decides at once.
+    """
+    if isinstance(counted, PodsOfSystem):
+        return bug_in(counted, pod) is not None
+    job, settings = counted.job, counted.settings
+    settles, judges = may_settle(job, settings), may_judge(job, settings)
+    if not (settles or judges):
+        return False
+    _, cost = _decision(counted, pod)
+    if cost is not None:
+        return cost == "Fatal"
+    if not is_crash(pod):
+        return False
+    return not (is_told_to_end(pod, settings) if settles else has_retriable_codes(pod, settings))
+
+
+def window(job: Json, settings: Settings) -> int:
+    """Return the seconds before and after a crash in which a disruption explains it; 0 if no pod depends on another."""
+    coupled = any(map(failure_policy.is_coupled, batch.JOB.jobs(job)))
+    return int(settings.profile.failure_policy.settle_within) if coupled else 0
+
+
+def is_crash(pod: Pod) -> bool:
+    """Return True if a failed pod was neither disrupted nor deleted."""
+    return pod.disruption is None and not pod.deleting
+
+
+def is_told_to_end(pod: Pod, settings: Settings) -> bool:
+    """Return True if every failed container of a pod was told to end, or was killed, but not for its memory.
+
+    Codes of init containers are not judged (`failure_policy.judged_containers`); neither are they below.
+    """
+    return all(one.is_init or is_retriable(one, settings) for one in pod.exits)
+
+
+def has_retriable_codes(pod: Pod, settings: Settings) -> bool:
+    """Return True if every failed container of a pod ended with a retriable exit code."""
+    codes = settings.profile.failure_policy.retriable_exit_codes
+    return all(one.is_init or one.code in codes for one in pod.exits)
+
+
+def is_retriable(exited: Exit, settings: Settings) -> bool:
+    """Return True if a container ended with a retriable exit code, or with 137 but not for its memory."""
+    codes = settings.profile.failure_policy.retriable_exit_codes
+    return exited.code in codes or (exited.code == KILLED and exited.reason != outcomes.OOM)
+
+
+def is_explained(crash: float, disturbed: float, within: float) -> bool:
+    """Return True if the last disturbance of a workload explains a crash; all times are seconds of the same clock."""
+    return disturbed >= crash - within
+
+
+def bug_in(counted: Counted, pod: Pod, within: int = 0) -> str | None:
+    """Return the message with which the end of a pod ends its workload, or its part; None if it does not.
+
+    It does if a rule of onFailure makes it fatal. If none decides, after a bug that the policy does not retry, unless a
+    disruption explains it: of another pod of the Job, in `within` seconds.
+    """
+    return _bug_of_job(counted, pod, within) if isinstance(counted, PodsOfJob) else _bug_elsewhere(counted, pod)
+
+
+def _decision(counted: Counted, pod: Pod) -> tuple[int | None, costs.Cost | None]:
+    """Return the rule of onFailure that decides after the end of a pod, and what it says about the cost."""
+    rules = counted.settings.on_failure
+    if not rules:
+        return None, None
+    index = on_failure.decided(pod, outcomes.outcome_of(pod, counted.job, counted.job_set), rules)
+    return index, on_failure.cost_by(index, pod, rules)
+
+
+def _bug_of_job(counted: PodsOfJob, pod: Pod, within: int) -> str | None:
+    """Return what `bug_in` does, of a Job with its pod template.
+
+    The end does not fail the Job if a rule of the Job's author decides about it, or if the JobSet would restart after
+    it: then it costs a retry of the Job.
+    """
+    job, job_set, settings = counted.job, counted.job_set, counted.settings
+    (embedded,) = batch.JOB.jobs(job)
+    settles, judges = may_settle(job, settings), may_judge(job, settings)
+    if not (settles or judges) or embedded.pod_spec.get("restartPolicy") != "Never":
+        return None
+    by_api = matching.match(at(job, RULES) or [], pod)
+    if by_api is not None and by_api.action == "FailJob":
+        return None  # the Job controller fails the Job itself
+    own = author_rules(job, embedded, settings)
+    if settings.profile.failure_policy.inject == "IfAbsent" and own:
+        return None
+    index, cost = _decision(counted, pod)
+    if matching.match(own, pod) is not None or (cost is not None and (cost != "Fatal" or not judges)):
+        return None
+    if cost == "Fatal":
+        message = f"Pod {pod.namespace}/{pod.name} {how(pod)}, which rule {index} of onFailure makes fatal"
+    else:
+        message = bug_of(embedded, settings, pod, within if settles else None, own)
+    if job_set is not None and message and not fails_set(job_set, pod, message):
+        return None
+    return message or None
+
+
+def _bug_elsewhere(counted: PodsOfSystem, pod: Pod) -> str | None:
+    """Return what `bug_in` does, of a workload of another kind: a bug is an exit code that only the system retries."""
+    settings = counted.settings
+    if settings.skip or settings.profile.failure_policy.inject == "Never" or outcomes.was_killed(pod):
+        return None
+    index, cost = _decision(counted, pod)
+    if cost == "Fatal":
+        return f"Pod {pod.namespace}/{pod.name} {how(pod)}, which rule {index} of onFailure makes fatal"
+    if cost is not None:
+        return None
+    codes = settings.profile.failure_policy.retriable_exit_codes
+    bug = next((one for one in pod.exits if one.code not in codes), None)
+    if bug is None or pod.disruption is not None or not counted.system.ends_bugs:
+        return None
+    return f"Container {bug.container} for pod {pod.namespace}/{pod.name} failed with exit code {bug.code}"
+
+
+def bug_of(job: EmbeddedJob, settings: Settings, pod: Pod, within: int | None, own: list[Json]) -> str:
+    """Return the message about a bug, about which no rule of onFailure decides; empty if the crash is none.
+
+    `within`: None if no disruption of another pod could explain it. `own`: the rules of the Job's author.
+    """
+    match = matching.match(failure_policy.bug_rules(job, settings, own)[0], pod)
+    if match is None or match.container is None:
+        return ""
+    code = next(one.code for one in pod.exits if one.container == match.container)
+    what = f"Container {match.container} for pod {pod.namespace}/{pod.name} failed with exit code {code}"
+    if pod.reason == outcomes.DEADLINE:
+        what += " as the pod exceeded its deadline"
+    if within is None:
+        return f"{what}, and no rule of onFailure retries it"
+    no_echo = f"no pod that it depends on was disrupted within {within} s" if within else "nobody had deleted the pod"
+    return f"{what}, and {no_echo}"
+
+
+def how(pod: Pod) -> str:
+    """Return how a pod ended, for a message."""
+    if pod.disruption is not None:
+        return f"was disrupted ({pod.disruption.reason})"
+    if pod.reason == outcomes.DEADLINE:
+        return "exceeded its deadline"
+    if pod.exits:
+        one = pod.exits[0]
+        reason = f" ({one.reason})" if one.reason not in {"", "Error"} else ""
+        return f"failed in container {one.container} with exit code {one.code}{reason}"
+    return f"failed ({pod.reason or 'for an unknown reason'})"
+
+
+def fails_set(job_set: Json, pod: Pod, message: str) -> bool:
+    """Return True if a JobSet fails when a Job of it fails with a message and the reason PodFailurePolicy."""
+    return matching.action_of_set(job_set, pod.replicated_job, message) == FAILING
+
+
+def author_rules(job: Json, embedded: EmbeddedJob, settings: Settings) -> list[Json]:
+    """Return the rules of a Job's failure policy that its author wrote.
+
+    The record on the Job says which ones admission injected. The Job of a JobSet or a CronJob has no record of them,
+    because they were injected there: then those that the profile would inject are not the author's.
+    """
+    rules = at(job, RULES) or []
+    record = undo.read(job)
+    if record is not None and (record.injected or controller_of(job) is None):
+        part = Editor({"spec": {"podFailurePolicy": {"rules": list(rules)}}})
+        ours = [one for one in record.injected if one.path.startswith("/spec/podFailurePolicy")]
+        undo.take_out(part, batch.JOB, msgspec.structs.replace(record, injected=tuple(ours)))
+        return at(part.root, RULES) or []
+    return failure_policy.without_ours(embedded, settings)

@@ -1,1 +1,0 @@
-"""The kubectl plugin, and the completion of its command lines."""

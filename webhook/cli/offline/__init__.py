@@ -1,1 +1,0 @@
-"""Manifests judged without a cluster: read documents, admit each object, print what came of it."""

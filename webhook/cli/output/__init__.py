@@ -1,1 +1,0 @@
-"""What `check` and `test` print: text for people, and the forms that programs read."""

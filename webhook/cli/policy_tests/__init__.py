@@ -1,1 +1,0 @@
-"""Tests of a policy: manifests, each with what admission is expected to do with it."""

@@ -1,0 +1,255 @@
+"""Decides whether the crash of a pod was a bug, once its time has passed, and ends the workload of one that was.
+
+`webhook/accounts/settling.py` has the rules.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Final
+
+import structlog
+
+from webhook.accounts import settling, words
+from webhook.accounts.account import MENDED
+from webhook.accounts.cached import CachedJob
+from webhook.accounts.counted import Counted, counted_of
+from webhook.accounts.counting import CountingPass
+from webhook.accounts.tracker import Key, place_of
+from webhook.controller import job_failer, patches
+from webhook.controller.brake import Authority
+from webhook.controller.other_kinds import OtherKinds
+from webhook.kube import terminal
+from webhook.kube.bulkhead import Bulkhead
+from webhook.kube.client import CHANGED, UNREACHABLE, Api, ApiError, wait_after
+from webhook.kube.slices import in_slices
+from webhook.objects.problem import Json
+from webhook.pods.pods import Pod
+from webhook.policy.settings import Settings
+from webhook.systems.job import spec as batch
+from webhook.systems.job.rules import failure_policy
+from webhook.systems.system import System
+from webhook.tracking.roots import where
+from webhook.tracking.trackers import Trackers
+from webhook.tracking.workload_state import INTERVAL, LONGEST_PAUSE, WATCH_DELAY, WorkloadState
+
+REMEMBERED: Final = 600.0  # seconds after the time of a crash has passed until it is forgotten, decided or not
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class Crash:
+    """The end of a pod that may end its Job: when it was `seen`, when it is `forgotten`, when to look `next`.
+
+    All are seconds of a monotonic clock.
+    """
+
+    pod: Pod
+    seen: float
+    forgotten: float
+    next: float = 0.0
+
+
+class Crashes:
+    """The pods that may have failed by a bug: `pending`, by workload and by uid; `wake`: as in `Ledger`.
+
+    `quiet_until`: the time until which a busy API server wants to get nothing.
+    """
+
+    def __init__(
+        self, api: Api, trackers: Trackers, other_kinds: OtherKinds, authority: Authority, wake: Callable[[Key], None]
+    ) -> None:
+        self.api = api
+        self.trackers = trackers
+        self.clock = trackers.clock
+        self.other_kinds = other_kinds
+        self.authority = authority
+        self.wake = wake
+        self.pending: dict[Key, dict[str, Crash]] = {}
+        self.quiet_until = 0.0
+        self.bulkhead = Bulkhead("crashes", self.clock)
+
+    def see(self, key: Key, pod: Pod, job: CachedJob) -> None:
+        """Record that a pod has failed that was disrupted, or that nobody had deleted."""
+        counted = self.counted(key, job)
+        if settling.is_suspect(counted, pod):
+            self.add(key, pod, counted.settings)
+        elif key.system is None and settling.is_crash(pod) and settling.may_settle(job, counted.settings):
+            self.trackers.state_of(key).tracker.disturb(self.clock())  # its end may make other pods crash
+
+    def counted(self, key: Key, job: Json) -> Counted:
+        """Return what the ends of pods of a Job of a workload cost, or of the workload of another kind."""
+        return counted_of(key.system, job, self.trackers.job_set_of(key), self.authority.settings_of(job))
+
+    def add(self, key: Key, pod: Pod, settings: Settings) -> None:
+        """Record that a pod may have failed by a bug, just now."""
+        now = self.clock()
+        forgotten = now + settings.profile.failure_policy.settle_within + REMEMBERED
+        self.pending.setdefault(key, {})[pod.uid] = Crash(pod, now, forgotten)
+
+    def forget(self, key: Key, uid: str) -> None:
+        """Forget a pod."""
+        of_workload = self.pending.get(key, {})
+        of_workload.pop(uid, None)
+        if not of_workload:
+            self.pending.pop(key, None)
+
+    def see_unwatched(self, key: Key, state: WorkloadState, counted: list[Pod]) -> None:
+        """Record those of the pods just counted that had failed before the watch began, by the rules of onFailure.
+
+        Not where a disruption may explain a crash: it may have happened before the watch began, too. And not those of
+        other kinds, which may have started again since.
+        """
+        if key.system is not None:
+            return
+        for pod in counted:
+            job = state.tracker.job_of(pod)
+            if job is None or pod.uid in self.pending.get(key, {}):
+                continue
+            if not settling.may_settle(job, self.authority.settings_of(job)):
+                self.see(key, pod, job)
+
+    def is_pending(self, key: Key) -> bool:
+        """Return True if it is not decided of a pod of a workload whether its crash was a bug."""
+        return key in self.pending
+
+    async def look(self, *, is_leading: Callable[[], bool]) -> None:
+        """Decide about each crash whose time has passed whether it was a bug, while this replica leads."""
+        now = self.clock()
+        pending = [(key, uid, crash) for key, crashes in self.pending.items() for uid, crash in crashes.items()]
+        async for key, uid, crash in in_slices(pending):
+            if now > crash.forgotten or (
+                is_leading() and now >= max(crash.next, self.quiet_until) and await self.tried(key, uid, crash)
+            ):
+                self.forget(key, uid)
+
+    async def tried(self, key: Key, uid: str, crash: Crash) -> bool:
+        """Call `decide` for a crash, and log errors; return True if the crash needs no further look."""
+        with self.bulkhead.around(*place_of(key)):
+            try:
+                return await self.decide(key, uid, crash)
+            except (ApiError, *UNREACHABLE) as error:
+                conflict = isinstance(error, ApiError) and error.status == HTTPStatus.CONFLICT
+                pause, wait = INTERVAL if conflict else LONGEST_PAUSE, wait_after(error)
+                if wait is not None:
+                    pause, self.quiet_until = wait, self.clock() + wait
+                crash.next = self.clock() + pause
+                log.warning("crash not settled", **where(key), error=repr(error), retry_in=round(pause, 1))
+                return False
+        return True
+
+    async def decide(self, key: Key, uid: str, crash: Crash) -> bool:
+        """Decide whether a crash was a bug, if its time has passed; return True if that is decided.
+
+        Raise what `Api` raises.
+        """
+        state = self.trackers.states.get(key)
+        job = None if state is None else state.tracker.job_of(crash.pod)
+        if state is None or job is None or terminal.is_decided(job["status"]) or not self.authority.may_act(key):
+            return True
+        if key.system is not None:
+            return await self.decide_elsewhere(key, state, uid, crash, key.system)
+        settings, pod, within = self.authority.settings_of(job), state.tracker.failed_pod(uid) or crash.pod, 0
+        if settling.may_settle(job, settings) and settling.is_crash(crash.pod):
+            within = settling.window(job, settings)
+            explained = settling.is_explained(crash.seen, state.tracker.disturbed, within)
+            if explained or crash.seen - within < self.trackers.watching_since or state.tracker.failed_pod(uid) is None:
+                return True  # a disruption explains the crash, or may have done so before the watch began
+            end = crash.seen + within
+            if self.clock() < end or not state.tracker.has_counted(uid):
+                return False
+            if not (self.trackers.pods.live and self.trackers.pods.last_event > end):
+                crash.next = self.clock() + WATCH_DELAY
+                # Once the watch delivers this change, it has delivered everything before it.
+                await patches.mark(self.api, self.trackers.cluster.state_key, pod)
+                return False
+        elif state.tracker.is_open(uid):
+            return False  # it is not counted yet
+        return await self.settled(key, state, crash, pod, within)
+
+    async def settled(self, key: Key, state: WorkloadState, crash: Crash, pod: Pod, within: int) -> bool:
+        """Fail the Job of a pod whose crash was a bug; return False if the brake holds that. Raise what `Api` raises.
+
+        `within`: the seconds before and after the crash in which a disruption would explain it.
+        """
+        job = await job_failer.running_job(self.api, pod)
+        message = None if job is None else settling.bug_in(self.counted(key, job), pod, within)
+        if job is None or message is None:
+            return True
+        if not self.authority.allows("settle", batch.JOB, job, f"fail it: {message}"):
+            crash.next = self.clock() + LONGEST_PAUSE
+            return False
+        if await job_failer.put(self.api, pod.namespace, job, job_failer.OF_SET, message):
+            state.see_bug(pod.name)
+            self.wake(key)
+        return True
+
+    async def decide_elsewhere(self, key: Key, state: WorkloadState, uid: str, crash: Crash, system: System) -> bool:
+        """End a workload of another kind, or a part of it, after a bug; as `decide`."""
+        root, pod = self.trackers.root_of(key), state.tracker.failed_pod(uid) or crash.pod
+        message = None if root is None else settling.bug_in(self.counted(key, root), pod)
+        if root is None or message is None:
+            return True
+        if state.tracker.is_open(uid):
+            return False  # it is not counted yet
+        policy = self.authority.settings_of(root).profile.failure_policy
+        others = state.tracker.has_others(pod) or any(one.scope != pod.scope for one in state.account.last)
+        if policy.coupled != "FailJob" and system.coupled and others:
+            was_bug = policy.coupled == "Settle" and self.was_bug(state, crash, policy.settle_within)
+            if not was_bug:
+                return was_bug is False
+        cost = next((one.cost for one in reversed(state.account.last) if one.pod == pod.name), "")
+        whole = None if cost in {"fatal", "none"} else await self.other_kinds.whole_of(key)
+        if whole is None or system.has_ended(whole):
+            return True
+        write = system.fail(whole, pod, job_failer.OF_SET, message)
+        if write is None:
+            return True
+        if not self.authority.allows("settle", key.row, root, f"end it: {message}"):
+            crash.next = self.clock() + LONGEST_PAUSE
+            return False
+        try:
+            await self.other_kinds.send(write)
+        except ApiError as error:
+            if error.status not in CHANGED:
+                raise
+            crash.next = self.clock() + INTERVAL  # it has changed, or its controller has still something to do
+            return False
+        self.other_kinds.tell_stopped(key, root, "Failed", job_failer.OF_SET, message)
+        state.see_bug(pod.name)
+        self.wake(key)
+        return True
+
+    def was_bug(self, state: WorkloadState, crash: Crash, within: int) -> bool | None:
+        """Return whether a crash was a bug, as no disruption explains it; None if it is too early to say.
+
+        `within`: the seconds before and after the crash in which a disruption explains it. The controller may have
+        deleted the pod, so none of its changes can show that the watch has delivered everything before.
+        """
+        explained = settling.is_explained(crash.seen, state.tracker.disturbed, within)
+        if explained or crash.seen - within < self.trackers.watching_since:
+            return False  # a disruption explains the crash, or may have done so before the watch began
+        is_over = self.clock() >= crash.seen + within + WATCH_DELAY and self.trackers.pods.live
+        return True if is_over else None
+
+    def verdict_on(self, counting: CountingPass) -> str:
+        """Return, for the Event, when the crash that was counted last is a bug; empty if that is not pending."""
+        key, last = counting.key, counting.details[-1]
+        if key.system is not None:
+            return ""
+        if last.cost not in MENDED or last.restart or not self.authority.may_act(key):
+            return ""
+        crashed = (crash.pod for crash in self.pending.get(key, {}).values())
+        pod = next((one for one in crashed if one.name == last.pod), None)
+        job = None if pod is None else self.trackers.state_of(key).tracker.job_of(pod)
+        if pod is None or job is None or failure_policy.tolerates_failures(job["spec"]):
+            return ""
+        settings = self.authority.settings_of(job)
+        if last.on_failure is not None and settling.may_judge(job, settings):
+            return f"; {words.fatal_by(last.on_failure, key.kind)}"
+        if last.rule is not None:
+            return ""
+        if not settling.may_settle(job, settings):
+            return f"; {words.unlisted(key.kind)}"
+        return f"; {words.verdict(settling.window(job, settings), key.kind)}"

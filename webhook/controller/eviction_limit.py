@@ -1,0 +1,91 @@
+"""Carries out what the profile says about a workload that Kueue has evicted more often than `kueue.evictions.limit`."""
+
+import structlog
+
+from webhook import metrics
+from webhook.accounts import words
+from webhook.accounts.counting import EVICTED_TOO_OFTEN, CountingPass
+from webhook.accounts.kueue import API_VERSION, RESOURCE, Evictions, Workload
+from webhook.controller import job_failer
+from webhook.controller.brake import Allows, subject_of
+from webhook.kube import terminal
+from webhook.kube.client import Api
+from webhook.kube.events import Events, Notice
+from webhook.kube.paths import path_of
+from webhook.objects.problem import Json
+
+log = structlog.get_logger()
+
+
+class EvictionLimit:
+    """Reports, deactivates or fails the workloads that were evicted too often; `allows`: as in `Authority`."""
+
+    def __init__(self, api: Api, events: Events, allows: Allows) -> None:
+        self.api = api
+        self.events = events
+        self.allows = allows
+
+    async def enforce(self, counting: CountingPass, workload: Workload | None) -> bool:
+        """Act if the workload of a pass has exceeded its limit of evictions; raise what `Api` raises.
+
+        Return False if the brake holds that, or Kueue has not stopped the Job yet, and True if no more is to be done.
+        """
+        found = counting.account.evictions
+        if found is None or not found.is_exceeded or workload is None or has_ended(counting.root):
+            return True
+        on_exceed = counting.settings.profile.kueue.evictions.on_exceed
+        if on_exceed == "Report":
+            if counting.evictions:
+                self.tell(counting, words.too_many_evictions(found))
+            return True
+        if on_exceed == "Fail" and counting.system is None:
+            return await self.fail(counting, workload, words.too_many_evictions(found))
+        return not workload.active or await self.deactivate(counting, found, workload)
+
+    async def deactivate(self, counting: CountingPass, found: Evictions, workload: Workload) -> bool:
+        """Set `spec.active` of the Workload to false, as Kueue itself does after too many requeues."""
+        if not self.allows("suspend", counting.key.row, counting.root, words.deactivation(found)):
+            return False
+        path = path_of(API_VERSION, RESOURCE, workload.namespace, workload.name)
+        test = {"op": "test", "path": "/metadata/uid", "value": workload.uid}
+        await self.api.patch(path, [test, {"op": "add", "path": "/spec/active", "value": False}])
+        metrics.LEDGER_STOPPED.labels("Deactivated", EVICTED_TOO_OFTEN).inc()
+        log.info("Workload deactivated", namespace=workload.namespace, name=workload.name)
+        self.tell(counting, words.deactivated(found, workload.namespace, workload.name))
+        return True
+
+    async def fail(self, counting: CountingPass, workload: Workload, message: str) -> bool:
+        """Fail the Job or the JobSet; the Workload of another kind is deactivated instead."""
+        key, row = counting.key, counting.key.row
+        path = row.path(key.namespace, key.name)
+        job = None if key.job_set else await self.api.get(path)
+        evicted = workload.eviction is not None
+        if job is not None and evicted and not is_stopped(job):
+            return False
+        if not self.allows("fail", row, counting.root, f"fail it: {message}"):
+            return False
+        if job is None:
+            await job_failer.fail_set(self.api, path, EVICTED_TOO_OFTEN, message)
+        elif not evicted:
+            await job_failer.put(self.api, key.namespace, job, EVICTED_TOO_OFTEN, message)
+        elif not terminal.is_decided(job["status"]):
+            await job_failer.end_suspended(self.api, key.namespace, job, EVICTED_TOO_OFTEN, message)
+        return True
+
+    def tell(self, counting: CountingPass, message: str) -> None:
+        """Write an Event on the Job or the JobSet."""
+        about = subject_of(counting.key.row, counting.root)._asdict()
+        self.events.tell(Notice(**about, type="Warning", reason=EVICTED_TOO_OFTEN, message=message))
+
+
+def is_stopped(job: Json) -> bool:
+    """Return True if a Job is suspended, and has no pods: neither running ones, nor ended ones to be counted."""
+    status = job.get("status") or {}
+    uncounted = any((status.get("uncountedTerminatedPods") or {}).values())
+    has_pods = bool(status.get("active") or status.get("terminating") or uncounted)
+    return bool(job["spec"].get("suspend")) and not has_pods
+
+
+def has_ended(root: Json) -> bool:
+    """Return True if a Job or JobSet has ended, or is about to."""
+    return terminal.condition_of(root) is not None or terminal.is_decided(root.get("status") or {})

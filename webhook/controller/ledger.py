@@ -1,0 +1,487 @@
+"""Writes the ledger: one replica, the leader, writes accounts, and suspends or fails Jobs.
+
+The next write always follows from what the watches have delivered, never from what the leader meant to write. A write
+fails if the account has changed; the watch then delivers the change.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import partial
+from http import HTTPStatus
+from itertools import islice
+from typing import Final
+
+import structlog
+
+from webhook import metrics
+from webhook.accounts import in_place, stored, words
+from webhook.accounts.account import KEPT, KEPT_RESTARTED
+from webhook.accounts.cached import CachedJob
+from webhook.accounts.counting import LIMIT_EXCEEDED, CountingPass
+from webhook.accounts.kueue import Workload
+from webhook.accounts.stored import encode, known_time
+from webhook.accounts.tracked import delay
+from webhook.accounts.tracker import DOUBT, TOGETHER, Key, place_of
+from webhook.controller import job_failer, measures, patches
+from webhook.controller.brake import HELD_FOR, Authority, Brake, subject_of
+from webhook.controller.crashes import Crashes
+from webhook.controller.eviction_limit import EvictionLimit
+from webhook.controller.other_kinds import OtherKinds
+from webhook.controller.recorder import Recorder
+from webhook.controller.store import AccountStore
+from webhook.controller.waiting import WaitingPods
+from webhook.controller.work_queue import WorkQueue
+from webhook.kube import names
+from webhook.kube.bulkhead import Bulkhead, repeat
+from webhook.kube.client import CHANGED, UNREACHABLE, ApiError, wait_after
+from webhook.kube.events import Events, Notice
+from webhook.kube.lease import Lease
+from webhook.objects.patch import unless_changed
+from webhook.objects.problem import Json
+from webhook.pods import outcomes
+from webhook.pods.pods import Pod
+from webhook.systems import retry_history
+from webhook.systems.accounts import SYSTEMS
+from webhook.systems.job import spec as batch
+from webhook.systems.job_set.spec import JOB_SET
+from webhook.tracking.cluster import Cluster
+from webhook.tracking.kueue_workloads import KueueWorkloads
+from webhook.tracking.policy_source import PolicySource
+from webhook.tracking.roots import read, where
+from webhook.tracking.trackers import UNSEEN_AFTER, Trackers, ignore
+from webhook.tracking.workload_state import INTERVAL, LONGEST_PAUSE, WorkloadState
+
+# Seconds.
+GATHERING: Final = 0.2  # from the end of a pod to the write, so that pods which end together are in one write
+FORGOTTEN: Final = 60.0  # after which vanished pods are forgotten, because another leader has counted them
+WRITERS: Final = 32  # requests at once: the API server may take 50 ms for each
+
+log = structlog.get_logger()
+
+
+class Ledger:
+    """Writes the accounts of all workloads while this replica leads.
+
+    - `trackers`: a `WorkloadState` for each workload, from the watches; this class records in it what was written.
+    - `brake` and `authority`: what the leader asks before each action.
+    - `queue`: the workloads to process; open while this replica leads.
+    - `waiting`: the pods that have not started.
+    - `restarted`: the workloads with restarts in place that are not counted yet, and when they are due.
+    - `accounts`: writes them.
+    - `crashes`: the pods that may have failed by a bug. `other_kinds`: what reads and ends workloads of other kinds.
+    - `kueue`: the Workloads of Kueue.
+    - `forbidden`: whether the API server denies this replica the Lease.
+    - `clock`: monotonic, in seconds, the same as the event loop's. `record`: writes the line of a record about a
+      namespace into history.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        policy: PolicySource,
+        events: Events,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        record: Callable[[str, bytes], None] = ignore,
+    ) -> None:
+        self.api = cluster.api
+        self.cluster = cluster
+        self.policy = policy
+        self.events = events
+        self.clock = clock
+        self.brake = Brake(policy, events, clock)
+        self.authority = Authority(cluster, policy, self.brake)
+        self.queue = WorkQueue()
+        self.kueue = KueueWorkloads(cluster.api, cluster.scope)
+        settings_of = self.authority.settings_of
+        self.recorder = Recorder(cluster, policy, self.kueue, record, settings_of=settings_of, clock=clock)
+        self.trackers = Trackers(
+            cluster,
+            changed=self.wake,
+            crashed=self.see_crash,
+            restarted=self.see_restarted,
+            forgotten=self.queue.discard,
+            is_pending=self.is_pending,
+            recorder=self.recorder,
+            clock=clock,
+            settings_of=self.authority.settings_of,
+        )
+        self.eviction_limit = EvictionLimit(cluster.api, events, self.authority.allows)
+        self.kueue.changed = self.see_workload
+        self.waiting = WaitingPods(
+            self.trackers,
+            self.brake,
+            settings_of=self.authority.settings_of,
+            may_act=self.authority.may_act,
+        )
+        self.other_kinds = OtherKinds(cluster.api, self.trackers, events, self.authority.allows, self.wake)
+        self.accounts = AccountStore(cluster.api, self.trackers)
+        self.crashes = Crashes(cluster.api, self.trackers, self.other_kinds, self.authority, self.wake)
+        self.restarted: dict[Key, float] = {}
+        self.bulkhead = Bulkhead("accounts", clock)
+        self.forbidden = False
+        metrics.LEDGER_LEADING.set_function(lambda: self.leading)
+        metrics.LEDGER_FORBIDDEN.set_function(lambda: self.forbidden)
+        measures.report_zeros()
+        policy.on_change(self.see_policy)
+        self.see_policy()
+
+    @property
+    def leading(self) -> bool:
+        """Whether this replica is the leader."""
+        return self.queue.is_open
+
+    async def run(self, lease: Lease) -> None:
+        """Watch until cancelled, and write while this replica holds the Lease."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.trackers.run())
+            group.create_task(self.kueue.informer.run())
+            group.create_task(repeat("settle", INTERVAL, self.settle))
+            group.create_task(self.waiting.run(lambda: self.leading))
+            group.create_task(lease.lead(self.work))
+
+    def see_policy(self) -> None:
+        """Look at those labels of nodes by which the policy in force chooses."""
+        if self.policy.current is not None:
+            self.cluster.see_policy(self.policy.current)
+
+    def see_refused(self) -> None:
+        """Record that the API server denies the Lease, because the ledger's Role is not installed; log it once."""
+        if not self.forbidden:
+            what = "no ledger: its Role is not installed; apply manifests/base/ledger-rbac.yaml"
+            log.error(what, disruptions="have no limit", settle="acts as Retry")
+        self.forbidden = True
+
+    def see_allowed(self) -> None:
+        """Record that the API server does not deny the Lease."""
+        self.forbidden = False
+
+    async def settle(self) -> None:
+        """Look at crashes, and at restarts in place that are due."""
+        now = self.clock()
+        for key in [key for key, due in self.restarted.items() if due <= now]:
+            del self.restarted[key]
+            self.bulkhead.call(*place_of(key), self.wake, key)
+        await self.crashes.look(is_leading=lambda: self.leading)
+
+    def is_pending(self, key: Key) -> bool:
+        """Return True if a crash in a workload is to be judged."""
+        return self.crashes.is_pending(key)
+
+    def see_crash(self, key: Key, pod: Pod, job: CachedJob) -> None:
+        """Record that a pod has failed that was disrupted, or that nobody had deleted."""
+        self.crashes.see(key, pod, job)
+
+    def see_restarted(self, key: Key) -> None:
+        """Record that a container of a running pod has restarted in place: later if it does so again and again."""
+        wait = delay(self.trackers.state_of(key).account)
+        if not wait:
+            self.wake(key)
+        else:
+            self.restarted.setdefault(key, self.clock() + wait)
+
+    def see_workload(self, workload: Workload) -> None:
+        """Queue the object whose Workload was evicted, or has changed since."""
+        if workload.evictions:
+            for row in (batch.JOB, JOB_SET, *SYSTEMS):
+                self.wake(Key(workload.namespace, row, workload.owner_name))
+
+    async def work(self) -> None:
+        """Write accounts until cancelled."""
+        self.queue.open()
+        try:
+            await self.trackers.pods.synced.wait()
+            await self.cluster.jobs.synced.wait()
+            await self.cluster.namespaces.synced.wait()
+            await self.recorder.lead()
+            await self.bulkhead.each(list(self.trackers.states), self.wake, place_of)
+            newest = [same[-1] for same in self.kueue.by_owner.values()]
+            await self.bulkhead.each(newest, self.see_workload, lambda one: (one.namespace, one.name))
+            async with asyncio.TaskGroup() as group:
+                for _ in range(WRITERS):
+                    group.create_task(self.write_what_is_queued())
+        finally:
+            self.recorder.rest()
+            self.queue.close()
+            for state in self.trackers.states.values():
+                state.forget_failures()
+
+    def wake(self, key: Key, delay: float = 0.0) -> None:
+        """Queue a workload, due after `delay` seconds or a little later, if this replica tracks it."""
+        state = self.trackers.states.get(key)
+        if state is not None:
+            self.queue.add(key, max(delay, GATHERING, state.written + INTERVAL - self.clock()))
+        elif key.system is None and self.trackers.root_of(key) is not None:
+            self.queue.add(key, max(delay, GATHERING))
+
+    async def write_what_is_queued(self) -> None:
+        """Process the workloads of the queue, one after the other, until cancelled."""
+        while True:
+            key = await self.queue.get()
+            pause = None
+            try:
+                await asyncio.sleep(0)  # let admissions run first: the next call may not suspend at all
+                pause = await self.try_to_write(key)
+            finally:
+                self.queue.done(key, pause)
+
+    async def try_to_write(self, key: Key) -> float | None:
+        """Write an account; return None, or after a failure the seconds until the next try.
+
+        If the API server is busy, wait here as long as it asks, so that this writer sends it nothing else meanwhile.
+        The next try counts again from what the watches have delivered by then.
+        """
+        with self.bulkhead.around(*place_of(key)):
+            if key not in self.trackers.states and (key.system is not None or self.trackers.root_of(key) is None):
+                return None
+            return await self.write_or_wait(key, self.trackers.state_of(key))
+        metrics.LEDGER_WRITES.labels("bad").inc()
+        return LONGEST_PAUSE  # or earlier, if it changes
+
+    async def write_or_wait(self, key: Key, state: WorkloadState) -> float | None:
+        """Write an account; as `try_to_write`, but raise what is no answer of the API."""
+        try:
+            await self.write(key, state)
+        except (ApiError, *UNREACHABLE) as error:
+            wait = wait_after(error)
+            pause = pause_after(error, key, state, wait)
+            if wait is not None:
+                await asyncio.sleep(wait)
+                pause = 0.0
+            return pause if self.trackers.states.get(key) is state else None  # it may have been deleted meanwhile
+        state.forget_failures()
+        if self.trackers.root_of(key) is not None:  # else its watch may be late, and pods are still to count
+            self.trackers.tidy(key)
+        return None
+
+    async def write(self, key: Key, state: WorkloadState) -> None:
+        """Count the uncounted pods of a workload, write its account, and fail or suspend it if a limit is exceeded.
+
+        Raise what `Api` raises.
+        """
+        whole = await self.other_kinds.read_before(key, state)
+        root = self.trackers.root_of(key)  # from here to the write nothing waits: the account must be the last one
+        if root is None:
+            return
+        if self.cluster.namespaces.get("", key.namespace) is None:
+            self.wake(key, LONGEST_PAUSE)  # not opted in, although a user wrote our label; or not cached yet
+            return
+        if await self.keep_for_successor(key, root):
+            return
+        if state.awaits_watch(self.clock()):
+            self.wake(key, INTERVAL)
+            return
+        account = read(key, state.text)
+        account.requested_at = known_time(retry_history.last_at(root))
+        account.forget(KEPT, state.tracker.staying_ids(account.recent))
+        in_place.forget(account, KEPT_RESTARTED, state.tracker.staying_restarted(account.restarted.items()))
+        job_set, used_of = self.trackers.job_set_of(key), self.recorder.used
+        workload, evicted_for = self.kueue.of(root), partial(self.kueue.reason_of, root)
+        counting = CountingPass(
+            key, root, job_set, state.tracker, account, self.authority.settings_of, used_of, evicted_for, whole=whole
+        )
+        counting.see_workload(workload)
+        bugs = list(state.bugs)  # a copy: another bug may be found during the write
+        complete = self.count(counting, state, bugs)
+        await self.store_and_suspend(counting, state)
+        state.forget_bugs(bugs)
+        if state.over_limit and (not self.authority.may_act(key) or await self.end(counting)):
+            state.see_within_limit()
+        await self.limit_evictions(counting, workload)
+        await patches.mark_counted(self.api, self.trackers.cluster.state_key, account, state.tracker)
+        if not complete:
+            self.wake(key, INTERVAL)
+        elif state.over_limit:  # the brake holds what has to be done
+            self.wake(key, HELD_FOR)
+
+    def count(self, counting: CountingPass, state: WorkloadState, bugs: list[str]) -> bool:
+        """Count the uncounted pods, and those named in `bugs` as bugs; return True if no pod is left to count."""
+        tracker, account = state.tracker, counting.account
+        doubtful = self.other_kinds.doubtful(counting.key, state) | self.maybe_evicted(counting)
+        if counting.system is not None and counting.whole is None:
+            doubtful |= {pod.uid for pod in tracker.open_pods() if outcomes.was_killed(pod)}
+        new = [pod for pod in tracker.uncounted(account) if pod.uid not in doubtful]
+        room = account.room
+        complete = counting.count_restarts() and len(new) <= room and not doubtful
+        counting.count(new[:room])
+        if account.suspending and counting.root["spec"].get("suspend"):
+            counting.suspend()
+        if state.resets_limits or (account.suspended and not counting.root["spec"].get("suspend")):
+            counting.reset_limits()
+        for name in bugs:
+            counting.settle(name)
+        self.crashes.see_unwatched(counting.key, state, new[:room])
+        if complete:
+            self.count_unseen(counting, state, self.clock())
+        return complete
+
+    async def limit_evictions(self, counting: CountingPass, workload: Workload | None) -> None:
+        """Act if Kueue has evicted a workload too often; raise what `Api` raises."""
+        if self.authority.may_act(counting.key) and not await self.eviction_limit.enforce(counting, workload):
+            self.wake(counting.key, HELD_FOR)  # the brake holds what has to be done
+
+    def maybe_evicted(self, counting: CountingPass) -> set[str]:
+        """Return the uids of the pods that their Job has just deleted, and that Kueue may have evicted."""
+        kueue, root, tracker = self.kueue, counting.root, counting.tracker
+        if kueue.informer.missing or (kueue.of(root) is None and not batch.is_queued(root["metadata"])):
+            return set()
+        since = self.clock() - DOUBT
+        new = (pod for pod in islice(tracker.open_of_jobs(), TOGETHER) if tracker.has_failed_since(pod.uid, since))
+        return {
+            pod.uid
+            for pod in new
+            if pod.deleting and not pod.tracked and pod.disruption is None and not kueue.reason_of(root, pod)
+        }
+
+    def suspends(self, counting: CountingPass, state: WorkloadState) -> bool:
+        """Return True if the leader may now suspend a Job that exceeded its disruptions: the account says so first."""
+        over = (counting.exceeded, counting.free_too_often, counting.beyond_retries)
+        if any(any(find(counting.details)) for find in over):
+            state.see_over_limit()
+        if counting.system is not None or counting.account.suspending:
+            return False
+        if not state.over_limit or not self.authority.may_act(counting.key) or not counting.suspends(counting.attempts):
+            return False
+        limit = counting.budgets_of(counting.root).disruptions
+        return self.authority.allows(
+            "suspend", batch.JOB, counting.root, f"suspend it: disruptions exceed the limit of {limit}"
+        )
+
+    async def keep_for_successor(self, key: Key, root: Json) -> bool:
+        """Return True if a Job is the placeholder of a retry; let the account of the failed Job live as long as it.
+
+        Raise what `Api` raises.
+        """
+        metadata = root["metadata"]
+        failed = (metadata.get("labels") or {}).get(names.RETRY_OF)
+        if key.row is not batch.JOB or failed is None or names.RETRY_OF in (metadata.get("annotations") or {}):
+            return False
+        found = self.trackers.account_about(key.namespace, failed)
+        if found is not None:
+            await self.accounts.keep(found, root)
+        return True
+
+    async def store_and_suspend(self, counting: CountingPass, state: WorkloadState) -> None:
+        """Write the account if it has changed; then suspend the Job if the account says so. Raise what `Api` raises.
+
+        A leader that dies in between leaves the intention in the account, and the next one carries it out.
+        """
+        if self.suspends(counting, state):
+            counting.intend_suspension()
+        is_stored = self.trackers.is_stored(counting.key, counting.root, state.text)
+        if counting.changed or not is_stored:
+            is_stored = await self.store(counting, state)
+            if is_stored:
+                state.see_limits_reset()
+        if counting.account.suspending and is_stored:
+            await self.suspend(counting, state)
+
+    async def store(self, counting: CountingPass, state: WorkloadState) -> bool:
+        """Write the account; return False if its namespace has no room for it. Raise what `Api` raises."""
+        account, now = counting.account, datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        account.conditions = stored.updated(account, now)
+        text = encode(account)
+        if not await self.accounts.write(counting.key, counting.root, text):
+            return False
+        state.see_written(text, self.clock(), counting.vanished)
+        metrics.LEDGER_WRITES.labels("good").inc()
+        self.tell(counting)
+        return True
+
+    async def suspend(self, counting: CountingPass, state: WorkloadState) -> None:
+        """Suspend a Job, as its account says, unless it has changed since it was cached; raise what `Api` raises.
+
+        The intention is withdrawn if the reason for it is gone.
+        """
+        key, root = counting.key, counting.root
+        if not counting.should_suspend(counting.attempts):
+            counting.withdraw_suspension()
+            await self.store(counting, state)
+            return
+        if counting.runs or not self.authority.may_act(key) or self.authority.is_held(root):
+            self.wake(key, HELD_FOR)
+            return
+        same = {"op": "test", "path": "/metadata/uid", "value": root["metadata"]["uid"]}
+        await self.api.patch(
+            key.path, [same, unless_changed(root), {"op": "add", "path": "/spec/suspend", "value": True}]
+        )
+        state.see_within_limit()
+        metrics.LEDGER_STOPPED.labels("Suspended", LIMIT_EXCEEDED).inc()
+        message = words.suspended(counting.budgets_of(root).disruptions, key.namespace, key.name)
+        about = subject_of(key.row, root)._asdict()
+        self.events.tell(Notice(**about, type="Warning", reason=LIMIT_EXCEEDED, message=message))
+
+    def count_unseen(self, counting: CountingPass, state: WorkloadState, now: float) -> None:
+        """Count failures that are only in the Job's status, once UNSEEN_AFTER seconds have passed without their pods.
+
+        `now` is in seconds of `clock`.
+        """
+        if now - state.tracker.gap > FORGOTTEN:
+            state.tracker.forget_vanished(list(state.tracker.vanished))  # another replica was leader and counted them
+        short, vanished = counting.unseen()
+        if not short and not vanished:
+            state.see_none_missing()
+        elif state.missing_since is None:
+            state.see_missing(now)
+            self.wake(counting.key, UNSEEN_AFTER)
+        elif now - state.missing_since >= UNSEEN_AFTER:
+            state.see_none_missing()
+            counting.count_unseen(short)
+        else:
+            self.wake(counting.key, state.missing_since + UNSEEN_AFTER - now)
+
+    async def end(self, counting: CountingPass) -> bool:
+        """Fail a workload with too many free restarts, or with too many disruptions and `onExceed: Fail`.
+
+        Return False if the brake holds that, or the suspension of a Job, and True if no more is to be done. Raise what
+        `Api` raises.
+        """
+        if counting.system is not None:
+            return await self.other_kinds.end(counting, counting.system)
+        if counting.account.suspending:
+            return True
+        if counting.suspends(counting.attempts):
+            return False
+        end = counting.end(counting.attempts)
+        if end is None:
+            return True
+        namespace, reason, message = counting.key.namespace, end.reason, end.message(counting.key.namespace)
+        if not self.authority.allows("fail", counting.key.row, counting.root, f"fail it: {message}"):
+            return False
+        if counting.key.job_set:
+            await job_failer.fail_set(self.api, counting.key.path, reason, message)
+        else:
+            await job_failer.fail(self.api, namespace, end.job["metadata"]["name"], reason, message)
+        return True
+
+    def tell(self, counting: CountingPass) -> None:
+        """Write Events about what was counted on the workload, and count it in the metrics."""
+        measures.add(counting)
+        key = counting.key
+        about = subject_of(key.row, counting.root)._asdict()
+        if counting.details:
+            message = counting.sentence() + self.crashes.verdict_on(counting)
+            self.events.tell(Notice(**about, type="Normal", reason="AttemptEnded", message=message))
+
+
+def pause_after(error: Exception, key: Key, state: WorkloadState, wait: float | None) -> float:
+    """Return the seconds to wait after a write that failed; count the error, and log it unless it is a conflict.
+
+    `wait`: the seconds for which the API server wants to get nothing; None if it is not busy.
+    """
+    pause, outcome = state.back_off(), "bad"
+    if wait is not None:
+        pause = wait
+        log.warning("account not written", **where(key), error=str(error), retry_in=round(pause, 1))
+    elif isinstance(error, ApiError) and error.status in {HTTPStatus.NOT_FOUND, *CHANGED}:
+        outcome = "conflict"
+    elif isinstance(error, ApiError):
+        pause = LONGEST_PAUSE
+        log.warning("account not written", **where(key), error=str(error), retry_in=pause)
+    else:
+        pause = INTERVAL
+        log.warning("account not written", **where(key), error=repr(error), retry_in=pause)
+    metrics.LEDGER_WRITES.labels(outcome).inc()
+    return pause

@@ -1,0 +1,381 @@
+"""Acts on pods that wait: ends their delay, moves them from spot to on-demand, gives up those that cannot start.
+
+And those that cannot end, because their node is gone but its Node object stays. A podFailurePolicy demands
+podReplacementPolicy Failed, with which the Job controller waits for the end of such a pod before it replaces it, and
+without a kubelet it never comes.
+
+Every replica knows the waiting pods from the watch, and only the leader acts. Each step is one write, which fails if
+its reason no longer holds, and what is due follows from the pod alone: so another leader can take over at any time.
+
+A pod that waits in vain is ended by its status: phase Failed with the condition DisruptionTarget, as the control
+plane's own pod garbage collector does it. The Job controller then counts it, by that condition as a disruption, and
+replaces it. Deletion would be a second write, and would need the permission to delete any pod; and the Job controller
+would wait until the garbage collector has seen the pod, up to 20 seconds.
+"""
+
+import asyncio
+import math
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from http import HTTPStatus
+from typing import Final
+
+import structlog
+
+from webhook import metrics
+from webhook.accounts import limits
+from webhook.accounts.tracker import Key, key_of
+from webhook.controller import deadlines, job_failer
+from webhook.controller.brake import HELD_FOR, STOPPED, Action, Brake, Subject, subject_of
+from webhook.controller.deadlines import Due
+from webhook.kube import names, terminal
+from webhook.kube.bulkhead import Bulkhead, repeat
+from webhook.kube.client import CHANGED, UNREACHABLE, ApiError, wait_after
+from webhook.kube.slices import in_slices
+from webhook.objects.patch import unless_changed
+from webhook.objects.problem import Json
+from webhook.pods import outcomes
+from webhook.pods.pods import DISRUPTED, Pod
+from webhook.policy.settings import Settings
+from webhook.rules.pods import spot_wait
+from webhook.systems import core
+from webhook.systems.job import spec as batch
+from webhook.tracking.nodes import NODES
+from webhook.tracking.trackers import Trackers
+
+# Seconds.
+INTERVAL: Final = 1.0  # between two looks at the pods that are due
+LOOK_AGAIN: Final = 10.0  # after which a pod is judged anew although it has not changed: the policy may have
+AFTER_ERROR: Final = 5.0
+LONGEST_PAUSE: Final = 60.0  # before another look at a pod that cannot leave spot nodes, or after an unexpected error
+
+AT_ONCE: Final = 8  # pods
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class Entry:
+    """A waiting pod. Times are in seconds since 1970.
+
+    `released`: when its last scheduling gate was removed; 0 if it had none, or that is not known. `next`: when to look
+    at it next.
+    """
+
+    pod: Pod
+    released: float = 0.0
+    next: float = 0.0
+
+
+class WaitingPods:
+    """The pods that have not started, and what the leader does to them; for other kinds than Job it only ends a delay.
+
+    `settings_of`: returns the settings of a Job. `may_act`: whether the leader may change the objects of a workload.
+    `clock`: seconds since 1970. `quiet_until`: the time until which a busy API server wants to get nothing.
+    """
+
+    def __init__(
+        self,
+        trackers: Trackers,
+        brake: Brake,
+        *,
+        settings_of: Callable[[Json], Settings],
+        may_act: Callable[[Key], bool],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.trackers = trackers
+        self.cluster = trackers.cluster
+        self.api = trackers.cluster.api
+        self.brake = brake
+        self.settings_of = settings_of
+        self.may_act = may_act
+        self.clock = clock
+        self.entries: dict[str, Entry] = {}
+        self.unlisted: set[str] = set()  # uids of those that a list which is being read has not had yet
+        self.bulkhead = Bulkhead("waiting pods")
+        self.quiet_until = 0.0
+        self.reasons: Counter[str] = Counter()
+        trackers.pods.observers.append(self)
+        for reason in ("Delay", "Unschedulable", "NotStarted", "Terminating"):
+            metrics.WAITING_PODS.labels(reason).set_function(partial(self.reasons.__getitem__, reason))
+        for end in (outcomes.SPOT_UNAVAILABLE, outcomes.NEVER_STARTED, outcomes.NODE_LOST):
+            metrics.WAITING_PODS_ENDED.labels(end)
+
+    def begin_list(self) -> None:
+        """Note which pods wait: those that the list lacks were deleted."""
+        self.unlisted = set(self.entries)
+
+    def listed(self, pod: Pod) -> None:
+        """Take a pod of the list."""
+        self.unlisted.discard(pod.uid)
+        self.seen(pod)
+
+    async def end_list(self) -> None:
+        """Forget the pods that the list lacks."""
+        for uid in self.unlisted:
+            self.forget(uid)
+
+    def seen(self, pod: Pod) -> None:
+        """Take a pod that was created or has changed."""
+        before = self.entries.get(pod.uid)
+        self.forget(pod.uid)
+        if pod.waiting is None or not pod.job or (pod.row is not batch.JOB and pod.waiting.gate is None):
+            return
+        released = 0.0 if before is None else before.released
+        if before is not None and before.pod.waiting is not None and before.pod.waiting.gated and not pod.waiting.gated:
+            released = self.clock()
+        self.entries[pod.uid] = Entry(pod, released)
+        self.reasons[reason_of(pod)] += 1
+
+    def deleted(self, pod: Pod) -> None:
+        """Take the last state of a deleted pod."""
+        self.forget(pod.uid)
+
+    async def forget_namespaces(self, namespaces: set[str]) -> None:
+        """Forget the pods of namespaces that are not opted in any more."""
+        for uid in [uid for uid, entry in self.entries.items() if entry.pod.namespace in namespaces]:
+            self.forget(uid)
+
+    def forget(self, uid: str) -> None:
+        """Remove a pod, if it is known."""
+        entry = self.entries.pop(uid, None)
+        if entry is not None:
+            self.reasons[reason_of(entry.pod)] -= 1
+
+    async def run(self, leading: Callable[[], bool]) -> None:
+        """Act on the pods that are due while this replica leads; until cancelled."""
+
+        async def act() -> None:
+            if leading() and self.is_ready:
+                await self.act()
+
+        await repeat("act on waiting pods", INTERVAL, act)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether policy, Jobs and Namespaces are known: else it would seem that nobody asks for the delays."""
+        return (
+            self.brake.policy.current is not None and self.trackers.synced and self.cluster.namespaces.synced.is_set()
+        )
+
+    async def act(self) -> None:
+        """Act on the pods that are due, AT_ONCE at a time."""
+        now = self.clock()
+        found = [
+            (entry, due)
+            async for entry in in_slices(list(self.entries.values()))
+            if entry.next <= now and (due := self.due_unless_set_aside(entry, now)) is not None
+        ]
+        for start in range(0, len(found), AT_ONCE):
+            if self.clock() < self.quiet_until:
+                return
+            async with asyncio.TaskGroup() as group:
+                for entry, due in found[start : start + AT_ONCE]:
+                    group.create_task(self.try_to_take(entry, due))
+
+    def due_unless_set_aside(self, entry: Entry, now: float) -> Due | None:
+        """Return the step that is due for a pod, as `due`; set the pod aside until it changes if that raises."""
+        with self.bulkhead.around(entry.pod.namespace, entry.pod.name):
+            return self.due(entry, now)
+        entry.next = math.inf  # the watch delivers a change as a new entry
+        return None
+
+    def due(self, entry: Entry, now: float) -> Due | None:
+        """Return the step that is due for a pod; None if there is none, then look again later."""
+        job = self.job_of(entry.pod)
+        if job is None and not self.trackers.knows_all(entry.pod.row):
+            entry.next = now + LOOK_AGAIN
+            return None
+        if job is None:  # it was deleted, and the pod will be; no delay may outlive it
+            entry.next = now + LOOK_AGAIN
+            return Due("lift", 0.0) if entry.pod.waiting is not None and entry.pod.waiting.gate is not None else None
+        due = deadlines.due(entry.pod, self.settings_of(job), entry.released)
+        if due is not None and due.step == "leave_node" and job["spec"].get("podReplacementPolicy") != "Failed":
+            due = None  # its Job does not wait for its end
+        if due is not None and due.at <= now:
+            return due
+        entry.next = now + LOOK_AGAIN if due is None else min(due.at, now + LOOK_AGAIN)
+        return None
+
+    def job_of(self, pod: Pod) -> Json | None:
+        """Return the Job of a pod; None if it is not known."""
+        return self.trackers.job_of(self.trackers.identified(pod))
+
+    async def try_to_take(self, entry: Entry, due: Due) -> None:
+        """Take a step, as `take`; set the pod aside until it changes if that raises."""
+        with self.bulkhead.around(entry.pod.namespace, entry.pod.name):
+            await self.take(entry, due)
+            return
+        entry.next = math.inf
+
+    async def take(self, entry: Entry, due: Due) -> None:
+        """Take a step; log an error of the API, and try again later."""
+        pod = entry.pod
+        entry.next = self.clock() + AFTER_ERROR  # once it has succeeded, the watch delivers that
+        where = {"namespace": pod.namespace, "pod": pod.name, "step": due.step}
+        try:
+            if due.step == "lift":
+                await self.lift(pod)
+            else:
+                entry.next = self.clock() + await self.end(entry, due)
+        except ApiError as error:
+            wait = wait_after(error)
+            if wait is not None:
+                entry.next = self.quiet_until = self.clock() + wait
+                log.warning("waiting pod not changed", **where, error=str(error), retry_in=round(wait, 1))
+            elif error.status not in {HTTPStatus.NOT_FOUND, *CHANGED}:  # else the watch delivers the change
+                entry.next = self.clock() + LONGEST_PAUSE
+                log.warning("waiting pod not changed", **where, error=str(error), retry_in=LONGEST_PAUSE)
+        except UNREACHABLE as error:
+            log.warning("waiting pod not changed", **where, error=repr(error), retry_in=AFTER_ERROR)
+
+    async def lift(self, pod: Pod) -> None:
+        """Remove the gate of a delay; raise what `Api` raises.
+
+        Only emergency.actions stops it. With `actions: Report` the pod would wait for ever, although admission has
+        promised an end; the rate limit is for what nobody can take back.
+        """
+        is_stopped = self.brake.is_stopped
+        metrics.LEADER_ACTIONS.labels("lift", "stopped" if is_stopped else "taken").inc()
+        if is_stopped:
+            about = Subject("Pod", pod.namespace, pod.name, pod.uid)
+            self.brake.tell("lift", about, f"would end the delay of the pod; {STOPPED}")
+        elif pod.waiting is not None and pod.waiting.gate is not None:
+            gate = f"/spec/schedulingGates/{pod.waiting.gate}"
+            is_ours = {"op": "test", "path": f"{gate}/name", "value": names.DELAY}
+            await self.api.patch(core.POD.path(pod.namespace, pod.name), [is_ours, {"op": "remove", "path": gate}])
+
+    async def end(self, entry: Entry, due: Due) -> float:
+        """End a pod that waits in vain, or fail its Job; return after how many seconds to look at the pod again.
+
+        What the watch has delivered may be old, and is only a part: so this reads pod and Job. Raise what `Api` raises.
+        """
+        known = entry.pod
+        if not self.may_act(key_of(known)):
+            return LOOK_AGAIN
+        root = await self.api.find(core.POD.path(known.namespace, known.name))
+        job = await self.api.find(batch.JOB.path(known.namespace, known.job))
+        if root is None or job is None or job["metadata"]["uid"] != known.job_uid or not is_running(job):
+            return LOOK_AGAIN
+        pod, settings = self.trackers.read_pod(root), self.settings_of(job)
+        still = deadlines.due(pod, settings, entry.released) if pod.uid == known.uid else None
+        if still is None or still.step != due.step or still.at > self.clock():
+            return AFTER_ERROR
+        if due.step == "leave_spot":
+            return await self.leave_spot(pod, root, job, settings)
+        if due.step == "leave_node":
+            return await self.leave_node(pod, root, job, settings)
+        return await self.give_up(pod, root, job, settings)
+
+    async def leave_spot(self, pod: Pod, root: Json, job: Json, settings: Settings) -> float:
+        """End a pod that no spot node takes, if the next one can run on-demand; as `end`."""
+        job_set, disruptions = self.trackers.job_set_of(key_of(pod)), settings.profile.disruptions
+        if not spot_wait.could_run_on_demand(root, job, job_set, settings, self.cluster.recognised):
+            return LONGEST_PAUSE
+        if disruptions.on_exceed != "OnDemand" and not self.has_disruptions_left(pod, job, settings):
+            return LONGEST_PAUSE  # this would suspend or fail the Job
+        message = f"no spot node took the pod in {settings.profile.placement.spot_wait} s; the next one runs on-demand"
+        step = f"end pod {pod.name}: {message}"
+        if not self.is_allowed("evict", settings, job, step):
+            return HELD_FOR
+        await self.fail_pod(root, outcomes.SPOT_UNAVAILABLE, outcomes.SPOT_UNAVAILABLE, message)
+        return AFTER_ERROR
+
+    async def give_up(self, pod: Pod, root: Json, job: Json, settings: Settings) -> float:
+        """Fail the Job of a pod that cannot start, or end the pod if a rule asks for another attempt; as `end`."""
+        stalled = None if pod.waiting is None else pod.waiting.stalled
+        if stalled is None:
+            return LOOK_AGAIN
+        message = deadlines.words_about(pod, stalled, settings)
+        if deadlines.may_try_again(pod, stalled, settings) and self.has_disruptions_left(pod, job, settings):
+            if not self.is_allowed("evict", settings, job, f"end pod {pod.name}: {message}"):
+                return HELD_FOR
+            await self.fail_pod(root, outcomes.NEVER_STARTED, stalled.reason, message)
+        elif not self.is_allowed("fail", settings, job, f"fail the Job: {message}"):
+            return HELD_FOR
+        else:
+            # A JobSet treats the reason PodFailurePolicy as a bug; after any other it would restart.
+            reason = job_failer.OF_SET if pod.job_set else outcomes.NEVER_STARTED
+            await job_failer.put(self.api, pod.namespace, job, reason, message)
+        return AFTER_ERROR
+
+    async def leave_node(self, pod: Pod, root: Json, job: Json, settings: Settings) -> float:
+        """End a pod that is being deleted on a node whose kubelet has stopped reporting; as `end`."""
+        query = {"fieldSelector": f"metadata.name={pod.node}"}  # a list, because the Role has no right to get nodes
+        nodes = (await self.api.get(NODES, query)).get("items") or ()
+        if not any(map(is_unreachable, nodes)):
+            return LOOK_AGAIN
+        timeout = settings.profile.unreachable_timeout
+        message = f"the node {pod.node} was unreachable {timeout} s after the grace period of the pod"
+        if not self.is_allowed("evict", settings, job, f"end pod {pod.name}: {message}"):
+            return HELD_FOR
+        await self.fail_pod(root, outcomes.NODE_LOST, outcomes.NODE_LOST, message)
+        return AFTER_ERROR
+
+    def has_disruptions_left(self, pod: Pod, job: Json, settings: Settings) -> bool:
+        """Return True if a pod may be ended as disrupted: a Job whose pods never start has no bound else."""
+        key = key_of(pod)
+        job_set = self.trackers.job_set_of(key)
+        budgets = limits.budgets_of(job, job_set, settings)
+        scope, is_first = limits.scope_of(pod), limits.is_first(pod.index_failures, pod.index_ignored)
+        spent = self.trackers.state_of(key).disruptions_of(scope, job, job_set, is_first=is_first)
+        return spent < budgets.disruptions
+
+    def is_allowed(self, action: Action, settings: Settings, job: Json, step: str) -> bool:
+        """Return True if the leader may act on the pods of a Job now."""
+        return self.brake.allows(action, settings.profile, subject_of(batch.JOB, job), step)
+
+    async def fail_pod(self, root: Json, disruption: str, reason: str, message: str) -> None:
+        """End a pod as disrupted, unless it has changed since it was read; raise what `Api` raises.
+
+        `disruption`: the reason of the condition, if the pod has none yet. `reason`: that in the pod's status.
+        """
+        metadata = root["metadata"]
+        status = ending(root.get("status") or {}, disruption, reason, message, datetime.now(UTC))
+        operations = [unless_changed(root), {"op": "add", "path": "/status", "value": status}]
+        await self.api.patch(f"{core.POD.path(metadata['namespace'], metadata['name'])}/status", operations)
+        metrics.WAITING_PODS_ENDED.labels(disruption).inc()
+        log.info("pod ended", namespace=metadata["namespace"], pod=metadata["name"], reason=disruption, message=message)
+
+
+def reason_of(pod: Pod) -> str:
+    """Return what a pod waits for, for the metric; empty if the leader has nothing to do with it."""
+    waiting = pod.waiting
+    if waiting is None or (waiting.gated and waiting.gate is None):
+        return ""
+    if waiting.deadline:
+        return "Terminating"
+    return "Delay" if waiting.gated else "Unschedulable" if waiting.unschedulable else "NotStarted"
+
+
+def is_running(job: Json) -> bool:
+    """Return True if a Job has not ended, and is neither suspended nor being deleted."""
+    is_held = job["spec"].get("suspend") or job["metadata"].get("deletionTimestamp")
+    return not is_held and not terminal.is_decided(job.get("status") or {})
+
+
+def is_unreachable(node: Json) -> bool:
+    """Return True if a kubelet has stopped reporting: the node lifecycle controller sets Ready to Unknown then."""
+    conditions = (node.get("status") or {}).get("conditions") or ()
+    return any(one.get("type") == "Ready" and one.get("status") == "Unknown" for one in conditions)
+
+
+def ending(status: Json, disruption: str, reason: str, message: str, now: datetime) -> Json:
+    """Return the status of a pod that has ended as disrupted; if it was disrupted before, that stays the disruption."""
+    conditions = status.get("conditions") or []
+    ended = {**status, "phase": "Failed", "reason": reason, "message": message}
+    if any(one.get("type") == DISRUPTED and one.get("status") == "True" for one in conditions):
+        return ended
+    condition = {
+        "type": DISRUPTED,
+        "status": "True",
+        "reason": disruption,
+        "message": message,
+        "lastTransitionTime": now.strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }
+    kept = [one for one in conditions if one.get("type") != DISRUPTED]
+    return {**ended, "conditions": [*kept, condition]}

@@ -1,1 +1,0 @@
-"""Kueue: what the ledger reads of a Workload, and how it counts evictions. Pure."""

@@ -1,1 +1,0 @@
-"""How the account of a workload is stored and read."""

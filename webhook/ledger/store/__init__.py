@@ -1,1 +1,0 @@
-"""The accounts of workloads, in Accounts: objects of our own beside them."""

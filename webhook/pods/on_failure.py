@@ -1,0 +1,283 @@
+"""Finds the rule of `onFailure` that decides after an ended attempt, and what it asks of the next pod. Pure.
+
+The state goes from pod to pod: admission writes it to the new pod's annotation `after-failure`, and when that pod ends,
+the next state is made of its annotation and of how it ended. So it needs no room in the account, survives a change of
+the leader, and costs nothing where a profile has no rules.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Annotated, Final
+
+import msgspec
+
+from webhook.objects.problem import Json
+from webhook.objects.times import shifted, time_of
+from webhook.pods import outcomes
+from webhook.pods.outcomes import Outcome
+from webhook.pods.pods import LONGEST_AFTER, LONGEST_NAME, Exit, Pod
+from webhook.policy import criteria
+from webhook.policy.costs import REMEMBERED, Cost, cost_of
+from webhook.policy.model import Delay, FailureRule, Match
+
+OfPod = Callable[[Match, Pod, Sequence[str]], bool]
+OfContainer = Callable[[Match, Exit], bool]
+
+MOST_NODES: Final = 5  # nodes and zones that are remembered
+MOST_CONTAINERS: Final = 20  # whose memory may grow
+MOST_KILLS: Final = 100
+
+Text = Annotated[str, msgspec.Meta(max_length=LONGEST_NAME)]
+Names = Annotated[tuple[Text, ...], msgspec.Meta(max_length=MOST_NODES)]
+Kills = Annotated[int, msgspec.Meta(ge=0, le=MOST_KILLS)]
+Small = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+
+
+class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """What the ended attempts of one scope ask of its next pod: the content of the annotation `after-failure`.
+
+    - `rule`: the index of the rule that decided after the last attempt; None if none matched.
+    - `cause`, `reason`: how that attempt ended, as in `Outcome`; empty in an attempt that a person or its Job ended.
+    - `nodes`: the nodes of the last attempts that failed, newest first, each as often as an attempt failed there.
+    - `avoid_nodes`, `avoid_zones`: what rules asked the next pod to avoid, newest first.
+    - `kills`: how often each container was killed for its memory where a rule lets the memory grow.
+    - `delays`: how often in a row the rule has asked for a delay. `not_before`: the end of the delay, RFC 3339.
+    - `on_demand`: whether the rule asks for on-demand nodes.
+    """
+
+    rule: Small | None = None
+    cause: Text = ""
+    reason: Text = ""
+    nodes: Names = ()
+    avoid_nodes: Names = ()
+    avoid_zones: Names = ()
+    kills: Annotated[dict[Text, Kills], msgspec.Meta(max_length=MOST_CONTAINERS)] = {}
+    delays: Small = 0
+    not_before: Text = ""
+    on_demand: bool = False
+
+
+NONE: Final = State()
+decoder: Final = msgspec.json.Decoder(State)
+encoder: Final = msgspec.json.Encoder(order="deterministic")
+
+
+def state_after(ended: Sequence[Pod], job: Json | None, job_set: Json | None, rules: Sequence[FailureRule]) -> State:
+    """Return what the ended pods of a scope, the newest last, ask of its next pod.
+
+    The pods of a Job without indexes have one scope: any of them gets the memory that another one needed.
+    """
+    if not ended:
+        return NONE
+    *earlier, last = ended
+    state = after(last, outcomes.outcome_of(last, job, job_set), rules)
+    if not earlier:
+        return state
+    kills = dict(state.kills)
+    for pod in earlier:
+        for container, times in kills_after(pod, job, job_set, rules).items():
+            kills[container] = max(times, kills.get(container, 0))
+    return msgspec.structs.replace(state, kills=kills)
+
+
+def kills_after(pod: Pod, job: Json | None, job_set: Json | None, rules: Sequence[FailureRule]) -> dict[str, int]:
+    """Return how often each container was killed for its memory, up to the end of a pod."""
+    if any(one.reason == outcomes.OOM for one in pod.exits):
+        return after(pod, outcomes.outcome_of(pod, job, job_set), rules).kills
+    return read(pod.after).kills
+
+
+def after(pod: Pod, outcome: Outcome, rules: Sequence[FailureRule]) -> State:
+    """Return the state after one ended pod: the one with which it was created, changed by the rule that matches."""
+    before = read(pod.after)
+    if outcome.reason == outcomes.STOPPED:
+        return msgspec.structs.replace(before, rule=None, cause="", reason="", delays=0, not_before="", on_demand=False)
+    nodes, cause = newest(pod.node, before.nodes, repeated=True), cause_of(pod, outcome)
+    index = first_match(rules, pod, outcome, cause, nodes)
+    found = State(
+        rule=index,
+        cause=cause,
+        reason=outcome.reason,
+        nodes=nodes,
+        avoid_nodes=before.avoid_nodes,
+        avoid_zones=before.avoid_zones,
+        kills=before.kills,
+    )
+    if index is None:
+        return found
+    following = rules[index].next
+    changes: dict[str, object] = {"on_demand": following.placement == "OnDemand"}
+    if following.avoid == "Node":
+        changes["avoid_nodes"] = newest(pod.node, before.avoid_nodes)
+    if following.avoid == "Zone":
+        changes["avoid_zones"] = newest(pod.zone, before.avoid_zones)
+    if following.memory is not None:
+        changes["kills"] = more_kills(before.kills, rules[index].match, pod)
+    if following.delay is not None:
+        delays = before.delays + 1 if before.rule == index else 1
+        changes |= {"delays": delays, "not_before": end_of(following.delay, delays, pod.ended)}
+    return msgspec.structs.replace(found, **changes)
+
+
+def decided(pod: Pod, outcome: Outcome, rules: Sequence[FailureRule]) -> int | None:
+    """Return the index of the rule that decides after an ended pod; None if none does, or its Job had ended it."""
+    if not rules or outcome.reason == outcomes.STOPPED or outcome.cause == "Succeeded":
+        return None
+    nodes = newest(pod.node, read(pod.after).nodes, repeated=True)
+    return first_match(rules, pod, outcome, cause_of(pod, outcome), nodes)
+
+
+def cost_after(pod: Pod, outcome: Outcome, rules: Sequence[FailureRule]) -> Cost | None:
+    """Return what the rule that decides after an ended pod says about its cost; None if none decides about that."""
+    return cost_by(decided(pod, outcome, rules), pod, rules)
+
+
+def cost_by(index: int | None, pod: Pod, rules: Sequence[FailureRule]) -> Cost | None:
+    """Return what the rule that decides after an ended pod, the one of `index`, says about its cost; as `cost_after`.
+
+    About the cost of a disruption only rules with that cause decide (webhook/policy/costs.py).
+    """
+    if index is None:
+        return None
+    rule = rules[index]
+    if pod.disruption is None:
+        return cost_of(rule)
+    return rule.next.cost if rule.match.cause == "Disruption" else None
+
+
+def first_match(
+    rules: Sequence[FailureRule], pod: Pod, outcome: Outcome, cause: str, nodes: Sequence[str]
+) -> int | None:
+    """Return the index of the first rule that matches an ended pod; None if none does.
+
+    `cause`: that of `cause_of`. `nodes`: those of the last attempts, this one's included.
+    """
+    of_cause = (None, cause)
+    for index, rule in enumerate(rules):  # a loop, and the cause first: this is a fifth of what a retry's pod costs
+        if rule.match.cause in of_cause and matches(rule.match, pod, outcome, nodes):
+            return index
+    return None
+
+
+def matches(match: Match, pod: Pod, outcome: Outcome, nodes: Sequence[str]) -> bool:
+    """Return True if everything that a match names, besides the cause, holds for an ended pod."""
+    of_pod, of_containers = _tests_of(match)
+    for holds in of_pod:
+        if not holds(match, pod, nodes):
+            return False
+    exits: Sequence[Exit] = pod.exits
+    for is_of in of_containers:
+        exits = [one for one in exits if is_of(match, one)]
+        if not exits:
+            return False
+    return not match.reasons or not reasons_of(pod, outcome, exits).isdisjoint(match.reasons)
+
+
+def _is_of_node(match: Match, pod: Pod, nodes: Sequence[str]) -> bool:
+    return nodes[:MOST_NODES].count(pod.node) >= (match.same_node or 0)
+
+
+def _was_killed(_match: Match, one: Exit) -> bool:
+    return one.reason == outcomes.OOM
+
+
+def _has_message(match: Match, one: Exit) -> bool:
+    return is_like(one.message, match.message or "") if one.message else match.message == "*"
+
+
+# What a match may name, besides causes and reasons: of a pod, and of one of its containers.
+OF_PODS: Final[dict[str, OfPod]] = {"same_node": _is_of_node}
+OF_CONTAINERS: Final[dict[str, OfContainer]] = {
+    "containers": lambda match, one: one.container in match.containers,
+    "exit_codes": lambda match, one: one.code in match.exit_codes,
+    "message": _has_message,
+}
+criteria.need_all({"cause", "reasons", *OF_PODS, *OF_CONTAINERS}, __name__)
+
+
+@lru_cache(REMEMBERED)
+def _tests_of(match: Match) -> tuple[list[OfPod], list[OfContainer]]:
+    """Return the tests of what a match names: of a pod, and of one of its containers."""
+    named = {*criteria.named_in(match)}
+    of_containers = [OF_CONTAINERS[name] for name in OF_CONTAINERS if name in named]
+    if match.cause == outcomes.OOM:
+        of_containers.append(_was_killed)
+    return [OF_PODS[name] for name in OF_PODS if name in named], of_containers
+
+
+def cause_of(pod: Pod, outcome: Outcome) -> str:
+    """Return the cause by which rules match: that of the ledger, but OOMKilled if any container was killed for it."""
+    if outcome.cause == "ExitCode" and any(one.reason == outcomes.OOM for one in pod.exits):
+        return "OOMKilled"
+    return outcome.cause
+
+
+def reasons_of(pod: Pod, outcome: Outcome, exits: Sequence[Exit]) -> set[str]:
+    """Return the reasons of a pod's end: of its disruption, of the pod, and of the containers that a match is about."""
+    return {outcome.reason, pod.reason, *(one.reason for one in exits)} - {""}
+
+
+def is_like(text: str, pattern: str) -> bool:
+    """Return True if a whole text is like a pattern, in which * stands for any text; takes linear time for each *."""
+    first, *others = pattern.split("*")
+    if not others:
+        return text == pattern
+    *middle, last = others
+    if not text.startswith(first) or len(text) < len(first) + len(last) or not text.endswith(last):
+        return False
+    place, end = len(first), len(text) - len(last)
+    for part in middle:
+        place = text.find(part, place, end)
+        if place < 0:
+            return False
+        place += len(part)
+    return True
+
+
+def more_kills(kills: dict[str, int], match: Match, pod: Pod) -> dict[str, int]:
+    """Return how often each container was killed for its memory, the end of a pod included."""
+    found = dict(kills)
+    for one in pod.exits:
+        is_about = all(is_of(match, one) for is_of in _tests_of(match)[1])
+        if is_about and (one.container in found or len(found) < MOST_CONTAINERS):
+            found[one.container] = min(found.get(one.container, 0) + 1, MOST_KILLS)
+    return found
+
+
+def newest(name: str, before: tuple[str, ...], *, repeated: bool = False) -> tuple[str, ...]:
+    """Return the last MOST_NODES names, newest first; empty names are left out, and unless `repeated` older equals."""
+    if not name:
+        return before[:MOST_NODES]
+    older = before if repeated else [one for one in before if one != name]
+    return (name, *older)[:MOST_NODES]
+
+
+def end_of(delay: Delay, times: int, ended: str) -> str:
+    """Return the end of a delay that was asked for `times` times in a row, RFC 3339; empty if the end is no time."""
+    seconds = min(delay.initial * delay.factor ** min(times - 1, MOST_KILLS), max(delay.initial, delay.limit))
+    return shifted(ended, round(seconds))
+
+
+def read(text: str) -> State:
+    """Return the state in an annotation; an empty one if it is absent, malformed or too long."""
+    if not text or len(text) > LONGEST_AFTER:
+        return NONE
+    try:
+        found = decoder.decode(text)
+    except (msgspec.DecodeError, RecursionError):  # ValidationError is one; fields that no State has may be nested
+        return NONE
+    return found if not found.not_before or time_of(found.not_before) else msgspec.structs.replace(found, not_before="")
+
+
+def written(state: State) -> str:
+    """Return the content of the annotation; the oldest nodes and zones are left out until it is short enough."""
+    while len(encoded := encoder.encode(state)) > LONGEST_AFTER:
+        if state.nodes:
+            state = msgspec.structs.replace(state, nodes=state.nodes[:-1])
+        elif state.avoid_nodes:
+            state = msgspec.structs.replace(state, avoid_nodes=state.avoid_nodes[:-1])
+        elif state.avoid_zones:
+            state = msgspec.structs.replace(state, avoid_zones=state.avoid_zones[:-1])
+        else:
+            state = msgspec.structs.replace(state, reason="", kills=dict(list(state.kills.items())[:-1]))
+    return encoded.decode()
