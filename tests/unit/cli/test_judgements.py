@@ -3,8 +3,7 @@
 from webhook.admission.judge import Judgement
 from webhook.cli import check_cluster
 from webhook.cli.check_cluster import Judgements
-from webhook.systems.cron_job.spec import CRON_JOB
-from webhook.systems.job.spec import JOB
+from webhook.systems.job.spec import CRON_JOB, JOB
 from webhook.systems.job_set.spec import JOB_SET
 from webhook.systems.kind_spec import KindSpec
 from webhook.systems.trainer.spec import CLUSTER_TRAINING_RUNTIME

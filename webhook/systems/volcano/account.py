@@ -139,3 +139,4 @@ JOB: Final = System(
     reads_spec=True,
     coupled=True,
 )
+SYSTEMS: Final = (JOB,)
