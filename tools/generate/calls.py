@@ -48,7 +48,8 @@ TEXTS: Final[dict[str, tuple[list[str], str]]] = {
     "click.echo": (["text"], "{text}"),  # to stderr
     "reasons.append": (["text"], "{text}"),  # why a replica is not ready
     "webhook.kube.events.Notice": (NOTICE, "{reason}: {message}"),
-    "webhook.controller.job_failer.condition": (["kind", "reason", "message"], "{reason}: {message}"),
+    "self.ends.fail": (["row", "root", "reason", "message", "pod"], "{reason}: {message}"),
+    "webhook.controller.ends.condition": (["kind", "reason", "message"], "{reason}: {message}"),
     "webhook.tracking.policy_source.PolicySource.refuse": (["origin", "problems"], "{origin}: {problems}"),
     "webhook.serving.server.text": (["text", "status", "headers"], "{text}"),
 }
@@ -58,7 +59,7 @@ TEXTS: Final[dict[str, tuple[list[str], str]]] = {
 RETURNED: Final = frozenset(
     ("webhook.objects.left_out.unexpected", "webhook.serving.served_certificate.Served.troubles")
 )
-EVENTS: Final = ("webhook.kube.events.Notice", "webhook.controller.job_failer.condition")
+EVENTS: Final = ("self.ends.fail", "webhook.kube.events.Notice", "webhook.controller.ends.condition")
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from webhook.objects.problem import Json
 from webhook.pods import on_failure, outcomes
 from webhook.pods.pods import Pod
 from webhook.policy.applied import applied
+from webhook.policy.attempt_costs import FAILURES, AttemptCost
 from webhook.policy.settings import Settings
 from webhook.systems.job import spec as batch
 from webhook.systems.kind_spec import controller_of
@@ -250,7 +251,7 @@ class CountingPass:
             or root["spec"].get("suspend")
         ):
             return 0, []
-        known = sum(self.account.spent_now(cost) for cost in limits.FAILURES)
+        known = sum(self.account.spent_now(cost) for cost in FAILURES)
         return max(0, batch.failed_in_status(self.root) - known), list(self.tracker.vanished.values())
 
     def count_unseen(self, failures: int) -> None:
@@ -301,7 +302,7 @@ class CountingPass:
         return None
 
     def of_running_jobs(
-        self, details: list[Attempt], cost: outcomes.Cost
+        self, details: list[Attempt], cost: AttemptCost
     ) -> Iterator[tuple[Attempt, Json, limits.Budgets]]:
         """Yield the attempts with this cost whose Job has not ended, newest first, each with its Job and budgets.
 
@@ -351,9 +352,7 @@ class CountingPass:
     def sentence(self) -> str:
         """Return how the last counted pod ended, what decides about the next one, and how many others were counted."""
         last, rules = self.details[-1], self.settings.on_failure
-        text = words.sentence(
-            last, None if self.key.job_set else self.budgets.retries, elsewhere=self.system is not None
-        )
+        text = words.sentence(last, self.budgets.retries, words.terms_of(self.key.row))
         if last.on_failure is not None:
             follows = last.cost != "fatal" and last.on_failure < len(rules)
             following = rules[last.on_failure].next if follows else None

@@ -23,8 +23,9 @@ from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.pods import matching
 from webhook.pods.matching import JobEnd
-from webhook.pods.outcomes import DEADLINE, NEVER_STARTED, SPOT_UNAVAILABLE, Cost
+from webhook.pods.outcomes import DEADLINE, NEVER_STARTED, SPOT_UNAVAILABLE
 from webhook.pods.pods import DISRUPTED, Condition, Exit, Pod
+from webhook.policy.attempt_costs import FAILURES, AttemptCost
 from webhook.policy.causes import Cause
 from webhook.policy.settings import NamedProfile, Settings, count
 from webhook.rules import annotations
@@ -127,7 +128,7 @@ class Forecast:
     """
 
     cause: Cause
-    cost: Cost
+    cost: AttemptCost
     rule: int | None
     action: str
     left: Left
@@ -242,7 +243,7 @@ def ended_by(standing: Standing, account: Account, pod: Pod, detail: Attempt, se
     if not batch.has_index_budgets(spec):
         return "Job" if detail.cost == "fatal" else ""
     failures = account.spent_now("retry") + account.spent_now("fatal")
-    if detail.cost in limits.FAILURES and (detail.action == "FailJob" or failures > batch.sum_of_failures(spec)):
+    if detail.cost in FAILURES and (detail.action == "FailJob" or failures > batch.sum_of_failures(spec)):
         return "Job"
     if detail.cost != "fatal":
         return ""
@@ -285,7 +286,7 @@ def next_pod(standing: Standing, account: Account, pod: Pod, detail: Attempt, se
     """Decide where the pod runs that replaces the counted `pod`."""
     job, above = standing.job, standing.job_set
     said, failed = next_annotations(job["spec"], pod, detail), batch.failed_in_status(job)
-    counts, per_index = detail.cost in limits.FAILURES, job["spec"].get("backoffLimitPerIndex") is not None
+    counts, per_index = detail.cost in FAILURES, job["spec"].get("backoffLimitPerIndex") is not None
     if above is None:
         failed = max(failed + counts, account.spent_now("retry"))
     elif set_action:
@@ -347,7 +348,7 @@ def next_annotations(spec: Json, pod: Pod, detail: Attempt) -> Json:
     """Return the annotations with which the Job controller creates the pod that replaces the counted `pod`."""
     said = dict(at(spec, ("template", "metadata", "annotations")) or {})
     if spec.get("backoffLimitPerIndex") is not None:
-        said[batch.INDEX_FAILURES] = str((pod.index_failures or 0) + (detail.cost in limits.FAILURES))
+        said[batch.INDEX_FAILURES] = str((pod.index_failures or 0) + (detail.cost in FAILURES))
         ignored = (pod.index_ignored or 0) + (detail.action == "Ignore")
         if ignored:
             said[batch.INDEX_IGNORED_FAILURES] = str(ignored)

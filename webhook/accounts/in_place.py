@@ -11,9 +11,10 @@ from webhook.accounts.counted import Counted
 from webhook.history.usage import Used
 from webhook.objects.problem import Json
 from webhook.pods import outcomes
-from webhook.pods.outcomes import IN_PLACE, Cost, is_in_place, limit_of
+from webhook.pods.outcomes import IN_PLACE, is_in_place, limit_of
 from webhook.pods.pods import Pod
 from webhook.pods.restarts import RESTARTED_ALL, LastExit
+from webhook.policy.attempt_costs import AttemptCost
 from webhook.policy.causes import Cause
 from webhook.systems.job.spec import UNLIMITED
 
@@ -76,7 +77,7 @@ def count(  # noqa: PLR0913 - where all of it meets
     return found
 
 
-def cost_of(pod: Pod, job: Json, job_set: Json | None) -> Cost:
+def cost_of(pod: Pod, job: Json, job_set: Json | None) -> AttemptCost:
     """Return what a restart in place costs: `retry` if the API counts it towards a limit, else `free`.
 
     The Job controller counts it for pods with the restartPolicy OnFailure towards backoffLimit

@@ -1,19 +1,16 @@
 """The budgets of a workload, what is left of them, and whether one is exceeded."""
 
 from dataclasses import dataclass, replace
-from typing import Final
 
 from webhook.accounts.account import Account, Attempt, Left
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.pods import matching
-from webhook.pods.outcomes import Cost, Outcome
+from webhook.pods.outcomes import Outcome
 from webhook.pods.pods import Pod
 from webhook.policy.settings import Settings, count
 from webhook.systems.job import spec as batch
 from webhook.systems.job_set.spec import costly_restarts, job_restarts
-
-FAILURES: Final[tuple[Cost, ...]] = ("retry", "fatal")  # the costs of pods that status.failed of the Job counts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

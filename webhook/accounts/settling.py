@@ -10,6 +10,7 @@ was retried only because one might have, it is a bug too. `webhook/controller/cr
 `webhook/accounts/forecast.py` predicts it.
 """
 
+from math import inf
 from typing import Final
 
 import msgspec
@@ -74,6 +75,20 @@ def window(job: Json, settings: Settings) -> int:
     """Return the seconds before and after a crash in which a disruption explains it; 0 if no pod depends on another."""
     coupled = any(map(failure_policy.is_coupled, batch.JOB.jobs(job)))
     return int(settings.profile.failure_policy.settle_within) if coupled else 0
+
+
+def window_of(counted: Counted, pod: Pod, *, has_others: bool) -> float | None:
+    """Return the seconds before and after a crash in which a disruption explains it; None if none of another pod does.
+
+    Infinite if every crash counts as explained. `has_others`: whether the workload has pods of another scope.
+    """
+    if isinstance(counted, PodsOfJob):
+        settles = may_settle(counted.job, counted.settings) and is_crash(pod)
+        return window(counted.job, counted.settings) if settles else None
+    policy = counted.settings.profile.failure_policy
+    if policy.coupled == "FailJob" or not counted.system.coupled or not has_others:
+        return None
+    return policy.settle_within if policy.coupled == "Settle" else inf
 
 
 def is_crash(pod: Pod) -> bool:

@@ -36,8 +36,8 @@ from webhook.history.usage import MOST_RESOURCES, Row, Rows, total
 from webhook.objects.left_out import UnfitError
 from webhook.objects.problem import Json
 from webhook.objects.times import time_of
-from webhook.pods.outcomes import Cost
 from webhook.policy.applied import Applied
+from webhook.policy.attempt_costs import AttemptCost
 from webhook.policy.causes import Cause
 from webhook.policy.settings import LARGEST_COUNT
 from webhook.systems import retry_history
@@ -411,14 +411,14 @@ def known_time(text: str) -> str:
     return "" if time_of(text) is None else text
 
 
-def costs_of(found: dict[Cost, int]) -> Costs:
+def costs_of(found: dict[AttemptCost, int]) -> Costs:
     """Return numbers by cost as they are stored."""
     return Costs(**{cost: at_most(number) for cost, number in found.items()}) if any(found.values()) else NO_COSTS
 
 
-def by_cost(found: Costs) -> dict[Cost, int]:
+def by_cost(found: Costs) -> dict[AttemptCost, int]:
     """Return numbers by cost, without zeros."""
-    return {cost: number for cost in get_args(Cost) if (number := getattr(found, cost))}
+    return {cost: number for cost in get_args(AttemptCost) if (number := getattr(found, cost))}
 
 
 def counts_of(found: Scopes, *, can_be_exact: bool = False) -> ScopeCounts:

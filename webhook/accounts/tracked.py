@@ -15,8 +15,8 @@ from webhook.accounts.cached import CachedJob
 from webhook.accounts.limits import scope_of
 from webhook.kube import terminal
 from webhook.objects.problem import Json
-from webhook.pods.outcomes import Cost
 from webhook.pods.pods import Pod, pack, unpack
+from webhook.policy.attempt_costs import AttemptCost
 from webhook.systems.job import spec as batch
 
 NONE_KNOWN: Final[dict[str, str]] = {}
@@ -195,7 +195,7 @@ class FailedPods:
     by_id: dict[str, str] = field(default_factory=dict)
     numbers: dict[str, int] = field(default_factory=dict)
     jobs: dict[str, CachedJob] = field(default_factory=dict)
-    costs: dict[str, Cost] = field(default_factory=dict)
+    costs: dict[str, AttemptCost] = field(default_factory=dict)
 
     def get(self, uid: str) -> Pod | None:
         """Return a pod; None if there is none with that uid."""

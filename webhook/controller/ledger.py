@@ -24,11 +24,11 @@ from webhook.accounts.kueue import Workload
 from webhook.accounts.stored import encode, known_time
 from webhook.accounts.tracked import delay
 from webhook.accounts.tracker import DOUBT, TOGETHER, Key, place_of
-from webhook.controller import job_failer, measures, patches
+from webhook.controller import measures, patches
 from webhook.controller.brake import HELD_FOR, Authority, Brake, subject_of
 from webhook.controller.crashes import Crashes
+from webhook.controller.ends import WorkloadEnds
 from webhook.controller.eviction_limit import EvictionLimit
-from webhook.controller.other_kinds import OtherKinds
 from webhook.controller.recorder import Recorder
 from webhook.controller.store import AccountStore
 from webhook.controller.waiting import WaitingPods
@@ -70,7 +70,7 @@ class Ledger:
     - `waiting`: the pods that have not started.
     - `restarted`: the workloads with restarts in place that are not counted yet, and when they are due.
     - `accounts`: writes them.
-    - `crashes`: the pods that may have failed by a bug. `other_kinds`: what reads and ends workloads of other kinds.
+    - `crashes`: the pods that may have failed by a bug. `ends`: what reads and ends workloads.
     - `kueue`: the Workloads of Kueue.
     - `forbidden`: whether the API server denies this replica the Lease.
     - `clock`: monotonic, in seconds, the same as the event loop's. `record`: writes the line of a record about a
@@ -108,17 +108,18 @@ class Ledger:
             clock=clock,
             settings_of=self.authority.settings_of,
         )
-        self.eviction_limit = EvictionLimit(cluster.api, events, self.authority.allows)
+        self.ends = WorkloadEnds(cluster.api, self.trackers, events, self.authority.allows, self.wake)
+        self.eviction_limit = EvictionLimit(cluster.api, events, self.ends, self.authority.allows)
         self.kueue.changed = self.see_workload
         self.waiting = WaitingPods(
             self.trackers,
             self.brake,
+            self.ends,
             settings_of=self.authority.settings_of,
             may_act=self.authority.may_act,
         )
-        self.other_kinds = OtherKinds(cluster.api, self.trackers, events, self.authority.allows, self.wake)
         self.accounts = AccountStore(cluster.api, self.trackers)
-        self.crashes = Crashes(cluster.api, self.trackers, self.other_kinds, self.authority, self.wake)
+        self.crashes = Crashes(cluster.api, self.trackers, self.ends, self.authority, self.wake)
         self.restarted: dict[Key, float] = {}
         self.bulkhead = Bulkhead("accounts", clock)
         self.forbidden = False
@@ -261,7 +262,7 @@ class Ledger:
 
         Raise what `Api` raises.
         """
-        whole = await self.other_kinds.read_before(key, state)
+        whole = await self.ends.read(key) if self.needs_whole(key, state) else None
         root = self.trackers.root_of(key)  # from here to the write nothing waits: the account must be the last one
         if root is None:
             return
@@ -287,7 +288,7 @@ class Ledger:
         complete = self.count(counting, state, bugs)
         await self.store_and_suspend(counting, state)
         state.forget_bugs(bugs)
-        if state.over_limit and (not self.authority.may_act(key) or await self.end(counting)):
+        if state.over_limit and (not self.authority.may_act(key) or await self.ends.end(counting)):
             state.see_within_limit()
         await self.limit_evictions(counting, workload)
         await patches.mark_counted(self.api, self.trackers.cluster.state_key, account, state.tracker)
@@ -299,7 +300,7 @@ class Ledger:
     def count(self, counting: CountingPass, state: WorkloadState, bugs: list[str]) -> bool:
         """Count the uncounted pods, and those named in `bugs` as bugs; return True if no pod is left to count."""
         tracker, account = state.tracker, counting.account
-        doubtful = self.other_kinds.doubtful(counting.key, state) | self.maybe_evicted(counting)
+        doubtful = self.doubtful(counting.key, state) | self.maybe_evicted(counting)
         if counting.system is not None and counting.whole is None:
             doubtful |= {pod.uid for pod in tracker.open_pods() if outcomes.was_killed(pod)}
         new = [pod for pod in tracker.uncounted(account) if pod.uid not in doubtful]
@@ -316,6 +317,22 @@ class Ledger:
         if complete:
             self.count_unseen(counting, state, self.clock())
         return complete
+
+    def needs_whole(self, key: Key, state: WorkloadState) -> bool:
+        """Return True if more than the metadata of a workload of another kind must be known to count its pods.
+
+        Of any kind if a pod can be counted now that was deleted while it ran.
+        """
+        if key.system is None or not any(True for _ in state.tracker.open_pods()):
+            return False
+        if key.system.reads_spec:
+            return True
+        doubtful = self.doubtful(key, state)
+        return any(pod.uid not in doubtful and outcomes.was_killed(pod) for pod in state.tracker.open_pods())
+
+    def doubtful(self, key: Key, state: WorkloadState) -> set[str]:
+        """Return the uids of the failed pods of which it is not known yet who deleted them."""
+        return state.tracker.doubtful(self.clock(), current=self.trackers.is_current(key.row))
 
     async def limit_evictions(self, counting: CountingPass, workload: Workload | None) -> None:
         """Act if Kueue has evicted a workload too often; raise what `Api` raises."""
@@ -431,30 +448,6 @@ class Ledger:
             counting.count_unseen(short)
         else:
             self.wake(counting.key, state.missing_since + UNSEEN_AFTER - now)
-
-    async def end(self, counting: CountingPass) -> bool:
-        """Fail a workload with too many free restarts, or with too many disruptions and `onExceed: Fail`.
-
-        Return False if the brake holds that, or the suspension of a Job, and True if no more is to be done. Raise what
-        `Api` raises.
-        """
-        if counting.system is not None:
-            return await self.other_kinds.end(counting, counting.system)
-        if counting.account.suspending:
-            return True
-        if counting.suspends(counting.attempts):
-            return False
-        end = counting.end(counting.attempts)
-        if end is None:
-            return True
-        namespace, reason, message = counting.key.namespace, end.reason, end.message(counting.key.namespace)
-        if not self.authority.allows("fail", counting.key.row, counting.root, f"fail it: {message}"):
-            return False
-        if counting.key.job_set:
-            await job_failer.fail_set(self.api, counting.key.path, reason, message)
-        else:
-            await job_failer.fail(self.api, namespace, end.job["metadata"]["name"], reason, message)
-        return True
 
     def tell(self, counting: CountingPass) -> None:
         """Write Events about what was counted on the workload, and count it in the metrics."""

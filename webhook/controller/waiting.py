@@ -29,9 +29,10 @@ import structlog
 from webhook import metrics
 from webhook.accounts import limits
 from webhook.accounts.tracker import Key, key_of
-from webhook.controller import deadlines, job_failer
+from webhook.controller import deadlines
 from webhook.controller.brake import HELD_FOR, STOPPED, Action, Brake, Subject, subject_of
 from webhook.controller.deadlines import Due
+from webhook.controller.ends import WorkloadEnds
 from webhook.kube import names, terminal
 from webhook.kube.bulkhead import Bulkhead, repeat
 from webhook.kube.client import CHANGED, UNREACHABLE, ApiError, wait_after
@@ -39,6 +40,7 @@ from webhook.kube.slices import in_slices
 from webhook.objects.patch import unless_changed
 from webhook.objects.problem import Json
 from webhook.pods import outcomes
+from webhook.pods.matching import POD_FAILURE_POLICY
 from webhook.pods.pods import DISRUPTED, Pod
 from webhook.policy.settings import Settings
 from webhook.rules.pods import spot_wait
@@ -78,10 +80,11 @@ class WaitingPods:
     `clock`: seconds since 1970. `quiet_until`: the time until which a busy API server wants to get nothing.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what it watches, acts with and asks
         self,
         trackers: Trackers,
         brake: Brake,
+        ends: WorkloadEnds,
         *,
         settings_of: Callable[[Json], Settings],
         may_act: Callable[[Key], bool],
@@ -91,6 +94,7 @@ class WaitingPods:
         self.cluster = trackers.cluster
         self.api = trackers.cluster.api
         self.brake = brake
+        self.ends = ends
         self.settings_of = settings_of
         self.may_act = may_act
         self.clock = clock
@@ -299,8 +303,8 @@ class WaitingPods:
             return HELD_FOR
         else:
             # A JobSet treats the reason PodFailurePolicy as a bug; after any other it would restart.
-            reason = job_failer.OF_SET if pod.job_set else outcomes.NEVER_STARTED
-            await job_failer.put(self.api, pod.namespace, job, reason, message)
+            reason = POD_FAILURE_POLICY if pod.job_set else outcomes.NEVER_STARTED
+            await self.ends.fail(batch.JOB, job, reason, message)
         return AFTER_ERROR
 
     async def leave_node(self, pod: Pod, root: Json, job: Json, settings: Settings) -> float:

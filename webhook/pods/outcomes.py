@@ -1,7 +1,7 @@
 """Determines how a pod ended, and which budget that cost."""
 
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Final
 
 from webhook.kube import terminal
 from webhook.objects.patch import at
@@ -10,11 +10,10 @@ from webhook.objects.times import shifted
 from webhook.pods import matching
 from webhook.pods.matching import Match
 from webhook.pods.pods import Pod
+from webhook.policy.attempt_costs import AttemptCost
 from webhook.policy.causes import Cause
 from webhook.systems.job import spec as batch
 from webhook.systems.job.spec import UNLIMITED
-
-Cost = Literal["retry", "disruption", "free", "none", "fatal"]
 
 UNSEEN: Final = "Unseen"  # the reason of an end that no watch has delivered
 # The reasons with which the leader ends pods that wait in vain.
@@ -66,7 +65,7 @@ class Outcome:
     cause: Cause
     reason: str
     rule: Match | None
-    cost: Cost
+    cost: AttemptCost
     on_failure: int | None = None
 
 
@@ -199,9 +198,9 @@ def cause_of(pod: Pod, matched: Match | None) -> tuple[Cause, str]:
     return "ExitCode", f"{first.container} {first.code}"
 
 
-def cost_of(pod: Pod, matched: Match | None, spec: Json, job_set: Json | None) -> Cost:
+def cost_of(pod: Pod, matched: Match | None, spec: Json, job_set: Json | None) -> AttemptCost:
     """Return which budget a failed pod cost; `spec` is that of its Job."""
-    free: Cost = "free" if pod.disruption is None else "disruption"
+    free: AttemptCost = "free" if pod.disruption is None else "disruption"
     if matched is None or matched.action == "Count":
         in_place = (
             job_set is not None and spec.get("backoffLimit") == UNLIMITED

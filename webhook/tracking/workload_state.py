@@ -11,8 +11,8 @@ from webhook.accounts.tracker import Tracker
 from webhook.kube.backoff import Backoff
 from webhook.objects.problem import Json
 from webhook.pods import outcomes
-from webhook.pods.outcomes import Cost
 from webhook.pods.pods import Pod
+from webhook.policy.attempt_costs import AttemptCost
 
 # Seconds.
 INTERVAL: Final = 1.0  # between two writes of the same account
@@ -81,7 +81,7 @@ class WorkloadState:
         if self.awaited == text:
             self.awaited = None
 
-    def cost_of(self, pod: Pod, job_set: Json | None) -> Cost:
+    def cost_of(self, pod: Pod, job_set: Json | None) -> AttemptCost:
         """Return what a failed pod cost; remembered for a JobSet, because its patterns may take milliseconds.
 
         Remembered also for a disrupted pod that the Job controller counts: nothing that follows changes its cost, and

@@ -12,11 +12,18 @@ from tests.unit.controller.leader import JOB_PATH, Answer, FakeApi, api_of
 from tests.virtual_time import run
 from webhook.accounts import settling
 from webhook.accounts.counted import PodsOfJob
-from webhook.controller import job_failer
+from webhook.controller.ends import WorkloadEnds
 from webhook.kube.client import ApiError
+from webhook.kube.events import Events
 from webhook.objects.problem import Json
+from webhook.pods.matching import POD_FAILURE_POLICY
 from webhook.policy.model import Profile
 from webhook.policy.settings import Settings
+from webhook.systems.job import spec as batch
+from webhook.systems.job_set.spec import JOB_SET
+from webhook.systems.kind_spec import KindSpec
+from webhook.tracking.cluster import Cluster
+from webhook.tracking.trackers import Trackers
 
 SETTINGS = Settings(profile_name="default", profile=Profile())
 
@@ -42,11 +49,22 @@ def settle(api: FakeApi, root: Json, above: Json | None = None) -> bool:
 
 async def find_and_settle(api: FakeApi, above: Json | None) -> bool:
     pod = failed(1, code=1)
-    found = await job_failer.running_job(api_of(api), pod)
+    ends = ends_of(api)
+    found = await ends.read_running(pod)
     if found is None:
         return False
     message = settling.bug_in(PodsOfJob(found, above, SETTINGS), pod, 30)
-    return message is not None and await job_failer.put(api_of(api), "ml", found, job_failer.OF_SET, message)
+    return message is not None and await ends.fail(batch.JOB, found, POD_FAILURE_POLICY, message, pod)
+
+
+def ends_of(api: FakeApi) -> WorkloadEnds:
+    """Return what ends the workloads of an API, without a brake."""
+    cluster = Cluster(api_of(api))
+    return WorkloadEnds(cluster.api, Trackers(cluster), Events(cluster.api), lambda *_: True, lambda _: None)
+
+
+def fail(api: FakeApi, row: KindSpec, path: str) -> bool:
+    return run(ends_of(api).fail(row, api.objects[path], "Why", "message"))
 
 
 def test_a_job_is_failed_only_if_it_is_unchanged_since_it_was_read_and_keeps_its_conditions() -> None:
@@ -103,7 +121,7 @@ def test_an_error_of_the_api_is_raised_and_the_write_is_not_repeated(status: int
 
 def test_a_late_answer_of_the_api_is_awaited() -> None:
     async def work() -> tuple[bool, bool]:
-        task = asyncio.create_task(job_failer.fail(api_of(api), "ml", "train", "Why", "message"))
+        task = asyncio.create_task(ends_of(api).fail(batch.JOB, api.objects[JOB_PATH], "Why", "message"))
         await asyncio.sleep(19)
         return task.done(), await task
 
@@ -118,7 +136,7 @@ def test_a_job_set_is_failed_only_if_it_is_unchanged_since_it_was_read_and_keeps
     root = job_set(status={"restarts": 2, "conditions": [before, stays]})
     root["metadata"]["resourceVersion"] = "7"
     api.objects[SET_PATH] = root
-    run(job_failer.fail_set(api_of(api), SET_PATH, "Why", "message"))
+    fail(api, JOB_SET, SET_PATH)
     (write,) = api.writes
     unless_changed, status = write.operations
     assert (write.path, unless_changed["value"]) == (f"{SET_PATH}/status", "7")
@@ -134,14 +152,14 @@ def test_what_the_leader_fails_is_counted_by_its_reason() -> None:
     api.objects |= {JOB_PATH: stored(), SET_PATH: job_set()}
     api.objects[SET_PATH]["metadata"]["resourceVersion"] = "7"
     before = failed_by_the_leader("Why")
-    assert run(job_failer.fail(api_of(api), "ml", "train", "Why", "message"))
+    assert fail(api, batch.JOB, JOB_PATH)
     assert failed_by_the_leader("Why") == before + 1
-    run(job_failer.fail_set(api_of(api), SET_PATH, "Why", "message"))
+    fail(api, JOB_SET, SET_PATH)
     assert failed_by_the_leader("Why") == before + 2
 
 
 def test_a_job_set_that_has_ended_is_left_alone() -> None:
     api = FakeApi()
     api.objects[SET_PATH] = job_set(status={"conditions": [{"type": "Completed", "status": "True"}]})
-    run(job_failer.fail_set(api_of(api), SET_PATH, "Why", "message"))
+    fail(api, JOB_SET, SET_PATH)
     assert api.writes == []
