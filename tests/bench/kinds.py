@@ -14,8 +14,8 @@ from webhook.objects.problem import Json
 from webhook.policy.model import Placement, Profile
 from webhook.rules.facts import Facts
 from webhook.systems import core
-from webhook.systems.cron_job.spec import CRON_JOB
 from webhook.systems.job import spec as batch
+from webhook.systems.job.spec import CRON_JOB
 from webhook.systems.kind_spec import KindSpec
 from webhook.systems.kinds import CONTROLLERS, KINDS
 

@@ -34,11 +34,11 @@ from webhook.retry import requests
 from webhook.systems import account_object as account
 from webhook.systems import core
 from webhook.systems.argo import spec as argo
-from webhook.systems.cron_job.spec import CRON_JOB
 from webhook.systems.flyte.spec import FLYTE_WORKFLOW
 from webhook.systems.job import rerun as of_job
 from webhook.systems.job import spec as batch
-from webhook.systems.job.done import Done
+from webhook.systems.job.rerun import Done
+from webhook.systems.job.spec import CRON_JOB
 from webhook.systems.job_set import rerun as of_job_set
 from webhook.systems.job_set.spec import JOB_SET
 from webhook.systems.tekton import rerun as of_pipeline_run

@@ -54,9 +54,9 @@ from webhook.policy.model import Profile
 from webhook.policy.parse import load_default
 from webhook.retry import executor, reading, record
 from webhook.systems.argo.spec import WORKFLOW
-from webhook.systems.cron_job.spec import CRON_JOB
 from webhook.systems.job import spec as batch
 from webhook.systems.job.rerun import placeholder_for, placeholder_name, stage_patch, state_of
+from webhook.systems.job.spec import CRON_JOB
 from webhook.systems.job_set import rerun as of_job_set
 from webhook.systems.job_set.spec import JOB_SET
 from webhook.systems.ray.spec import RAY_JOB

@@ -15,11 +15,11 @@ from webhook.cli.check import check
 from webhook.kube import names
 from webhook.objects.problem import Json
 from webhook.rules.facts import Facts
-from webhook.systems.attempts import SOURCES
 from webhook.systems.core import METADATA, POD_TEMPLATE
 from webhook.systems.kind_spec import KindSpec, RetryField
 from webhook.systems.kinds import CONTROLLERS, KINDS
-from webhook.systems.level import Evidence, Level
+from webhook.systems.pod_source import Evidence, Level, PodSource
+from webhook.systems.pods import SOURCES
 
 PAGES = [
     *(ROOT / name for name in ("README.md", "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md")),
@@ -104,8 +104,8 @@ def example(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.setitem(KINDS, (row.group, row.kind), row)
             monkeypatch.setitem(CONTROLLERS, (row.group, row.kind.lower()), row)
         else:
-            source: Any = type("render", (), {"NAME": given["NAME"], "levels": staticmethod(given["levels"])})
-            monkeypatch.setitem(SOURCES, ("example.dev", "render"), (source,))
+            for source in given["PODS"]:
+                monkeypatch.setitem(SOURCES, source.controller, (source,))
 
 
 GIVEN: Final[dict[str, Any]] = {
@@ -114,6 +114,7 @@ GIVEN: Final[dict[str, Any]] = {
     "Level": Level,
     "METADATA": METADATA,
     "POD_TEMPLATE": POD_TEMPLATE,
+    "PodSource": PodSource,
     "RetryField": RetryField,
     "KindSpec": KindSpec,
 }

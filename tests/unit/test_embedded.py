@@ -11,7 +11,7 @@ from webhook.kube import names
 from webhook.objects import bounds
 from webhook.objects.problem import Json
 from webhook.policy.model import Profile, Retries
-from webhook.systems.app_wrapper.spec import RETRY_LIMIT
+from webhook.systems.app_wrapper import RETRY_LIMIT
 
 CLAMPING = policy(default=Profile(retries=Retries(on_exceed="Clamp")))
 STRICT = policy(default=Profile(retries=Retries(limit=2, default=2)))

@@ -23,8 +23,8 @@ def tree_of(file: Path) -> ast.Module:
 
 
 def has_code(file: Path) -> bool:
-    """Return True if a module has code besides its docstring."""
-    body = tree_of(file).body
+    """Return True if a module has code besides its docstring, and the PARTS of a system."""
+    body = [node for node in tree_of(file).body if not ast.unparse(node).startswith("PARTS = ")]
     return len(body) > 1 or (len(body) == 1 and not isinstance(body[0], ast.Expr))
 
 

@@ -18,12 +18,11 @@ from webhook.pods.pods import DISRUPTED, Condition, Pod
 from webhook.policy.model import Profile
 from webhook.policy.settings import NamedProfile
 from webhook.rules import registry
-from webhook.systems import core
+from webhook.systems import app_wrapper, core
 from webhook.systems.accounts import SYSTEMS
-from webhook.systems.app_wrapper import spec as app_wrapper
-from webhook.systems.cron_job.spec import CRON_JOB
 from webhook.systems.flyte import spec as flyte
 from webhook.systems.job import spec as batch
+from webhook.systems.job.spec import CRON_JOB
 from webhook.systems.job_set import spec as job_sets
 from webhook.systems.kind_spec import KindSpec
 from webhook.systems.kinds import KINDS

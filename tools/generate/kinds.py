@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 
 from webhook.objects.patch import EVERY, Nested, Pattern
-from webhook.systems.attempts import SOURCES
 from webhook.systems.core import POD
 from webhook.systems.job_set.spec import JOB_SET
 from webhook.systems.kind_spec import KindSpec
 from webhook.systems.kinds import KINDS
+from webhook.systems.pods import SOURCES
 
 NOTHING = "-"
 COLUMNS = ("Kind", "Limit", "Default", "Failure policy", "Timeout", "Attempt", "Placement")
@@ -71,7 +71,7 @@ def attempts(row: KindSpec) -> str:
     """Return the sources of the attempt of its pods."""
     if row.counts:
         return cell([row.kind])
-    names = dict.fromkeys(source.NAME for source in SOURCES.get((row.group, row.kind.lower()), ()))
+    names = dict.fromkeys(source.name for source in SOURCES.get((row.group, row.kind.lower()), ()) if source.name)
     return cell(names) if names or not row.owns_pods else "Annotation alone"
 
 

@@ -2,13 +2,12 @@
 
 from collections.abc import Iterator
 
+from webhook.systems import airflow
 from webhook.systems.accounts import SYSTEMS
-from webhook.systems.airflow import pods as airflow
 from webhook.systems.job import spec as batch
 from webhook.systems.job_set.spec import JOB_SET
 from webhook.systems.kind_spec import KindSpec
 from webhook.systems.kinds import KINDS
-from webhook.systems.spark import apache_spec as apache_spark
 from webhook.systems.spark import spec as spark
 
 WATCHED = (batch.JOB, JOB_SET)
@@ -49,7 +48,7 @@ def batch_systems() -> str:
         "object.metadata.?ownerReferences.orValue([]).exists(o, o.?controller.orValue(false) &&",
         "(o.apiVersion.split('/')[0] + '/' + o.kind).lowerAscii() in",
         *wrapped(controllers),
-        f"['{spark.LAUNCHED}', '{apache_spark.APPLICATION}'].exists(key,",
+        f"['{spark.LAUNCHED}', '{spark.APACHE_APPLICATION}'].exists(key,",
         "key in object.metadata.?labels.orValue({})) ||",
         f"('{airflow.TRY_NUMBER}' in object.metadata.?labels.orValue({{}}) &&",
         f"[{', '.join(makers)}].exists(maker,",

@@ -80,11 +80,10 @@ SECTIONS: Final = (
             "webhook/objects/shape.py",
             "webhook/policy/",
             "webhook/rules/",
-            "webhook/systems/*pods.py",
+            "webhook/systems/*/pods.py",
+            "webhook/systems/pod",
             "webhook/systems/*rules",
             "webhook/systems/*spec.py",
-            "webhook/systems/annotation.py",
-            "webhook/systems/level.py",
         ),
     ),
     Section(

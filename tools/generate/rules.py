@@ -8,8 +8,7 @@ from webhook.objects.patch import Pattern
 from webhook.rules import registry
 from webhook.rules.rule import Rule
 from webhook.systems import core
-from webhook.systems.cron_job.spec import CRON_JOB
-from webhook.systems.job.spec import JOB
+from webhook.systems.job.spec import CRON_JOB, JOB
 from webhook.systems.kind_spec import KindSpec
 from webhook.systems.kinds import KINDS
 

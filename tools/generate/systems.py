@@ -10,18 +10,18 @@ from webhook.kube import names
 from webhook.objects.problem import Path
 from webhook.pods.pods import INDEX
 from webhook.rules.pods.decision import POD_KEYS
-from webhook.systems import places
+from webhook.systems import pods as places
 from webhook.systems.accounts import SYSTEMS
 from webhook.systems.flyte.spec import FLYTE_WORKFLOW
 from webhook.systems.job import spec as batch
 from webhook.systems.kind_spec import KindSpec
-from webhook.systems.spark import apache_spec as apache_spark
+from webhook.systems.spark import spec as spark
 from webhook.systems.system import System
 
 WIDTH: Final = 108  # of a line
 # The annotations that admission alone writes on a pod; the ledger adds COUNTED.
 FROZEN: Final = tuple(key for key in POD_KEYS if key != names.COUNTED)
-UNWRITTEN: Final = (FLYTE_WORKFLOW, apache_spark.SPARK_APPLICATION)  # the server writes none of them
+UNWRITTEN: Final = (FLYTE_WORKFLOW, spark.APACHE_SPARK_APPLICATION)  # the server writes none of them
 
 
 def by_group(rows: Iterable[KindSpec]) -> dict[str, list[str]]:

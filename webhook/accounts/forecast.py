@@ -30,7 +30,7 @@ from webhook.policy.causes import Cause
 from webhook.policy.settings import NamedProfile, Settings, count
 from webhook.rules import annotations
 from webhook.rules.pods import loss, placement
-from webhook.systems import attempts
+from webhook.systems import pods as attempts
 from webhook.systems.job import spec as batch
 from webhook.systems.job_set.rules.job_set import FAILING, FREE, RESTART_SET
 from webhook.systems.job_set.spec import (
@@ -47,7 +47,7 @@ from webhook.systems.job_set.spec import (
     whole,
 )
 from webhook.systems.kind_spec import KindSpec, OwnerReference
-from webhook.systems.level import Evidence
+from webhook.systems.pod_source import Evidence
 from webhook.systems.system import System
 
 Ended = Literal["", "index", "Job", "JobSet", "scope", "workload"]

@@ -15,7 +15,7 @@ from webhook.rules.pods import memory, placement
 from webhook.rules.rule import apply
 from webhook.systems.job import spec as batch
 from webhook.systems.kind_spec import KindSpec
-from webhook.systems.level import Evidence
+from webhook.systems.pod_source import Evidence
 
 # The warnings about a pod; its placement, empty if none was decided; how the memory of its containers has grown.
 Edited = tuple[list[Problem], str, Sequence[memory.Growth]]

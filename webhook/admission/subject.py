@@ -16,12 +16,10 @@ from webhook.objects.problem import Json, Path, Problem
 from webhook.objects.shape import crowded, type_of, wrong_types
 from webhook.rules import owner
 from webhook.rules.pods import placement
-from webhook.systems import core
-from webhook.systems.airflow import pods as airflow
+from webhook.systems import airflow, core
 from webhook.systems.job import spec as batch
 from webhook.systems.kind_spec import KindSpec, OwnerReference, controller_of
 from webhook.systems.kinds import KINDS, embedded_in, row_of
-from webhook.systems.spark import apache_spec as apache_spark
 from webhook.systems.spark import spec as spark
 
 # Part of each review of a pod that an API server sends, within the first BEGINNING bytes.
@@ -183,7 +181,7 @@ def pod_subject(request: Request, root: Json, body: bytes | None) -> Subject | N
     metadata = root.get("metadata") or {}
     annotations, labels = metadata.get("annotations") or {}, metadata.get("labels") or {}
     reference, row = owner_of(root, controller, labels)
-    is_batch = reference is not None or airflow.is_task(labels) or apache_spark.APPLICATION in labels
+    is_batch = reference is not None or airflow.is_task(labels) or spark.APACHE_APPLICATION in labels
     takes_part = placement.takes_part(root, controller, batch=is_batch)
     if not (
         takes_part or is_batch or (controller is None and any(key.startswith(names.PREFIX) for key in annotations))
@@ -212,7 +210,7 @@ def is_of_batch(root: Json, controller: OwnerReference | None) -> bool:
     """Return True if a pod belongs to a known batch workload."""
     labels = (root.get("metadata") or {}).get("labels") or {}
     known = owner_of(root, controller, labels)[0] is not None
-    return known or airflow.is_task(labels) or apache_spark.APPLICATION in labels
+    return known or airflow.is_task(labels) or spark.APACHE_APPLICATION in labels
 
 
 def owner_of(
@@ -223,7 +221,7 @@ def owner_of(
     It is the pod's controller, or the object that the pod's labels name.
     """
     if controller is None:
-        driven = apache_spark.application_of(root) if apache_spark.APPLICATION in labels else None
+        driven = spark.application_of_driver(root) if spark.APACHE_APPLICATION in labels else None
         return driven, None if driven is None else row_of(driven)
     row = row_of(controller)
     if row is not None and row.owns_pods:

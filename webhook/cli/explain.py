@@ -33,12 +33,13 @@ from webhook.objects.left_out import LeftOut
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.systems import core
-from webhook.systems.cron_job.spec import CRON_JOB
 from webhook.systems.job import spec as batch
+from webhook.systems.job.spec import CRON_JOB
 from webhook.systems.job_set.spec import JOB_SET, SET_NAME
 from webhook.systems.kind_spec import KindSpec, controller_of
 from webhook.systems.kinds import full_name, row_for
-from webhook.systems.places import Place, place_of
+from webhook.systems.pod_source import Place
+from webhook.systems.pods import place_of
 from webhook.systems.tekton import rerun as pipeline_run
 from webhook.systems.tekton import spec as tekton
 
@@ -205,7 +206,7 @@ def keys_of(found: Json) -> list[tuple[str, str]]:
     if uid := owner_of(found):
         keys.append((OWNER, uid))
     if (place := place_in(found)) is not None:
-        keys.append((counted_for(place.row), place.name))
+        keys.append((counted_for(place.kind), place.name))
     return keys
 
 

@@ -24,7 +24,7 @@ from webhook.systems.accounts import system_of
 from webhook.systems.flyte.spec import FLYTE_WORKFLOW
 from webhook.systems.job_set.spec import JOB_SET
 from webhook.systems.kind_spec import KindSpec, controller_of
-from webhook.systems.places import place_of
+from webhook.systems.pods import place_of
 from webhook.systems.tekton import spec as tekton
 from webhook.systems.tekton.rerun import words_of
 
@@ -121,7 +121,7 @@ def _running_rows(shown: list[Pod], account: Account, row: KindSpec, root: Json)
 def is_counted_for(pod: Json, row: KindSpec, root: Json) -> bool:
     """Return True if a pod is counted for a workload of another kind than Job and JobSet."""
     place, metadata = place_of(pod["metadata"], controller_of(pod)), root["metadata"]
-    if place is None or place.row is not row or place.name != metadata["name"]:
+    if place is None or place.kind is not row or place.name != metadata["name"]:
         return False
     return place.uid in {"", metadata.get("uid")}
 

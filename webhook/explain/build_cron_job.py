@@ -12,8 +12,8 @@ from webhook.objects.columns import Part
 from webhook.objects.left_out import RAISING, LeftOut
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
-from webhook.systems.cron_job.spec import CRON_JOB
 from webhook.systems.job import spec as batch
+from webhook.systems.job.spec import CRON_JOB
 from webhook.systems.kind_spec import controller_of
 
 MOST_JOBS: Final = 10  # the newest Jobs, which are listed

@@ -26,8 +26,8 @@ from webhook.retry.reading import children_of
 from webhook.systems import account_object as account
 from webhook.systems import core
 from webhook.systems.argo import spec as argo
-from webhook.systems.cron_job.spec import CRON_JOB
 from webhook.systems.job import spec as batch
+from webhook.systems.job.spec import CRON_JOB
 from webhook.systems.job_set.spec import JOB_SET, SET_NAME
 from webhook.systems.kind_spec import KindSpec, controller_of
 from webhook.systems.tekton import rerun as pipeline_run

@@ -15,8 +15,9 @@ from webhook.objects.left_out import LeftOut
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.pods.pods import Pod
-from webhook.systems.places import scope_named, scope_of_task
+from webhook.systems.pods import scope_named
 from webhook.systems.tekton import spec as tekton
+from webhook.systems.tekton.pods import scope_of_task
 from webhook.systems.tekton.rerun import succeeded_of, task_of, words_of
 
 REPLACED: Final = ("disruption", "free")  # what the end of a pod costs that Tekton creates again under the same name

@@ -3,12 +3,11 @@
 from typing import Final
 
 from webhook.objects.problem import Problem
-from webhook.systems import core
+from webhook.systems import app_wrapper, core
 from webhook.systems.accounts import SYSTEMS
-from webhook.systems.app_wrapper import spec as app_wrapper
 from webhook.systems.argo import spec as argo
-from webhook.systems.cron_job.spec import CRON_JOB
 from webhook.systems.job import spec as batch
+from webhook.systems.job.spec import CRON_JOB
 from webhook.systems.job_set.spec import JOB_SET
 from webhook.systems.kind_spec import KindSpec
 from webhook.systems.kinds import KINDS, WORDS

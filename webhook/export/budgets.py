@@ -11,11 +11,11 @@ from webhook.export.cel import UNLIMITED, Variables, entry_of, path_of_keys, tex
 from webhook.objects.patch import EVERY, Nested, Pattern
 from webhook.objects.problem import Path
 from webhook.objects.shape import ANY_KEY, Shape
-from webhook.systems.cron_job.spec import CRON_JOB
 from webhook.systems.job import spec as batch
+from webhook.systems.job.spec import CRON_JOB
 from webhook.systems.job_set.spec import JOB_SET
 from webhook.systems.kind_spec import LEAST, KindSpec, RetryField
-from webhook.systems.spark import apache_spec as apache_spark
+from webhook.systems.spark import spec as spark
 
 EXPRESSION: Final = -1  # the number of retries that stands for a template expression, which is not checked
 NUMBER: Final = "'^[+-]?[0-9]+$'"
@@ -34,7 +34,7 @@ def field_budgets(variables: Variables, field: RetryField, shape: Shape) -> str:
 
 def entry(field: RetryField, leaf: Shape, path: str) -> str:
     """Return an expression for the entry of the object `o`: {PATH: RETRIES}, or {}."""
-    if isinstance(field, apache_spark.RestartField):
+    if isinstance(field, spark.ApacheRestartField):
         return restart_entry(field, path)
     found = value(field.name)
     number, missing = counted_number(field, found), absent_entry(field, path)
@@ -91,8 +91,8 @@ def where(retries: int | None, field: RetryField, path: str) -> str:
 def restart_entry(field: RetryField, path: str) -> str:
     """Return the entry of maxRestartAttempts of Apache Spark's own operator, see webhook/systems/spark."""
     config = field.name[:-1]
-    restarts, policy, reset = value(field.name), value((*config, "restartPolicy")), value((*config, apache_spark.RESET))
-    number = f"{restarts} == null ? {apache_spark.DEFAULT_RESTARTS} : int({restarts})"
+    restarts, policy, reset = value(field.name), value((*config, "restartPolicy")), value((*config, spark.APACHE_RESET))
+    number = f"{restarts} == null ? {spark.APACHE_RESTARTS} : int({restarts})"
     return (
         f"{{{path}: {policy} == null || {policy} == 'Never' ? 0 :\n"
         f"  {reset} != null && int({reset}) >= 0 ? {UNLIMITED} : {number}}}"

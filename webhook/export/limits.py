@@ -16,7 +16,7 @@ from webhook.rules.in_place import retriable
 from webhook.systems.job import spec as batch
 from webhook.systems.job_set.spec import JOB_SET
 from webhook.systems.kind_spec import KindSpec, RetryField
-from webhook.systems.spark import apache_spec as apache_spark
+from webhook.systems.spark import spec as spark
 
 JOB_SETS: Final = f"authorizer.group({text(JOB_SET.group)}).resource({text(JOB_SET.resource)}).subresource('status')"
 NEW: Final = "!p.startsWith('before: ')"
@@ -134,8 +134,8 @@ def group_of(field: RetryField) -> str:
 
 def beside(field: RetryField) -> tuple[str, str]:
     """Return the name of the field that makes retries unlimited, and its right value."""
-    if isinstance(field, apache_spark.RestartField):
-        return apache_spark.RESET, "-1"
+    if isinstance(field, spark.ApacheRestartField):
+        return spark.APACHE_RESET, "-1"
     return field.counts_with or ("", "")
 
 

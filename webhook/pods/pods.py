@@ -17,13 +17,13 @@ from webhook.pods import restarts, waiting
 from webhook.pods.restarts import Restarts, restarts_of
 from webhook.pods.waiting import Waiting, waiting_of
 from webhook.policy.settings import LARGEST_COUNT, count
-from webhook.systems import places
+from webhook.systems import pods as places
 from webhook.systems.core import ENDED
 from webhook.systems.job import spec as batch
 from webhook.systems.job_set.spec import JOB_RESTART, REPLICATED_JOB, RESTART, SET_NAME
 from webhook.systems.kind_spec import KindSpec, controller_of
 from webhook.systems.kinds import KINDS
-from webhook.systems.places import Elsewhere
+from webhook.systems.pods import Elsewhere
 from webhook.systems.tekton import spec as tekton
 
 TRACKING: Final = "batch.kubernetes.io/job-tracking"
@@ -271,8 +271,8 @@ def read(pod: Json, key: StateKey | None = None) -> Pod:
         uid=metadata["uid"],
         job=cut(workload.name, LONGEST_NAME) if workload else "",
         job_uid=cut(workload.uid, LONGEST_NAME) if workload else "",
-        group=place.row.group if place else "",
-        kind=place.row.kind if place else "",
+        group=place.kind.group if place else "",
+        kind=place.kind.kind if place else "",
         scope=place.scope if place else "",
         controller=cut(controller.name, LONGEST_NAME) if place and controller else "",
         controller_uid=cut(controller.uid, LONGEST_NAME) if place and controller else "",

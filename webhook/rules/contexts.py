@@ -18,7 +18,7 @@ from webhook.systems.job.rules import failure_policy, own_retries, restart_polic
 from webhook.systems.job_set.rules import free_restarts, job_set
 from webhook.systems.job_set.spec import JOB_SET, REPLICATED_JOB
 from webhook.systems.kind_spec import Budget, EmbeddedJob, KindSpec, OwnerReference, controller_of
-from webhook.systems.level import Evidence
+from webhook.systems.pod_source import Evidence
 
 
 class UnplacedPod(NamedTuple):

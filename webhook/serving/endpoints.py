@@ -29,7 +29,7 @@ from webhook.serving.places import CrowdedError, Places
 from webhook.serving.server import Handler, HttpResponse, Routes, text
 from webhook.systems import core
 from webhook.systems.job import spec as batch
-from webhook.systems.places import place_of
+from webhook.systems.pods import place_of
 from webhook.tracking.admission_counts import UNKNOWN, AdmissionCounts
 from webhook.tracking.cluster import Cluster, UnavailableError, opt_in_of
 from webhook.tracking.policy_source import PolicySource

@@ -5,6 +5,7 @@ from typing import Final
 from webhook.objects.shape import ANY_KEY, Shape
 from webhook.systems.kind_spec import KindSpec
 
+PARTS: Final = ("spec",)
 ENDED: Final = ("Succeeded", "Failed")  # the phases of a pod that has ended
 
 NODE_SELECTOR_TERM: Final[Shape] = {
@@ -67,3 +68,4 @@ POD: Final = KindSpec(
     admitted=False,  # Pods have webhook entries of their own
     shape={"metadata": METADATA, "spec": POD_SPEC},
 )
+ROWS: Final = (POD,)

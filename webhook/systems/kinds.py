@@ -1,4 +1,4 @@
-"""The known workload kinds, a KindSpec for each: where its JobSpecs and retry fields are. A new kind is a KindSpec."""
+"""The known workload kinds of all systems: a KindSpec for each, which says where its JobSpecs and retry fields are."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -6,49 +6,21 @@ from typing import Any, Final
 from webhook.objects import bounds
 from webhook.objects.patch import at, find
 from webhook.objects.problem import Json, Path
-from webhook.systems import core
-from webhook.systems.app_wrapper import spec as app_wrapper
-from webhook.systems.argo import spec as argo
-from webhook.systems.cron_job.spec import CRON_JOB
-from webhook.systems.flyte import spec as flyte
-from webhook.systems.job import spec as batch
-from webhook.systems.job_set import spec as job_set
+from webhook.systems import parts
 from webhook.systems.kind_spec import KindSpec, OwnerReference
-from webhook.systems.kubeflow import spec as kubeflow
-from webhook.systems.ray import spec as ray
-from webhook.systems.spark import apache_spec as apache_spark
-from webhook.systems.spark import spec as spark
-from webhook.systems.tekton import spec as tekton
-from webhook.systems.trainer import spec as trainer
-from webhook.systems.volcano import spec as volcano
-
-ROWS: Final = (
-    core.POD,
-    batch.JOB,
-    CRON_JOB,
-    job_set.JOB_SET,
-    *tekton.ROWS,
-    *argo.ROWS,
-    *kubeflow.ROWS,
-    *trainer.ROWS,
-    *ray.ROWS,
-    *spark.ROWS,
-    *apache_spark.ROWS,
-    *volcano.ROWS,
-    *flyte.ROWS,
-    *app_wrapper.ROWS,
-)
 
 # All KindSpecs by group and kind, as an AdmissionRequest names them.
-KINDS: Final = {(row.group, row.kind): row for row in ROWS}
+KINDS: Final[dict[tuple[str, str], KindSpec]] = {
+    (kind.group, kind.kind): kind for module in parts("spec") for kind in module.ROWS
+}
 
 # The kinds that control pods, or control controllers of pods; the kind in lower case, as Flyte writes its own.
-CONTROLLERS: Final = {(row.group, row.kind.lower()): row for row in ROWS if row.owns_pods or row.counts}
+CONTROLLERS: Final = {(row.group, row.kind.lower()): row for row in KINDS.values() if row.owns_pods or row.counts}
 
 # How the command line names each kind; if two kinds have the same name, the second one with its group.
-FIRST: Final = {row.kind.lower(): row for row in reversed(ROWS)}
+FIRST: Final = {row.kind.lower(): row for row in reversed(KINDS.values())}
 WORDS: Final = {
-    row: word if FIRST[word] is row else f"{word}.{row.group}" for row in ROWS for word in (row.kind.lower(),)
+    row: word if FIRST[word] is row else f"{word}.{row.group}" for row in KINDS.values() for word in (row.kind.lower(),)
 }
 
 

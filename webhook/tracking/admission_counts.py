@@ -20,7 +20,7 @@ from webhook.pods.pods import Pod
 from webhook.systems.accounts import system_of
 from webhook.systems.job import spec as batch
 from webhook.systems.job_set.spec import JOB_SET, SET_NAME
-from webhook.systems.places import Place
+from webhook.systems.pod_source import Place
 from webhook.tracking.trackers import Trackers
 
 CATCHING_UP: Final = 0.5  # seconds that the admission of a pod waits until the watch delivers the end of the one before
@@ -92,7 +92,7 @@ class AdmissionCounts:
 
     async def of_scope(self, namespace: str, place: Place) -> Counts | None:
         """Return the counts of a scope of a workload of another kind before a new pod of it; as `counts`."""
-        system, key = system_of(place.row), Key(namespace, place.row, place.name)
+        system, key = system_of(place.kind), Key(namespace, place.kind, place.name)
         if system is None:
             return None
         if not self.knows_all and not await self._is_listed():

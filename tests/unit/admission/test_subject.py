@@ -13,8 +13,7 @@ from webhook.kube import names
 from webhook.objects import bounds
 from webhook.objects.problem import Json
 from webhook.systems import core
-from webhook.systems.cron_job.spec import CRON_JOB
-from webhook.systems.job.spec import JOB
+from webhook.systems.job.spec import CRON_JOB, JOB
 from webhook.systems.kind_spec import OwnerReference
 
 DELETED = "2026-11-22T08:00:00Z"

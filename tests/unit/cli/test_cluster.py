@@ -15,8 +15,7 @@ from webhook.cli.console import object_argument
 from webhook.kube.client import Api, ApiError, NoCredentialsError
 from webhook.kube.kubeconfig import Kubeconfig
 from webhook.objects.problem import Json
-from webhook.systems.cron_job.spec import CRON_JOB
-from webhook.systems.job.spec import JOB
+from webhook.systems.job.spec import CRON_JOB, JOB
 
 ROWS = (JOB, CRON_JOB)
 

@@ -15,16 +15,21 @@ from webhook.cli import retry
 from webhook.kube.client import Api
 from webhook.objects.problem import Json
 from webhook.systems.adapter import Adapter
-from webhook.systems.cron_job import rerun as cron_job
 from webhook.systems.job import rerun as job
 from webhook.systems.job import rerun as of_job
+from webhook.systems.job.rerun import OF_CRON_JOB
 from webhook.systems.job_set import rerun as job_set
 from webhook.systems.tekton import rerun as pipeline_run
 
-ADAPTERS = [("job", job), ("cronjobs", cron_job), ("JobSet", job_set), ("pipelinerun", pipeline_run)]
+ADAPTERS = [
+    ("job", job.ADAPTER),
+    ("cronjobs", OF_CRON_JOB),
+    ("JobSet", job_set.ADAPTER),
+    ("pipelinerun", pipeline_run.ADAPTER),
+]
 
 
-@pytest.mark.parametrize(("kind", "adapter"), [(kind, module.ADAPTER) for kind, module in ADAPTERS])
+@pytest.mark.parametrize(("kind", "adapter"), ADAPTERS)
 def test_a_kind_can_be_written_as_for_kubectl(kind: str, adapter: Adapter) -> None:
     target = retry.target_of(f"ml/{kind}/train", None, None)
     assert (target.namespace, target.adapter, target.name) == ("ml", adapter, "train")

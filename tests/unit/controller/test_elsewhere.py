@@ -53,7 +53,7 @@ from webhook.policy.model import (
 from webhook.rules.facts import Facts
 from webhook.systems.argo import spec as argo
 from webhook.systems.kind_spec import KindSpec
-from webhook.systems.places import Place
+from webhook.systems.pod_source import Place
 from webhook.systems.tekton import spec as tekton
 from webhook.tracking.admission_counts import AdmissionCounts
 from webhook.tracking.workload_state import INTERVAL

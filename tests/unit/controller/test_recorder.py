@@ -28,7 +28,7 @@ from webhook.objects.problem import Json
 from webhook.pods.pods import Pod
 from webhook.policy.model import Prices, Profile, Rate, RateMatch
 from webhook.systems.job import spec as batch
-from webhook.systems.places import Elsewhere
+from webhook.systems.pods import Elsewhere
 from webhook.tracking.cluster import Cluster
 from webhook.tracking.policy_source import PolicySource
 from webhook.tracking.trackers import Trackers

@@ -23,7 +23,7 @@ from webhook.pods.pods import Pod
 from webhook.policy.model import Disruptions, Profile
 from webhook.systems import account_object as account
 from webhook.systems.flyte.spec import FLYTE_WORKFLOW
-from webhook.systems.places import Place
+from webhook.systems.pod_source import Place
 from webhook.tracking.admission_counts import AdmissionCounts
 
 ACCOUNTS = "/apis/retry-policy.dev/v1alpha1/namespaces/ml/accounts"

@@ -24,8 +24,8 @@ from webhook.doctor.shipped import MUTATING, NAMESPACE, VALIDATING
 from webhook.doctor.snapshot import Snapshot, Stored
 from webhook.kube.client import Api, ApiError
 from webhook.objects.problem import Json
-from webhook.systems.cron_job.spec import CRON_JOB
 from webhook.systems.job import spec as batch
+from webhook.systems.job.spec import CRON_JOB
 from webhook.systems.job_set.spec import JOB_SET
 
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"

@@ -5,13 +5,12 @@ from collections.abc import Iterator
 import pytest
 
 from webhook.explain.roots import MADE, MAKERS, OTHERS, ROOTS, instead
-from webhook.systems import core
+from webhook.systems import app_wrapper, core
 from webhook.systems.accounts import SYSTEMS
-from webhook.systems.app_wrapper import spec as app_wrapper
 from webhook.systems.argo import spec as argo
-from webhook.systems.cron_job.spec import CRON_JOB
 from webhook.systems.flyte import spec as flyte
 from webhook.systems.job import spec as batch
+from webhook.systems.job.spec import CRON_JOB
 from webhook.systems.job_set.spec import JOB_SET
 from webhook.systems.kind_spec import KindSpec
 from webhook.systems.kinds import KINDS

@@ -6,7 +6,7 @@ from webhook.export import annotations
 from webhook.export.cel import Variables
 from webhook.kube import names
 from webhook.systems import core
-from webhook.systems.cron_job.spec import CRON_JOB
+from webhook.systems.job.spec import CRON_JOB
 from webhook.systems.kind_spec import KindSpec
 from webhook.systems.kinds import KINDS
 

@@ -10,7 +10,7 @@ from webhook.objects.problem import Json
 from webhook.pods.pods import LONGEST, MOST, Condition, Exit, Pod, pack, read, unpack
 from webhook.pods.restarts import LastExit, Restarts
 from webhook.pods.waiting import Stalled, Waiting
-from webhook.systems.places import Elsewhere
+from webhook.systems.pods import Elsewhere
 
 
 def status(**fields: object) -> Json:

@@ -19,9 +19,9 @@ from webhook.objects.problem import Json
 from webhook.retry import record, requests
 from webhook.retry.admission import RetryAdmission
 from webhook.retry.record import Requested
-from webhook.systems.cron_job.spec import CRON_JOB
 from webhook.systems.job import rerun as of_job
 from webhook.systems.job import spec as batch
+from webhook.systems.job.spec import CRON_JOB
 from webhook.systems.job_set.spec import JOB_SET
 from webhook.systems.kind_spec import KindSpec
 from webhook.tracking.cluster import UnavailableError

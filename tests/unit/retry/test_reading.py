@@ -13,10 +13,10 @@ from webhook.objects.problem import Json
 from webhook.retry import reading
 from webhook.retry.errors import RefusedError
 from webhook.systems.adapter import Adapter, Right, Workload
-from webhook.systems.cron_job import rerun as cron_job
-from webhook.systems.cron_job.spec import CRON_JOB
 from webhook.systems.job import rerun as of_job
 from webhook.systems.job import spec as batch
+from webhook.systems.job.rerun import OF_CRON_JOB
+from webhook.systems.job.spec import CRON_JOB
 from webhook.systems.job_set import rerun as job_set
 from webhook.systems.job_set.spec import JOB_SET
 from webhook.systems.kind_spec import KindSpec
@@ -81,14 +81,14 @@ def test_the_run_of_a_cron_job_is_the_newest_of_its_own_jobs() -> None:
         root("nightly-2", "04:00", OF_NIGHTLY),
         root("other", "07:00"),
     ]
-    found = read(cron_job.ADAPTER, NIGHTLY, *((batch.JOB, one) for one in jobs))
+    found = read(OF_CRON_JOB, NIGHTLY, *((batch.JOB, one) for one in jobs))
     assert found.run is not None
     assert found.run["metadata"]["name"] == "nightly-1"
     assert found.placeholder is None
 
 
 def test_a_cron_job_without_a_job_has_no_run() -> None:
-    found = read(cron_job.ADAPTER, NIGHTLY, (batch.JOB, root("other")))
+    found = read(OF_CRON_JOB, NIGHTLY, (batch.JOB, root("other")))
     assert (found.run, found.placeholder) == (None, None)
 
 
@@ -107,8 +107,8 @@ def test_a_cron_job_is_read_with_the_placeholder_of_its_own_job() -> None:
         of_job.placeholder_for(root(f"{name}-1", owners=(owner("CronJob", name),)), "alice", WHEN)
         for name in ("nightly", "weekly")
     )
-    assert read(cron_job.ADAPTER, NIGHTLY, known=[other, mine]).placeholder == mine
-    assert read(cron_job.ADAPTER, NIGHTLY, known=[other]).placeholder is None
+    assert read(OF_CRON_JOB, NIGHTLY, known=[other, mine]).placeholder == mine
+    assert read(OF_CRON_JOB, NIGHTLY, known=[other]).placeholder is None
 
 
 def test_the_placeholders_of_a_namespace_are_found_by_label_and_content() -> None:

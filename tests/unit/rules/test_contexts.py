@@ -14,8 +14,7 @@ from webhook.policy.model import Disruptions, Profile, Retries
 from webhook.policy.settings import NamedProfile
 from webhook.rules.contexts import JobContext, PodContext, WorkloadContext
 from webhook.rules.facts import Facts
-from webhook.systems.cron_job.spec import CRON_JOB
-from webhook.systems.job.spec import JOB
+from webhook.systems.job.spec import CRON_JOB, JOB
 from webhook.systems.job_set.spec import JOB_SET
 from webhook.systems.kind_spec import KindSpec
 

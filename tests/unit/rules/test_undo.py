@@ -16,7 +16,7 @@ from webhook.policy.model import Profile
 from webhook.policy.settings import NamedProfile
 from webhook.rules import undo
 from webhook.rules.undo import Injected, Record
-from webhook.systems.app_wrapper.spec import APP_WRAPPER
+from webhook.systems.app_wrapper import APP_WRAPPER
 from webhook.systems.job import spec as batch
 
 DEFAULT, STRICT = NamedProfile("default", Profile()), NamedProfile("strict", Profile())

@@ -14,9 +14,9 @@ from webhook.policy.model import Disruptions, Placement, Profile
 from webhook.policy.settings import Settings, resolve
 from webhook.rules.facts import Facts
 from webhook.rules.pods.placement import PREFERRED, TERMS
-from webhook.systems.attempts import levels
 from webhook.systems.kind_spec import controller_of
-from webhook.systems.level import Evidence, Level
+from webhook.systems.pod_source import Evidence, Level
+from webhook.systems.pods import levels
 
 SPOT: Final = {"key": "eks.amazonaws.com/capacityType", "operator": "In", "values": ["SPOT"]}
 NOT_SPOT: Final = {"key": "eks.amazonaws.com/capacityType", "operator": "NotIn", "values": ["SPOT"]}

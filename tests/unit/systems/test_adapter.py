@@ -1,8 +1,8 @@
 """The text of permissions, and the defaults of an adapter."""
 
 from webhook.systems.adapter import Adapter, InPlace, Right, Steps, Workload
-from webhook.systems.cron_job.spec import CRON_JOB
 from webhook.systems.job import spec as batch
+from webhook.systems.job.spec import CRON_JOB
 
 ROOT = {"metadata": {"name": "train"}}
 FOUND = Workload(root=ROOT, run=ROOT, when="2026-11-22T08:30:00Z")

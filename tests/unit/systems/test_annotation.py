@@ -6,8 +6,8 @@ from tests.objects import job_spec, pod, stored_job
 from tests.unit.systems.pods import evidence, last_of_four_off_spot, off_spot, on_spot, place, read
 from webhook.kube import names
 from webhook.objects.problem import Json
-from webhook.systems import annotation
-from webhook.systems.level import Level
+from webhook.systems.pod_source import Level
+from webhook.systems.pods import said_attempt
 
 FAILURES = "batch.kubernetes.io/job-index-failure-count"
 
@@ -52,17 +52,17 @@ def test_malformed_annotations_on_pod_and_controller_cause_a_warning_each() -> N
 
 @pytest.mark.parametrize("text", ["0", "7", "007"])
 def test_a_whole_number_is_the_attempt(text: str) -> None:
-    assert annotation.attempt(evidence(annotated(text))) == int(text)
+    assert said_attempt(evidence(annotated(text))) == int(text)
 
 
 def test_without_the_annotation_there_is_no_attempt_and_no_warning() -> None:
     found = evidence(pod(), stored_job())
-    assert (annotation.attempt(found), found.warnings) == (None, [])
+    assert (said_attempt(found), found.warnings) == (None, [])
 
 
 def test_a_malformed_annotation_is_cut_in_its_warning() -> None:
     found = evidence(annotated("x" * 400))
-    assert annotation.attempt(found) is None
+    assert said_attempt(found) is None
     assert [str(one) for one in found.warnings] == [
         f"metadata.annotations[{names.ATTEMPT}]: is 'xxxxxxxxxxxxxxxxxxxx'; must be a whole number, 0 or more"
     ]

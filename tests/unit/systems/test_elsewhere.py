@@ -2,9 +2,9 @@
 
 from tests.objects import pod as pod_of
 from webhook.pods import pods
-from webhook.systems import places
+from webhook.systems import pods as places
 from webhook.systems.kind_spec import OwnerReference
-from webhook.systems.places import Elsewhere
+from webhook.systems.pods import Elsewhere
 
 
 def test_a_pod_of_flyte_2_belongs_to_its_task() -> None:

@@ -12,7 +12,7 @@ from webhook.objects.problem import Json
 from webhook.policy.model import Disruptions, Placement, Policy, Profile
 from webhook.rules.facts import Facts
 from webhook.rules.pods.placement import TERMS
-from webhook.systems import ledger
+from webhook.systems.pods import of_ledger
 
 OWNER = stored_job(job_spec(backoffLimit=3), {})
 FAILURES = "batch.kubernetes.io/job-index-failure-count"
@@ -92,8 +92,8 @@ def test_a_first_attempt_stays_on_spot_even_if_no_disruption_is_allowed() -> Non
 @pytest.mark.parametrize("disruptions", [0, 1, 20, 21])
 def test_the_count_of_the_ledger_is_the_attempt_against_the_disruption_budget(disruptions: int) -> None:
     expected = [of_disruptions("Ledger", disruptions)]
-    assert read(pod(), OWNER, disruptions=disruptions, of=ledger.levels) == (expected, [])
+    assert read(pod(), OWNER, disruptions=disruptions, of=of_ledger) == (expected, [])
 
 
 def test_failures_that_the_ledger_has_counted_are_not_disruptions() -> None:
-    assert read(pod(), OWNER, failures=2, of=ledger.levels) == ([], [])
+    assert read(pod(), OWNER, failures=2, of=of_ledger) == ([], [])

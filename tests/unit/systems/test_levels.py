@@ -8,8 +8,8 @@ from webhook.kube import names
 from webhook.objects.problem import Json
 from webhook.policy.model import Profile
 from webhook.policy.settings import resolve
-from webhook.systems.attempts import OF_ANY, SOURCES, Source
-from webhook.systems.level import Level, number_at
+from webhook.systems.pod_source import Level, PodSource, number_at
+from webhook.systems.pods import SOURCES
 
 # The signal of each system on its own pods.
 SIGNS: Json = {
@@ -20,7 +20,7 @@ SIGNS: Json = {
         "volcano.sh/job-retry-count": "2",
     },
 }
-EVERY_SOURCE = [source for of in (*SOURCES.values(), OF_ANY) for source in of]
+EVERY_SOURCE = [source for of in SOURCES.values() for source in of]
 
 
 def test_a_pod_whose_controller_does_not_exist_has_no_level() -> None:
@@ -103,7 +103,7 @@ def test_a_number_is_none_if_its_parent_has_another_type(status: object) -> None
     assert number_at({"status": status}, ("status", "failed")) is None
 
 
-@pytest.mark.parametrize("source", EVERY_SOURCE, ids=lambda source: source.NAME)
-def test_a_source_gives_no_level_to_a_pod_without_its_signal(source: Source) -> None:
+@pytest.mark.parametrize("source", EVERY_SOURCE, ids=lambda source: source.name)
+def test_a_source_gives_no_level_to_a_pod_without_its_signal(source: PodSource) -> None:
     assert read(made(name="web"), of=source.levels)[0] == []
     assert read(made(generateName="web-"), of=source.levels) == ([], [])

@@ -11,7 +11,8 @@ from webhook.accounts.scopes import Scopes
 from webhook.systems.argo import spec as argo
 from webhook.systems.flyte.spec import FLYTE_WORKFLOW
 from webhook.systems.kind_spec import OwnerReference
-from webhook.systems.places import LONGEST_SCOPE, SYSTEMS, Place, elsewhere, place_of
+from webhook.systems.pod_source import Place
+from webhook.systems.pods import LONGEST_SCOPE, PLACES, elsewhere, place_of
 from webhook.systems.tekton import spec as tekton
 
 WORKFLOW = OwnerReference(argo.GROUP, "v1alpha1", "Workflow", "train", "wf-uid")
@@ -81,11 +82,11 @@ def test_no_name_of_a_node_is_read_as_another_scope_from_an_account(nodes: list[
 
 
 @pytest.mark.parametrize("change", [str, str.lower, str.upper])
-@pytest.mark.parametrize(("group", "kind"), SYSTEMS)
+@pytest.mark.parametrize(("group", "kind"), [one for one in PLACES if one[0]])
 def test_a_pod_has_its_place_however_a_user_writes_the_kind_of_its_controller(
     group: str, kind: str, change: Callable[[str], str]
 ) -> None:
     version = {"mpijob": "v2beta1"}.get(kind, "v1")
     place = place_of({}, OwnerReference(group, version, change(kind), "train-abcde", "uid"))
     assert place is not None
-    assert place.row.group == group
+    assert place.kind.group == group

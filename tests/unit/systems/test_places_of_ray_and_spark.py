@@ -6,9 +6,9 @@ import pytest
 
 from webhook.objects.problem import Json
 from webhook.systems.kind_spec import controller_of
-from webhook.systems.places import Place, place_of
+from webhook.systems.pod_source import Place
+from webhook.systems.pods import place_of
 from webhook.systems.ray import spec as ray
-from webhook.systems.spark import apache_spec as apache_spark
 from webhook.systems.spark import spec as spark
 
 LAUNCHED = {"sparkoperator.k8s.io/app-name": "etl", "sparkoperator.k8s.io/launched-by-spark-operator": "true"}
@@ -57,13 +57,13 @@ def test_a_driver_without_a_controller_and_an_executor_are_counted_by_their_labe
 def test_a_driver_of_apaches_operator_says_the_uid_of_its_application_an_executor_does_not() -> None:
     application = owner("spark.apache.org/v1", "SparkApplication", "etl", controller=None)
     driver, executor = {**OF_APACHE, "spark-role": "driver"}, {**OF_APACHE, "spark-role": "executor"}
-    assert found(driver, application) == Place(apache_spark.SPARK_APPLICATION, "etl", "etl-uid", "driver")
-    assert found(executor, DRIVER_POD) == Place(apache_spark.SPARK_APPLICATION, "etl", "", "executor")
+    assert found(driver, application) == Place(spark.APACHE_SPARK_APPLICATION, "etl", "etl-uid", "driver")
+    assert found(executor, DRIVER_POD) == Place(spark.APACHE_SPARK_APPLICATION, "etl", "", "executor")
 
 
 def test_the_uid_of_another_application_is_not_taken() -> None:
     other = owner("spark.apache.org/v1", "SparkApplication", "other", controller=None)
-    assert found(OF_APACHE, other) == Place(apache_spark.SPARK_APPLICATION, "etl", "", "driver")
+    assert found(OF_APACHE, other) == Place(spark.APACHE_SPARK_APPLICATION, "etl", "", "driver")
 
 
 @pytest.mark.parametrize("labels", [{}, {"spark-role": "driver"}, {"sparkoperator.k8s.io/app-name": "etl"}])

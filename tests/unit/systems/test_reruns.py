@@ -7,8 +7,8 @@ import pytest
 from webhook.objects.problem import Json
 from webhook.systems.adapter import Adapter, Workload
 from webhook.systems.argo import spec as argo
-from webhook.systems.cron_job.spec import CRON_JOB
 from webhook.systems.job import spec as batch
+from webhook.systems.job.spec import CRON_JOB
 from webhook.systems.job_set.spec import JOB_SET
 from webhook.systems.kinds import KINDS
 from webhook.systems.ray import spec as ray

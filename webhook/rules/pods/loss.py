@@ -17,17 +17,17 @@ from webhook.objects import bounds
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.pods.matching import POD_FAILURE_POLICY, JobEnd, rule_of_set
-from webhook.systems import annotation, attempts
+from webhook.systems import pods as attempts
 from webhook.systems.flyte import spec as flyte
 from webhook.systems.job import spec as batch
 from webhook.systems.job.rules.failure_policy import matches_disruption
 from webhook.systems.job.rules.lint import FAILING
 from webhook.systems.job_set.rules.job_set import DISRUPTED, FREE
 from webhook.systems.job_set.spec import JOB_SET, REPLICATED_JOB
-from webhook.systems.level import Evidence, Level, number_at
-from webhook.systems.places import EXECUTOR
+from webhook.systems.pod_source import Evidence, Level, number_at
 from webhook.systems.ray import spec as ray
 from webhook.systems.spark import spec as spark
+from webhook.systems.spark.spec import EXECUTOR
 
 # Pods that their workload's own system replaces, by a label (KubeRay 1.5, Spark 4.0).
 REPLACED: Final = {ray.GROUP: (ray.NODE_TYPE, "worker"), spark.GROUP: (spark.ROLE, EXECUTOR)}
@@ -45,7 +45,7 @@ def is_lost_when_disrupted(evidence: Evidence, levels: list[Level]) -> bool:
     controller, owner = evidence.controller, evidence.owner
     if controller is not None and controller.group == batch.JOB.group and owner is not None:
         return ends_job(evidence, owner.get("spec") or {})
-    if levels and levels[0].source == annotation.NAME:  # it has the budget of only one level
+    if levels and levels[0].source == attempts.ANNOTATION:  # it has the budget of only one level
         levels = attempts.levels_of_systems(replace(evidence, warnings=[])) or levels
     retries = [level.budget for level in levels if not level.of_disruptions]
     return bool(retries) and not any(retries)

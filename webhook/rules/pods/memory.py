@@ -31,7 +31,7 @@ from webhook.rules.pods import containers
 from webhook.rules.pods.memory_bounds import FIELDS, Bound, amount_of, bounds, largest_amount, room_of
 from webhook.rules.rule import Rule, in_pods
 from webhook.systems.job import spec as batch
-from webhook.systems.level import Evidence
+from webhook.systems.pod_source import Evidence
 
 if TYPE_CHECKING:
     from webhook.rules.contexts import PodContext

@@ -9,8 +9,8 @@ from webhook import capacity
 from webhook.objects.problem import Problem
 from webhook.rules.pods import avoid, groups, loss, placement, protect, roles
 from webhook.rules.rule import Rule, in_pods
-from webhook.systems import attempts
-from webhook.systems.level import Evidence
+from webhook.systems import pods as attempts
+from webhook.systems.pod_source import Evidence
 
 if TYPE_CHECKING:
     from webhook.rules.contexts import PodContext

@@ -24,7 +24,7 @@ from webhook.policy.settings import Settings
 from webhook.rules import annotations
 from webhook.rules.pods import groups
 from webhook.systems.kind_spec import OwnerReference
-from webhook.systems.level import Level
+from webhook.systems.pod_source import Level
 
 Placement = Literal["Spot", "OnDemand", "None"]
 

@@ -11,9 +11,10 @@ from webhook.objects.problem import Json
 from webhook.pods.pods import INDEX
 from webhook.systems.job_set.spec import JOB_INDEX, REPLICATED_JOB, SET_NAME
 from webhook.systems.kubeflow import spec as kubeflow
-from webhook.systems.places import DRIVER, HEAD
 from webhook.systems.ray import spec as ray
+from webhook.systems.ray.spec import HEAD
 from webhook.systems.spark import spec as spark
+from webhook.systems.spark.spec import DRIVER
 
 # Spark itself, under whichever operator; KubeRay; the MPI operator, and the training operator with its two labels.
 LEADERS: Final = {

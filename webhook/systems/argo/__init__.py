@@ -1,1 +1,3 @@
 """Argo Workflows."""
+
+PARTS = ("spec", "pods", "account", "rerun")

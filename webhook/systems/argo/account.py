@@ -87,3 +87,4 @@ WORKFLOW: Final = System(
     writes={("shutdown",): ("Stop",), ("suspend",): (True,)},
     scopes_end_alone=True,
 )
+SYSTEMS: Final = (WORKFLOW,)

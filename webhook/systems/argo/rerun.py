@@ -276,3 +276,4 @@ ADAPTER: Final = Adapter(
     ),
     in_place=InPlace(steps=steps, has_begun=has_begun, status=""),
 )
+ADAPTERS: Final = (ADAPTER,)

@@ -1,1 +1,3 @@
 """Flyte."""
+
+PARTS = ("spec", "pods", "account")

@@ -62,3 +62,4 @@ FLYTE_WORKFLOW: Final = System(
     is_single=lambda scope: not scope.endswith(ANY),
     knows_retries=False,
 )
+SYSTEMS: Final = (FLYTE_WORKFLOW,)

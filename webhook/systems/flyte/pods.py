@@ -1,4 +1,4 @@
-"""The environment variable that Flyte gives to a task's container: the 0-based attempt.
+"""The pods of a FlyteWorkflow: the scope is a node; a variable of the task's container has the 0-based attempt.
 
 Flyte 2 also writes a label with the 1-based attempt, since 2.0.43. If a container has several variables of that name,
 the first is Flyte's (flyteplugins/go/tasks/pluginmachinery/flytek8s).
@@ -9,29 +9,33 @@ from typing import Final
 
 from webhook.objects import bounds
 from webhook.objects.patch import EVERY, at, find
+from webhook.objects.problem import Json
 from webhook.policy.settings import count
-from webhook.systems.level import Evidence, Level, number_at
+from webhook.systems.flyte import spec as flyte
+from webhook.systems.kind_spec import OwnerReference
+from webhook.systems.pod_source import Evidence, Level, Place, PodSource, number_at
 
 NAME: Final = "Flyte"
 VARIABLE: Final = "FLYTE_ATTEMPT_NUMBER"
 PRIMARY: Final = "primary_container_name"
 NODE: Final = "node-id"
+LABELS: Final = (NODE,)
 LABEL: Final = "attempt"
 CONTAINER: Final = 3  # parts of the path of a container
 
 
 def levels(evidence: Evidence) -> list[Level]:
     """Return the level of the variable, or else of the label."""
-    attempt = attempt_of(evidence)
+    attempt = _attempt_of(evidence)
     if attempt is None:
         numbered = evidence.count_in_labels(LABEL)
         if numbered == 0:
             evidence.warn(("metadata", "labels", LABEL), numbered)
         attempt = numbered - 1 if numbered else None
-    return [] if attempt is None else [Level(NAME, attempt, budget_of(evidence))]
+    return [] if attempt is None else [Level(NAME, attempt, _budget_of(evidence))]
 
 
-def attempt_of(evidence: Evidence) -> int | None:
+def _attempt_of(evidence: Evidence) -> int | None:
     """Return the attempt in the first such variable, of the primary container if it has one; None if malformed."""
     pod, primary = evidence.whole(), evidence.annotations.get(PRIMARY)
     variables = [
@@ -50,7 +54,7 @@ def attempt_of(evidence: Evidence) -> int | None:
     return number
 
 
-def budget_of(evidence: Evidence) -> int:
+def _budget_of(evidence: Evidence) -> int:
     """Return the retries of the pod's node; with 1 attempt, the settings' budget.
 
     1 attempt means the default of the Flyte platform, which neither pod nor workflow contains. Nodes of sub-workflows
@@ -62,3 +66,23 @@ def budget_of(evidence: Evidence) -> int:
         return evidence.settings_budget
     attempts = number_at(evidence.owner, ("spec", "nodes", node or "", "retry", "minAttempts"))
     return evidence.settings_budget if attempts in {None, 1} else max(0, (attempts or 0) - 1)
+
+
+def place_of(metadata: Json, controller: OwnerReference) -> Place:
+    """Return the place of a pod of a FlyteWorkflow: the scope is what Flyte calls the pod, without the attempt.
+
+    The label of the node alone does not tell apart the nodes of sub-workflows and the elements of map tasks. A name
+    that would be too long is a digest: then the scope is the label, with `/*`.
+    """
+    name = metadata.get("name") or ""
+    prefix = f"{controller.name}-"
+    node, _, attempt = name.removeprefix(prefix).rpartition("-")
+    if not (name.startswith(prefix) and node and attempt.isdecimal()):
+        node = f"{(metadata.get('labels') or {}).get(NODE) or ''}/*"
+    return Place(flyte.FLYTE_WORKFLOW, controller.name, controller.uid, node)
+
+
+PODS: Final = (
+    PodSource((flyte.FLYTE_WORKFLOW.group, "flyteworkflow"), NAME, levels, place_of),
+    PodSource((flyte.TASK_ACTION.group, "taskaction"), NAME, levels, is_counted=False),
+)

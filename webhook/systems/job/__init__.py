@@ -1,1 +1,3 @@
 """Jobs of Kubernetes itself."""
+
+PARTS = ("spec", "pods", "rerun")

@@ -5,6 +5,12 @@ An interrupted retry loses nothing. Before the failed Job is deleted, its manife
 too; its status gets the work that has succeeded already; then the successor is *released*. The stage is stored in the
 placeholder, so that the leader or any user with the permissions can continue.
 
+The part that has succeeded is stored in an annotation. The API allows 256 KiB of annotations on an object. Every second
+one of 100,000 completion indexes takes more as the API writes them, `0,2,4`, and a tenth of that as compressed
+distances.
+
+The retry of a CronJob is that of its last Job; the CronJob's annotation `retryable` applies to its Jobs.
+
 Reads:
     metadata, spec and status of a Job
     metadata.annotations[retry-policy.dev/{successor,retry-of,retry-history,retryable}]
@@ -13,7 +19,10 @@ Writes:
 """
 
 import re
+from base64 import b64decode, b64encode
+from itertools import accumulate, chain, pairwise
 from typing import Any, Final, Literal, TypedDict, cast
+from zlib import compress, decompressobj, error
 
 import msgspec
 
@@ -24,10 +33,8 @@ from webhook.objects.problem import Json, Path, Problem
 from webhook.retry import consent, record
 from webhook.rules import undo
 from webhook.systems import refusals
-from webhook.systems.adapter import Adapter, Right
-from webhook.systems.cron_job.spec import CRON_JOB
+from webhook.systems.adapter import Adapter, Right, Workload
 from webhook.systems.job import spec as batch
-from webhook.systems.job.done import Done, packed, unpacked
 from webhook.systems.kind_spec import controller_of
 
 LONGEST_NAME: Final = 63  # characters of a Job's name, which is a label value of its pods
@@ -59,6 +66,9 @@ OF_DELETION: Final = ("foregroundDeletion", "orphan")  # finalizers
 REPLACES: Final = tuple(Right(verb, batch.JOB.group, batch.JOB.resource) for verb in ("create", "patch", "delete"))
 WRITES_STATUS: Final = Right("patch", batch.JOB.group, batch.JOB.resource, "status")
 
+LONGEST_PLAIN: Final = 16 * 1024  # characters of indexes that are stored as the API writes them
+LARGEST: Final = 2 * 1024 * 1024  # bytes of the distances: an object of the API is smaller
+
 Stage = Literal["Stored", "Deleting", "Created"]
 
 
@@ -69,6 +79,40 @@ class Metadata(TypedDict, total=False):
     labels: dict[str, str]
     finalizers: list[str]
     ownerReferences: list[Json]
+
+
+class Done(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The part of a Job that has succeeded, as in its status: the number of pods, and the indexes of an Indexed Job."""
+
+    succeeded: int = 0
+    completed_indexes: str = ""
+
+
+def packed(done: Done) -> Done | str:
+    """Return what is stored: a text if the indexes are long, which an older version refuses to read."""
+    if len(done.completed_indexes) <= LONGEST_PLAIN:
+        return done
+    parts = (part.partition("-")[::2] for part in done.completed_indexes.split(","))
+    numbers = [done.succeeded, *chain.from_iterable((int(first), int(last or first)) for first, last in parts)]
+    distances = [*numbers[:2], *(two - one for one, two in pairwise(numbers[1:]))]
+    return b64encode(compress(",".join(map(str, distances)).encode(), 9)).decode()
+
+
+def unpacked(stored: Done | str) -> Done:
+    """Return what `packed` was given; raise ValueError if it is malformed or too long."""
+    if isinstance(stored, Done):
+        return stored
+    reader = decompressobj()
+    try:
+        text = reader.decompress(b64decode(stored, validate=True), LARGEST)
+    except error as malformed:
+        raise ValueError(f"the indexes that have succeeded: {malformed}") from None
+    if reader.unconsumed_tail:
+        raise ValueError(f"the indexes that have succeeded have more than {LARGEST} bytes")
+    succeeded, *distances = map(int, text.split(b","))
+    ends = accumulate(distances)
+    runs = (str(first) if first == last else f"{first}-{last}" for first, last in zip(ends, ends, strict=True))
+    return Done(succeeded, ",".join(runs))
 
 
 class RetryState(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -112,7 +156,7 @@ def refusal(job: Json, outer: Json | None = None) -> Problem | None:
     if controller is not None and (controller.group, controller.kind) == batch.JOB_SET:
         whole = f"{metadata['namespace']}/jobset/{controller.name}"
         return Problem((), f"{name} belongs to a JobSet", f"retry the whole JobSet: retry-policy retry {whole}")
-    if controller is not None and (controller.group, controller.kind) != (CRON_JOB.group, CRON_JOB.kind):
+    if controller is not None and (controller.group, controller.kind) != (batch.CRON_JOB.group, batch.CRON_JOB.kind):
         return refusals.is_run_by(name, f"{controller.kind} {controller.name}")
     if (job["spec"].get("managedBy") or batch.CONTROLLER) != batch.CONTROLLER:
         return refusals.is_run_by(name, job["spec"]["managedBy"])
@@ -370,6 +414,34 @@ def cannot_be_suspended(job: Json) -> Problem | None:
     return refusals.is_queued(name) if batch.is_queued(job["metadata"]) else None
 
 
+def _rights_of_cron_job(_: Json) -> list[Right]:
+    """Return the permissions for the retry of any Job."""
+    return [*REPLACES, WRITES_STATUS]
+
+
+def _run_id_of_cron_job(found: Workload) -> str:
+    """Return the uid of the last Job; empty if there is none."""
+    return "" if found.run is None else str(found.run["metadata"]["uid"])
+
+
+def _refusal_of_cron_job(found: Workload) -> Problem | None:
+    """Return why the last Job cannot run again; None if it can.
+
+    The text does not name the CronJob: it becomes a warning, and these have at most 120 characters.
+    """
+    if found.placeholder is not None:
+        return Problem((), "a retry of its last Job has begun", "wait until it has ended")
+    if found.run is None:
+        return Problem((), "it has no Job to retry", "wait for its next Job")
+    return refusal(found.run, found.root)
+
+
+def _promise_of_cron_job(found: Workload) -> str:
+    """Return what of the last Job will run again, without the verb; empty if there is none."""
+    run = found.placeholder or found.run
+    return "" if run is None else promise(run)
+
+
 ADAPTER: Final = Adapter(
     row=batch.JOB,
     rights=rights,
@@ -377,5 +449,15 @@ ADAPTER: Final = Adapter(
     refusal=lambda found: refusal(found.root, found.controller),
     promise=lambda found: promise(found.root),
     cannot_be_suspended=cannot_be_suspended,
-    controller=CRON_JOB,
+    controller=batch.CRON_JOB,
 )
+OF_CRON_JOB: Final = Adapter(
+    row=batch.CRON_JOB,
+    rights=_rights_of_cron_job,
+    run_id=_run_id_of_cron_job,
+    refusal=_refusal_of_cron_job,
+    promise=_promise_of_cron_job,
+    cannot_be_suspended=lambda _: None,
+    runs=ADAPTER,
+)
+ADAPTERS: Final = (ADAPTER, OF_CRON_JOB)

@@ -1,4 +1,4 @@
-"""batch/v1: Jobs, and the JobSpec fields that rules read in every kind that contains a JobSpec."""
+"""batch/v1: Jobs and CronJobs, and the JobSpec fields that rules read in every kind that contains a JobSpec."""
 
 from typing import Any, Final
 
@@ -106,6 +106,17 @@ JOB: Final = KindSpec(
     runs_again=True,
     traits=traits_of_job,
 )
+
+CRON_JOB: Final = KindSpec(
+    group="batch",
+    versions=("v1",),
+    kind="CronJob",
+    resource="cronjobs",
+    shape={"metadata": METADATA, "spec": {"jobTemplate": {"metadata": METADATA, "spec": JOB_SPEC}}},
+    job_specs=(("spec", "jobTemplate", "spec"),),
+)
+
+ROWS: Final = (JOB, CRON_JOB)
 
 
 def is_queued(metadata: Json) -> bool:

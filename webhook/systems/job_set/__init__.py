@@ -1,1 +1,3 @@
 """JobSets."""
+
+PARTS = ("spec", "pods", "rerun")

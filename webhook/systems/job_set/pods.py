@@ -23,7 +23,7 @@ from webhook.systems.job_set.spec import (
     job_restarts,
     restarts_before_run,
 )
-from webhook.systems.level import Evidence, Level, number_at
+from webhook.systems.pod_source import Evidence, Level, PodSource, number_at
 
 NAME: Final = "JobSet"
 LONGEST: Final = 4096  # characters of the annotation that are read: ten entries of a JobSet have half as many
@@ -45,7 +45,7 @@ def levels(evidence: Evidence) -> list[Level]:
         restarts = evidence.count_in_annotations(RESTART)
     if restarts is None:
         return []
-    before = 0 if evidence.above is None else restarts_before(evidence.above)
+    before = 0 if evidence.above is None else _restarts_before(evidence.above)
     restarts = max(0, restarts - before)
     restarts += evidence.count_in_labels(JOB_RESTART) or 0
     job_set = evidence.above
@@ -65,7 +65,7 @@ def levels(evidence: Evidence) -> list[Level]:
     ]
 
 
-def restarts_before(job_set: Json) -> int:
+def _restarts_before(job_set: Json) -> int:
     """Return the number of restarts up to the last requested retry, including the restart of that retry itself."""
     text = at(job_set, ("metadata", "annotations", names.RETRY_HISTORY)) or "[]"
     try:
@@ -74,3 +74,6 @@ def restarts_before(job_set: Json) -> int:
         return 0
     restart = restarts_before_run(last[0].of) if last else None
     return 0 if restart is None else restart + 1
+
+
+PODS: Final = (PodSource(("batch", "job"), NAME, levels),)

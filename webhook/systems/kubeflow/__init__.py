@@ -1,1 +1,3 @@
 """Kubeflow's training operator and its MPI operator."""
+
+PARTS = ("spec", "pods", "account")

@@ -122,3 +122,4 @@ MPI_JOB: Final = System(
     suspend=partial(suspend, kubeflow.MPI_JOB),
     writes={SUSPEND[1:]: (True,)},
 )
+SYSTEMS: Final = (*TRAINING, MPI_JOB)

@@ -1,16 +1,21 @@
-"""What the ledger has counted for a replica of a training operator's job: the operator counts no pod that it replaces.
+"""The pods of the training operator's jobs and of the MPI operator's: the scope is a replica.
+
+The attempt is what the ledger has counted for a replica: the training operator counts no pod that it replaces.
 
 With restartPolicy Never, and with a backoffLimit of 0, the operator replaces no pod that has failed, however that ended
 (pkg/controller.v1 of training-operator 1.9.3): then there are no retries.
 """
 
+from functools import partial
 from typing import Final
 
 from webhook.objects.problem import Json
+from webhook.systems.kind_spec import KindSpec, OwnerReference
 from webhook.systems.kubeflow import spec as kubeflow
-from webhook.systems.level import Evidence, Level, number_at
+from webhook.systems.pod_source import Evidence, Level, Place, PodSource, joined, number_at
 
 NAME: Final = "Kubeflow"
+LABELS: Final = (kubeflow.REPLICA_TYPE, kubeflow.REPLICA_INDEX)
 BACKOFF_LIMIT: Final = ("spec", "runPolicy", "backoffLimit")
 
 
@@ -18,12 +23,37 @@ def levels(evidence: Evidence) -> list[Level]:
     """Return the level of the retries that the ledger has counted; none if the job is unknown."""
     if evidence.owner is None:
         return []
-    return [Level(NAME, evidence.failures or 0, budget_of(evidence, evidence.owner))]
+    return [Level(NAME, evidence.failures or 0, _budget_of(evidence, evidence.owner))]
 
 
-def budget_of(evidence: Evidence, root: Json) -> int:
+def _budget_of(evidence: Evidence, root: Json) -> int:
     """Return the retries of a replica of a job."""
     if kubeflow.restart_policy_of(root, evidence.labels.get(kubeflow.REPLICA_TYPE) or "") == "Never":
         return 0
     said = number_at(root, BACKOFF_LIMIT)
     return evidence.settings_budget if said is None else said
+
+
+def in_training_job(kind: KindSpec, metadata: Json, controller: OwnerReference) -> Place:
+    """Return the place of a pod of a job of the training operator: the scope is its replica, such as `worker/0`."""
+    return Place(kind, controller.name, controller.uid, joined(metadata, *LABELS))
+
+
+def in_mpi_job(metadata: Json, controller: OwnerReference) -> Place | None:
+    """Return the place of a worker of an MPIJob of the MPI operator: the scope is its replica, such as `worker/0`.
+
+    The MPIJob of the training operator has another version, and no account.
+    """
+    if controller.version != kubeflow.MPI_JOB.read_in:
+        return None
+    index = (metadata.get("labels") or {}).get(kubeflow.REPLICA_INDEX) or ""
+    return Place(kubeflow.MPI_JOB, controller.name, controller.uid, f"{kubeflow.WORKER}/{index}")
+
+
+PODS: Final = (
+    *(
+        PodSource((kubeflow.GROUP, name.lower()), NAME, levels, partial(in_training_job, kind))
+        for name, kind in kubeflow.TRAINING.items()
+    ),
+    PodSource((kubeflow.GROUP, "mpijob"), "", place=in_mpi_job),
+)

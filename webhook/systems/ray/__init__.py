@@ -1,1 +1,3 @@
 """KubeRay."""
+
+PARTS = ("spec", "pods", "account", "rerun")

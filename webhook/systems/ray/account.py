@@ -15,8 +15,8 @@ from webhook.pods.pods import Pod
 from webhook.policy.attempt_costs import AttemptCost
 from webhook.policy.settings import Settings
 from webhook.systems.job import spec as batch
-from webhook.systems.places import HEAD
 from webhook.systems.ray import spec as ray
+from webhook.systems.ray.spec import HEAD
 from webhook.systems.system import Spent, System, Write, set_in_spec
 
 SUBMITTER: Final = "ray-job-submitter"  # the container that KubeRay adds to the head in SidecarMode
@@ -63,3 +63,4 @@ RAY_JOB: Final = System(
     writes={("suspend",): (True,)},
     is_single=lambda scope: scope == HEAD,
 )
+SYSTEMS: Final = (RAY_JOB,)

@@ -1,13 +1,24 @@
-"""The status of the RayJob that controls a RayCluster or a submitter's Job: the number of failed attempts.
+"""The pods of a RayJob: the scopes are `head` and `worker/GROUP`.
+
+The attempt is the number of failed ones in the status of the RayJob that controls a RayCluster or a submitter's Job.
 
 It is written before the RayCluster of the next attempt is created (ray-operator/controllers/ray of KubeRay 1.5).
 """
 
+import re
 from typing import Final
 
-from webhook.systems.level import Evidence, Level, number_at
+from webhook.objects.problem import Json
+from webhook.systems.kind_spec import OwnerReference
+from webhook.systems.pod_source import Evidence, Level, Place, PodSource, number_at
+from webhook.systems.ray import spec as ray
+from webhook.systems.ray.spec import HEAD
 
 NAME: Final = "RayJob"
+GROUP: Final = "ray.io/group"
+LABELS: Final = (ray.NODE_TYPE, GROUP)
+# What KubeRay adds to the name of a RayJob for that of a RayCluster, from 1.4 on.
+OF_RAY_JOB: Final = re.compile(r"-[a-z0-9]{5}\Z")
 
 
 def levels(evidence: Evidence) -> list[Level]:
@@ -17,3 +28,20 @@ def levels(evidence: Evidence) -> list[Level]:
         return []
     failed = number_at(ray_job, ("status", "failed")) or 0
     return [Level(NAME, failed, number_at(ray_job, ("spec", "backoffLimit")) or 0)]
+
+
+def place_of(metadata: Json, controller: OwnerReference) -> Place | None:
+    """Return the place of a pod of a RayCluster that a RayJob created: the scopes are `head` and `worker/GROUP`.
+
+    The pod says nothing of the RayJob but the name of its RayCluster. Other RayClusters have no batch pods.
+    """
+    name = OF_RAY_JOB.sub("", controller.name)
+    labels = metadata.get("labels") or {}
+    scope = HEAD if labels.get(ray.NODE_TYPE) == HEAD else f"worker/{labels.get(GROUP) or ''}"
+    return None if name == controller.name else Place(ray.RAY_JOB, name, "", scope)
+
+
+PODS: Final = (
+    PodSource(("batch", "job"), NAME, levels),
+    PodSource((ray.GROUP, "raycluster"), NAME, levels, place_of),
+)

@@ -124,3 +124,4 @@ ADAPTER: Final = Adapter(
     cannot_be_suspended=cannot_be_suspended,
     in_place=InPlace(steps=steps, has_begun=has_begun),
 )
+ADAPTERS: Final = (ADAPTER,)

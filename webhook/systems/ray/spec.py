@@ -14,6 +14,7 @@ from webhook.systems.core import METADATA, POD_TEMPLATE
 from webhook.systems.kind_spec import KindSpec, RetryField
 
 GROUP: Final = "ray.io"
+HEAD: Final = "head"  # the scope of the head, and its type
 NODE_TYPE: Final = "ray.io/node-type"  # label of pods
 VERSIONS: Final = ("v1",)
 

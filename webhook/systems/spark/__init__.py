@@ -1,1 +1,3 @@
 """Spark: Kubeflow's operator and Apache's."""
+
+PARTS = ("spec", "pods", "account")

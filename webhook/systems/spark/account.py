@@ -15,9 +15,8 @@ from webhook.pods.pods import Pod
 from webhook.policy.attempt_costs import AttemptCost
 from webhook.policy.settings import Settings
 from webhook.systems.job import spec as batch
-from webhook.systems.places import DRIVER
-from webhook.systems.spark import apache_spec as apache_spark
 from webhook.systems.spark import spec as spark
+from webhook.systems.spark.spec import DRIVER
 from webhook.systems.system import Spent, System, Write, set_in_spec
 
 ENDED: Final = frozenset({"COMPLETED", "FAILED", "SUSPENDING", "SUSPENDED"})
@@ -82,7 +81,7 @@ SPARK_APPLICATION: Final = System(
     is_single=lambda scope: scope == DRIVER,
 )
 OF_APACHE: Final = System(
-    row=apache_spark.SPARK_APPLICATION,
+    row=spark.APACHE_SPARK_APPLICATION,
     unit="role",
     cost_of=cost_of,
     has_ended=has_ended_of_apache,
@@ -91,3 +90,4 @@ OF_APACHE: Final = System(
     suspend=suspend_of_apache,
     is_single=lambda scope: scope == DRIVER,
 )
+SYSTEMS: Final = (SPARK_APPLICATION, OF_APACHE)

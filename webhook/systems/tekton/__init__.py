@@ -1,1 +1,3 @@
 """Tekton Pipelines and Triggers."""
+
+PARTS = ("spec", "pods", "account", "rerun")

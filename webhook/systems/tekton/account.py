@@ -96,3 +96,4 @@ TASK_RUN: Final = System(
     suspend=lambda _root: None,
     writes={("status",): (CANCELLED,), ("statusMessage",): ()},
 )
+SYSTEMS: Final = (PIPELINE_RUN, TASK_RUN)

@@ -308,3 +308,4 @@ ADAPTER: Final = Adapter(
     ),
     has_finally=True,
 )
+ADAPTERS: Final = (ADAPTER,)

@@ -1,1 +1,3 @@
 """Kubeflow Trainer."""
+
+PARTS = ("spec",)

@@ -1,1 +1,3 @@
 """Volcano."""
+
+PARTS = ("spec", "pods", "account", "rerun")

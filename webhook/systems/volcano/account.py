@@ -140,3 +140,4 @@ JOB: Final = System(
     reads_spec=True,
     coupled=True,
 )
+SYSTEMS: Final = (JOB,)

@@ -1,10 +1,14 @@
-"""The annotation that Volcano writes on each pod of its Jobs: the number of restarts of the Job, from 0."""
+"""The pods of a Volcano Job: the scope is the task and index; an annotation has the number of the Job's restarts."""
 
 from typing import Final
 
-from webhook.systems.level import Evidence, Level, number_at
+from webhook.objects.problem import Json
+from webhook.systems.kind_spec import OwnerReference
+from webhook.systems.pod_source import Evidence, Level, Place, PodSource, joined, number_at
+from webhook.systems.volcano import spec as volcano
 
 NAME: Final = "Volcano"
+LABELS: Final = (volcano.TASK, volcano.TASK_INDEX)
 RETRY_COUNT: Final = "volcano.sh/job-retry-count"
 DEFAULT_MAX_RETRY: Final = 3  # runs; the default of the CRD
 
@@ -18,3 +22,11 @@ def levels(evidence: Evidence) -> list[Level]:
     if evidence.owner is not None:
         budget = max(0, (number_at(evidence.owner, ("spec", "maxRetry")) or DEFAULT_MAX_RETRY) - 1)
     return [Level(NAME, retries, budget)]
+
+
+def place_of(metadata: Json, controller: OwnerReference) -> Place:
+    """Return the place of a pod of a Volcano Job: the scope is its task and index."""
+    return Place(volcano.JOB, controller.name, controller.uid, joined(metadata, *LABELS))
+
+
+PODS: Final = (PodSource((volcano.GROUP, "job"), NAME, levels, place_of),)

@@ -195,3 +195,4 @@ ADAPTER: Final = Adapter(
         watches_controller=True,
     ),
 )
+ADAPTERS: Final = (ADAPTER,)

@@ -6,7 +6,7 @@ from tests.objects import pod
 from webhook.objects.problem import Json
 from webhook.rules.pods import groups
 from webhook.systems.argo import pods as argo
-from webhook.systems.job import job_status
+from webhook.systems.job import pods as of_jobs
 from webhook.systems.job_set import pods as job_set
 from webhook.systems.job_set.spec import JOB_RESTART
 from webhook.systems.volcano import pods as volcano
@@ -32,9 +32,12 @@ def test_a_pod_without_a_group_is_not_grouped() -> None:
     assert not groups.is_grouped({})
 
 
-@pytest.mark.parametrize(("source", "as_one"), [(job_set, True), (volcano, True), (job_status, False), (argo, False)])
-def test_a_group_moves_as_one_if_its_system_restarts_all_pods_together(source: object, *, as_one: bool) -> None:
-    assert groups.moves_as_one(pod(), getattr(source, "NAME")) is as_one  # noqa: B009
+@pytest.mark.parametrize(
+    ("source", "as_one"),
+    [(job_set.NAME, True), (volcano.NAME, True), (of_jobs.OF_JOB, False), (argo.NAME, False)],
+)
+def test_a_group_moves_as_one_if_its_system_restarts_all_pods_together(source: str, *, as_one: bool) -> None:
+    assert groups.moves_as_one(pod(), source) is as_one
 
 
 @pytest.mark.parametrize(("restarts", "as_one"), [("0", True), ("1", False)])

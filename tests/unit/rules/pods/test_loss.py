@@ -16,7 +16,7 @@ from webhook.objects.problem import Json
 from webhook.policy.model import Placement, Profile
 from webhook.policy.settings import Settings, resolve
 from webhook.rules.pods import loss, placement
-from webhook.systems.level import Level
+from webhook.systems.pod_source import Level
 
 COUNTED: Final[Json] = {**DISRUPTION, "action": "Count"}
 FAILS: Final[Json] = {**DISRUPTION, "action": "FailJob"}

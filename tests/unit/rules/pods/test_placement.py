@@ -16,7 +16,7 @@ from webhook.policy.model import Placement, Profile
 from webhook.policy.settings import Settings
 from webhook.rules.pods import placement
 from webhook.systems.kind_spec import controller_of
-from webhook.systems.level import Level
+from webhook.systems.pod_source import Level
 
 SPOT = {"key": "eks.amazonaws.com/capacityType", "operator": "In", "values": ["SPOT"]}
 NOT_SPOT = {"key": "eks.amazonaws.com/capacityType", "operator": "NotIn", "values": ["SPOT"]}

@@ -25,7 +25,7 @@ from webhook.policy.model import Profile
 from webhook.policy.settings import resolve
 from webhook.systems.argo import pods as argo
 from webhook.systems.argo.spec import sparing_disruptions
-from webhook.systems.level import Level
+from webhook.systems.pod_source import Level
 
 ask = partial(read, of=argo.levels)
 

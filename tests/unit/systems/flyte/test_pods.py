@@ -20,7 +20,7 @@ from tests.unit.systems.pods import (
 )
 from webhook.objects.problem import Json
 from webhook.systems.flyte import pods as flyte
-from webhook.systems.level import Level
+from webhook.systems.pod_source import Level
 
 ask = partial(read, of=flyte.levels)
 

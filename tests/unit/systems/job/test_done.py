@@ -13,7 +13,7 @@ from tests.costs import assert_affordable
 from tests.strategies import examples
 from webhook.accounts.scopes import ranges
 from webhook.objects import bounds
-from webhook.systems.job.done import LARGEST, LONGEST_PLAIN, Done, packed, unpacked
+from webhook.systems.job.rerun import LARGEST, LONGEST_PLAIN, Done, packed, unpacked
 
 
 def done(indexes: list[int]) -> Done:

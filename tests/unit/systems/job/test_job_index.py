@@ -7,11 +7,11 @@ import pytest
 
 from tests.objects import job_spec, pod, stored_job
 from tests.unit.systems.pods import NO_COUNTS, last_of_four_off_spot, of_disruptions, off_spot, on_spot, place, read
-from webhook.systems.job import ignored_failures, job_index
-from webhook.systems.level import Level
+from webhook.systems.job import pods as of_jobs
+from webhook.systems.pod_source import Level
 
-failures_of_index = partial(read, of=job_index.levels)
-ignored_of_index = partial(read, of=ignored_failures.levels)
+failures_of_index = partial(read, of=of_jobs.of_index)
+ignored_of_index = partial(read, of=of_jobs.ignored_of_index)
 
 FAILURES = "batch.kubernetes.io/job-index-failure-count"
 IGNORED = "batch.kubernetes.io/job-index-ignored-failure-count"

@@ -3,7 +3,7 @@
 from tests.objects import job_spec, pod, stored_job
 from tests.unit.systems.pods import last_of_four_off_spot, off_spot, on_spot, only_the_first_on_spot, place, read
 from webhook.objects.problem import Json
-from webhook.systems.level import Level
+from webhook.systems.pod_source import Level
 
 
 def test_a_job_counts_its_failures_against_its_backoff_limit() -> None:

@@ -8,8 +8,7 @@ import pytest
 from tests.objects import cron_job, job, job_spec
 from webhook.objects.problem import Json
 from webhook.objects.shape import wrong_types
-from webhook.systems.cron_job.spec import CRON_JOB
-from webhook.systems.job.spec import JOB, retry_budget, retry_field, says_backoff_limit
+from webhook.systems.job.spec import CRON_JOB, JOB, retry_budget, retry_field, says_backoff_limit
 from webhook.systems.kind_spec import KindSpec
 
 

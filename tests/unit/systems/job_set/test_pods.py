@@ -21,7 +21,7 @@ from webhook.kube import names
 from webhook.objects.problem import Json
 from webhook.policy.model import Profile
 from webhook.policy.settings import resolve
-from webhook.systems.level import Level
+from webhook.systems.pod_source import Level
 
 SET = "jobset.sigs.k8s.io/"
 RESTARTS = SET + "restart-attempt"

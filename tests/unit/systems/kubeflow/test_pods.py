@@ -9,7 +9,7 @@ from tests.unit.systems.pods import made, owned, place, read
 from webhook.objects.problem import Json
 from webhook.systems.kubeflow import pods as kubeflow
 from webhook.systems.kubeflow.spec import MOST_REPLICA_TYPES, REPLICA_SPECS
-from webhook.systems.level import Level
+from webhook.systems.pod_source import Level
 
 ask = partial(read, of=kubeflow.levels)
 

@@ -21,7 +21,7 @@ from tests.unit.systems.pods import (
 )
 from webhook.kube import names
 from webhook.objects.problem import Json
-from webhook.systems.level import Level
+from webhook.systems.pod_source import Level
 from webhook.systems.ray import pods as ray
 
 ask = partial(read, of=ray.levels)

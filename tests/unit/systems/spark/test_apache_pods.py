@@ -6,10 +6,10 @@ import pytest
 
 from tests.unit.systems.pods import last_of_four_off_spot, made, on_spot, owned, place, read
 from webhook.objects.problem import Json
-from webhook.systems.level import Level
-from webhook.systems.spark import apache_pods as apache_spark
+from webhook.systems.pod_source import Level
+from webhook.systems.spark.pods import levels_of_apache
 
-ask = partial(read, of=apache_spark.levels)
+ask = partial(read, of=levels_of_apache)
 
 LABELS = {"spark.operator/name": "spark-kubernetes-operator", "spark.operator/spark-app-name": "pi"}
 

@@ -5,7 +5,8 @@ import pytest
 from tests.unit.systems.reading import retries, root_of, templates, wrong
 from webhook.objects.problem import Json
 from webhook.systems.kind_spec import OwnerReference
-from webhook.systems.spark.apache_spec import SPARK_APPLICATION, application_of
+from webhook.systems.spark.spec import APACHE_SPARK_APPLICATION as SPARK_APPLICATION
+from webhook.systems.spark.spec import application_of_driver as application_of
 
 CONFIG = ("spec", "applicationTolerations", "restartConfig")
 RESTARTS = "spec.applicationTolerations.restartConfig.maxRestartAttempts"

@@ -18,7 +18,7 @@ from tests.unit.systems.pods import (
     with_value,
 )
 from webhook.objects.problem import Json
-from webhook.systems.level import Level
+from webhook.systems.pod_source import Level
 from webhook.systems.spark import pods as spark
 
 ask = partial(read, of=spark.levels)

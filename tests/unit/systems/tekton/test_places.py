@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from webhook.systems import places
+from webhook.systems import pods as places
 from webhook.systems.kind_spec import OwnerReference
-from webhook.systems.places import Place
+from webhook.systems.pod_source import Place
 from webhook.systems.tekton.spec import PIPELINE_RUN, TASK_RUN
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from tests.unit.systems.pods import (
     with_value,
 )
 from webhook.objects.problem import Json
-from webhook.systems.level import Level
+from webhook.systems.pod_source import Level
 from webhook.systems.tekton import pods as tekton
 
 ask = partial(read, of=tekton.levels)

@@ -18,7 +18,7 @@ from tests.unit.systems.pods import (
     with_value,
 )
 from webhook.objects.problem import Json
-from webhook.systems.level import Level
+from webhook.systems.pod_source import Level
 from webhook.systems.volcano import pods as volcano
 
 ask = partial(read, of=volcano.levels)

@@ -33,7 +33,7 @@ from webhook.policy.settings import count
 from webhook.rules.rule import Rule, in_pods, where_jobs_get_policies
 from webhook.systems.job import spec as batch
 from webhook.systems.kind_spec import EmbeddedJob
-from webhook.systems.level import Evidence
+from webhook.systems.pod_source import Evidence
 
 if TYPE_CHECKING:
     from webhook.rules.contexts import JobContext, PodContext

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Final
 from webhook.objects.patch import Pattern
 from webhook.objects.problem import Json, Problem
 from webhook.rules.rule import Rule, below
-from webhook.systems.cron_job.spec import CRON_JOB
 from webhook.systems.job import spec as batch
 from webhook.systems.job.rules import back_off
+from webhook.systems.job.spec import CRON_JOB
 from webhook.systems.kind_spec import EmbeddedJob, KindSpec, controller_of
 
 if TYPE_CHECKING:

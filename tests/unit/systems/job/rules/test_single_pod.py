@@ -10,9 +10,8 @@ from tests.objects import cron_job, job, job_spec
 from webhook.objects.problem import Json
 from webhook.policy.model import BackOff, Profile
 from webhook.rules.facts import Facts
-from webhook.systems.cron_job.spec import CRON_JOB
 from webhook.systems.job.rules import single_pod
-from webhook.systems.job.spec import JOB
+from webhook.systems.job.spec import CRON_JOB, JOB
 from webhook.systems.job_set.spec import JOB_SET
 from webhook.systems.kind_spec import KindSpec
 

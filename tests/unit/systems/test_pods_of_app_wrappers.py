@@ -7,9 +7,9 @@ import pytest
 from tests.objects import job_spec, stored_job
 from tests.unit.systems.pods import last_of_four_off_spot, made, owned, place, read
 from webhook.objects.problem import Json
-from webhook.systems.app_wrapper import pods as app_wrapper
-from webhook.systems.app_wrapper.spec import RETRY_LIMIT
-from webhook.systems.level import Level
+from webhook.systems import app_wrapper
+from webhook.systems.app_wrapper import RETRY_LIMIT
+from webhook.systems.pod_source import Level
 
 ask = partial(read, of=app_wrapper.levels)
 

@@ -8,9 +8,9 @@ from tests.objects import job_spec
 from webhook.kube import names
 from webhook.objects.problem import Json
 from webhook.systems.adapter import Workload
-from webhook.systems.cron_job import rerun as cron_job
 from webhook.systems.job import rerun as of_job
 from webhook.systems.job import spec as batch
+from webhook.systems.job.rerun import OF_CRON_JOB
 
 WHEN = "2026-11-22T08:30:00+00:00"
 YES = {names.RETRYABLE: "true"}
@@ -45,11 +45,11 @@ def test_the_annotation_of_a_cron_job_applies_to_its_jobs_unless_they_have_their
     of_job: Json,
     may: bool,  # noqa: FBT001
 ) -> None:
-    assert (cron_job.refusal(found(last_job(of_job), of_cron_job)) is None) is may
+    assert (OF_CRON_JOB.refusal(found(last_job(of_job), of_cron_job)) is None) is may
 
 
 def test_the_remedy_names_the_job_that_would_run() -> None:
-    assert "kubectl annotate -n ml job/nightly-29391" in str(cron_job.refusal(found(last_job())))
+    assert "kubectl annotate -n ml job/nightly-29391" in str(OF_CRON_JOB.refusal(found(last_job())))
 
 
 @pytest.mark.parametrize(
@@ -57,39 +57,39 @@ def test_the_remedy_names_the_job_that_would_run() -> None:
     [([], "has not ended"), ([{"type": "Complete", "status": "True"}], "has succeeded")],
 )
 def test_a_last_job_that_did_not_fail_is_refused(conditions: list[Json], why: str) -> None:
-    assert why in str(cron_job.refusal(found(last_job(conditions=conditions), YES)))
+    assert why in str(OF_CRON_JOB.refusal(found(last_job(conditions=conditions), YES)))
 
 
 def test_a_cron_job_without_a_job_is_refused() -> None:
-    assert str(cron_job.refusal(found(None, YES))) == "it has no Job to retry; wait for its next Job"
-    assert cron_job.run_id(found(None)) == ""
-    assert cron_job.promise(found(None)) == ""
+    assert str(OF_CRON_JOB.refusal(found(None, YES))) == "it has no Job to retry; wait for its next Job"
+    assert OF_CRON_JOB.run_id(found(None)) == ""
+    assert OF_CRON_JOB.promise(found(None)) == ""
 
 
 def test_a_cron_job_whose_last_job_is_being_retried_is_refused() -> None:
     placeholder = of_job.placeholder_for(last_job(YES), "alice", WHEN)
     begun = found(None, YES, placeholder)
-    assert str(cron_job.refusal(begun)) == "a retry of its last Job has begun; wait until it has ended"
-    assert cron_job.promise(begun) == "Job ml/nightly-29391, whose retry has begun:"
+    assert str(OF_CRON_JOB.refusal(begun)) == "a retry of its last Job has begun; wait until it has ended"
+    assert OF_CRON_JOB.promise(begun) == "Job ml/nightly-29391, whose retry has begun:"
 
 
 def test_the_refusals_of_a_cron_job_fit_into_a_warning() -> None:
     placeholder = of_job.placeholder_for(last_job(YES), "alice", WHEN)
     path = f"metadata.annotations[{names.RETRY_REQUESTED_AT}]: "
-    assert all(len(f"{path}{cron_job.refusal(one)}") <= 120 for one in (found(None), found(None, YES, placeholder)))
+    assert all(len(f"{path}{OF_CRON_JOB.refusal(one)}") <= 120 for one in (found(None), found(None, YES, placeholder)))
 
 
 def test_the_run_is_named_by_the_uid_of_the_last_job() -> None:
-    assert cron_job.run_id(found(last_job())) == "job-uid"
+    assert OF_CRON_JOB.run_id(found(last_job())) == "job-uid"
 
 
 def test_succeeded_indexes_of_the_last_job_do_not_run_again() -> None:
     done = last_job(YES, completedIndexes="0-2", succeeded=3)
-    assert cron_job.promise(found(done)) == "Job ml/nightly-29391: 1 of 4 indexes"
+    assert OF_CRON_JOB.promise(found(done)) == "Job ml/nightly-29391: 1 of 4 indexes"
 
 
 def test_a_retry_requires_the_permissions_for_any_job() -> None:
-    assert [str(right) for right in cron_job.rights(nightly())] == [
+    assert [str(right) for right in OF_CRON_JOB.rights(nightly())] == [
         "create jobs",
         "patch jobs",
         "delete jobs",
@@ -100,4 +100,4 @@ def test_a_retry_requires_the_permissions_for_any_job() -> None:
 def test_any_cron_job_can_be_suspended() -> None:
     queued = nightly()
     queued["metadata"]["labels"] = {batch.QUEUE_NAME: "gpus"}
-    assert cron_job.ADAPTER.cannot_be_suspended(queued) is None
+    assert OF_CRON_JOB.cannot_be_suspended(queued) is None

@@ -5,7 +5,7 @@ import pytest
 from tests.objects import job
 from tests.unit.systems.reading import retries, root_of, wrong
 from webhook.objects.problem import Json, field
-from webhook.systems.app_wrapper.spec import APP_WRAPPER, RETRY_LIMIT
+from webhook.systems.app_wrapper import APP_WRAPPER, RETRY_LIMIT
 from webhook.systems.job.spec import JOB
 from webhook.systems.kinds import embedded_in
 

@@ -1,13 +1,27 @@
-"""Level: a counter of attempts with its budget. Evidence: the data about a pod that the sources read."""
+"""PodSource: what a system reads from its pods: the workload that counts them, and which attempt of it each one is."""
 
 from collections.abc import Callable
+from typing import Final, NamedTuple
 
 import msgspec
 
 from webhook.objects.patch import at
 from webhook.objects.problem import Json, Path, Problem
 from webhook.policy.settings import Settings, count
-from webhook.systems.kind_spec import OwnerReference
+from webhook.systems.kind_spec import KindSpec, OwnerReference
+
+
+class Place(NamedTuple):
+    """The workload that a pod is counted for, and its scope there: what has budgets of its own.
+
+    `kind`: that of the object that has the account. `uid`: that of the object; empty if the pod does not say it.
+    `scope`: such as a node of a Workflow, a task of a PipelineRun, or `worker/0`; empty if the workload has one scope.
+    """
+
+    kind: KindSpec
+    name: str
+    uid: str
+    scope: str
 
 
 class Level(msgspec.Struct, frozen=True):
@@ -77,3 +91,41 @@ def number_at(root: Json | None, path: Path) -> int | None:
     if isinstance(value, str):
         return count(value)
     return value if type(value) is int and value >= 0 else None
+
+
+def joined(metadata: Json, *keys: str) -> str:
+    """Return the values of labels in a pod's metadata, as a scope."""
+    labels = metadata.get("labels") or {}
+    return "/".join(labels.get(key) or "" for key in keys)
+
+
+def no_levels(_evidence: Evidence) -> list[Level]:
+    """Return no level: the ledger alone counts attempts."""
+    return []
+
+
+def no_place(_metadata: Json, _controller: OwnerReference) -> Place | None:
+    """Return None: the pod is counted for no workload, or as one of a Job."""
+    return None
+
+
+class PodSource(NamedTuple):
+    """What is read from the pods of one kind of controller, or of several kinds by several sources.
+
+    `controller`: group and kind of the controller, the kind in lower case, as Flyte writes its own; NONE for pods
+    without one, ANY for all pods. `name`: the value of the annotation attempt-source. `levels` returns the levels of a
+    pod, none if its signal is absent or malformed; it appends warnings to `evidence.warnings`. `place` returns what a
+    pod is counted for, by its metadata and its controller, which is NOBODY if it has none. `is_counted`: whether the
+    ledger counts disruptions of these pods.
+    """
+
+    controller: tuple[str, str]
+    name: str
+    levels: Callable[[Evidence], list[Level]] = no_levels
+    place: Callable[[Json, OwnerReference], Place | None] = no_place
+    is_counted: bool = True
+
+
+NONE: Final = ("", "NONE")  # no kind in lower case
+ANY: Final = ("", "ANY")
+NOBODY: Final = OwnerReference("", "", "", "", "")

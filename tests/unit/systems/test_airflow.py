@@ -20,8 +20,8 @@ from webhook.kube import names
 from webhook.objects.problem import Json
 from webhook.policy.model import Profile
 from webhook.policy.settings import resolve
-from webhook.systems.airflow import pods as airflow
-from webhook.systems.level import Level
+from webhook.systems import airflow
+from webhook.systems.pod_source import Level
 
 ask = partial(read, of=airflow.levels)
 

@@ -1,1 +1,0 @@
-"""CronJobs of Kubernetes itself."""
