@@ -29,10 +29,9 @@ from webhook.serving.endpoints import Endpoints
 from webhook.serving.listen import CannotListenError, listen
 from webhook.serving.served_certificate import MountedCertificate, Served, SharedCertificate
 from webhook.tracking.certificates import CABundles
-from webhook.tracking.cluster import Cluster
+from webhook.tracking.cluster import Cluster, settings_of
 from webhook.tracking.state_key import SharedStateKey
 from webhook.tracking.trackers import Trackers
-from webhook.tracking.workload_settings import settings_of
 
 # Seconds for which a replica serves after SIGTERM: API servers keep their connections to a pod that is terminating.
 DRAIN: Final = 10.0
