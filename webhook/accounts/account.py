@@ -195,15 +195,14 @@ class Account(msgspec.Struct, kw_only=True):
         return self.spent(cost) - self.before.get(cost, 0)
 
     @property
-    def ended_now(self) -> int:
-        """How many pods have ended since the last requested retry."""
+    def _ended_now(self) -> int:
         return self.ended - sum(self.before.values())
 
     @property
     def last_now(self) -> list[Attempt]:
         """The last pods in detail, of those that have ended since the last requested retry."""
         ends = [detail for detail in self.last if not detail.restart]
-        return ends[max(0, len(ends) - self.ended_now) :]
+        return ends[max(0, len(ends) - self._ended_now) :]
 
     def begin_anew(self, requested_at: str) -> None:
         """Reset every budget, and keep the counts: for a requested retry."""
@@ -260,12 +259,11 @@ class Account(msgspec.Struct, kw_only=True):
     def count_unseen(self, failures: int) -> None:
         """Count failures that are in the Job's status but of which no pod was seen."""
         if failures > DETAILS:
-            self.add_to_counts("Other", UNSEEN, "retry", failures - DETAILS)
+            self._add_to_counts("Other", UNSEEN, "retry", failures - DETAILS)
         for _ in range(min(failures, DETAILS)):
             self.add(Attempt(attempt=self.spent_now("retry"), pod="", cause="Other", reason=UNSEEN, cost="retry"))
 
-    def add_to_counts(self, cause: Cause, reason: str, cost: AttemptCost, number: int) -> None:
-        """Add attempts of one cause, reason and cost to the counts."""
+    def _add_to_counts(self, cause: Cause, reason: str, cost: AttemptCost, number: int) -> None:
         self.ended += number
         self.cost[cost] = self.spent(cost) + number
         self.add_cause(cause, reason, number)
@@ -278,7 +276,7 @@ class Account(msgspec.Struct, kw_only=True):
 
     def add(self, detail: Attempt, used: Used | None = None, disruptions: int | None = None) -> Attempt:
         """Add an attempt to the counts, to the details, and to what was lost; `disruptions`: as in `count`."""
-        self.add_to_counts(detail.cause, detail.reason, detail.cost, 1)
+        self._add_to_counts(detail.cause, detail.reason, detail.cost, 1)
         if CAUSES[detail.cause].loss:
             self.add_lost(detail.cause, used)
         if detail.cost == "disruption":
@@ -305,16 +303,16 @@ class Account(msgspec.Struct, kw_only=True):
     def add_lost(self, cause: str, used: Used | None) -> None:
         """Add what an attempt used; None if that is not known."""
         if used is not None:
-            self.price_in(used.currency)
+            self._price_in(used.currency)
             usage.add(self.lost, cause, used, self.resources)
 
     def save(self, cause: str, used: Used, retries: int) -> None:
         """Record that a bug left so many retries unused; `used`: what its attempt used."""
         if retries:
-            self.price_in(used.currency)
+            self._price_in(used.currency)
             usage.add(self.saved, cause, used, self.resources, retries)
 
-    def price_in(self, currency: str) -> None:
+    def _price_in(self, currency: str) -> None:
         """Forget the prices of attempts in another currency: the policy has another one now."""
         if currency and currency != self.currency:
             if self.currency:

@@ -57,11 +57,11 @@ def count(  # noqa: PLR0913 - where all of it meets
     return account.note_left(counted.left_of(account, pod, detail))
 
 
-def unknown(_: Pod) -> None:
+def _unknown(_: Pod) -> None:
     """Return what a pod used where nobody asks for it: None."""
 
 
-def never(_: Pod) -> str:
+def _never(_: Pod) -> str:
     """Return the reason for which Kueue has evicted a pod where there is no Kueue: none."""
     return ""
 
@@ -105,8 +105,8 @@ class CountingPass:
         tracker: Tracker,
         account: Account,
         settings_of: Callable[[Json], Settings],
-        used_of: Callable[[Pod], Used | None] = unknown,
-        evicted_for: Callable[[Pod], str] = never,
+        used_of: Callable[[Pod], Used | None] = _unknown,
+        evicted_for: Callable[[Pod], str] = _never,
         *,
         whole: Json | None = None,
     ) -> None:
@@ -266,7 +266,7 @@ class CountingPass:
         """Yield the attempts whose scope had more disruptions than allowed, newest first, each with Job and budgets."""
         if self.settings.disruption_action != "Ignore" or self.account.suspended:
             return
-        for detail, job, budgets in self.of_running_jobs(details, "disruption"):
+        for detail, job, budgets in self._of_running_jobs(details, "disruption"):
             if self.system is not None and not self.system.is_single(detail.scope):
                 continue
             if limits.is_exceeded(self.account, budgets, detail.scope):
@@ -274,7 +274,7 @@ class CountingPass:
 
     def free_too_often(self, details: list[Attempt]) -> Iterator[tuple[Attempt, Json, limits.Budgets]]:
         """Yield the attempts whose scope had too many free restarts, newest first, each with its Job and budgets."""
-        for detail, job, budgets in self.of_running_jobs(details, "free"):
+        for detail, job, budgets in self._of_running_jobs(details, "free"):
             if limits.is_free_too_often(self.account, budgets, detail.scope):
                 yield detail, job, budgets
 
@@ -284,7 +284,7 @@ class CountingPass:
             return
         if self.settings.profile.failure_policy.inject == "Never":
             return
-        for detail, job, _ in self.of_running_jobs(details, "fatal"):
+        for detail, job, _ in self._of_running_jobs(details, "fatal"):
             pod = self.tracker.failed_named(detail.pod)
             budgets = self.counted(job).budgets_of(pod)
             if pod is not None and self.account.retries_of(detail.scope) >= budgets.retries:
@@ -301,7 +301,7 @@ class CountingPass:
                 return End(LIMIT_EXCEEDED, detail.pod, budgets.disruptions, job)
         return None
 
-    def of_running_jobs(
+    def _of_running_jobs(
         self, details: list[Attempt], cost: AttemptCost
     ) -> Iterator[tuple[Attempt, Json, limits.Budgets]]:
         """Yield the attempts with this cost whose Job has not ended, newest first, each with its Job and budgets.

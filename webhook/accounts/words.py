@@ -104,11 +104,11 @@ def unlisted(kind: str) -> str:
 
 def decided(rule: int, following: Next | None) -> str:
     """Return that a rule of onFailure decided, and what the next pod gets by it, as far as that is known."""
-    gets = [] if following is None else asked(following)
+    gets = [] if following is None else _asked(following)
     return f"rule {rule} of onFailure decided" + (f": the next pod gets {', '.join(gets)}" if gets else "")
 
 
-def asked(following: Next) -> list[str]:
+def _asked(following: Next) -> list[str]:
     """Return what a rule of onFailure asks of the next pod, such as `another node`."""
     found = []
     if following.memory is not None:

@@ -159,7 +159,7 @@ class Crashes:
             return True
         if state.tracker.is_open(uid):
             return False  # it is not counted yet
-        if within is not None and not await self.has_passed(key, crash, pod, within):
+        if within is not None and not await self._has_passed(key, crash, pod, within):
             return False
         return await self.end(key, state, crash, pod, int(within or 0))
 
@@ -187,7 +187,7 @@ class Crashes:
         is_gone = key.system is None and state.tracker.failed_pod(crash.pod.uid) is None
         return is_gone or crash.seen - within < self.trackers.watching_since
 
-    async def has_passed(self, key: Key, crash: Crash, pod: Pod, within: float) -> bool:
+    async def _has_passed(self, key: Key, crash: Crash, pod: Pod, within: float) -> bool:
         """Return True if a disruption in `within` seconds after a crash would have been seen; as `decide`.
 
         Once the watch delivers the mark on the pod, it has delivered everything before it. The controller of another

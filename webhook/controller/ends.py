@@ -72,7 +72,7 @@ class WorkloadEnds:
         Return False, and change nothing, if its end is decided already, or its users have no way to do so. Raise
         ApiError with 409 if it has changed since it was read.
         """
-        write = failing(row, root, reason, message, pod)
+        write = _failing(row, root, reason, message, pod)
         if write is not None:
             await self._carry_out(write, row, root, "Failed", reason, message)
         return write is not None
@@ -84,7 +84,7 @@ class WorkloadEnds:
         startTime, and Kueue removes the startTime of a suspended Job again and again.
         """
         status = job.get("status") or {}
-        ends = [condition(kind, reason, message) for kind in ("FailureTarget", "Failed")]
+        ends = [_condition(kind, reason, message) for kind in ("FailureTarget", "Failed")]
         time = ends[0]["lastTransitionTime"]
         said = {
             "conditions": [*(status.get("conditions") or ()), *({**one, "lastProbeTime": time} for one in ends)],
@@ -115,7 +115,7 @@ class WorkloadEnds:
         how, write = "Failed", None
         if end is not None:
             reason, message = end.reason, end.message(key.namespace)
-            write = failing(key.row, whole, reason, message, counting.tracker.failed_named(end.pod))
+            write = _failing(key.row, whole, reason, message, counting.tracker.failed_named(end.pod))
         if write is None and system is not None and counting.suspends(attempts):  # also if nothing can make it fail
             action, how, write = "suspend", "Suspended", system.suspend(whole)
             reason, message = LIMIT_EXCEEDED, words.suspended_elsewhere(counting.budgets_of(counting.root).disruptions)
@@ -132,7 +132,6 @@ class WorkloadEnds:
     async def _carry_out(  # noqa: PLR0913, PLR0917 - what is written, and what is told of it
         self, write: Write | Create, row: KindSpec, root: Json, how: str, reason: str, message: str
     ) -> None:
-        """Send a write and report it; of a Job and a JobSet their controllers write the Event."""
         if isinstance(write, Create):
             await self.api.create(write.path, write.root)
         else:
@@ -147,7 +146,7 @@ class WorkloadEnds:
         self.events.tell(Notice(**about._asdict(), type="Warning", reason=reason, message=message))
 
 
-def failing(row: KindSpec, root: Json, reason: str, message: str, pod: Pod | None) -> Write | Create | None:
+def _failing(row: KindSpec, root: Json, reason: str, message: str, pod: Pod | None) -> Write | Create | None:
     """Return the write that fails a workload as it was read, or the part of it that a pod belongs to.
 
     None if its end is decided already, or its users have no way to do so.
@@ -159,11 +158,11 @@ def failing(row: KindSpec, root: Json, reason: str, message: str, pod: Pod | Non
         if terminal.condition_of(root) is not None:
             return None
         kept = [one for one in status.get("conditions") or () if one.get("type") != "Failed"]
-        failed = {**status, "conditions": [*kept, condition("Failed", reason, message)], "terminalState": "Failed"}
+        failed = {**status, "conditions": [*kept, _condition("Failed", reason, message)], "terminalState": "Failed"}
         return Write(_status_of(row, root), [unless_changed(root), {"op": "add", "path": "/status", "value": failed}])
     if terminal.is_decided(status):
         return None
-    target = condition("FailureTarget", reason, message)
+    target = _condition("FailureTarget", reason, message)
     conditions = [*(status.get("conditions") or ()), {**target, "lastProbeTime": target["lastTransitionTime"]}]
     added = {"op": "add", "path": "/status/conditions", "value": conditions}
     return Write(_status_of(row, root), [unless_changed(root), added])
@@ -173,7 +172,6 @@ def _status_of(row: KindSpec, root: Json) -> str:
     return f"{row.path(root['metadata']['namespace'], root['metadata']['name'])}/status"
 
 
-def condition(kind: str, reason: str, message: str) -> Json:
-    """Return a condition with status True and the current time."""
+def _condition(kind: str, reason: str, message: str) -> Json:
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return {"type": kind, "status": "True", "reason": reason, "message": message, "lastTransitionTime": now}

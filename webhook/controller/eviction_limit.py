@@ -61,7 +61,7 @@ class EvictionLimit:
         whole, evicted = await self.ends.read(key), workload.eviction is not None
         if whole is None:
             return True
-        if not key.job_set and evicted and not is_stopped(whole):
+        if not key.job_set and evicted and not _is_stopped(whole):
             return False
         if not self.allows("fail", row, counting.root, f"fail it: {message}"):
             return False
@@ -77,7 +77,7 @@ class EvictionLimit:
         self.events.tell(Notice(**about, type="Warning", reason=EVICTED_TOO_OFTEN, message=message))
 
 
-def is_stopped(job: Json) -> bool:
+def _is_stopped(job: Json) -> bool:
     """Return True if a Job is suspended, and has no pods: neither running ones, nor ended ones to be counted."""
     status = job.get("status") or {}
     uncounted = any((status.get("uncountedTerminatedPods") or {}).values())

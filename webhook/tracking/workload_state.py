@@ -109,12 +109,11 @@ class WorkloadState:
             if failed.disruption is not None:
                 count += self.cost_of(failed, job_set) == "disruption"
         if account.scopes.is_dropped(scope) and not resumed and limits.are_in_pods(account, job["spec"], job_set):
-            known = 0 if is_first else self.disruptions_by_pods(scope)
+            known = 0 if is_first else self._disruptions_by_pods(scope)
             return count if known is None else min(known, count)
         return count
 
-    def disruptions_by_pods(self, scope: str) -> int | None:
-        """Return the disruptions of an index of a Job, as its last pods say; None if the last one does not."""
+    def _disruptions_by_pods(self, scope: str) -> int | None:
         found: int | None = None
         for pod in self.tracker.ends_of(scope):
             before = limits.disruptions_before(pod)
