@@ -46,7 +46,7 @@ def options(root: Path, work: Path) -> list[str]:
         f"--name={NAME}",
         "--collect-submodules=webhook.cli",  # a command is imported by its name, when it is called
         "--collect-data=webhook.policy",  # the packaged policy
-        "--collect-data=webhook.page",  # the page of a report
+        "--collect-data=webhook.insight.page",  # the page of a report
         *(f"--exclude-module={one}" for one in (*SERVER, *generated())),
         *(f"--{name}={folder}" for name, folder in folders.items()),
         str(ENTRY),
