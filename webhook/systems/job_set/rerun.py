@@ -10,7 +10,7 @@ from typing import Final
 from webhook.kube import terminal
 from webhook.objects.patch import at
 from webhook.objects.problem import Json, Path, Problem
-from webhook.retry import consent, record, requests
+from webhook.retry import record, requests
 from webhook.systems import refusals
 from webhook.systems.adapter import Adapter, InPlace, Right, Steps, Workload
 from webhook.systems.job import spec as batch
@@ -54,7 +54,7 @@ def may_run_twice(job_set: Json, replicated: Json) -> bool:
         ("template", "metadata", "annotations"),
         ("template", "spec", "template", "metadata", "annotations"),
     )
-    return consent.may_run_twice(
+    return requests.may_run_twice(
         [job_set["metadata"].get("annotations"), at(replicated, of_job), at(replicated, of_pod)]
     )
 
