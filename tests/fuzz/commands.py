@@ -67,8 +67,8 @@ def lines(  # noqa: PLR0917 - what there is
         yield line("doctor", "-n", namespace, good=f"Namespace {namespace}")
         yield line("report", "-n", namespace, "-o", "json", good=host if "not-opted-in" not in namespace else "")
         yield line("retry", f"{namespace}/job", "-l", "team=ml", "--dry-run")
-    yield line("audit", "-A", "--names", good="would be denied, ")
-    yield line("audit", good="would be denied, ")
+    yield line("check", "--cluster", "-A", "--names", good="would be denied, ")
+    yield line("check", "--cluster", good="would be denied, ")
     for form in CHECK_FORMS:
         yield line("check", "-f", dump, "-o", form, "--policy", policy, about=str(dump))
     for form in ("yaml", "json", "diff"):

@@ -22,10 +22,10 @@ from webhook.pods.pods import Exit, Pod
 from webhook.policy import costs
 from webhook.policy.settings import Settings
 from webhook.rules import undo
+from webhook.systems.core import KILLED
 from webhook.systems.job import spec as batch
 from webhook.systems.job.rules import failure_policy
-from webhook.systems.job.rules.lint import KILLED
-from webhook.systems.job_set.rules.job_set import FAILING
+from webhook.systems.job_set.rules.job_set import FAIL_SET
 from webhook.systems.kind_spec import EmbeddedJob, controller_of
 
 RULES: Final = ("spec", "podFailurePolicy", "rules")
@@ -203,7 +203,7 @@ def how(pod: Pod) -> str:
 
 def fails_set(job_set: Json, pod: Pod, message: str) -> bool:
     """Return True if a JobSet fails when a Job of it fails with a message and the reason PodFailurePolicy."""
-    return matching.action_of_set(job_set, pod.replicated_job, message) == FAILING
+    return matching.action_of_set(job_set, pod.replicated_job, message) == FAIL_SET
 
 
 def author_rules(job: Json, embedded: EmbeddedJob, settings: Settings) -> list[Json]:

@@ -18,10 +18,9 @@ COMMANDS: Final = {
     "serve": ("serve", "Answer admission requests until SIGTERM."),
     "control": ("control", "Count attempts, write accounts, end and rerun workloads."),
     "render": ("render", "Print what admission would make of each document."),
-    "check": ("check", "Print every problem that admission would deny."),
+    "check": ("check", "Print what admission would deny, in files or in a cluster."),
     "export": ("export", "Print the retry limits as policies that need no webhook."),
     "test": ("test", "Test a policy: compare what admission does with what is expected."),
-    "audit": ("audit", "Print what admission would deny or change in a cluster."),
     "doctor": ("doctor", "Check an installation, and say how to correct it."),
     "report": ("report", "Print what attempts used, lost and saved."),
     "dashboard": ("dashboard", "Show the report of a cluster in your browser, live."),
@@ -32,7 +31,7 @@ COMMANDS: Final = {
     "resume": ("suspend", "Resume a suspended Job, CronJob or JobSet."),
 }
 # The commands that ask no cluster: the kubectl plugin is without them.
-OFFLINE: Final = {"serve", "control", "render", "check", "test", "export"}
+OFFLINE: Final = {"serve", "control", "render", "test", "export"}
 PROGRAMS: Final = {"serve", "control"}
 NO_COLOURS: Final = "NO_COLOR"
 FORCE_COLOURS: Final = "FORCE_COLOR"

@@ -1,17 +1,22 @@
-"""Read the policy file of the option `--policy`."""
+"""Read the policy: the file of the option `--policy`, or the ConfigMap of a cluster."""
 
 import sys
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from webhook.admission.engine import read_policy
 from webhook.cli.console import UNUSABLE, printable
+from webhook.kube.paths import path_of
 from webhook.objects.problem import Problem
 from webhook.policy.model import Policy, Profile
-from webhook.policy.parse import load_default
+from webhook.policy.parse import KEY, load_default
 
+if TYPE_CHECKING:
+    from webhook.kube.client import Api
+
+POLICY_CONFIGMAP: Final = ("retry-policy-system", "retry-policy")  # as manifests/ installs it
 LARGEST_POLICY: Final = 1024 * 1024  # bytes, of a ConfigMap
 
 
@@ -59,3 +64,13 @@ def policy_text(file: Path) -> str:
         return data.decode()
     except UnicodeDecodeError:
         raise ValueError("is not UTF-8; save it as UTF-8") from None
+
+
+async def stored_policy(api: "Api") -> str | None:
+    """Return the text of the policy in the cluster; None if there is none; raise as `Api.get` does."""
+    namespace, name = POLICY_CONFIGMAP
+    query = {"fieldSelector": f"metadata.name={name}"}
+    async for one in api.objects(path_of("v1", "configmaps", namespace), query):
+        text: str | None = (one.get("data") or {}).get(KEY)
+        return text
+    return None

@@ -12,11 +12,10 @@ from typing import Final, NamedTuple
 import click
 
 from webhook.admission.engine import read_policy
-from webhook.audit.load import stored_policy
 from webhook.cli import terminal
 from webhook.cli.cluster import ask, kubeconfig_or_default
 from webhook.cli.console import UNUSABLE, kubeconfig_option, leaving_out, namespace_option, printable
-from webhook.cli.policy_file import usable_policy
+from webhook.cli.policy_file import stored_policy, usable_policy
 from webhook.cli.terminal import Progress, WithExamples
 from webhook.history import reading
 from webhook.history.reading import UnreadableError

@@ -20,7 +20,7 @@ from webhook.retry import record, requests
 from webhook.retry.errors import FINAL, RefusedError, StuckError, brief
 from webhook.retry.reading import children_of, controller, workload_of
 from webhook.systems import account_object as account
-from webhook.systems import refusals
+from webhook.systems import kueue, refusals
 from webhook.systems.adapter import Adapter, InPlace, Workload
 from webhook.systems.job import rerun as of_job
 from webhook.systems.job import spec as batch
@@ -88,8 +88,8 @@ async def replace_job(api: Api, job: Json, by: str, when: str, *, dry_run: bool 
         return
     await asyncio.sleep(0.0 if dry_run else seconds_until_counted(job, utc_now()))
     job = await current_job(api, job)
-    if batch.is_queued(metadata):
-        job = of_job.before_kueue(job, await workload_of(api, job))
+    if kueue.is_queued(metadata):
+        job = kueue.before_kueue(job, await workload_of(api, job))
     planned = of_job.placeholder_for(job, by, when)
     jobs, name = batch.JOB.path(metadata["namespace"]), planned["metadata"]["name"]
     trial = of_job.successor(planned)

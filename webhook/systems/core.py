@@ -6,6 +6,11 @@ from webhook.objects.shape import ANY_KEY, Shape
 from webhook.systems.kind_spec import KindSpec
 
 PARTS: Final = ("spec",)
+# Exit codes of containers that SIGKILL or SIGTERM ended.
+KILLED: Final = 137
+TERMINATED: Final = 143
+SIGNALLED: Final = (KILLED, TERMINATED)
+
 ENDED: Final = ("Succeeded", "Failed")  # the phases of a pod that has ended
 
 NODE_SELECTOR_TERM: Final[Shape] = {

@@ -42,10 +42,11 @@ from webhook.policy.model import Policy
 from webhook.rules.opt_in import labels_of
 from webhook.rules.pods.memory_bounds import Restrictions
 from webhook.systems.job import spec as batch
-from webhook.systems.job_set.rules import features
+from webhook.systems.job_set import spec as job_sets
 from webhook.systems.job_set.spec import JOB_SET
 from webhook.systems.kind_spec import KindSpec, OwnerReference, controller_of
 from webhook.systems.kinds import row_of
+from webhook.systems.trainer import spec as trainer
 from webhook.systems.trainer.spec import TRAIN_JOB
 from webhook.tracking import restrictions
 from webhook.tracking.nodes import NODES, KnownNodes
@@ -117,9 +118,9 @@ class Cluster:
             scope=self.scope,
         )
         only = {"fieldSelector": f"metadata.name={JOB_SET.resource}.{JOB_SET.group}"}
-        self.job_set_crds = Informer(api, CRDS, features.of_job_sets, query=only)
+        self.job_set_crds = Informer(api, CRDS, job_sets.features_of, query=only)
         only = {"fieldSelector": f"metadata.name={TRAIN_JOB.resource}.{TRAIN_JOB.group}"}
-        self.train_job_crds = Informer(api, CRDS, features.has_runtime_patches, query=only, metric_prefix="trainjob-")
+        self.train_job_crds = Informer(api, CRDS, trainer.has_runtime_patches, query=only, metric_prefix="trainjob-")
         self.caches: dict[KindSpec, Informer[Any]] = {batch.JOB: self.jobs, JOB_SET: self.job_sets}
         self.last_cached: Json | None = None  # what `object` last read from a cache, which takes time
 

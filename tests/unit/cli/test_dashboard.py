@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.objects import job, job_spec
-from tests.unit.audit.test_load import Lists, stored
+from tests.unit.cli.test_check_cluster_lists import Lists, stored
 from webhook.cli import dashboard as command
 from webhook.cli.dashboard import Reader
 from webhook.dashboard.feed import NothingReadableError

@@ -14,8 +14,8 @@ from click.testing import CliRunner, Result
 
 from tests.objects import job as manifest
 from tests.objects import job_spec
-from tests.unit.audit.test_load import CONFIG_MAPS, namespace_of, stored
-from tests.unit.cli.test_audit import JOBS, NAMESPACES, Connected
+from tests.unit.cli.test_check_cluster import JOBS, NAMESPACES, Connected
+from tests.unit.cli.test_check_cluster_lists import CONFIG_MAPS, namespace_of, stored
 from tests.unit.cli.test_dashboard import Cluster
 from tests.unit.doctor.answers import Answers
 from tests.unit.doctor.checks.test_delays import delayed
@@ -273,13 +273,15 @@ def failed(name: str) -> Json:
     return root
 
 
-def test_an_audit_judges_all_other_objects(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, faulty: Any) -> None:
-    faulty("webhook.audit.load.judge")
+def test_a_check_of_a_cluster_judges_all_other_objects(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, faulty: Any
+) -> None:
+    faulty("webhook.cli.check_cluster.judge")
     jobs = [stored({**manifest(job_spec(backoffLimit=9)), "metadata": {"name": name}}) for name in ("bad", "good")]
     crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
     spaces = [namespace_of("ml", profile="default")]
     found: Any = {crds: [], NAMESPACES: spaces, CONFIG_MAPS: [], JOBS: jobs}
-    done = run(monkeypatch, Connected(found), tmp_path, "audit")
+    done = run(monkeypatch, Connected(found), tmp_path, "check", "--cluster")
     assert_names(done)
     assert "ml/job/good" in done.stdout
 

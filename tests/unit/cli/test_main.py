@@ -272,7 +272,7 @@ def test_without_a_file_it_says_how_to_name_one() -> None:
 
 def test_a_file_named_without_f_is_answered_with_the_usage() -> None:
     _, err = check("a.yaml", code=2)
-    assert err.startswith("Usage: retry-policy check -f FILE|FOLDER|- [OPTIONS]")
+    assert err.startswith("Usage: retry-policy check -f FILE|FOLDER|- | --cluster [OPTIONS]")
 
 
 def test_an_unknown_profile_is_answered_with_those_that_there_are() -> None:
@@ -622,7 +622,6 @@ def test_help_is_everywhere(flag: str) -> None:
     offline = ["serve", "control", "render", "check", "export", "test"]
     assert commands == [
         *offline,
-        "audit",
         "doctor",
         "report",
         "dashboard",

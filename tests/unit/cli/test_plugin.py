@@ -46,7 +46,7 @@ def test_the_plugin_has_the_commands_that_ask_a_cluster(name: str) -> None:
 
 
 def test_a_command_that_asks_no_cluster_is_no_command_of_the_plugin() -> None:
-    assert "No such command 'check'" in invoke("check").stderr
+    assert "No such command 'render'" in invoke("render").stderr
 
 
 def test_help_and_version_name_the_plugin_as_kubectl_runs_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,7 +117,9 @@ def test_kubeconfig_and_context_reach_the_command(called: list[tuple[str, Kubeco
 
 
 def test_a_remedy_names_a_command_as_the_user_calls_it() -> None:
-    others = "retry-policy check is offline; a retry-policy is none; retry-policy-webhook; kubectl\n retry-policy audit"
+    others = (
+        "retry-policy render is offline; a retry-policy is none; retry-policy-webhook; kubectl\n retry-policy report"
+    )
     text = f"to rerun it: retry-policy retry ml/train; {others}"
     assert console.as_called(text) == text
     with click.Context(kubectl.plugin, info_name=PLUGIN):

@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.accounts import held
-from tests.unit.audit.test_load import CONFIG_MAPS
-from tests.unit.cli.test_audit import Connected
+from tests.unit.cli.test_check_cluster import Connected
+from tests.unit.cli.test_check_cluster_lists import CONFIG_MAPS
 from tests.unit.report.facts import attempt, ended
 from tests.unit.report.test_live import account_of_five, job, pod
 from webhook.cli import report as command

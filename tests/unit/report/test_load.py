@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 
 from tests.accounts import stored
-from tests.unit.audit.test_load import Lists
+from tests.unit.cli.test_check_cluster_lists import Lists
 from tests.unit.report.test_live import child, job, job_set, pod
 from webhook.accounts.account import Account
 from webhook.kube.client import Api, ApiError

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from copy import deepcopy
 from typing import Final
 
+from webhook.admission.judge import judge
 from webhook.admission.modes import ENFORCED
-from webhook.audit.judge import judge
 from webhook.doctor.finding import Finding, ok, problem, warning
 from webhook.doctor.installation import Installation, version_of
 from webhook.doctor.shipped import NAME

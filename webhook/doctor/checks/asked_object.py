@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from copy import deepcopy
 
-from webhook.audit.judge import judge
+from webhook.admission.judge import judge
 from webhook.doctor.finding import Finding, ok, problem, warning
 from webhook.doctor.snapshot import Snapshot
 from webhook.kube import names

@@ -157,7 +157,7 @@ def wanted(strategy: Strategy, settings: Settings) -> tuple[Json, list[Problem]]
     else:
         condition = earlier[0]
     if settings.disruption_action == "FailJob":
-        return {"retryPolicy": "Always", "expression": f"({condition}) && !({argo.DISRUPTED})"}, []
+        return {"retryPolicy": "Always", "expression": f"({condition}) && !({argo.IS_DISRUPTED})"}, []
     fields: Json = {"retryPolicy": "Always", "expression": argo.sparing_disruptions(condition, retries)}
     if retries is not None and limit is not None:
         free = settings.disruption_budget if settings.disruption_action == "Ignore" else 0

@@ -13,7 +13,7 @@ from webhook.objects.problem import Json
 from webhook.pods.outcomes import Cost, was_killed
 from webhook.pods.pods import Pod
 from webhook.policy.settings import Settings
-from webhook.systems.job import spec as batch
+from webhook.systems import kueue
 from webhook.systems.ray import spec as ray
 from webhook.systems.ray.spec import HEAD
 from webhook.systems.system import Spent, System, Write, set_in_spec
@@ -46,7 +46,7 @@ def fail(_root: Json, _pod: Pod, _reason: str, _message: str) -> None:
 
 def suspend(root: Json) -> Write | None:
     """Return the write that suspends a RayJob; None if KubeRay would end it as not valid, or Kueue resume it."""
-    if not ray.may_be_suspended(root["spec"]) or batch.is_queued(root["metadata"]):
+    if not ray.may_be_suspended(root["spec"]) or kueue.is_queued(root["metadata"]):
         return None
     return set_in_spec(ray.RAY_JOB, root, "suspend", value=True)
 

@@ -13,7 +13,7 @@ from webhook.objects.problem import Json
 from webhook.pods.outcomes import Cost, was_killed
 from webhook.pods.pods import Pod
 from webhook.policy.settings import Settings
-from webhook.systems.job import spec as batch
+from webhook.systems import kueue
 from webhook.systems.spark import spec as spark
 from webhook.systems.spark.spec import DRIVER
 from webhook.systems.system import Spent, System, Write, set_in_spec
@@ -56,7 +56,7 @@ def suspend(root: Json) -> Write | None:
 
     It fails, and is tried again, as long as the operator may be submitting a run.
     """
-    if batch.is_queued(root["metadata"]):
+    if kueue.is_queued(root["metadata"]):
         return None
     write, state = set_in_spec(spark.SPARK_APPLICATION, root, "suspend", value=True), at(root, STATE)
     steady = {"op": "test", "path": pointer(STATE), "value": state if state in STEADY else RUNNING}

@@ -306,7 +306,7 @@ def test_with_one_budget_for_all_failures_the_limit_stays() -> None:
 def test_a_disruption_that_is_fatal_is_not_retried() -> None:
     fatal = FailureRule(match=Match(cause="Disruption"), next=Next(cost="Fatal"))
     found = strategy_of({"limit": 2}, profile(on_failure=(fatal,)))
-    expression = f"({FAILED} && {NO_BUG}) && !({argo.DISRUPTED})"
+    expression = f"({FAILED} && {NO_BUG}) && !({argo.IS_DISRUPTED})"
     assert found == {"limit": 2, "retryPolicy": "Always", "expression": expression}
 
 

@@ -1,8 +1,8 @@
-"""The table that `retry-policy audit` prints."""
+"""The table that `check --cluster` prints."""
 
-from webhook.audit import report
-from webhook.audit.judge import Judgement
-from webhook.audit.report import Report
+from webhook.admission.judge import Judgement
+from webhook.cli import check_cluster
+from webhook.cli.check_cluster import Judgements
 from webhook.systems.job.spec import CRON_JOB, JOB
 from webhook.systems.job_set.spec import JOB_SET
 from webhook.systems.kind_spec import KindSpec
@@ -15,7 +15,7 @@ UNCHANGED = Judgement("unchanged")
 
 
 def reported(*objects: tuple[KindSpec, str, str, Judgement]) -> list[str]:
-    found = Report()
+    found = Judgements()
     for one in objects:
         found.add(*one)
     return list(found.lines())
@@ -48,7 +48,7 @@ def test_objects_with_the_same_finding_share_a_row() -> None:
 
 
 def test_with_every_name_each_object_has_a_line_of_its_own() -> None:
-    found = Report(every_name=True)
+    found = Judgements(every_name=True)
     for name, judgement in (("train-3", DENIED), ("eval", WARNED), ("train-1", DENIED), ("train-2", CHANGED)):
         found.add(JOB, "ml", name, judgement)
     assert list(found.lines())[1:-2] == [
@@ -70,12 +70,12 @@ def test_without_objects_there_is_only_the_summary() -> None:
 
 
 def test_a_report_has_a_limited_number_of_rows_and_counts_the_rest() -> None:
-    most = report.MOST_ROWS
+    most = check_cluster.MOST_ROWS
     odd = [(JOB, "ml", f"{number}", Judgement("changed", (f"spec.x{number}",))) for number in range(most + 7)]
     found = reported(*odd, (JOB, "ml", "greedy", DENIED))
     assert len(found) == 1 + 1 + most + 3
     assert found[1].startswith("DENIED")
-    assert found[-2] == "7 more changed, not listed; audit one namespace: -n NAMESPACE"
+    assert found[-2] == "7 more changed, not listed; check one namespace: -n NAMESPACE"
     assert "1,008 objects: 1 would be denied, 1,007 changed" in found[-1]
 
 

@@ -4,8 +4,8 @@ import pytest
 
 from tests.objects import cron_job, job, job_spec, pod, stored_job
 from webhook.admission import engine
+from webhook.admission.judge import Judgement, judge
 from webhook.admission.subject import request_to_create, subject_of
-from webhook.audit.judge import Judgement, judge
 from webhook.kube import names
 from webhook.objects.problem import Json
 from webhook.policy.model import Policy

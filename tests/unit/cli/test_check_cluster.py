@@ -1,4 +1,4 @@
-"""The exit codes of `retry-policy audit`, and its policy; the rest is in tests/unit/audit and tests/cluster."""
+"""The exit codes of `retry-policy check --cluster`, and its policy."""
 
 import asyncio
 from pathlib import Path
@@ -9,10 +9,11 @@ from click.testing import CliRunner, Result
 
 from tests import virtual_time
 from tests.objects import job, job_spec
-from tests.unit.audit.test_load import CONFIG_MAPS, Lists, namespace_of, stored
+from tests.unit.cli.test_check_cluster_lists import CONFIG_MAPS, Lists, namespace_of, stored
 from tests.unit.cli.test_colours import Terminal
-from webhook.audit.report import Report
-from webhook.cli import audit as command
+from webhook.cli import check_cluster as command
+from webhook.cli.check import check
+from webhook.cli.check_cluster import Judgements
 from webhook.cli.console import ERASE
 from webhook.cli.terminal import Progress
 from webhook.kube.client import Api, ApiError
@@ -36,7 +37,7 @@ class Connected(Lists):
         pass
 
 
-def audited(monkeypatch: pytest.MonkeyPatch, folder: Path, *arguments: str, **lists: list[Json] | ApiError) -> Result:
+def checked(monkeypatch: pytest.MonkeyPatch, folder: Path, *arguments: str, **lists: list[Json] | ApiError) -> Result:
     paths = {"policy": CONFIG_MAPS, "namespaces": NAMESPACES, "jobs": JOBS}
     found: dict[str, list[Json] | ApiError] = {
         "/apis/apiextensions.k8s.io/v1/customresourcedefinitions": [],
@@ -50,7 +51,7 @@ def audited(monkeypatch: pytest.MonkeyPatch, folder: Path, *arguments: str, **li
 
     monkeypatch.setattr(Api, "connect", connect)
     (folder / "config").touch()
-    return CliRunner().invoke(command.audit, [*arguments, f"--kubeconfig={folder / 'config'}"])
+    return CliRunner().invoke(check, ["--cluster", *arguments, f"--kubeconfig={folder / 'config'}"])
 
 
 def stored_job(limit: int) -> Json:
@@ -64,13 +65,13 @@ def stored_job(limit: int) -> Json:
 def test_the_exit_code_shows_whether_objects_would_be_denied_or_could_not_be_read(
     jobs: list[Json] | ApiError, code: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    assert audited(monkeypatch, tmp_path, jobs=jobs).exit_code == code
+    assert checked(monkeypatch, tmp_path, jobs=jobs).exit_code == code
 
 
 def test_the_table_goes_to_stdout_and_errors_of_reading_go_to_stderr(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    found = audited(monkeypatch, tmp_path, policy=[{"data": {"policy.yaml": STRICT}}], jobs=ApiError(403, "forbidden"))
+    found = checked(monkeypatch, tmp_path, policy=[{"data": {"policy.yaml": STRICT}}], jobs=ApiError(403, "forbidden"))
     assert (
         found.stdout == "0 objects: 0 would be denied, 0 changed, 0 admitted with a warning, 0 admitted as they are\n"
     )
@@ -79,13 +80,13 @@ def test_the_table_goes_to_stdout_and_errors_of_reading_go_to_stderr(
 
 def test_the_option_names_prints_the_name_of_each_object(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     jobs = [stored({**job(job_spec(backoffLimit=25)), "metadata": {"name": name}}) for name in ("a25", "b25")]
-    assert "ml/job/a25 and 1 more " in audited(monkeypatch, tmp_path, jobs=jobs).stdout
-    named = audited(monkeypatch, tmp_path, "--names", jobs=jobs).stdout
+    assert "ml/job/a25 and 1 more " in checked(monkeypatch, tmp_path, jobs=jobs).stdout
+    named = checked(monkeypatch, tmp_path, "--names", jobs=jobs).stdout
     assert [line.split()[1] for line in named.splitlines()[1:3]] == ["ml/job/a25", "ml/job/b25"]
 
 
 def test_objects_are_judged_by_the_policy_in_the_cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    found = audited(monkeypatch, tmp_path, policy=[{"data": {"policy.yaml": STRICT}}], jobs=[stored_job(3)])
+    found = checked(monkeypatch, tmp_path, policy=[{"data": {"policy.yaml": STRICT}}], jobs=[stored_job(3)])
     assert "3 retries exceed the limit of 2" in found.stdout
     assert (found.exit_code, found.stderr) == (1, "")
 
@@ -93,7 +94,7 @@ def test_objects_are_judged_by_the_policy_in_the_cluster(monkeypatch: pytest.Mon
 def test_without_a_policy_in_the_cluster_the_packaged_one_is_used_with_a_warning(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    found = audited(monkeypatch, tmp_path, jobs=[stored_job(25)])
+    found = checked(monkeypatch, tmp_path, jobs=[stored_job(25)])
     assert "limit of 10" in found.stdout
     what = "there is no policy in ConfigMap retry-policy-system/retry-policy: judged by the packaged policy"
     assert found.stderr == f"warning: {what}; name another with --policy FILE\n"
@@ -108,10 +109,10 @@ def test_without_a_policy_in_the_cluster_the_packaged_one_is_used_with_a_warning
         ([{"data": {"policy.yaml": TOO_MANY_CODES}}], "has problems: "),
     ],
 )
-def test_an_unusable_policy_in_the_cluster_ends_the_audit(
+def test_an_unusable_policy_in_the_cluster_ends_the_check(
     policy: list[Json] | ApiError, said: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    found = audited(monkeypatch, tmp_path, policy=policy)
+    found = checked(monkeypatch, tmp_path, policy=policy)
     assert (found.exit_code, found.stdout) == (2, "")
     assert f"the policy in ConfigMap retry-policy-system/retry-policy {said}" in found.stderr
 
@@ -122,26 +123,50 @@ def test_a_policy_file_is_used_instead_of_the_policy_in_the_cluster(
     file = tmp_path / "policy.yaml"
     file.write_text(STRICT)
     arguments = (f"--policy={file}",)
-    found = audited(monkeypatch, tmp_path, *arguments, policy=ApiError(403, "forbidden"), jobs=[stored_job(3)])
+    found = checked(monkeypatch, tmp_path, *arguments, policy=ApiError(403, "forbidden"), jobs=[stored_job(3)])
     assert (found.exit_code, found.stderr) == (1, "")
 
 
 def test_a_profile_that_the_policy_does_not_have_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    found = audited(monkeypatch, tmp_path, "--profile=gpu")
+    found = checked(monkeypatch, tmp_path, "--profile=gpu")
     assert found.exit_code == 2
     assert "the policy has no profile 'gpu'; it has: default" in found.stderr
 
 
+@pytest.mark.parametrize(("fail_on", "code"), [("problem", 0), ("warning", 1)])
+def test_a_warning_fails_the_check_if_the_user_asks_for_it(
+    fail_on: str, code: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    warned = stored(job(job_spec(restart_policy="OnFailure", backoffLimit=3)))
+    found = checked(monkeypatch, tmp_path, f"--fail-on={fail_on}", jobs=[warned])
+    assert (found.exit_code, "1 admitted with a warning" in found.stdout) == (code, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--cluster", "-f", "-"], "--cluster and -f exclude each other; leave one out"),
+        (["--cluster", "-o", "json"], "--cluster and -o exclude each other; leave one out"),
+        (["-f", "-", "-n", "ml"], "name what is in a cluster; add --cluster"),
+        (["-A"], "name what is in a cluster; add --cluster"),
+        (["-f", "-", "--context", "lab"], "name what is in a cluster; add --cluster"),
+    ],
+)
+def test_options_of_files_and_of_a_cluster_exclude_each_other(arguments: list[str], said: str) -> None:
+    found = CliRunner().invoke(check, arguments)
+    assert (found.exit_code, said in " ".join(found.stderr.split())) == (2, True)
+
+
 def test_the_options_for_one_namespace_and_for_all_exclude_each_other() -> None:
-    found = CliRunner().invoke(command.audit, ["-n", "ml", "-A"])
+    found = CliRunner().invoke(check, ["--cluster", "-n", "ml", "-A"])
     assert found.exit_code == 2
     assert "-n and -A exclude each other; leave one out" in found.stderr
 
 
 def test_on_a_terminal_it_shows_how_many_objects_are_judged_if_it_takes_longer_than_a_second() -> None:
-    terminal, report = Terminal(), Report()
+    terminal, report = Terminal(), Judgements()
 
-    async def audit() -> None:
+    async def judge() -> None:
         progress = Progress(stream=terminal, clock=asyncio.get_running_loop().time)
         telling = asyncio.create_task(command.tell(report, progress))
         await asyncio.sleep(0.95)
@@ -151,6 +176,6 @@ def test_on_a_terminal_it_shows_how_many_objects_are_judged_if_it_takes_longer_t
         telling.cancel()
         await asyncio.wait([telling])
 
-    virtual_time.run(audit())
+    virtual_time.run(judge())
     assert terminal.getvalue().startswith(f"{ERASE}1,200 objects judged")
     assert terminal.getvalue().endswith(ERASE)

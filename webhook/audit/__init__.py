@@ -1,1 +1,0 @@
-"""What `retry-policy audit` prints: the objects of a cluster that admission would deny, change or warn about."""
