@@ -7,9 +7,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, Literal, NamedTuple
 
 from webhook.history.record import Capacity
-from webhook.policy.causes import Cause, Loss
-from webhook.report import sums
-from webhook.report.model import (
+from webhook.insight.report import sums
+from webhook.insight.report.model import (
     MOST_ATTEMPTS,
     VERSION,
     AttemptRow,
@@ -21,6 +20,7 @@ from webhook.report.model import (
     Usage,
     WorkloadRow,
 )
+from webhook.policy.causes import Cause, Loss
 
 START: Final = datetime(2026, 11, 16, tzinfo=UTC)
 DAYS: Final = 7

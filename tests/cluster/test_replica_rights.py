@@ -22,7 +22,6 @@ from tests.cluster.test_retry import WHEN, has_failed, retryable
 from tests.cluster.test_retry_pipeline_runs import end_tasks, pipeline_run, succeeded_is, task
 from tests.volcano import volcano_job
 from webhook.accounts import counting, kueue
-from webhook.controller import job_failer
 from webhook.kube import names
 from webhook.kube.client import Api as ApiOfServer
 from webhook.kube.client import ApiError
@@ -30,6 +29,7 @@ from webhook.kube.events import Notice, event
 from webhook.kube.paths import path_of
 from webhook.objects.patch import pointer
 from webhook.pods import outcomes
+from webhook.pods.matching import POD_FAILURE_POLICY
 from webhook.retry import requests
 from webhook.systems import account_object as account
 from webhook.systems import core
@@ -278,7 +278,7 @@ def failed(replica: Replica) -> Write:
 def ended(replica: Replica, conditions: list[str], *times: str) -> Write:
     """Return the write of these conditions, and of the time at which a running Job started for each of `times`."""
     started = replica.found("job", "running")["status"]["startTime"]
-    said = [{**CONDITION, "type": kind, "reason": job_failer.OF_SET} for kind in conditions]
+    said = [{**CONDITION, "type": kind, "reason": POD_FAILURE_POLICY} for kind in conditions]
     status = {"conditions": said, **dict.fromkeys(("startTime", *times), started)}
     return Write("PATCH", replica.of(batch.JOB, "running", sub="/status"), put(status, "status"))
 
@@ -575,7 +575,7 @@ MUST_NOT: Mapping[str, tuple[Callable[[Replica], Write], str]] = {
         "may add one condition FailureTarget",
     ),
     "fail a Job in a namespace that is not opted in": (
-        of_a_job(condition("FailureTarget", job_failer.OF_SET), sub="/status", opted_in=False),
+        of_a_job(condition("FailureTarget", POD_FAILURE_POLICY), sub="/status", opted_in=False),
         "may add one condition FailureTarget",
     ),
     "change the number of failed pods of a Job": (
@@ -800,7 +800,7 @@ DOES: Mapping[str, Callable[[Replica], Write]] = {
     "fail a Job whose pod has never started": of_a_job(
         condition("FailureTarget", outcomes.NEVER_STARTED), sub="/status"
     ),
-    "fail a Job after a bug": of_a_job(condition("FailureTarget", job_failer.OF_SET), sub="/status"),
+    "fail a Job after a bug": of_a_job(condition("FailureTarget", POD_FAILURE_POLICY), sub="/status"),
     "write an Event about an attempt": new_event,
     "write an Event in its own namespace": lambda one: new_event(one, SYSTEM),
     "create the Secret of its certificates": lambda _: new_secret("retry-policy-webhook-certificates"),

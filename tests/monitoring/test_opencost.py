@@ -16,10 +16,10 @@ from msgspec import structs
 from tests.cluster.control_plane import HOST
 from tests.cluster.processes import Processes
 from tests.monitoring.prometheus import Prometheus
-from tests.unit.report.facts import GIB, HOUR, attempt
-from webhook.report import opencost
-from webhook.report.known import Price, written
-from webhook.report.opencost import Source
+from tests.unit.insight.report.facts import GIB, HOUR, attempt
+from webhook.insight.report import opencost
+from webhook.insight.report.known import Price, written
+from webhook.insight.report.opencost import Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

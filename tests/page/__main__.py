@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, sync_playwright
 from hack.site.screenshot import chromium
 from tests import reports
 from tests.page.opened import Opened
-from webhook.page.render import render
+from webhook.insight.page.render import render
 
 FOLDER: Final = Path(__file__).parents[2] / "docs" / "how-to"
 Scheme = Literal["light", "dark"]

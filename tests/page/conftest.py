@@ -10,8 +10,8 @@ from playwright.sync_api import Browser, sync_playwright
 
 from hack.site.screenshot import chromium
 from tests.page.opened import Opened
-from webhook.page.render import render
-from webhook.report.model import Report
+from webhook.insight.page.render import render
+from webhook.insight.report.model import Report
 
 Show = Callable[..., Opened]
 

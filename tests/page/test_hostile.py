@@ -4,7 +4,7 @@ import pytest
 
 from tests import reports
 from tests.page.conftest import Show
-from webhook.report.model import Report
+from webhook.insight.report.model import Report
 
 VIEWS = ["overview", "workloads", "namespaces", "profiles", "nodes", "zones", "limits"]
 

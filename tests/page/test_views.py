@@ -7,7 +7,7 @@ import pytest
 
 from tests import reports
 from tests.page.conftest import Show
-from webhook.report.model import Report
+from webhook.insight.report.model import Report
 
 # Texts whose contrast with what is behind them is below AA: 4.5, or 3 for large ones.
 FAINT = """() => {
@@ -201,7 +201,7 @@ def test_a_report_that_the_page_cannot_read_is_an_error_in_words(
     browser: Any, tmp_path: Any, report: Report, changed: dict[str, int] | None, words: str
 ) -> None:
     from tests.page.conftest import pages  # noqa: PLC0415
-    from webhook.page.render import render  # noqa: PLC0415
+    from webhook.insight.page.render import render  # noqa: PLC0415
 
     text = render(report)
     text = text.replace('"version":1', '"version":2') if changed else text.replace('id="report">{', 'id="report">{{')

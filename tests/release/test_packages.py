@@ -71,10 +71,12 @@ def test_manifests_are_checked_without_the_server(alone: Environment, sample: st
 
 
 def test_the_page_of_a_report_is_complete_in_the_package(alone: Environment) -> None:
-    done = alone.run("python", "-c", "from webhook.page import render; print(render.live_page(), render.page_style())")
+    done = alone.run(
+        "python", "-c", "from webhook.insight.page import render; print(render.live_page(), render.page_style())"
+    )
     assert done.stderr == ""
     assert "Retry report" in done.stdout
-    done = alone.run("python", "-c", "from webhook.page import render; print(render.page_script())")
+    done = alone.run("python", "-c", "from webhook.insight.page import render; print(render.page_script())")
     assert done.stdout.rstrip().endswith("})();")
 
 

@@ -10,10 +10,11 @@ import yaml
 from certs import store
 from tools.generate.written import NEVER, WRITTEN
 from webhook.accounts import counting
-from webhook.controller import app, job_failer
+from webhook.controller import app
 from webhook.kube import names
 from webhook.objects.problem import Json
 from webhook.pods import outcomes
+from webhook.pods.matching import POD_FAILURE_POLICY
 from webhook.program.start import LEDGER_LEASE
 from webhook.tracking import certificates, state_key
 
@@ -114,7 +115,7 @@ def test_the_policies_use_the_same_names_as_the_server() -> None:
     assert f"['{LEDGER_LEASE}', '{app.RETRIES_LEASE}']" in own
     assert f"== '{names.COMPONENT}'" in str(POLICIES["retry-policy-webhook-events"]["validations"])
     limits = (counting.LIMIT_EXCEEDED, counting.FREE_TOO_OFTEN, counting.EVICTED_TOO_OFTEN)
-    reasons = (job_failer.OF_SET, *limits, outcomes.NEVER_STARTED)
+    reasons = (POD_FAILURE_POLICY, *limits, outcomes.NEVER_STARTED)
     assert str([*reasons]) in str(POLICIES["retry-policy-webhook-jobs"]["validations"]).replace("\\'", "'")
     assert str([*limits]) in str(POLICIES["retry-policy-webhook-jobset-status"]["variables"]).replace("\\'", "'")
     ends = f"['{outcomes.SPOT_UNAVAILABLE}', '{outcomes.NEVER_STARTED}']"

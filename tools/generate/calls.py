@@ -28,12 +28,12 @@ ERRORS: Final = (
     "certs.store.UnusableError",
     "webhook.admission.review.BadReviewError",
     "webhook.cli.explain.UnexplainableError",
-    "webhook.dashboard.server.CannotListenError",
+    "webhook.insight.dashboard.server.CannotListenError",
     "webhook.history.reading.UnreadableError",
     "webhook.tracking.cluster.UnavailableError",
     "webhook.objects.left_out.UnfitError",
-    "webhook.report.load.NothingReadError",
-    "webhook.report.opencost.PricesUnreadableError",
+    "webhook.insight.report.load.NothingReadError",
+    "webhook.insight.report.opencost.PricesUnreadableError",
     "webhook.program.start.CannotStartError",
     "webhook.serving.listen.CannotListenError",
     "webhook.serving.places.CrowdedError",
@@ -48,7 +48,8 @@ TEXTS: Final[dict[str, tuple[list[str], str]]] = {
     "click.echo": (["text"], "{text}"),  # to stderr
     "reasons.append": (["text"], "{text}"),  # why a replica is not ready
     "webhook.kube.events.Notice": (NOTICE, "{reason}: {message}"),
-    "webhook.controller.job_failer.condition": (["kind", "reason", "message"], "{reason}: {message}"),
+    "self.ends.fail": (["row", "root", "reason", "message", "pod"], "{reason}: {message}"),
+    "webhook.controller.ends.condition": (["kind", "reason", "message"], "{reason}: {message}"),
     "webhook.tracking.policy_source.PolicySource.refuse": (["origin", "problems"], "{origin}: {problems}"),
     "webhook.serving.server.text": (["text", "status", "headers"], "{text}"),
 }
@@ -58,7 +59,7 @@ TEXTS: Final[dict[str, tuple[list[str], str]]] = {
 RETURNED: Final = frozenset(
     ("webhook.objects.left_out.unexpected", "webhook.serving.served_certificate.Served.troubles")
 )
-EVENTS: Final = ("webhook.kube.events.Notice", "webhook.controller.job_failer.condition")
+EVENTS: Final = ("self.ends.fail", "webhook.kube.events.Notice", "webhook.controller.ends.condition")
 
 
 @dataclass(frozen=True)

@@ -101,13 +101,13 @@ SECTIONS: Final = (
         "For those who run `retry-policy`, on stderr; wrong options apart.",
         (
             "webhook/cli/",
-            "webhook/dashboard/",
+            "webhook/insight/dashboard/",
             "webhook/explain/",
             "webhook/export/",
             "webhook/history/",
             "webhook/accounts/stored.py",
             "webhook/objects/left_out.py",
-            "webhook/report/",
+            "webhook/insight/report/",
         ),
     ),
     Section(

@@ -8,8 +8,8 @@ from prometheus_client.metrics import MetricWrapperBase
 from webhook import metrics
 from webhook.accounts import kueue
 from webhook.accounts.counting import EVICTED_TOO_OFTEN, FREE_TOO_OFTEN, LIMIT_EXCEEDED
-from webhook.controller import job_failer
 from webhook.controller.app import RETRIES_LEASE
+from webhook.pods.matching import POD_FAILURE_POLICY
 from webhook.pods.outcomes import DISRUPTIONS, NEVER_STARTED, NODE_LOST, SPOT_UNAVAILABLE
 from webhook.policy.causes import Cause
 from webhook.policy.model import Placement
@@ -209,7 +209,7 @@ LABELS: Final[dict[tuple[str, str], str]] = {
             LIMIT_EXCEEDED: "more disruptions than `disruptions.limit`",
             FREE_TOO_OFTEN: "more free restarts than `retries.limit`",
             EVICTED_TOO_OFTEN: "evicted by Kueue more often than `kueue.evictions.limit`",
-            job_failer.OF_SET: "a bug that the ledger found in pods which depend on each other",
+            POD_FAILURE_POLICY: "a bug that the ledger found in pods which depend on each other",
             NEVER_STARTED: "a container did not start within `startTimeout`",
         }
     ),

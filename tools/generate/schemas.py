@@ -11,12 +11,12 @@ from webhook.cli.findings import SITE
 from webhook.cli.forms import CheckReport
 from webhook.cli.policy_tests import Case, Cases, CasesReport, Expectation, Message
 from webhook.history.record import Record
+from webhook.insight.report.model import Report
+from webhook.insight.simulate.result import Simulation
+from webhook.insight.simulate.sweep import Curve
 from webhook.objects.problem import Json
 from webhook.policy.model import Policy
 from webhook.policy.reader import LONGEST
-from webhook.report.model import Report
-from webhook.simulate.result import Simulation
-from webhook.simulate.sweep import Curve
 
 FOLDER: Final = "docs/reference"
 DURATION: Final[Json] = {

@@ -15,9 +15,10 @@ from webhook.accounts.kueue import Evictions
 from webhook.accounts.scopes import Scopes
 from webhook.history import usage
 from webhook.history.usage import Rows, Used
-from webhook.pods.outcomes import UNSEEN, Cost, Outcome
+from webhook.pods.outcomes import UNSEEN, Outcome
 from webhook.pods.pods import LONGEST_MESSAGE, LONGEST_NAME, Pod
 from webhook.policy.applied import Applied
+from webhook.policy.attempt_costs import ATTEMPT_COSTS, AttemptCost
 from webhook.policy.causes import CAUSES, Cause
 from webhook.policy.settings import LARGEST_COUNT
 
@@ -34,7 +35,6 @@ MOST_RECENT: Final = 400  # ids of counted pods that may still exist without a m
 ID: Final = 8  # characters of a pod's id: 48 of the 122 random bits of its uid
 LONGEST_ID: Final = ID  # characters
 OTHER: Final = "Other"
-MENDED: Final = ("retry", "disruption")  # what an end cost that the ledger finds fatal afterwards
 MOST_MESSAGES: Final = 3  # attempts whose last words are kept
 
 Count = Annotated[int, Meta(ge=0, le=2**31 - 1)]
@@ -92,7 +92,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ren
     ] = ""
     rule: Annotated[Count | None, Meta(description="The index of the rule of the failure policy that matched.")] = None
     action: Annotated[str, Meta(max_length=LONGEST_ACTION, description="The action of that rule.")] = ""
-    cost: Annotated[Cost, Meta(description="What the end cost: retry, disruption, free, none or fatal.")]
+    cost: Annotated[AttemptCost, Meta(description="What the end cost: retry, disruption, free, none or fatal.")]
     on_failure: Annotated[Count | None, Meta(description="The index of the rule of onFailure that decided.")] = None
     settled: Annotated[
         bool, Meta(description="Whether the ledger, and no rule, found that the crash ends the workload.")
@@ -139,15 +139,15 @@ class Account(msgspec.Struct, kw_only=True):
     """
 
     ended: int = 0
-    cost: dict[Cost, int] = msgspec.field(default_factory=dict)
-    in_place: dict[Cost, int] = msgspec.field(default_factory=dict)
+    cost: dict[AttemptCost, int] = msgspec.field(default_factory=dict)
+    in_place: dict[AttemptCost, int] = msgspec.field(default_factory=dict)
     restarted: dict[str, int] = msgspec.field(default_factory=dict)
     causes: dict[Cause, dict[str, int]] = msgspec.field(default_factory=dict)
     spot: int = 0
     scopes: Scopes = msgspec.field(default_factory=Scopes)
     free: Scopes = msgspec.field(default_factory=Scopes)
     retries: Scopes | None = None
-    before: dict[Cost, int] = msgspec.field(default_factory=dict)
+    before: dict[AttemptCost, int] = msgspec.field(default_factory=dict)
     requested_at: str = ""
     grants: int = 0
     suspending: bool = False
@@ -172,7 +172,7 @@ class Account(msgspec.Struct, kw_only=True):
         """How many more pods can be counted before counted ones must be marked."""
         return max(0, MOST_RECENT - len(self.recent))
 
-    def spent(self, cost: Cost) -> int:
+    def spent(self, cost: AttemptCost) -> int:
         """Return how many ended pods had this cost."""
         return self.cost.get(cost, 0)
 
@@ -190,20 +190,19 @@ class Account(msgspec.Struct, kw_only=True):
             self.retries = Scopes()
         self.retries.add(scope)
 
-    def spent_now(self, cost: Cost) -> int:
+    def spent_now(self, cost: AttemptCost) -> int:
         """Return how many ended pods had this cost since the last requested retry."""
         return self.spent(cost) - self.before.get(cost, 0)
 
     @property
-    def ended_now(self) -> int:
-        """How many pods have ended since the last requested retry."""
+    def _ended_now(self) -> int:
         return self.ended - sum(self.before.values())
 
     @property
     def last_now(self) -> list[Attempt]:
         """The last pods in detail, of those that have ended since the last requested retry."""
         ends = [detail for detail in self.last if not detail.restart]
-        return ends[max(0, len(ends) - self.ended_now) :]
+        return ends[max(0, len(ends) - self._ended_now) :]
 
     def begin_anew(self, requested_at: str) -> None:
         """Reset every budget, and keep the counts: for a requested retry."""
@@ -260,12 +259,11 @@ class Account(msgspec.Struct, kw_only=True):
     def count_unseen(self, failures: int) -> None:
         """Count failures that are in the Job's status but of which no pod was seen."""
         if failures > DETAILS:
-            self.add_to_counts("Other", UNSEEN, "retry", failures - DETAILS)
+            self._add_to_counts("Other", UNSEEN, "retry", failures - DETAILS)
         for _ in range(min(failures, DETAILS)):
             self.add(Attempt(attempt=self.spent_now("retry"), pod="", cause="Other", reason=UNSEEN, cost="retry"))
 
-    def add_to_counts(self, cause: Cause, reason: str, cost: Cost, number: int) -> None:
-        """Add attempts of one cause, reason and cost to the counts."""
+    def _add_to_counts(self, cause: Cause, reason: str, cost: AttemptCost, number: int) -> None:
         self.ended += number
         self.cost[cost] = self.spent(cost) + number
         self.add_cause(cause, reason, number)
@@ -278,7 +276,7 @@ class Account(msgspec.Struct, kw_only=True):
 
     def add(self, detail: Attempt, used: Used | None = None, disruptions: int | None = None) -> Attempt:
         """Add an attempt to the counts, to the details, and to what was lost; `disruptions`: as in `count`."""
-        self.add_to_counts(detail.cause, detail.reason, detail.cost, 1)
+        self._add_to_counts(detail.cause, detail.reason, detail.cost, 1)
         if CAUSES[detail.cause].loss:
             self.add_lost(detail.cause, used)
         if detail.cost == "disruption":
@@ -295,7 +293,7 @@ class Account(msgspec.Struct, kw_only=True):
         self.last = [*self.last, detail][-DETAILS:]
         return detail
 
-    def add_restarts(self, cause: Cause, reason: str, cost: Cost, scope: str, number: int) -> None:
+    def add_restarts(self, cause: Cause, reason: str, cost: AttemptCost, scope: str, number: int) -> None:
         """Add attempts of one cause, reason, cost and scope that ended in place to the counts."""
         self.in_place[cost] = min(self.in_place.get(cost, 0) + number, LARGEST_COUNT)
         self.add_cause(cause, reason, number)
@@ -305,16 +303,16 @@ class Account(msgspec.Struct, kw_only=True):
     def add_lost(self, cause: str, used: Used | None) -> None:
         """Add what an attempt used; None if that is not known."""
         if used is not None:
-            self.price_in(used.currency)
+            self._price_in(used.currency)
             usage.add(self.lost, cause, used, self.resources)
 
     def save(self, cause: str, used: Used, retries: int) -> None:
         """Record that a bug left so many retries unused; `used`: what its attempt used."""
         if retries:
-            self.price_in(used.currency)
+            self._price_in(used.currency)
             usage.add(self.saved, cause, used, self.resources, retries)
 
-    def price_in(self, currency: str) -> None:
+    def _price_in(self, currency: str) -> None:
         """Forget the prices of attempts in another currency: the policy has another one now."""
         if currency and currency != self.currency:
             if self.currency:
@@ -349,9 +347,11 @@ class Account(msgspec.Struct, kw_only=True):
     def settle(self, pod_name: str) -> bool:
         """Record that the end of a pod was fatal, which had cost a retry, or a disruption; return False if none was."""
         ends = [(place, detail) for place, detail in enumerate(self.last) if not detail.restart]
-        places = [place for place, detail in ends if detail.pod == pod_name and detail.cost in MENDED]
+        places = [
+            place for place, detail in ends if detail.pod == pod_name and ATTEMPT_COSTS[detail.cost].verdict_may_replace
+        ]
         places = places[-1:]  # kinds other than Job create pods of the same name
-        cost: Cost = self.last[places[-1]].cost if places else "retry"
+        cost: AttemptCost = self.last[places[-1]].cost if places else "retry"
         if not self.spent_now(cost):
             return False
         self.cost[cost] -= 1

@@ -92,13 +92,13 @@ def trimmed_job(job: Json) -> CachedJob:
     spec, status = job["spec"], job.get("status") or {}
     kept = {key: value for key, value in spec.items() if value is not None}
     if "podFailurePolicy" in kept:
-        kept["podFailurePolicy"] = shared_if_small(kept["podFailurePolicy"])
+        kept["podFailurePolicy"] = _shared_if_small(kept["podFailurePolicy"])
     counts = {"failed": batch.failed_in_status(job), "succeeded": status.get("succeeded")}
     return CachedJob(
         {
-            "metadata": trimmed_metadata(job["metadata"]),
+            "metadata": _trimmed_metadata(job["metadata"]),
             "spec": kept,
-            "status": {key: count for key, count in counts.items() if count} | conditions_of(status),
+            "status": {key: count for key, count in counts.items() if count} | _conditions_of(status),
         }
     )
 
@@ -119,18 +119,17 @@ def pieces(root: CachedJob | CachedJobSet | CachedRoot) -> tuple[bytes, ...]:
 
 def trimmed_root(root: Json) -> CachedRoot:
     """Return a workload of another kind, decoded as ROOT_READ."""
-    return CachedRoot({"metadata": trimmed_metadata(root["metadata"]), "spec": NOTHING, "status": NOTHING})
+    return CachedRoot({"metadata": _trimmed_metadata(root["metadata"]), "spec": NOTHING, "status": NOTHING})
 
 
-def trimmed_metadata(metadata: Json) -> Json:
-    """Return the metadata that placement and the ledger read; without annotations if the object has none."""
+def _trimmed_metadata(metadata: Json) -> Json:
     kept = {
         "namespace": metadata["namespace"],
         "name": metadata["name"],
         "uid": metadata["uid"],
         "resourceVersion": metadata["resourceVersion"],
         "labels": metadata.get("labels") or {},
-        "ownerReferences": controllers_of(metadata),
+        "ownerReferences": _controllers_of(metadata),
     }
     for time in ("creationTimestamp", "deletionTimestamp"):
         if metadata.get(time):
@@ -144,8 +143,7 @@ def trimmed_metadata(metadata: Json) -> Json:
     return kept
 
 
-def controllers_of(metadata: Json) -> list[Json]:
-    """Return the ownerReference that is marked as controller, in a list; the API allows one."""
+def _controllers_of(metadata: Json) -> list[Json]:
     for reference in metadata.get("ownerReferences") or ():
         if reference.get("controller"):
             return [
@@ -157,21 +155,20 @@ def controllers_of(metadata: Json) -> list[Json]:
     return []
 
 
-def conditions_of(status: Json) -> Json:
-    """Return the conditions by which the end of a Job is decided, the first of each type; {} if there is none."""
+def _conditions_of(status: Json) -> Json:
     found = {one["type"]: one for one in reversed(status.get("conditions") or ()) if terminal.decides(one)}
     ends = [{key: (value or "")[:LONGEST_MESSAGE] for key, value in one.items()} for one in reversed(found.values())]
     return {"conditions": ends} if ends else {}
 
 
-def shared_if_small(policy: Json) -> Json:
+def _shared_if_small(policy: Json) -> Json:
     """Return a Job's podFailurePolicy; equal policies up to MOST_SHARED bytes are the same object, to save memory."""
     encoded = msgspec.json.encode(policy)
-    return decoded(encoded) if len(encoded) <= MOST_SHARED else policy
+    return _decoded(encoded) if len(encoded) <= MOST_SHARED else policy
 
 
 @lru_cache(maxsize=1000)
-def decoded(encoded: bytes) -> Json:
+def _decoded(encoded: bytes) -> Json:
     """Decode JSON; the same text gives the same object."""
     found: Json = msgspec.json.decode(encoded)
     return found
@@ -181,7 +178,7 @@ def trimmed_job_set(job_set: Json) -> CachedJobSet:
     """Return the fields of a JobSet, decoded as JOB_SET_READ, that placement and the ledger read."""
     status, policy = job_set.get("status") or {}, at(job_set, ("spec", "failurePolicy")) or {}
     if policy.get("rules"):
-        policy["rules"] = [trimmed_rule(rule) for rule in policy["rules"][:MOST_RULES]]
+        policy["rules"] = [_trimmed_rule(rule) for rule in policy["rules"][:MOST_RULES]]
     if status.get("conditions"):
         ended = terminal.condition_of({"status": status})
         status["conditions"] = ended and [{key: (value or "")[:LONGEST_MESSAGE] for key, value in ended.items()}]
@@ -190,14 +187,14 @@ def trimmed_job_set(job_set: Json) -> CachedJobSet:
     return CachedJobSet(
         {
             "kind": JOB_SET.kind,
-            "metadata": trimmed_metadata(job_set["metadata"]),
+            "metadata": _trimmed_metadata(job_set["metadata"]),
             "spec": {"failurePolicy": policy},
             "status": {key: count for key, count in status.items() if count is not None},
         }
     )
 
 
-def trimmed_rule(rule: Json) -> Json:
+def _trimmed_rule(rule: Json) -> Json:
     """Return a rule of a JobSet's failurePolicy with long texts and lists cut: a cut text matches nothing."""
     return {
         key: value[:LONGEST] if isinstance(value, str) else [one[: LONGEST_PATTERN + 1] for one in value[:MOST_LISTED]]

@@ -81,11 +81,11 @@ def trimmed_account(root: Json) -> CachedAccount:
     ]
     spec = {key: cut(value, LONGEST_NAME) for key, value in (root.get("spec") or {}).items()}
     return CachedAccount(
-        {"metadata": {**kept, "ownerReferences": owners}, "spec": spec, "text": text_of(root.get("status"))}
+        {"metadata": {**kept, "ownerReferences": owners}, "spec": spec, "text": _text_of(root.get("status"))}
     )
 
 
-def text_of(status: msgspec.Raw | None) -> str:
+def _text_of(status: msgspec.Raw | None) -> str:
     """Return a stored status as `stored.encode` writes it; empty if there is none that can be read."""
     try:
         return "" if status is None else stored.encode(stored.decode(status))
@@ -107,11 +107,10 @@ def whole(pieces: tuple[bytes, ...]) -> bytes:
 def key_of_account(found: CachedAccount) -> Key | None:
     """Return the workload that an Account is about; None if its kind has no Accounts."""
     spec = found["spec"]
-    row = row_of(found)
+    row = _row_of(found)
     return None if row is None else Key(found["metadata"]["namespace"], row, spec.get("name") or "")
 
 
-def row_of(found: Json) -> KindSpec | None:
-    """Return the kind of the workload that an Account is about; None if it has no Accounts."""
+def _row_of(found: Json) -> KindSpec | None:
     spec = found.get("spec") or {}
     return COUNTED.get(((spec.get("apiVersion") or "").rpartition("/")[0], spec.get("kind") or ""))

@@ -17,6 +17,7 @@ from webhook.objects.problem import Json
 from webhook.pods import on_failure, outcomes
 from webhook.pods.pods import Pod
 from webhook.policy.applied import applied
+from webhook.policy.attempt_costs import FAILURES, AttemptCost
 from webhook.policy.settings import Settings
 from webhook.systems import kueue
 from webhook.systems.job import spec as batch
@@ -57,11 +58,11 @@ def count(  # noqa: PLR0913 - where all of it meets
     return account.note_left(counted.left_of(account, pod, detail))
 
 
-def unknown(_: Pod) -> None:
+def _unknown(_: Pod) -> None:
     """Return what a pod used where nobody asks for it: None."""
 
 
-def never(_: Pod) -> str:
+def _never(_: Pod) -> str:
     """Return the reason for which Kueue has evicted a pod where there is no Kueue: none."""
     return ""
 
@@ -105,8 +106,8 @@ class CountingPass:
         tracker: Tracker,
         account: Account,
         settings_of: Callable[[Json], Settings],
-        used_of: Callable[[Pod], Used | None] = unknown,
-        evicted_for: Callable[[Pod], str] = never,
+        used_of: Callable[[Pod], Used | None] = _unknown,
+        evicted_for: Callable[[Pod], str] = _never,
         *,
         whole: Json | None = None,
     ) -> None:
@@ -251,7 +252,7 @@ class CountingPass:
             or root["spec"].get("suspend")
         ):
             return 0, []
-        known = sum(self.account.spent_now(cost) for cost in limits.FAILURES)
+        known = sum(self.account.spent_now(cost) for cost in FAILURES)
         return max(0, batch.failed_in_status(self.root) - known), list(self.tracker.vanished.values())
 
     def count_unseen(self, failures: int) -> None:
@@ -266,7 +267,7 @@ class CountingPass:
         """Yield the attempts whose scope had more disruptions than allowed, newest first, each with Job and budgets."""
         if self.settings.disruption_action != "Ignore" or self.account.suspended:
             return
-        for detail, job, budgets in self.of_running_jobs(details, "disruption"):
+        for detail, job, budgets in self._of_running_jobs(details, "disruption"):
             if self.system is not None and not self.system.is_single(detail.scope):
                 continue
             if limits.is_exceeded(self.account, budgets, detail.scope):
@@ -274,7 +275,7 @@ class CountingPass:
 
     def free_too_often(self, details: list[Attempt]) -> Iterator[tuple[Attempt, Json, limits.Budgets]]:
         """Yield the attempts whose scope had too many free restarts, newest first, each with its Job and budgets."""
-        for detail, job, budgets in self.of_running_jobs(details, "free"):
+        for detail, job, budgets in self._of_running_jobs(details, "free"):
             if limits.is_free_too_often(self.account, budgets, detail.scope):
                 yield detail, job, budgets
 
@@ -284,7 +285,7 @@ class CountingPass:
             return
         if self.settings.profile.failure_policy.inject == "Never":
             return
-        for detail, job, _ in self.of_running_jobs(details, "fatal"):
+        for detail, job, _ in self._of_running_jobs(details, "fatal"):
             pod = self.tracker.failed_named(detail.pod)
             budgets = self.counted(job).budgets_of(pod)
             if pod is not None and self.account.retries_of(detail.scope) >= budgets.retries:
@@ -301,8 +302,8 @@ class CountingPass:
                 return End(LIMIT_EXCEEDED, detail.pod, budgets.disruptions, job)
         return None
 
-    def of_running_jobs(
-        self, details: list[Attempt], cost: outcomes.Cost
+    def _of_running_jobs(
+        self, details: list[Attempt], cost: AttemptCost
     ) -> Iterator[tuple[Attempt, Json, limits.Budgets]]:
         """Yield the attempts with this cost whose Job has not ended, newest first, each with its Job and budgets.
 
@@ -352,9 +353,7 @@ class CountingPass:
     def sentence(self) -> str:
         """Return how the last counted pod ended, what decides about the next one, and how many others were counted."""
         last, rules = self.details[-1], self.settings.on_failure
-        text = words.sentence(
-            last, None if self.key.job_set else self.budgets.retries, elsewhere=self.system is not None
-        )
+        text = words.sentence(last, self.budgets.retries, words.terms_of(self.key.row))
         if last.on_failure is not None:
             follows = last.cost != "fatal" and last.on_failure < len(rules)
             following = rules[last.on_failure].next if follows else None

@@ -23,8 +23,9 @@ from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.pods import matching
 from webhook.pods.matching import JobEnd
-from webhook.pods.outcomes import DEADLINE, NEVER_STARTED, SPOT_UNAVAILABLE, Cost
+from webhook.pods.outcomes import DEADLINE, NEVER_STARTED, SPOT_UNAVAILABLE
 from webhook.pods.pods import DISRUPTED, Condition, Exit, Pod
+from webhook.policy.attempt_costs import FAILURES, AttemptCost
 from webhook.policy.causes import Cause
 from webhook.policy.settings import NamedProfile, Settings, count
 from webhook.rules import annotations
@@ -127,7 +128,7 @@ class Forecast:
     """
 
     cause: Cause
-    cost: Cost
+    cost: AttemptCost
     rule: int | None
     action: str
     left: Left
@@ -169,8 +170,8 @@ def foretell(standing: Standing, pod: Pod) -> Forecast:
     end, suspends = counting.end(counting.details), counting.suspends(counting.details)
     if system is not None and not may_end(standing, pod):
         end = None
-    set_action = action_of_set(standing, pod)
-    ends = ended_by(standing, counting.account, pod, detail, set_action)
+    set_action = _action_of_set(standing, pod)
+    ends = _ended_by(standing, counting.account, pod, detail, set_action)
     if end is not None and (system is not None or not ends):
         ends = "workload" if system is not None else "Job" if standing.job_set is None else "JobSet"
     goes_on = system is None and not ends and not suspends and detail.cost != "none"
@@ -179,14 +180,14 @@ def foretell(standing: Standing, pod: Pod) -> Forecast:
         cost=detail.cost,
         rule=detail.rule,
         action=detail.action,
-        left=left_after(counting.account, detail, set_action),
+        left=_left_after(counting.account, detail, set_action),
         ends=ends,
         reason="" if end is None else end.reason,
         set_action=set_action,
         suspends=suspends,
         on_failure=detail.on_failure,
         settled_within=None if ends or set_action else settled_within(standing, pod),
-        off_spot=next_pod(standing, counting.account, pod, detail, set_action).off_spot if goes_on else None,
+        off_spot=_next_pod(standing, counting.account, pod, detail, set_action).off_spot if goes_on else None,
     )
 
 
@@ -212,16 +213,14 @@ def counted(standing: Standing, pod: Pod) -> CountingPass:
     return counting
 
 
-def action_of_set(standing: Standing, pod: Pod) -> str:
-    """Return the action of the JobSet if a failed pod ends its Job; empty if the Job goes on or has no JobSet."""
+def _action_of_set(standing: Standing, pod: Pod) -> str:
     if standing.job_set is None:
         return ""
     end = end_of_job(standing.job, pod, failed_indexes(standing.job))
     return "" if end is None else action_of(standing.job_set, standing.replicated_job, end)
 
 
-def left_after(account: Account, detail: Attempt, set_action: str) -> Left:
-    """Return what is left; the account has subtracted a restart of the JobSet only if a rule has failed the Job."""
+def _left_after(account: Account, detail: Attempt, set_action: str) -> Left:
     left = account.left or Left(retries=0, disruptions=0)
     costs = bool(set_action) and set_action != FAIL_SET and not set_action.endswith(FREE)
     if not costs or detail.action == "FailJob":
@@ -229,7 +228,7 @@ def left_after(account: Account, detail: Attempt, set_action: str) -> Left:
     return Left(retries=max(0, left.retries - 1), disruptions=left.disruptions)
 
 
-def ended_by(standing: Standing, account: Account, pod: Pod, detail: Attempt, set_action: str) -> Ended:
+def _ended_by(standing: Standing, account: Account, pod: Pod, detail: Attempt, set_action: str) -> Ended:
     """Return what a controller, or the leader after a bug, ends because of a counted failure."""
     system = standing.system
     if system is not None:
@@ -237,12 +236,12 @@ def ended_by(standing: Standing, account: Account, pod: Pod, detail: Attempt, se
         return "" if not ends else "scope" if system.scopes_end_alone else "workload"
     spec = standing.job["spec"]
     if standing.job_set is not None:
-        index = not set_action and loses_index(spec, pod, detail.action)
+        index = not set_action and _loses_index(spec, pod, detail.action)
         return "JobSet" if set_action == FAIL_SET else "index" if index else ""
     if not batch.has_index_budgets(spec):
         return "Job" if detail.cost == "fatal" else ""
     failures = account.spent_now("retry") + account.spent_now("fatal")
-    if detail.cost in limits.FAILURES and (detail.action == "FailJob" or failures > batch.sum_of_failures(spec)):
+    if detail.cost in FAILURES and (detail.action == "FailJob" or failures > batch.sum_of_failures(spec)):
         return "Job"
     if detail.cost != "fatal":
         return ""
@@ -281,11 +280,10 @@ def settled_within(standing: Standing, pod: Pod) -> int | None:
     return None if settling.bug_in(standing.counted, pod, within) is None else within
 
 
-def next_pod(standing: Standing, account: Account, pod: Pod, detail: Attempt, set_action: str) -> placement.Decision:
-    """Decide where the pod runs that replaces the counted `pod`."""
+def _next_pod(standing: Standing, account: Account, pod: Pod, detail: Attempt, set_action: str) -> placement.Decision:
     job, above = standing.job, standing.job_set
     said, failed = next_annotations(job["spec"], pod, detail), batch.failed_in_status(job)
-    counts, per_index = detail.cost in limits.FAILURES, job["spec"].get("backoffLimitPerIndex") is not None
+    counts, per_index = detail.cost in FAILURES, job["spec"].get("backoffLimitPerIndex") is not None
     if above is None:
         failed = max(failed + counts, account.spent_now("retry"))
     elif set_action:
@@ -331,14 +329,13 @@ def evidence_of(  # noqa: PLR0913, PLR0917 - where all of it meets
         controller=OwnerReference("batch", "v1", "Job", standing.job["metadata"]["name"], pod.job_uid),
         owner={**standing.job, "status": {"failed": failed}},
         above=above,
-        settings=placement.settings_without_spot(settings) if lacks_spot(standing, account, detail) else settings,
+        settings=placement.settings_without_spot(settings) if _lacks_spot(standing, account, detail) else settings,
         disruptions=limits.share_of(limits.disruptions_at(detail.scope, account, pod, spec, above), spec),
         failures=limits.failures_of(account, spec) if above is None else None,
     )
 
 
-def lacks_spot(standing: Standing, account: Account, detail: Attempt) -> bool:
-    """Return True if no spot node took an attempt, or one of the last ones of its scope or of its JobSet."""
+def _lacks_spot(standing: Standing, account: Account, detail: Attempt) -> bool:
     of_scope = [one for one in account.last if standing.job_set is not None or one.scope == detail.scope]
     return any(one.reason == SPOT_UNAVAILABLE for one in (*of_scope[-LAST_ENDS:], detail))
 
@@ -347,7 +344,7 @@ def next_annotations(spec: Json, pod: Pod, detail: Attempt) -> Json:
     """Return the annotations with which the Job controller creates the pod that replaces the counted `pod`."""
     said = dict(at(spec, ("template", "metadata", "annotations")) or {})
     if spec.get("backoffLimitPerIndex") is not None:
-        said[batch.INDEX_FAILURES] = str((pod.index_failures or 0) + (detail.cost in limits.FAILURES))
+        said[batch.INDEX_FAILURES] = str((pod.index_failures or 0) + (detail.cost in FAILURES))
         ignored = (pod.index_ignored or 0) + (detail.action == "Ignore")
         if ignored:
             said[batch.INDEX_IGNORED_FAILURES] = str(ignored)
@@ -372,7 +369,7 @@ def end_of_job(job: Json, pod: Pod, failed_indexes: int) -> JobEnd | None:
         return None
     if batch.failed_in_status(job) >= batch.sum_of_failures(spec):
         return TOO_MANY_FAILURES
-    if not loses_index(spec, pod, action):
+    if not _loses_index(spec, pod, action):
         return None
     most, failed = spec.get("maxFailedIndexes"), failed_indexes + 1
     if most is not None and failed > most:
@@ -381,8 +378,7 @@ def end_of_job(job: Json, pod: Pod, failed_indexes: int) -> JobEnd | None:
     return FAILED_INDEXES if failed + succeeded >= (spec.get("completions") or 1) else None
 
 
-def loses_index(spec: Json, pod: Pod, action: str) -> bool:
-    """Return True if a failed pod, of which a rule has this action, was the last one of its completion index."""
+def _loses_index(spec: Json, pod: Pod, action: str) -> bool:
     most = spec.get("backoffLimitPerIndex")
     if most is None or action == "Ignore":
         return False
@@ -408,13 +404,12 @@ def restarted(job_set: Json, replicated_job: str, index: int, action: str) -> Js
         found.append({"name": replicated_job})
     for one in found:
         if one.get("name") == replicated_job:
-            one[JOB_RESTARTS] = with_more(one.get(JOB_RESTARTS), index, 1)
-            one[COSTLY_JOB_RESTARTS] = with_more(one.get(COSTLY_JOB_RESTARTS), index, int(costs))
+            one[JOB_RESTARTS] = _with_more(one.get(JOB_RESTARTS), index, 1)
+            one[COSTLY_JOB_RESTARTS] = _with_more(one.get(COSTLY_JOB_RESTARTS), index, int(costs))
     return {**job_set, "status": {**status, JOBS_STATUS[-1]: found}}
 
 
-def with_more(counts: object, index: int, more: int) -> list[int]:
-    """Return the counts of a status, by index, with so many more at one index."""
+def _with_more(counts: object, index: int, more: int) -> list[int]:
     found = [whole(count) for count in counts] if isinstance(counts, list) else []
     found += [0] * (index + 1 - len(found))
     found[index] += more

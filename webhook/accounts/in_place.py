@@ -11,9 +11,10 @@ from webhook.accounts.counted import Counted
 from webhook.history.usage import Used
 from webhook.objects.problem import Json
 from webhook.pods import outcomes
-from webhook.pods.outcomes import IN_PLACE, Cost, is_in_place, limit_of
+from webhook.pods.outcomes import IN_PLACE, is_in_place, limit_of
 from webhook.pods.pods import Pod
 from webhook.pods.restarts import RESTARTED_ALL, LastExit
+from webhook.policy.attempt_costs import AttemptCost
 from webhook.policy.causes import Cause
 from webhook.systems.job.spec import UNLIMITED
 
@@ -42,7 +43,7 @@ def count(  # noqa: PLR0913 - where all of it meets
     account.restarted.pop(id_of(pod), None)
     account.restarted[id_of(pod)] = restarts.number  # the newest last
     job, job_set = counted.job, counted.job_set
-    cost = cost_of(pod, job, job_set)
+    cost = _cost_of(pod, job, job_set)
     scope = limits.scope_of(pod)
     limit = limit_of(pod, job, job_set)
     spent = restarts.number if is_in_place(job_set) else by_api
@@ -51,7 +52,7 @@ def count(  # noqa: PLR0913 - where all of it meets
         if number:
             account.add_restarts("Other", outcomes.UNSEEN, unseen, scope, number)
     last = restarts.last or UNKNOWN
-    cause, reason = cause_of(last)
+    cause, reason = _cause_of(last)
     detail = Attempt(
         attempt=counted.attempt_of(account, pod),
         restart=restarts.number,
@@ -76,7 +77,7 @@ def count(  # noqa: PLR0913 - where all of it meets
     return found
 
 
-def cost_of(pod: Pod, job: Json, job_set: Json | None) -> Cost:
+def _cost_of(pod: Pod, job: Json, job_set: Json | None) -> AttemptCost:
     """Return what a restart in place costs: `retry` if the API counts it towards a limit, else `free`.
 
     The Job controller counts it for pods with the restartPolicy OnFailure towards backoffLimit
@@ -86,8 +87,7 @@ def cost_of(pod: Pod, job: Json, job_set: Json | None) -> Cost:
     return "free" if limit_of(pod, job, job_set) >= UNLIMITED else "retry"
 
 
-def cause_of(last: LastExit) -> tuple[Cause, str]:
-    """Return the cause and the reason of an attempt that ended in place."""
+def _cause_of(last: LastExit) -> tuple[Cause, str]:
     if last.reason == outcomes.OOM:
         return "OOMKilled", last.container
     if not last.container or last.reason == RESTARTED_ALL:

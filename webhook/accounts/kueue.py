@@ -112,14 +112,13 @@ def read(found: Json) -> Workload:
         eviction=None
         if evicted is None
         else Eviction(cut(evicted.get("reason"), LONGEST_REASON), cut(evicted.get("lastTransitionTime"), LONGEST_TIME)),
-        evictions=evictions_of((status.get("schedulingStats") or {}).get("evictions") or ()),
-        requeues=within(requeue.get("count")),
+        evictions=_evictions_of((status.get("schedulingStats") or {}).get("evictions") or ()),
+        requeues=_within(requeue.get("count")),
         requeue_at=cut(requeue.get("requeueAt"), LONGEST_TIME),
     )
 
 
-def evictions_of(stats: list[Json] | tuple[()]) -> tuple[tuple[str, int], ...]:
-    """Return the number of evictions by reason, as the condition Evicted names it; after MOST_REASONS as OTHER."""
+def _evictions_of(stats: list[Json] | tuple[()]) -> tuple[tuple[str, int], ...]:
     found: dict[str, int] = {}
     for one in stats:
         reason, cause = one.get("reason") or OTHER, one.get("underlyingCause")
@@ -128,11 +127,11 @@ def evictions_of(stats: list[Json] | tuple[()]) -> tuple[tuple[str, int], ...]:
         # An account has no room for characters that JSON writes with several bytes; Kueue's reasons have none.
         reason = reason[:LONGEST_REASON] if reason.isascii() and reason.isprintable() else OTHER
         reason = reason if reason in found or len(found) < MOST_REASONS - 1 else OTHER
-        found[reason] = within(found.get(reason, 0) + within(one.get("count")))
+        found[reason] = _within(found.get(reason, 0) + _within(one.get("count")))
     return tuple(found.items())
 
 
-def within(number: int | None) -> int:
+def _within(number: int | None) -> int:
     """Return a count of the API within its bounds; 0 for None."""
     return min(max(number or 0, 0), LARGEST)
 

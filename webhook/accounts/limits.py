@@ -1,19 +1,16 @@
 """The budgets of a workload, what is left of them, and whether one is exceeded."""
 
 from dataclasses import dataclass, replace
-from typing import Final
 
 from webhook.accounts.account import Account, Attempt, Left
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.pods import matching
-from webhook.pods.outcomes import Cost, Outcome
+from webhook.pods.outcomes import Outcome
 from webhook.pods.pods import Pod
 from webhook.policy.settings import Settings, count
 from webhook.systems.job import spec as batch
 from webhook.systems.job_set.spec import costly_restarts, job_restarts
-
-FAILURES: Final[tuple[Cost, ...]] = ("retry", "fatal")  # the costs of pods that status.failed of the Job counts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,12 +50,12 @@ def budgets_of(job: Json, job_set: Json | None, settings: Settings) -> Budgets:
         retries=retries,
         limit=settings.disruption_budget,
         free_limit=settings.profile.retries.limit,
-        shares=shares_of(spec),
+        shares=_shares_of(spec),
         per_index=job_set is None and batch.has_index_budgets(spec),
     )
 
 
-def shares_of(spec: Json) -> int:
+def _shares_of(spec: Json) -> int:
     """Return how many pods share one disruption budget: 1 if each index has its own, else the pods that run at once."""
     return 1 if batch.is_indexed(spec) else batch.running_at_once(spec)
 
@@ -95,7 +92,7 @@ def disruptions_at(scope: str, account: Account, pod: Pod, spec: Json, job_set: 
 
 def share_of(disruptions: int, spec: Json) -> int:
     """Return a scope's disruptions divided by the pods that share it, which placement compares with the limit."""
-    return disruptions // shares_of(spec)
+    return disruptions // _shares_of(spec)
 
 
 def failures_of(account: Account, spec: Json, uncounted: int = 0) -> int | None:
@@ -143,7 +140,7 @@ def with_budget(outcome: Outcome, budgets: Budgets, account: Account, job_set: J
     if outcome.cost != "retry":
         return outcome
     if job_set is not None:
-        is_over = causes_restart(job_set, outcome) and costly_restarts(job_set) >= budgets.retries
+        is_over = _causes_restart(job_set, outcome) and costly_restarts(job_set) >= budgets.retries
     elif outcome.pod.job_set:
         is_over = False  # its JobSet is not known
     else:
@@ -157,7 +154,7 @@ def left_of(  # noqa: PLR0913, PLR0917 - where all of it meets
 ) -> Left:
     """Return what the scope of a counted pod has left; `detail` is the pod's Attempt."""
     if job_set is not None:
-        spent = restarts_of(job_set, pod, detail)
+        spent = _restarts_of(job_set, pod, detail)
     elif budgets.per_index:
         spent = (pod.index_failures or 0) + (detail.cost == "retry")
     else:
@@ -168,19 +165,16 @@ def left_of(  # noqa: PLR0913, PLR0917 - where all of it meets
     )
 
 
-def restarts_of(job_set: Json, pod: Pod, detail: Attempt) -> int:
-    """Return the restarts that count towards maxRestarts, including the one that the end of a pod causes."""
-    causes_one = detail.cost == "retry" and detail.action == "FailJob" and is_of_this_run(job_set, pod)
+def _restarts_of(job_set: Json, pod: Pod, detail: Attempt) -> int:
+    causes_one = detail.cost == "retry" and detail.action == "FailJob" and _is_of_this_run(job_set, pod)
     return costly_restarts(job_set) + causes_one
 
 
-def causes_restart(job_set: Json, outcome: Outcome) -> bool:
-    """Return True if the end of a pod, which costs a retry, restarts its JobSet or its Job."""
-    return outcome.rule is not None and outcome.rule.action == "FailJob" and is_of_this_run(job_set, outcome.pod)
+def _causes_restart(job_set: Json, outcome: Outcome) -> bool:
+    return outcome.rule is not None and outcome.rule.action == "FailJob" and _is_of_this_run(job_set, outcome.pod)
 
 
-def is_of_this_run(job_set: Json, pod: Pod) -> bool:
-    """Return True if neither a JobSet nor the Job of a pod was restarted since the pod was created."""
+def _is_of_this_run(job_set: Json, pod: Pod) -> bool:
     name, _, index = scope_of(pod).rpartition("/")[0].rpartition("-")
     alone = job_restarts(job_set, name, count(index) or 0)
     return (at(job_set, ("status", "restarts")) or 0) + alone.in_all <= (pod.restart or 0)

@@ -55,7 +55,7 @@ class Scopes:
             self.put(scope, number)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Scopes) and (merged(self.runs), self.others) == (merged(other.runs), other.others)
+        return isinstance(other, Scopes) and (_merged(self.runs), self.others) == (_merged(other.runs), other.others)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -100,18 +100,18 @@ class Scopes:
 
     def place(self, scope: str) -> int | None:
         """Return the position in `runs` of the run that contains a scope; None if no run does."""
-        prefix, number = split(scope)
-        place = bisect_right(self.runs, (prefix, number), key=start_of) - 1
+        prefix, number = _split(scope)
+        place = bisect_right(self.runs, (prefix, number), key=_start_of) - 1
         is_in = place >= 0 and self.runs[place].prefix == prefix and number <= self.runs[place].last
         return place if is_in else None
 
     def put(self, scope: str, disruptions: int) -> None:
         """Set the disruptions of a scope; split the run that contained it."""
-        prefix, number = split(scope)
+        prefix, number = _split(scope)
         new = Run(prefix, number, number, disruptions)
         place = self.place(scope)
         if place is None:
-            place = bisect_right(self.runs, (prefix, number), key=start_of)
+            place = bisect_right(self.runs, (prefix, number), key=_start_of)
             self.runs.insert(place, new)
             return
         run = self.runs[place]
@@ -120,10 +120,10 @@ class Scopes:
 
     def written(self) -> list[tuple[int, str]]:
         """Return the scopes by number, the highest first, in at most LONGEST bytes; drop the scopes that do not fit."""
-        self.runs = merged(self.runs)
+        self.runs = _merged(self.runs)
         by_count: dict[int, list[str]] = {}
         for run in self.runs:
-            by_count.setdefault(run.disruptions, []).append(text_of(run))
+            by_count.setdefault(run.disruptions, []).append(_text_of(run))
         found, length = [], 0
         for number in sorted(by_count, reverse=True):
             text = ",".join(by_count[number])
@@ -141,7 +141,7 @@ def read(groups: Iterable[tuple[int, str]], others: int = 0) -> Scopes:
     """Return the Scopes of groups, without expanding ranges; raise ValueError if they are malformed."""
     scopes = Scopes(others=others)
     for number, text in groups:
-        scopes.runs += (Run(*run_of(part), number) for part in text.split(","))
+        scopes.runs += (Run(*_run_of(part), number) for part in text.split(","))
     scopes.runs.sort()
     if any(one.prefix == other.prefix and other.first <= one.last for one, other in pairwise(scopes.runs)):
         raise ValueError("a scope stands there twice")
@@ -150,12 +150,11 @@ def read(groups: Iterable[tuple[int, str]], others: int = 0) -> Scopes:
 
 def ranges(scopes: Iterable[str]) -> str:
     """Write scopes in order, those with consecutive numbers as a range: `0-3,7`."""
-    runs = (Run(prefix, number, number, 0) for prefix, number in map(split, set(scopes)))
-    return ",".join(map(text_of, merged(sorted(runs))))
+    runs = (Run(prefix, number, number, 0) for prefix, number in map(_split, set(scopes)))
+    return ",".join(map(_text_of, _merged(sorted(runs))))
 
 
-def merged(runs: Iterable[Run]) -> list[Run]:
-    """Return sorted runs, with adjacent runs of equally many disruptions joined."""
+def _merged(runs: Iterable[Run]) -> list[Run]:
     found: list[Run] = []
     for run in runs:
         before = found[-1] if found else None
@@ -166,31 +165,28 @@ def merged(runs: Iterable[Run]) -> list[Run]:
     return found
 
 
-def start_of(run: Run) -> tuple[str, int]:
-    """Return the key by which runs are sorted."""
+def _start_of(run: Run) -> tuple[str, int]:
     return run.prefix, run.first
 
 
-def text_of(run: Run) -> str:
+def _text_of(run: Run) -> str:
     """Return the text of a run: a scope, or a range such as `workers-0/1-3`."""
     name = run.prefix if run.first == NO_NUMBER else f"{run.prefix}{run.first}"
     return name if run.first == run.last else f"{name}-{run.last}"
 
 
-def run_of(text: str) -> tuple[str, int, int]:
-    """Return the prefix, first and last number in the text of a run; raise ValueError if it is malformed."""
+def _run_of(text: str) -> tuple[str, int, int]:
     prefix, slash, numbers = text.rpartition("/")
     first, last = (count(number) for number in numbers.partition("-")[::2])
     if first is None or last is None:
-        name, number = split(text)
+        name, number = _split(text)
         return name, number, number
     if last <= first:
         raise ValueError("a range must end after its beginning")
     return prefix + slash, first, last
 
 
-def split(scope: str) -> tuple[str, int]:
-    """Return the prefix of a scope and its number; the whole scope and NO_NUMBER if it ends in no number."""
+def _split(scope: str) -> tuple[str, int]:
     prefix, slash, number = scope.rpartition("/")
     index = count(number)
     return (scope, NO_NUMBER) if index is None else (prefix + slash, index)

@@ -10,6 +10,7 @@ was retried only because one might have, it is a bug too. `webhook/controller/cr
 `webhook/accounts/forecast.py` predicts it.
 """
 
+from math import inf
 from typing import Final
 
 import msgspec
@@ -67,13 +68,27 @@ def is_suspect(counted: Counted, pod: Pod) -> bool:
         return cost == "Fatal"
     if not is_crash(pod):
         return False
-    return not (is_told_to_end(pod, settings) if settles else has_retriable_codes(pod, settings))
+    return not (is_told_to_end(pod, settings) if settles else _has_retriable_codes(pod, settings))
 
 
 def window(job: Json, settings: Settings) -> int:
     """Return the seconds before and after a crash in which a disruption explains it; 0 if no pod depends on another."""
     coupled = any(map(failure_policy.is_coupled, batch.JOB.jobs(job)))
     return int(settings.profile.failure_policy.settle_within) if coupled else 0
+
+
+def window_of(counted: Counted, pod: Pod, *, has_others: bool) -> float | None:
+    """Return the seconds before and after a crash in which a disruption explains it; None if none of another pod does.
+
+    Infinite if every crash counts as explained. `has_others`: whether the workload has pods of another scope.
+    """
+    if isinstance(counted, PodsOfJob):
+        settles = may_settle(counted.job, counted.settings) and is_crash(pod)
+        return window(counted.job, counted.settings) if settles else None
+    policy = counted.settings.profile.failure_policy
+    if policy.coupled == "FailJob" or not counted.system.coupled or not has_others:
+        return None
+    return policy.settle_within if policy.coupled == "Settle" else inf
 
 
 def is_crash(pod: Pod) -> bool:
@@ -86,17 +101,15 @@ def is_told_to_end(pod: Pod, settings: Settings) -> bool:
 
     Codes of init containers are not judged (`failure_policy.judged_containers`); neither are they below.
     """
-    return all(one.is_init or is_retriable(one, settings) for one in pod.exits)
+    return all(one.is_init or _is_retriable(one, settings) for one in pod.exits)
 
 
-def has_retriable_codes(pod: Pod, settings: Settings) -> bool:
-    """Return True if every failed container of a pod ended with a retriable exit code."""
+def _has_retriable_codes(pod: Pod, settings: Settings) -> bool:
     codes = settings.profile.failure_policy.retriable_exit_codes
     return all(one.is_init or one.code in codes for one in pod.exits)
 
 
-def is_retriable(exited: Exit, settings: Settings) -> bool:
-    """Return True if a container ended with a retriable exit code, or with 137 but not for its memory."""
+def _is_retriable(exited: Exit, settings: Settings) -> bool:
     codes = settings.profile.failure_policy.retriable_exit_codes
     return exited.code in codes or (exited.code == KILLED and exited.reason != outcomes.OOM)
 
@@ -116,7 +129,6 @@ def bug_in(counted: Counted, pod: Pod, within: int = 0) -> str | None:
 
 
 def _decision(counted: Counted, pod: Pod) -> tuple[int | None, costs.Cost | None]:
-    """Return the rule of onFailure that decides after the end of a pod, and what it says about the cost."""
     rules = counted.settings.on_failure
     if not rules:
         return None, None
@@ -145,10 +157,10 @@ def _bug_of_job(counted: PodsOfJob, pod: Pod, within: int) -> str | None:
     if matching.match(own, pod) is not None or (cost is not None and (cost != "Fatal" or not judges)):
         return None
     if cost == "Fatal":
-        message = f"Pod {pod.namespace}/{pod.name} {how(pod)}, which rule {index} of onFailure makes fatal"
+        message = f"Pod {pod.namespace}/{pod.name} {_how(pod)}, which rule {index} of onFailure makes fatal"
     else:
         message = bug_of(embedded, settings, pod, within if settles else None, own)
-    if job_set is not None and message and not fails_set(job_set, pod, message):
+    if job_set is not None and message and not _fails_set(job_set, pod, message):
         return None
     return message or None
 
@@ -160,7 +172,7 @@ def _bug_elsewhere(counted: PodsOfSystem, pod: Pod) -> str | None:
         return None
     index, cost = _decision(counted, pod)
     if cost == "Fatal":
-        return f"Pod {pod.namespace}/{pod.name} {how(pod)}, which rule {index} of onFailure makes fatal"
+        return f"Pod {pod.namespace}/{pod.name} {_how(pod)}, which rule {index} of onFailure makes fatal"
     if cost is not None:
         return None
     codes = settings.profile.failure_policy.retriable_exit_codes
@@ -188,8 +200,7 @@ def bug_of(job: EmbeddedJob, settings: Settings, pod: Pod, within: int | None, o
     return f"{what}, and {no_echo}"
 
 
-def how(pod: Pod) -> str:
-    """Return how a pod ended, for a message."""
+def _how(pod: Pod) -> str:
     if pod.disruption is not None:
         return f"was disrupted ({pod.disruption.reason})"
     if pod.reason == outcomes.DEADLINE:
@@ -201,8 +212,7 @@ def how(pod: Pod) -> str:
     return f"failed ({pod.reason or 'for an unknown reason'})"
 
 
-def fails_set(job_set: Json, pod: Pod, message: str) -> bool:
-    """Return True if a JobSet fails when a Job of it fails with a message and the reason PodFailurePolicy."""
+def _fails_set(job_set: Json, pod: Pod, message: str) -> bool:
     return matching.action_of_set(job_set, pod.replicated_job, message) == FAIL_SET
 
 

@@ -36,8 +36,8 @@ from webhook.history.usage import MOST_RESOURCES, Row, Rows, total
 from webhook.objects.left_out import UnfitError
 from webhook.objects.problem import Json
 from webhook.objects.times import time_of
-from webhook.pods.outcomes import Cost
 from webhook.policy.applied import Applied
+from webhook.policy.attempt_costs import AttemptCost
 from webhook.policy.causes import Cause
 from webhook.policy.settings import LARGEST_COUNT
 from webhook.systems import retry_history
@@ -286,59 +286,56 @@ def shared(text: str | None) -> Account:
 
 def status_of(found: Account) -> Status:
     """Return the status of an account."""
-    last = [bounded(one) for one in found.last[-DETAILS:]]
+    last = [_bounded(one) for one in found.last[-DETAILS:]]
     newest, left = (last[-1] if last else None), found.left
-    rows = rows_of(found.lost)
+    rows = _rows_of(found.lost)
     return Status(
-        attempts=at_most(found.ended + sum(found.in_place.values())),
-        retries=Spent(found.spent_now("retry"), None if left is None else at_most(left.retries)),
-        disruptions=Spent(found.spent_now("disruption"), None if left is None else at_most(left.disruptions)),
+        attempts=_at_most(found.ended + sum(found.in_place.values())),
+        retries=Spent(found.spent_now("retry"), None if left is None else _at_most(left.retries)),
+        disruptions=Spent(found.spent_now("disruption"), None if left is None else _at_most(left.disruptions)),
         last_cause="" if newest is None else f"{newest.cause} {newest.reason}".rstrip(),
         last_node="" if newest is None else newest.node,
-        lost=lost_of(rows),
+        lost=_lost_of(rows),
         conditions=found.conditions[:MOST_CONDITIONS],
         causes=[
-            CauseCount(cause, fitted(reason, LONGEST_REASON), number)
+            CauseCount(cause, _fitted(reason, LONGEST_REASON), number)
             for cause, reasons in found.causes.items()
             for reason, number in reasons.items()
         ],
         ended=found.ended,
         spot=found.spot,
-        costs=costs_of(found.cost),
-        in_place=costs_of(found.in_place),
-        before=costs_of(found.before),
+        costs=_costs_of(found.cost),
+        in_place=_costs_of(found.in_place),
+        before=_costs_of(found.before),
         requested_at=found.requested_at,
         last=last,
-        scopes=counts_of(found.scopes, can_be_exact=True),
-        free=counts_of(found.free),
-        scope_retries=None if found.retries is None else counts_of(found.retries),
+        scopes=_counts_of(found.scopes, can_be_exact=True),
+        free=_counts_of(found.free),
+        scope_retries=None if found.retries is None else _counts_of(found.retries),
         grants=found.grants,
         suspending=found.suspending,
         suspended=found.suspended,
         applied=found.applied,
-        evictions=evicted_of(found.evictions),
-        usage=Usage(found.currency, found.resources, rows, rows_of(found.saved))
+        evictions=_evicted_of(found.evictions),
+        usage=Usage(found.currency, found.resources, rows, _rows_of(found.saved))
         if found.resources or rows
         else NO_USAGE,
-        counted=counted_of(found),
+        counted=_counted_of(found),
     )
 
 
-def lost_of(rows: list[UsageRow]) -> Lost:
-    """Return what all attempts in some rows used together."""
+def _lost_of(rows: list[UsageRow]) -> Lost:
     seconds, price = total(*(row.seconds for row in rows)), total(*(row.price for row in rows))
     return Lost(seconds, price) if price else Lost(seconds)
 
 
-def usage_of(found: Account, lost: list[UsageRow]) -> Usage:
-    """Return what the attempts of an account used, as it is stored."""
+def _usage_of(found: Account, lost: list[UsageRow]) -> Usage:
     if not lost and not found.saved and not found.resources and not found.currency:
         return NO_USAGE
-    return Usage(found.currency, found.resources[:MOST_RESOURCES], lost, rows_of(found.saved))
+    return Usage(found.currency, found.resources[:MOST_RESOURCES], lost, _rows_of(found.saved))
 
 
-def counted_of(found: Account) -> Counted:
-    """Return the counted pods that may still exist, as they are stored."""
+def _counted_of(found: Account) -> Counted:
     if not found.recent and not found.restarted:
         return NONE_COUNTED
     restarts = [CountedRestarts(pod, number) for pod, number in found.restarted.items()]
@@ -346,50 +343,47 @@ def counted_of(found: Account) -> Counted:
 
 
 def _decoded(status: Status) -> Account:
-    """Return the account in a status; raise ValueError if its scopes are malformed."""
     causes: dict[Cause, dict[str, int]] = {}
     for one in status.causes:
         reasons = causes.setdefault(one.cause, {})
-        reasons[one.reason] = at_most(reasons.get(one.reason, 0) + one.attempts)
+        reasons[one.reason] = _at_most(reasons.get(one.reason, 0) + one.attempts)
     known, usage = [status.retries.left, status.disruptions.left], status.usage
     return Account(
         ended=status.ended,
-        cost=by_cost(status.costs),
-        in_place=by_cost(status.in_place),
+        cost=_by_cost(status.costs),
+        in_place=_by_cost(status.in_place),
         restarted={one.pod: one.restarts for one in status.counted.restarts},
         causes=causes,
         spot=status.spot,
-        scopes=scopes_of(status.scopes, can_be_exact=True),
-        free=scopes_of(status.free),
-        retries=None if status.scope_retries is None else scopes_of(status.scope_retries),
-        before=by_cost(status.before),
+        scopes=_scopes_of(status.scopes, can_be_exact=True),
+        free=_scopes_of(status.free),
+        retries=None if status.scope_retries is None else _scopes_of(status.scope_retries),
+        before=_by_cost(status.before),
         requested_at=known_time(status.requested_at),
         grants=status.grants,
         suspending=status.suspending,
         suspended=status.suspended,
         left=None if known[0] is None or known[1] is None else Left(retries=known[0], disruptions=known[1]),
         applied=status.applied,
-        last=[with_known_times(one) for one in status.last],
+        last=[_with_known_times(one) for one in status.last],
         recent=list(status.counted.pods),
-        evictions=evictions_of(status.evictions),
+        evictions=_evictions_of(status.evictions),
         resources=list(usage.resources),
         currency=usage.currency,
-        lost=rows_in(usage.lost),
-        saved=rows_in(usage.saved),
+        lost=_rows_in(usage.lost),
+        saved=_rows_in(usage.saved),
         conditions=list(status.conditions),
     )
 
 
-def bounded(detail: Attempt) -> Attempt:
-    """Return an attempt with texts that fit their bounds, and times that are known."""
-    texts = {name: fitted(getattr(detail, name), longest) for name, longest in account.LONGEST_OF_ATTEMPT.items()}
+def _bounded(detail: Attempt) -> Attempt:
+    texts = {name: _fitted(getattr(detail, name), longest) for name, longest in account.LONGEST_OF_ATTEMPT.items()}
     texts |= {name: known_time(getattr(detail, name)) for name in ("start", "end")}
     changed = {name: text for name, text in texts.items() if text != getattr(detail, name)}
     return msgspec.structs.replace(detail, **changed) if changed else detail
 
 
-def fitted(text: str, longest: int) -> str:
-    """Return the beginning of a text, printable, with at most `longest` bytes as JSON."""
+def _fitted(text: str, longest: int) -> str:
     if text.isascii() and text.isprintable() and len(text) <= longest and '"' not in text and "\\" not in text:
         return text
     found = "".join(one if one.isprintable() else " " for one in text[:longest])
@@ -398,8 +392,7 @@ def fitted(text: str, longest: int) -> str:
     return found
 
 
-def with_known_times(detail: Attempt) -> Attempt:
-    """Return an attempt without times that are none."""
+def _with_known_times(detail: Attempt) -> Attempt:
     start, end = known_time(detail.start), known_time(detail.end)
     if (start, end) == (detail.start, detail.end):
         return detail
@@ -411,33 +404,28 @@ def known_time(text: str) -> str:
     return "" if time_of(text) is None else text
 
 
-def costs_of(found: dict[Cost, int]) -> Costs:
-    """Return numbers by cost as they are stored."""
-    return Costs(**{cost: at_most(number) for cost, number in found.items()}) if any(found.values()) else NO_COSTS
+def _costs_of(found: dict[AttemptCost, int]) -> Costs:
+    return Costs(**{cost: _at_most(number) for cost, number in found.items()}) if any(found.values()) else NO_COSTS
 
 
-def by_cost(found: Costs) -> dict[Cost, int]:
-    """Return numbers by cost, without zeros."""
-    return {cost: number for cost in get_args(Cost) if (number := getattr(found, cost))}
+def _by_cost(found: Costs) -> dict[AttemptCost, int]:
+    return {cost: number for cost in get_args(AttemptCost) if (number := getattr(found, cost))}
 
 
-def counts_of(found: Scopes, *, can_be_exact: bool = False) -> ScopeCounts:
-    """Return numbers by scope as they are stored; drop the scopes that do not fit."""
+def _counts_of(found: Scopes, *, can_be_exact: bool = False) -> ScopeCounts:
     groups = [ScopeGroup(number, text) for number, text in found.written()]
     if not groups and not found.others:
         return NO_SCOPES
     return ScopeCounts(groups, found.others, can_be_exact and found.exact and found.others > 0)
 
 
-def scopes_of(found: ScopeCounts, *, can_be_exact: bool = False) -> Scopes:
-    """Return the Scopes that are stored; raise ValueError if they are malformed."""
+def _scopes_of(found: ScopeCounts, *, can_be_exact: bool = False) -> Scopes:
     read = scopes.read([(one.number, one.scopes) for one in found.groups], found.others)
     read.exact = not found.others or (can_be_exact and found.exact)
     return read
 
 
-def rows_of(found: Rows) -> list[UsageRow]:
-    """Return what attempts used as it is stored."""
+def _rows_of(found: Rows) -> list[UsageRow]:
     return [
         UsageRow(cause, capacity, row.attempts, row.seconds, row.priced, row.price, row.resources)  # type: ignore[arg-type]
         for cause, by_capacity in found.items()
@@ -445,8 +433,7 @@ def rows_of(found: Rows) -> list[UsageRow]:
     ]
 
 
-def rows_in(found: Iterable[UsageRow]) -> Rows:
-    """Return what attempts used."""
+def _rows_in(found: Iterable[UsageRow]) -> Rows:
     rows: Rows = {}
     for one in found:
         row = Row(one.attempts, one.seconds, one.priced, one.price, list(one.resources))
@@ -454,8 +441,7 @@ def rows_in(found: Iterable[UsageRow]) -> Rows:
     return rows
 
 
-def evicted_of(found: Evictions | None) -> Evicted | None:
-    """Return the evictions as they are stored; None without."""
+def _evicted_of(found: Evictions | None) -> Evicted | None:
     if found is None:
         return None
     fields = {name: getattr(found, name) for name in Evicted.__struct_fields__}
@@ -464,8 +450,7 @@ def evicted_of(found: Evictions | None) -> Evicted | None:
     return Evicted(**fields)
 
 
-def evictions_of(found: Evicted | None) -> Evictions | None:
-    """Return the evictions; None without."""
+def _evictions_of(found: Evicted | None) -> Evictions | None:
     if found is None:
         return None
     fields = {name: getattr(found, name) for name in Evicted.__struct_fields__}
@@ -474,8 +459,7 @@ def evictions_of(found: Evicted | None) -> Evictions | None:
     return Evictions(**fields)
 
 
-def at_most(number: int) -> int:
-    """Return a number that a status can hold."""
+def _at_most(number: int) -> int:
     return min(max(0, number), LARGEST_COUNT)
 
 

@@ -15,8 +15,8 @@ from webhook.accounts.cached import CachedJob
 from webhook.accounts.limits import scope_of
 from webhook.kube import terminal
 from webhook.objects.problem import Json
-from webhook.pods.outcomes import Cost
 from webhook.pods.pods import Pod, pack, unpack
+from webhook.policy.attempt_costs import AttemptCost
 from webhook.systems.job import spec as batch
 
 NONE_KNOWN: Final[dict[str, str]] = {}
@@ -54,12 +54,12 @@ class RunningPods:
         self.packed[pod.uid] = pack(pod)
         if pod.kind:
             self.scopes.setdefault(workload_of(pod), {})[pod.uid] = pod.scope
-            self.newest[slot_of(pod.job_uid, pod.scope)] = pod.uid
+            self.newest[_slot_of(pod.job_uid, pod.scope)] = pod.uid
             return
-        for place in places_of(pod):
-            add(self.numbers, place, 1)
+        for place in _places_of(pod):
+            _add(self.numbers, place, 1)
             if pod.deleting:
-                add(self.deleting, place, 1)
+                _add(self.deleting, place, 1)
 
     def pop(self, uid: str) -> Pod | None:
         """Remove a pod; return it, or None if there was none with that uid."""
@@ -73,12 +73,12 @@ class RunningPods:
     def leave(self, pod: Pod) -> None:
         """Remove a pod from all but `packed`."""
         if not pod.kind:
-            for place in places_of(pod):
-                add(self.numbers, place, -1)
+            for place in _places_of(pod):
+                _add(self.numbers, place, -1)
                 if pod.deleting:
-                    add(self.deleting, place, -1)
+                    _add(self.deleting, place, -1)
             return
-        workload, slot = workload_of(pod), slot_of(pod.job_uid, pod.scope)
+        workload, slot = workload_of(pod), _slot_of(pod.job_uid, pod.scope)
         known = self.scopes[workload]
         del known[pod.uid]
         if not known:
@@ -108,7 +108,7 @@ class RunningPods:
 
     def newest_of(self, job_uid: str, scope: str) -> Pod | None:
         """Return the last pod that was seen of a scope of a workload of another kind; None if there is none."""
-        return self.get(self.newest.get(slot_of(job_uid, scope), ""))
+        return self.get(self.newest.get(_slot_of(job_uid, scope), ""))
 
     def is_behind(self, job: Json, index: str) -> bool:
         """Return True if the creation of a pod shows that another pod of its Job has ended, but the watch lags behind.
@@ -119,7 +119,7 @@ class RunningPods:
         if uid not in self.numbers or terminal.is_decided(job.get("status") or {}):
             return False
         spec = job["spec"]
-        place = slot_of(uid, index) if batch.is_indexed(spec) else uid
+        place = _slot_of(uid, index) if batch.is_indexed(spec) else uid
         number = self.numbers.get(place, 0)
         if spec.get("podReplacementPolicy") != "Failed":  # the Job controller does not wait until a pod has ended
             number -= self.deleting.get(place, 0)
@@ -141,18 +141,16 @@ def workload_named(namespace: str, group: str, kind: str, name: str) -> str:
     return f"{namespace}/{group}/{kind}/{name}"
 
 
-def slot_of(job_uid: str, index: str) -> str:
-    """Return the text that stands for an index of a Job, or for a scope of a workload of another kind."""
+def _slot_of(job_uid: str, index: str) -> str:
     return f"{job_uid}/{index}"
 
 
-def places_of(pod: Pod) -> tuple[str, ...]:
+def _places_of(pod: Pod) -> tuple[str, ...]:
     """Return what a pod of a Job is counted in: the Job, and its index if it has one."""
-    return (pod.job_uid, slot_of(pod.job_uid, pod.index)) if pod.index else (pod.job_uid,)
+    return (pod.job_uid, _slot_of(pod.job_uid, pod.index)) if pod.index else (pod.job_uid,)
 
 
-def add(numbers: dict[str, int], key: str, number: int) -> None:
-    """Add to a number; remove it at 0."""
+def _add(numbers: dict[str, int], key: str, number: int) -> None:
     now = numbers.get(key, 0) + number
     if now:
         numbers[key] = now
@@ -195,7 +193,7 @@ class FailedPods:
     by_id: dict[str, str] = field(default_factory=dict)
     numbers: dict[str, int] = field(default_factory=dict)
     jobs: dict[str, CachedJob] = field(default_factory=dict)
-    costs: dict[str, Cost] = field(default_factory=dict)
+    costs: dict[str, AttemptCost] = field(default_factory=dict)
 
     def get(self, uid: str) -> Pod | None:
         """Return a pod; None if there is none with that uid."""
@@ -217,7 +215,7 @@ class FailedPods:
         if is_open and pod.uid not in self.open:
             scope = self.open[pod.uid] = scope_of(pod)
             self.open_in.setdefault(scope, set()).add(pod.uid)
-            add(self.numbers, pod.job_uid, 1)
+            _add(self.numbers, pod.job_uid, 1)
             if job is not None:
                 self.jobs[pod.job_uid] = job
         elif not is_open:
@@ -233,7 +231,7 @@ class FailedPods:
         if not self.open_in[scope]:
             del self.open_in[scope]
         self.costs.pop(pod.uid, None)
-        add(self.numbers, pod.job_uid, -1)
+        _add(self.numbers, pod.job_uid, -1)
         if pod.job_uid not in self.numbers:
             self.jobs.pop(pod.job_uid, None)
         if not self.open:  # an emptied dict keeps the memory that it had
@@ -258,16 +256,16 @@ class FailedPods:
         found.is_gone = True
         if not is_countable:
             self.close(found.pod)
-        self.forget_done(uid)
+        self._forget_done(uid)
 
     def see_counted(self, ids: Iterable[str]) -> None:
         """Record which pods an account has counted, by their ids."""
         for uid in [self.by_id[one] for one in ids if one in self.by_id]:
             if uid in self.open:
                 self.close(self.pods[uid].pod)
-            self.forget_done(uid)
+            self._forget_done(uid)
 
-    def forget_done(self, uid: str) -> None:
+    def _forget_done(self, uid: str) -> None:
         """Forget a pod if it is counted and deleted: no watch will deliver it again."""
         if self.pods[uid].is_gone and uid not in self.open:
             self.forget(self.pods[uid].pod)
@@ -335,16 +333,16 @@ class RestartedPods:
         if pod.enters_account or pod.counted or pod.restarts is None:
             self.forget(pod.uid)
             return
-        self.add_up(pod.uid, -1)
+        self._add_up(pod.uid, -1)
         self.pods[pod.uid] = pod
-        self.add_up(pod.uid, 1)
+        self._add_up(pod.uid, 1)
         self.by_id[id_of(pod)] = pod.uid
         self.look(pod)
 
     def see_gone(self, uid: str) -> None:
         """Record that a pod was deleted that had not failed."""
         if uid in self.pods:
-            self.add_up(uid, -1)
+            self._add_up(uid, -1)
             self.gone.add(uid)
             self.look(self.pods[uid])
 
@@ -366,7 +364,7 @@ class RestartedPods:
 
     def forget(self, uid: str) -> None:
         """Forget a pod."""
-        self.add_up(uid, -1)
+        self._add_up(uid, -1)
         pod = self.pods.pop(uid, None)
         if pod is not None:
             self.gone.discard(uid)
@@ -405,8 +403,7 @@ class RestartedPods:
         own = 0 if pod.restarts is None else pod.restarts.by_api
         return own + self.sums.get(pod.job_uid, 0) - self.share_of(pod.uid)
 
-    def add_up(self, uid: str, sign: int) -> None:
-        """Add what a pod adds to `sums`, or with the sign -1 subtract it."""
+    def _add_up(self, uid: str, sign: int) -> None:
         share = sign * self.share_of(uid)
         if share:
             job_uid = self.pods[uid].job_uid

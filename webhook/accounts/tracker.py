@@ -83,7 +83,7 @@ def is_older(pod: Pod, root: Json) -> bool:
     return bool(pod.created) and pod.created < (root["metadata"].get("creationTimestamp") or "")
 
 
-def none_found(_row: KindSpec, _namespace: str, _name: str) -> CachedJob | None:
+def _none_found(_row: KindSpec, _namespace: str, _name: str) -> CachedJob | None:
     """Return None: no Job is known."""
     return None
 
@@ -107,7 +107,7 @@ class Tracker:
     - `spot_unavailable`: whether the leader has ended any pod because no spot node took it.
     """
 
-    find: Find = none_found
+    find: Find = _none_found
     running: RunningPods = field(default_factory=RunningPods)
     failed: FailedPods | None = None
     restarted: RestartedPods | None = None
@@ -163,7 +163,7 @@ class Tracker:
         self.last_ends = {scope: ends for scope, ends in self.last_ends.items() if unpack(ends[-1]).job_uid == uid}
         for pod in [one.pod for one in self.failed.pods.values()] if self.failed is not None else ():
             if pod.job_uid != uid:
-                self.forget_failed(pod)
+                self._forget_failed(pod)
         if self.restarted is not None:
             self.restarted.forget_others(uid)
             self.tidy()
@@ -179,7 +179,7 @@ class Tracker:
             if not pod.job_uid and not is_older(pod, root):
                 self.running.pop(pod.uid)
                 if self.failed is not None and pod.uid in self.failed.pods:
-                    self.forget_failed(pod)
+                    self._forget_failed(pod)
                 self.see(replace(pod, job_uid=uid), now, news=False)
 
     def see_job_gone(self, uid: str) -> None:
@@ -230,11 +230,11 @@ class Tracker:
         if known is not None:
             pod = replace(pod, restarts=following(known.restarts, pod.restarts))
         if before is not None:
-            pod = with_first_disruption(pod, before)
-        if not pod.has_ended and self.fails_by_deletion(pod):
+            pod = _with_first_disruption(pod, before)
+        if not pod.has_ended and self._fails_by_deletion(pod):
             pod = as_failed(pod)
-        self.see_restarts(pod)
-        if news and is_going(pod) and self.is_disturbing(pod, before):
+        self._see_restarts(pod)
+        if news and is_going(pod) and self._is_disturbing(pod, before):
             self.disturbed = now
         if not pod.has_ended:
             self.running.put(pod, before)
@@ -247,11 +247,10 @@ class Tracker:
         known_as = None if self.failed is None else self.failed.get(pod.uid)
         if known_as is None and not news and pod.disruption is not None:
             pod = replace(pod, tracked=True)  # the Job controller has counted it and removed its finalizer since
-        self.see_failed(pod if known_as is None else merged(known_as, pod), now, is_new=known_as is None)
+        self.see_failed(pod if known_as is None else _merged(known_as, pod), now, is_new=known_as is None)
         return known_as is None
 
-    def see_restarts(self, pod: Pod) -> None:
-        """Record the restarts in place of a pod, if there were any."""
+    def _see_restarts(self, pod: Pod) -> None:
         if self.restarted is None:
             if pod.restarts is None or pod.enters_account or pod.counted:
                 return
@@ -263,7 +262,7 @@ class Tracker:
         """Return True if a pod has restarted in place, and an account lacks some of these restarts."""
         return self.restarted is not None and uid in self.restarted.open
 
-    def is_disturbing(self, pod: Pod, before: Pod | None) -> bool:
+    def _is_disturbing(self, pod: Pod, before: Pod | None) -> bool:
         """Return True if a pod that is going has just begun to, or has failed just now; `before`: as it last ran."""
         known = self.failed is not None and pod.uid in self.failed.pods
         return not known and (pod.enters_account or before is None or not is_going(before))
@@ -275,9 +274,9 @@ class Tracker:
         is_open = id_of(pod) not in self.recent if is_new else pod.uid in self.failed.open
         packed = self.failed.put(pod, now, self.job_of(pod), is_open=is_open and not pod.counted)
         if pod.has_failed:
-            self.remember_end(pod, packed)
+            self._remember_end(pod, packed)
 
-    def remember_end(self, pod: Pod, packed: bytes) -> None:
+    def _remember_end(self, pod: Pod, packed: bytes) -> None:
         """Record how a pod of a scope has ended, for the next pod of the scope; forget the oldest beyond the bounds."""
         self.spot_unavailable = self.spot_unavailable or lacked_spot(pod)
         scope = scope_of(pod)
@@ -298,8 +297,7 @@ class Tracker:
         found = (pod for pod in chain(failed, of_scopes) if pod.name == name)
         return max(found, key=lambda pod: pod.ended, default=None)
 
-    def fails_by_deletion(self, pod: Pod) -> bool:
-        """Return True if the Job controller counts a pod as failed as soon as it has a deletionTimestamp."""
+    def _fails_by_deletion(self, pod: Pod) -> bool:
         if not pod.deleting or not pod.tracked:
             return False
         job = self.job_of(pod)
@@ -342,8 +340,7 @@ class Tracker:
             self.failed.see_counted(self.recent)
         self.tidy()
 
-    def forget_failed(self, pod: Pod) -> None:
-        """Forget a failed pod."""
+    def _forget_failed(self, pod: Pod) -> None:
         if self.failed is not None:
             self.failed.forget(pod)
             self.tidy()
@@ -416,11 +413,10 @@ class Tracker:
         return {
             pod.uid
             for pod in islice(self.open_of_jobs(), TOGETHER)
-            if self.has_failed_since(pod.uid, now - doubt) and self.is_in_doubt(pod) and not self.is_replaced(pod)
+            if self.has_failed_since(pod.uid, now - doubt) and self._is_in_doubt(pod) and not self.is_replaced(pod)
         }
 
-    def is_in_doubt(self, pod: Pod) -> bool:
-        """Return True if the Job of a pod may still say why the pod was deleted."""
+    def _is_in_doubt(self, pod: Pod) -> bool:
         job = self.job_of(pod)
         return job is not None and is_in_doubt(pod, job)
 
@@ -481,7 +477,7 @@ def as_failed(pod: Pod) -> Pod:
     return replace(pod, phase="Failed")
 
 
-def with_first_disruption(pod: Pod, before: Pod) -> Pod:
+def _with_first_disruption(pod: Pod, before: Pod) -> Pod:
     """Return a pod with the reason of the disruption that was announced first; `before`: the pod as it was seen before.
 
     The garbage collector of pods writes over that of a pod whose node is deleted, and leaves the time
@@ -493,8 +489,7 @@ def with_first_disruption(pod: Pod, before: Pod) -> Pod:
     return replace(pod, conditions=tuple(first if one is last else one for one in pod.conditions))
 
 
-def merged(before: Pod, now: Pod) -> Pod:
-    """Return the current state of a failed pod, but with the fields by which the Job controller judged its failure."""
+def _merged(before: Pod, now: Pod) -> Pod:
     return replace(
         now,
         tracked=before.tracked or now.tracked,

@@ -1,36 +1,61 @@
 """Writes the account as sentences, for Events and `explain`, and takes the last words of an ended pod."""
 
-from typing import Final
+from typing import Final, NamedTuple
 
-from webhook.accounts.account import Account, Attempt, Left
+from webhook.accounts.account import Account, Attempt
 from webhook.accounts.kueue import Evictions
 from webhook.pods.on_failure import State
-from webhook.pods.outcomes import IN_PLACE, NEVER_STARTED, Cost, Outcome
+from webhook.pods.outcomes import IN_PLACE, NEVER_STARTED, Outcome
+from webhook.policy.attempt_costs import ATTEMPT_COSTS
 from webhook.policy.causes import CAUSES
 from webhook.policy.model import Next
+from webhook.systems.job import spec as batch
+from webhook.systems.job_set.spec import JOB_SET
+from webhook.systems.kind_spec import KindSpec
 
 LONGEST_MESSAGE: Final = 200  # bytes of the last words of an attempt
 CUT: Final = "…"  # stands before the rest of a longer message
 
 
-def sentence(detail: Attempt, max_retries: int | None, *, elsewhere: bool = False) -> str:
-    """Return how an attempt ended, what that cost, and what is left; `max_retries` is None for a pod of a JobSet.
+class Terms(NamedTuple):
+    """What the words about the attempts of a kind of workload are.
 
-    `elsewhere`: whether the pod is of a workload that is neither a Job nor a JobSet.
+    - `kind`: what a fatal end ends; empty for a workload of a kind other than Job and JobSet.
+    - `scope`: the form of the text about a scope.
+    - `retry`: what a retry is called that is left. `retry_of_rule`: what one is called that a rule of the Job's failure
+      policy has caused, or a restart in place. `retry_of_job`: any other one.
+    """
+
+    kind: str
+    scope: str = "{}"
+    retry: str = "retry"
+    retry_of_rule: str = "retry"
+    retry_of_job: str = "retry"
+
+
+OF_JOB: Final = Terms("Job", scope="index {}")
+OF_JOB_SET: Final = Terms("JobSet", retry="restart", retry_of_rule="restart", retry_of_job="retry of its Job")
+OF_ANOTHER: Final = Terms("")
+
+
+def terms_of(row: KindSpec) -> Terms:
+    """Return the words for a kind of workload."""
+    return {batch.JOB: OF_JOB, JOB_SET: OF_JOB_SET}.get(row, OF_ANOTHER)
+
+
+def sentence(detail: Attempt, max_retries: int, terms: Terms = OF_JOB) -> str:
+    """Return how an attempt ended, what that cost, and what is left.
+
     The sentence names the pod, so that no two attempts have the same: the API keeps only one of two equal Events.
     """
-    in_set = max_retries is None
-    where = f"{detail.scope.rstrip('/')}: " if in_set else f"index {detail.scope}: " if detail.scope else ""
-    if elsewhere and detail.scope:
-        where = f"{detail.scope}: "
-    attempt = f"attempt {detail.attempt}" + ("" if in_set else f" (max-retries {max_retries})")
+    scope = detail.scope.rstrip("/") if terms is OF_JOB_SET else detail.scope
+    where = f"{terms.scope.format(scope)}: " if scope or terms is OF_JOB_SET else ""
+    attempt = f"attempt {detail.attempt}" + ("" if terms is OF_JOB_SET else f" (max-retries {max_retries})")
     what = f"restarted in place ({detail.restart})" if detail.restart else "ended"
-    parts = [
-        f"{where}pod {detail.pod}, {attempt}, {what}: {how(detail)}",
-        cost(detail, in_set=in_set, elsewhere=elsewhere),
-    ]
+    parts = [f"{where}pod {detail.pod}, {attempt}, {what}: {how(detail)}", cost(detail, terms)]
     if detail.left is not None:
-        parts.append(rest(detail.left, in_set=in_set))
+        retries = counted(detail.left.retries, terms.retry)
+        parts.append(f"left: {retries}, {counted(detail.left.disruptions, 'disruption')}")
     return "; ".join(parts)
 
 
@@ -39,21 +64,20 @@ def how(detail: Attempt) -> str:
     return CAUSES[detail.cause].how(detail.reason)
 
 
-def cost(detail: Attempt, *, in_set: bool, elsewhere: bool = False) -> str:
-    """Return what an attempt cost, such as `cost 1 retry`; `elsewhere`: as of `sentence`."""
-    if elsewhere and detail.cost == "fatal":
-        return "no attempt follows"
-    by_rule = detail.action in {"FailJob", IN_PLACE}
+def cost(detail: Attempt, terms: Terms = OF_JOB) -> str:
+    """Return what an attempt cost, such as `cost 1 retry`."""
     if detail.cost == "retry":
-        return "cost 1 restart" if in_set and by_rule else "cost 1 retry of its Job" if in_set else "cost 1 retry"
-    if detail.cost == "fatal":
-        over = "JobSet" if in_set else "index" if detail.action == "FailIndex" else "Job"
-        if detail.action in {"FailJob", "FailIndex"}:
-            return f"rule {detail.rule} ({detail.action}) ends the {over}"
-        if detail.cause == NEVER_STARTED:
-            return f"a container did not start, which ends the {over}"
-        return f"no retry was left, which ends the {over}"
-    return {"disruption": "cost 1 disruption", "free": "cost 1 free restart"}.get(detail.cost, "cost nothing")
+        return f"cost 1 {terms.retry_of_rule if detail.action in {'FailJob', IN_PLACE} else terms.retry_of_job}"
+    if detail.cost != "fatal":
+        return ATTEMPT_COSTS[detail.cost].told
+    if not terms.kind:
+        return "no attempt follows"
+    over = "index" if terms is OF_JOB and detail.action == "FailIndex" else terms.kind
+    if detail.action in {"FailJob", "FailIndex"}:
+        return f"rule {detail.rule} ({detail.action}) ends the {over}"
+    if detail.cause == NEVER_STARTED:
+        return f"a container did not start, which ends the {over}"
+    return f"{ATTEMPT_COSTS[detail.cost].told}, which ends the {over}"
 
 
 def verdict(within: int, kind: str) -> str:
@@ -80,11 +104,11 @@ def unlisted(kind: str) -> str:
 
 def decided(rule: int, following: Next | None) -> str:
     """Return that a rule of onFailure decided, and what the next pod gets by it, as far as that is known."""
-    gets = [] if following is None else asked(following)
+    gets = [] if following is None else _asked(following)
     return f"rule {rule} of onFailure decided" + (f": the next pod gets {', '.join(gets)}" if gets else "")
 
 
-def asked(following: Next) -> list[str]:
+def _asked(following: Next) -> list[str]:
     """Return what a rule of onFailure asks of the next pod, such as `another node`."""
     found = []
     if following.memory is not None:
@@ -155,12 +179,6 @@ def deactivated(found: Evictions, namespace: str, workload: str) -> str:
     return f"deactivated: {too_many_evictions(found)}; to allow as many again: {activate}"
 
 
-def rest(left: Left, *, in_set: bool) -> str:
-    """Return what is left, such as `left: 2 retries, 1 disruption`."""
-    retries = counted(left.retries, "restart" if in_set else "retry")
-    return f"left: {retries}, {counted(left.disruptions, 'disruption')}"
-
-
 def counted(number: int, name: str) -> str:
     """Return a number and a noun in the right form: `1 retry`, `2 retries`."""
     if number == 1:
@@ -170,17 +188,10 @@ def counted(number: int, name: str) -> str:
 
 def summary(account: Account) -> str:
     """Return what all attempts cost together, such as `3 attempts ended: 2 retries, 1 disruption`."""
-    nouns: dict[Cost, str] = {
-        "retry": "retry",
-        "disruption": "disruption",
-        "free": "free restart",
-        "fatal": "fatal end",
-    }
-    found = [counted(account.spent(cost), noun) for cost, noun in nouns.items() if account.spent(cost)]
-    if account.spent("none"):
-        found.append(f"{account.spent('none')} at no cost")
+    spent = {row.noun: account.spent(cost) for cost, row in ATTEMPT_COSTS.items() if account.spent(cost)}
+    found = [counted(number, noun) if noun else f"{number} at no cost" for noun, number in spent.items()]
     text = f"{counted(account.ended, 'attempt')} ended" + (": " + ", ".join(found) if found else "")
-    restarts = [counted(number, nouns.get(cost, cost)) for cost, number in account.in_place.items()]
+    restarts = [counted(number, ATTEMPT_COSTS[cost].noun) for cost, number in account.in_place.items()]
     if not restarts:
         return text
     return f"{text}; {counted(sum(account.in_place.values()), 'restart')} in place: {', '.join(restarts)}"

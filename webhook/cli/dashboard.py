@@ -14,17 +14,17 @@ from webhook.cli.cluster import ask, fail, kubeconfig_or_default
 from webhook.cli.console import kubeconfig_option, leaving_out, namespace_option
 from webhook.cli.report import Question, facts_in, made_of, named
 from webhook.cli.terminal import WithExamples
-from webhook.dashboard.feed import NothingReadableError
-from webhook.dashboard.server import CannotListenError
-from webhook.dashboard.server import dashboard as serving
+from webhook.insight.dashboard.feed import NothingReadableError
+from webhook.insight.dashboard.server import CannotListenError
+from webhook.insight.dashboard.server import dashboard as serving
+from webhook.insight.report.build import About
+from webhook.insight.report.known import Window
+from webhook.insight.report.load import NothingReadError, Scope
+from webhook.insight.report.model import Report
 from webhook.kube.client import Api, ApiError
 from webhook.kube.kubeconfig import Kubeconfig
 from webhook.kube.paths import is_name
 from webhook.objects.left_out import LeftOut
-from webhook.report.build import About
-from webhook.report.known import Window
-from webhook.report.load import NothingReadError, Scope
-from webhook.report.model import Report
 
 PORT: Final = click.IntRange(0, 65535)
 ENDS: Final = (signal.SIGINT, signal.SIGTERM)

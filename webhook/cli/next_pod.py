@@ -145,7 +145,7 @@ def end_by(standing: Standing, pod: Pod, detail: Attempt) -> str:
     if told.reason or told.suspends:
         does = "suspends" if told.suspends else "ends"
         return f"{words.how(detail)}: {does} the Job: {beyond(told, standing.counted.budgets_of())}"
-    return f"{words.how(detail)}: {words.cost(detail, in_set=False)}"
+    return f"{words.how(detail)}: {words.cost(detail)}"
 
 
 def facts_of_pod(facts: Facts, pod: Json, after: After, settings: Settings) -> Facts:

@@ -19,20 +19,20 @@ from webhook.cli.policy_file import stored_policy, usable_policy
 from webhook.cli.terminal import Progress, WithExamples
 from webhook.history import reading
 from webhook.history.reading import UnreadableError
+from webhook.insight.page import render as page
+from webhook.insight.report import live, opencost, pricing, recorded, render
+from webhook.insight.report.build import About, build
+from webhook.insight.report.known import Known, PriceOf, Window, lifetime
+from webhook.insight.report.load import Loader, NothingReadError, Scope
+from webhook.insight.report.model import Report
+from webhook.insight.report.nodes import nodes_of
+from webhook.insight.report.opencost import PricesUnreadableError, Source
 from webhook.kube.client import Api, ApiError
 from webhook.kube.kubeconfig import Kubeconfig
 from webhook.kube.paths import is_name
 from webhook.objects.left_out import LeftOut
 from webhook.objects.times import seconds
-from webhook.page import render as page
 from webhook.policy.model import Policy
-from webhook.report import live, opencost, pricing, recorded, render
-from webhook.report.build import About, build
-from webhook.report.known import Known, PriceOf, Window, lifetime
-from webhook.report.load import Loader, NothingReadError, Scope
-from webhook.report.model import Report
-from webhook.report.nodes import nodes_of
-from webhook.report.opencost import PricesUnreadableError, Source
 
 TEXT: Final = "text"
 # The other forms of output: what returns the text of a report.

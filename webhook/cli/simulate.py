@@ -19,14 +19,14 @@ from webhook.cli.terminal import Progress, WithExamples
 from webhook.history import reading
 from webhook.history.reading import UnreadableError
 from webhook.history.record import Record
+from webhook.insight.report.load import Loaded, Loader, NothingReadError, Scope
+from webhook.insight.simulate import live, past, render, result, sweep
+from webhook.insight.simulate.prediction import Played, Simulator
+from webhook.insight.simulate.sweep import Curve, Measure, Point, Sweep
 from webhook.kube.client import Api
 from webhook.kube.kubeconfig import Kubeconfig
 from webhook.objects.left_out import LeftOut
 from webhook.policy.model import Policy
-from webhook.report.load import Loaded, Loader, NothingReadError, Scope
-from webhook.simulate import live, past, render, result, sweep
-from webhook.simulate.prediction import Played, Simulator
-from webhook.simulate.sweep import Curve, Measure, Point, Sweep
 
 REPLICATIONS: Final = 200
 OF_A_SWEEP: Final = 50

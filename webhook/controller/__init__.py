@@ -3,6 +3,6 @@
 - `app` starts and stops it; `health` has /healthz, /readyz and /metrics; `certificates` issues what the webhook serves.
 - `ledger` counts ended pods and writes accounts, through `store` and `patches`; `work_queue` has the order of work.
 - `crashes` ends what failed by a bug, `eviction_limit` what Kueue evicts too often, `waiting` what does not start;
-  `job_failer` and `other_kinds` write that. `brake` says what may be done.
+  `ends` writes that. `brake` says what may be done.
 - `retries` runs requested retries. `recorder` makes the records of history; `measures` the metrics.
 """

@@ -68,7 +68,7 @@ async def control(options: Options, lifetimes: Lifetimes, now: Callable[[], date
             events.tell(Notice("ConfigMap", kept_in, name, "PolicyRefused", why, uid=policy.uid))
 
         policy, follow = start.start_policy(options, api, refused)
-        history = Writer(history_sink(stack, options))
+        history = Writer(_history_sink(stack, options))
         ledger = Ledger(cluster, policy, events, record=history.put)
         background: list[Coroutine[None, None, None]] = [
             *(cluster.run(), key.keep(), events.run(), history.run(), *follow),
@@ -112,7 +112,7 @@ def troubles(policy: PolicySource, cluster: Cluster, key: SharedStateKey) -> lis
     return found
 
 
-def history_sink(stack: contextlib.AsyncExitStack, options: Options) -> Sink:
+def _history_sink(stack: contextlib.AsyncExitStack, options: Options) -> Sink:
     """Return where records go: to a collector, into files, or else into the log."""
     if options.history_url is not None:
         collector = CollectorSink(options.history_url, options.history_token_file)

@@ -104,10 +104,9 @@ class Brake:
             return "stopped"
         if profile.actions == "Report":
             return "reported"
-        return "taken" if self.is_within(policy.rate_limit, about.namespace) else "delayed"
+        return "taken" if self._is_within(policy.rate_limit, about.namespace) else "delayed"
 
-    def is_within(self, limit: RateLimit, namespace: str) -> bool:
-        """Return True if one more action in a namespace is within the rate limit, and count it."""
+    def _is_within(self, limit: RateLimit, namespace: str) -> bool:
         now = self.clock()
         self.forget(now - WINDOW)
         is_full = len(self.recent) >= limit.cluster

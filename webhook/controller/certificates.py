@@ -78,10 +78,10 @@ class Issuer:
             self.changed.clear()
             pause = None
             with step("renew the certificate"):
-                pause = await self.try_step(backoff)
+                pause = await self._try_step(backoff)
             await self.sleep(backoff.take() if pause is None else pause)
 
-    async def try_step(self, backoff: Backoff) -> float:
+    async def _try_step(self, backoff: Backoff) -> float:
         """Take one step if one is due, and report why it failed if it did; return the seconds until the next one."""
         try:
             pause = await self.take_step()
@@ -120,7 +120,7 @@ class Issuer:
             await self.write(secret, due)
         elif secret is not None and shared is not None:
             metrics.CERTIFICATE_NOT_AFTER.labels("authority").set(validity(shared.authority)[1].timestamp())
-            await self.write_ca_bundles(secret, shared)
+            await self._write_ca_bundles(secret, shared)
             return self.pause(shared)
         return LONGEST_PAUSE
 
@@ -158,9 +158,9 @@ class Issuer:
             return False
         if self.seen is None or self.seen[0] != authority:
             self.seen = authority, time.monotonic()
-        return self.announced_for() >= self.announcement
+        return self._announced_for() >= self.announcement
 
-    def announced_for(self) -> float:
+    def _announced_for(self) -> float:
         """Return the seconds for which the next authority has been in every caBundle."""
         return 0.0 if self.seen is None else time.monotonic() - self.seen[1]
 
@@ -168,7 +168,7 @@ class Issuer:
         """Return the seconds until a step is due by the clock, between SHORTEST_PAUSE and LONGEST_PAUSE."""
         seconds = (self.rotation.due(shared) - self.now()).total_seconds()
         if self.seen is not None:
-            seconds = min(seconds, self.announcement - self.announced_for())
+            seconds = min(seconds, self.announcement - self._announced_for())
         return min(max(seconds, SHORTEST_PAUSE), LONGEST_PAUSE)
 
     async def write(self, secret: Json | None, shared: Shared) -> None:
@@ -192,14 +192,14 @@ class Issuer:
             changed = sorted(key for key in data.keys() | before.keys() if data.get(key) != before.get(key))
             log.info("certificates stored", secret=f"{self.namespace}/{SECRET}", changed=changed)
 
-    async def write_ca_bundles(self, secret: Json, shared: Shared) -> None:
+    async def _write_ca_bundles(self, secret: Json, shared: Shared) -> None:
         """Write the authorities into every caBundle that differs, and into no other field; raise as `Api` does."""
         edits = {path: bundle.edits(root, shared.trusted) for path, root in self.trust.configurations.items()}
         if not any(edits.values()):
             return
         # Only for the newest Secret: with an older one, from a slow watch, this would remove an authority that another
         # replica has just announced.
-        if not await self.is_newest(secret):
+        if not await self._is_newest(secret):
             return
         refused = None
         for path, operations in edits.items():
@@ -217,7 +217,7 @@ class Issuer:
         if refused is not None:
             raise refused
 
-    async def is_newest(self, secret: Json) -> bool:
+    async def _is_newest(self, secret: Json) -> bool:
         """Return True if the API server has no newer version of the Secret; raise as `Api` does."""
         try:
             newest = await self.api.get(self.path)

@@ -11,24 +11,23 @@ from typing import Final
 import structlog
 
 from webhook.accounts import settling, words
-from webhook.accounts.account import MENDED
 from webhook.accounts.cached import CachedJob
 from webhook.accounts.counted import Counted, counted_of
 from webhook.accounts.counting import CountingPass
 from webhook.accounts.tracker import Key, place_of
-from webhook.controller import job_failer, patches
+from webhook.controller import patches
 from webhook.controller.brake import Authority
-from webhook.controller.other_kinds import OtherKinds
+from webhook.controller.ends import WorkloadEnds
 from webhook.kube import terminal
 from webhook.kube.bulkhead import Bulkhead
 from webhook.kube.client import CHANGED, UNREACHABLE, Api, ApiError, wait_after
 from webhook.kube.slices import in_slices
 from webhook.objects.problem import Json
+from webhook.pods.matching import POD_FAILURE_POLICY
 from webhook.pods.pods import Pod
+from webhook.policy.attempt_costs import ATTEMPT_COSTS
 from webhook.policy.settings import Settings
-from webhook.systems.job import spec as batch
 from webhook.systems.job.rules import failure_policy
-from webhook.systems.system import System
 from webhook.tracking.roots import where
 from webhook.tracking.trackers import Trackers
 from webhook.tracking.workload_state import INTERVAL, LONGEST_PAUSE, WATCH_DELAY, WorkloadState
@@ -58,12 +57,12 @@ class Crashes:
     """
 
     def __init__(
-        self, api: Api, trackers: Trackers, other_kinds: OtherKinds, authority: Authority, wake: Callable[[Key], None]
+        self, api: Api, trackers: Trackers, ends: WorkloadEnds, authority: Authority, wake: Callable[[Key], None]
     ) -> None:
         self.api = api
         self.trackers = trackers
         self.clock = trackers.clock
-        self.other_kinds = other_kinds
+        self.ends = ends
         self.authority = authority
         self.wake = wake
         self.pending: dict[Key, dict[str, Crash]] = {}
@@ -130,8 +129,11 @@ class Crashes:
             try:
                 return await self.decide(key, uid, crash)
             except (ApiError, *UNREACHABLE) as error:
-                conflict = isinstance(error, ApiError) and error.status == HTTPStatus.CONFLICT
-                pause, wait = INTERVAL if conflict else LONGEST_PAUSE, wait_after(error)
+                status = error.status if isinstance(error, ApiError) else None
+                if key.system is not None and status in CHANGED:
+                    crash.next = self.clock() + INTERVAL  # its controller has still something to do
+                    return False
+                pause, wait = INTERVAL if status == HTTPStatus.CONFLICT else LONGEST_PAUSE, wait_after(error)
                 if wait is not None:
                     pause, self.quiet_until = wait, self.clock() + wait
                 crash.next = self.clock() + pause
@@ -140,7 +142,7 @@ class Crashes:
         return True
 
     async def decide(self, key: Key, uid: str, crash: Crash) -> bool:
-        """Decide whether a crash was a bug, if its time has passed; return True if that is decided.
+        """End the workload of a crash, or its part, if it was a bug and its time has passed; return True if decided.
 
         Raise what `Api` raises.
         """
@@ -148,97 +150,66 @@ class Crashes:
         job = None if state is None else state.tracker.job_of(crash.pod)
         if state is None or job is None or terminal.is_decided(job["status"]) or not self.authority.may_act(key):
             return True
-        if key.system is not None:
-            return await self.decide_elsewhere(key, state, uid, crash, key.system)
-        settings, pod, within = self.authority.settings_of(job), state.tracker.failed_pod(uid) or crash.pod, 0
-        if settling.may_settle(job, settings) and settling.is_crash(crash.pod):
-            within = settling.window(job, settings)
-            explained = settling.is_explained(crash.seen, state.tracker.disturbed, within)
-            if explained or crash.seen - within < self.trackers.watching_since or state.tracker.failed_pod(uid) is None:
-                return True  # a disruption explains the crash, or may have done so before the watch began
-            end = crash.seen + within
-            if self.clock() < end or not state.tracker.has_counted(uid):
-                return False
-            if not (self.trackers.pods.live and self.trackers.pods.last_event > end):
-                crash.next = self.clock() + WATCH_DELAY
-                # Once the watch delivers this change, it has delivered everything before it.
-                await patches.mark(self.api, self.trackers.cluster.state_key, pod)
-                return False
-        elif state.tracker.is_open(uid):
-            return False  # it is not counted yet
-        return await self.settled(key, state, crash, pod, within)
-
-    async def settled(self, key: Key, state: WorkloadState, crash: Crash, pod: Pod, within: int) -> bool:
-        """Fail the Job of a pod whose crash was a bug; return False if the brake holds that. Raise what `Api` raises.
-
-        `within`: the seconds before and after the crash in which a disruption would explain it.
-        """
-        job = await job_failer.running_job(self.api, pod)
-        message = None if job is None else settling.bug_in(self.counted(key, job), pod, within)
-        if job is None or message is None:
+        counted, pod = self.counted(key, job), state.tracker.failed_pod(uid) or crash.pod
+        if key.system is not None and settling.bug_in(counted, pod) is None:
             return True
-        if not self.authority.allows("settle", batch.JOB, job, f"fail it: {message}"):
+        others = any(one.scope != pod.scope for one in state.account.last)
+        within = settling.window_of(counted, crash.pod, has_others=others or state.tracker.has_others(pod))
+        if within is not None and self.is_explained(key, state, crash, within):
+            return True
+        if state.tracker.is_open(uid):
+            return False  # it is not counted yet
+        if within is not None and not await self._has_passed(key, crash, pod, within):
+            return False
+        return await self.end(key, state, crash, pod, int(within or 0))
+
+    async def end(self, key: Key, state: WorkloadState, crash: Crash, pod: Pod, within: int) -> bool:
+        """End the workload of a pod, or its part, if its crash was a bug; as `decide`."""
+        cost = next((one.cost for one in reversed(state.account.last) if one.pod == pod.name), "")
+        is_over = key.system is not None and cost in {"fatal", "none"}
+        whole = None if is_over else await self.ends.read_running(pod)
+        message = None if whole is None else settling.bug_in(self.counted(key, whole), pod, within)
+        if whole is None or message is None:
+            return True
+        step = f"{'fail' if key.system is None else 'end'} it: {message}"
+        if not self.authority.allows("settle", pod.row, whole, step):
             crash.next = self.clock() + LONGEST_PAUSE
             return False
-        if await job_failer.put(self.api, pod.namespace, job, job_failer.OF_SET, message):
+        if await self.ends.fail(pod.row, whole, POD_FAILURE_POLICY, message, pod):
             state.see_bug(pod.name)
             self.wake(key)
         return True
 
-    async def decide_elsewhere(self, key: Key, state: WorkloadState, uid: str, crash: Crash, system: System) -> bool:
-        """End a workload of another kind, or a part of it, after a bug; as `decide`."""
-        root, pod = self.trackers.root_of(key), state.tracker.failed_pod(uid) or crash.pod
-        message = None if root is None else settling.bug_in(self.counted(key, root), pod)
-        if root is None or message is None:
+    def is_explained(self, key: Key, state: WorkloadState, crash: Crash, within: float) -> bool:
+        """Return True if a disruption explains a crash, or may have done so before the watch began."""
+        if settling.is_explained(crash.seen, state.tracker.disturbed, within):
             return True
-        if state.tracker.is_open(uid):
-            return False  # it is not counted yet
-        policy = self.authority.settings_of(root).profile.failure_policy
-        others = state.tracker.has_others(pod) or any(one.scope != pod.scope for one in state.account.last)
-        if policy.coupled != "FailJob" and system.coupled and others:
-            was_bug = policy.coupled == "Settle" and self.was_bug(state, crash, policy.settle_within)
-            if not was_bug:
-                return was_bug is False
-        cost = next((one.cost for one in reversed(state.account.last) if one.pod == pod.name), "")
-        whole = None if cost in {"fatal", "none"} else await self.other_kinds.whole_of(key)
-        if whole is None or system.has_ended(whole):
-            return True
-        write = system.fail(whole, pod, job_failer.OF_SET, message)
-        if write is None:
-            return True
-        if not self.authority.allows("settle", key.row, root, f"end it: {message}"):
-            crash.next = self.clock() + LONGEST_PAUSE
-            return False
-        try:
-            await self.other_kinds.send(write)
-        except ApiError as error:
-            if error.status not in CHANGED:
-                raise
-            crash.next = self.clock() + INTERVAL  # it has changed, or its controller has still something to do
-            return False
-        self.other_kinds.tell_stopped(key, root, "Failed", job_failer.OF_SET, message)
-        state.see_bug(pod.name)
-        self.wake(key)
-        return True
+        is_gone = key.system is None and state.tracker.failed_pod(crash.pod.uid) is None
+        return is_gone or crash.seen - within < self.trackers.watching_since
 
-    def was_bug(self, state: WorkloadState, crash: Crash, within: int) -> bool | None:
-        """Return whether a crash was a bug, as no disruption explains it; None if it is too early to say.
+    async def _has_passed(self, key: Key, crash: Crash, pod: Pod, within: float) -> bool:
+        """Return True if a disruption in `within` seconds after a crash would have been seen; as `decide`.
 
-        `within`: the seconds before and after the crash in which a disruption explains it. The controller may have
-        deleted the pod, so none of its changes can show that the watch has delivered everything before.
+        Once the watch delivers the mark on the pod, it has delivered everything before it. The controller of another
+        kind may have deleted the pod, so that none of its changes can show that.
         """
-        explained = settling.is_explained(crash.seen, state.tracker.disturbed, within)
-        if explained or crash.seen - within < self.trackers.watching_since:
-            return False  # a disruption explains the crash, or may have done so before the watch began
-        is_over = self.clock() >= crash.seen + within + WATCH_DELAY and self.trackers.pods.live
-        return True if is_over else None
+        end, watched = crash.seen + within, self.trackers.pods
+        if key.system is not None:
+            return self.clock() >= end + WATCH_DELAY and watched.live
+        if self.clock() < end:
+            return False
+        if watched.live and watched.last_event > end:
+            return True
+        crash.next = self.clock() + WATCH_DELAY
+        await patches.mark(self.api, self.trackers.cluster.state_key, pod)
+        return False
 
     def verdict_on(self, counting: CountingPass) -> str:
         """Return, for the Event, when the crash that was counted last is a bug; empty if that is not pending."""
         key, last = counting.key, counting.details[-1]
         if key.system is not None:
             return ""
-        if last.cost not in MENDED or last.restart or not self.authority.may_act(key):
+        if not ATTEMPT_COSTS[last.cost].verdict_may_replace or last.restart or not self.authority.may_act(key):
             return ""
         crashed = (crash.pod for crash in self.pending.get(key, {}).values())
         pod = next((one for one in crashed if one.name == last.pod), None)

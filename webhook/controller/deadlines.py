@@ -39,18 +39,18 @@ def due(pod: Pod, settings: Settings, released: float = 0.0) -> Due | None:
         timeout = settings.profile.unreachable_timeout
         return None if timeout is None else Due("leave_node", at(waiting.deadline) + timeout)
     if waiting.gate is not None:
-        return Due("lift", end_of_delay(pod, settings))
+        return Due("lift", _end_of_delay(pod, settings))
     if waiting.unschedulable and pod.placement == "Spot":
         wait = settings.profile.placement.spot_wait
         # The condition has the time of its first gate.
         began = max(at(waiting.unschedulable), at(on_failure.read(pod.after).not_before), released)
         return None if wait is None else Due("leave_spot", began + wait)
     if waiting.stalled is not None:
-        return until_given_up(waiting.stalled, settings)
+        return _until_given_up(waiting.stalled, settings)
     return None
 
 
-def end_of_delay(pod: Pod, settings: Settings) -> float:
+def _end_of_delay(pod: Pod, settings: Settings) -> float:
     """Return when the delay of a pod ends: not later than its rule allows, and at once if that rule is gone.
 
     The time in the annotation alone is no bound: it is computed from the status of a pod, which users may write.
@@ -62,15 +62,15 @@ def end_of_delay(pod: Pod, settings: Settings) -> float:
     return min(at(state.not_before), at(pod.waiting.created) + max(delay.initial, delay.limit))
 
 
-def until_given_up(stalled: Stalled, settings: Settings) -> Due | None:
+def _until_given_up(stalled: Stalled, settings: Settings) -> Due | None:
     """Return when a container that has not started is given up; None if that is never."""
     timeout = settings.profile.start_timeout
-    if stalled.reason in HOPELESS and (timeout is not None or is_ruled(settings)):
+    if stalled.reason in HOPELESS and (timeout is not None or _is_ruled(settings)):
         return Due("give_up", 0.0)
     return None if timeout is None else Due("give_up", at(stalled.since) + timeout)
 
 
-def is_ruled(settings: Settings) -> bool:
+def _is_ruled(settings: Settings) -> bool:
     """Return True if a rule of onFailure names pods that have never started."""
     return any(rule.match.cause == outcomes.NEVER_STARTED for rule in settings.on_failure)
 

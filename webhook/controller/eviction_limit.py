@@ -6,8 +6,8 @@ from webhook import metrics
 from webhook.accounts import words
 from webhook.accounts.counting import EVICTED_TOO_OFTEN, CountingPass
 from webhook.accounts.kueue import API_VERSION, RESOURCE, Evictions, Workload
-from webhook.controller import job_failer
 from webhook.controller.brake import Allows, subject_of
+from webhook.controller.ends import WorkloadEnds
 from webhook.kube import terminal
 from webhook.kube.client import Api
 from webhook.kube.events import Events, Notice
@@ -20,9 +20,10 @@ log = structlog.get_logger()
 class EvictionLimit:
     """Reports, deactivates or fails the workloads that were evicted too often; `allows`: as in `Authority`."""
 
-    def __init__(self, api: Api, events: Events, allows: Allows) -> None:
+    def __init__(self, api: Api, events: Events, ends: WorkloadEnds, allows: Allows) -> None:
         self.api = api
         self.events = events
+        self.ends = ends
         self.allows = allows
 
     async def enforce(self, counting: CountingPass, workload: Workload | None) -> bool:
@@ -57,19 +58,17 @@ class EvictionLimit:
     async def fail(self, counting: CountingPass, workload: Workload, message: str) -> bool:
         """Fail the Job or the JobSet; the Workload of another kind is deactivated instead."""
         key, row = counting.key, counting.key.row
-        path = row.path(key.namespace, key.name)
-        job = None if key.job_set else await self.api.get(path)
-        evicted = workload.eviction is not None
-        if job is not None and evicted and not is_stopped(job):
+        whole, evicted = await self.ends.read(key), workload.eviction is not None
+        if whole is None:
+            return True
+        if not key.job_set and evicted and not _is_stopped(whole):
             return False
         if not self.allows("fail", row, counting.root, f"fail it: {message}"):
             return False
-        if job is None:
-            await job_failer.fail_set(self.api, path, EVICTED_TOO_OFTEN, message)
-        elif not evicted:
-            await job_failer.put(self.api, key.namespace, job, EVICTED_TOO_OFTEN, message)
-        elif not terminal.is_decided(job["status"]):
-            await job_failer.end_suspended(self.api, key.namespace, job, EVICTED_TOO_OFTEN, message)
+        if key.job_set or not evicted:
+            await self.ends.fail(row, whole, EVICTED_TOO_OFTEN, message)
+        elif not terminal.is_decided(whole["status"]):
+            await self.ends.end_suspended(whole, EVICTED_TOO_OFTEN, message)
         return True
 
     def tell(self, counting: CountingPass, message: str) -> None:
@@ -78,7 +77,7 @@ class EvictionLimit:
         self.events.tell(Notice(**about, type="Warning", reason=EVICTED_TOO_OFTEN, message=message))
 
 
-def is_stopped(job: Json) -> bool:
+def _is_stopped(job: Json) -> bool:
     """Return True if a Job is suspended, and has no pods: neither running ones, nor ended ones to be counted."""
     status = job.get("status") or {}
     uncounted = any((status.get("uncountedTerminatedPods") or {}).values())

@@ -24,11 +24,11 @@ from webhook.accounts.kueue import Workload
 from webhook.accounts.stored import encode, known_time
 from webhook.accounts.tracked import delay
 from webhook.accounts.tracker import DOUBT, TOGETHER, Key, place_of
-from webhook.controller import job_failer, measures, patches
+from webhook.controller import measures, patches
 from webhook.controller.brake import HELD_FOR, Authority, Brake, subject_of
 from webhook.controller.crashes import Crashes
+from webhook.controller.ends import WorkloadEnds
 from webhook.controller.eviction_limit import EvictionLimit
-from webhook.controller.other_kinds import OtherKinds
 from webhook.controller.recorder import Recorder
 from webhook.controller.store import AccountStore
 from webhook.controller.waiting import WaitingPods
@@ -71,7 +71,7 @@ class Ledger:
     - `waiting`: the pods that have not started.
     - `restarted`: the workloads with restarts in place that are not counted yet, and when they are due.
     - `accounts`: writes them.
-    - `crashes`: the pods that may have failed by a bug. `other_kinds`: what reads and ends workloads of other kinds.
+    - `crashes`: the pods that may have failed by a bug. `ends`: what reads and ends workloads.
     - `kueue`: the Workloads of Kueue.
     - `forbidden`: whether the API server denies this replica the Lease.
     - `clock`: monotonic, in seconds, the same as the event loop's. `record`: writes the line of a record about a
@@ -101,25 +101,26 @@ class Ledger:
         self.trackers = Trackers(
             cluster,
             changed=self.wake,
-            crashed=self.see_crash,
-            restarted=self.see_restarted,
+            crashed=self._see_crash,
+            restarted=self._see_restarted,
             forgotten=self.queue.discard,
             is_pending=self.is_pending,
             recorder=self.recorder,
             clock=clock,
             settings_of=self.authority.settings_of,
         )
-        self.eviction_limit = EvictionLimit(cluster.api, events, self.authority.allows)
+        self.ends = WorkloadEnds(cluster.api, self.trackers, events, self.authority.allows, self.wake)
+        self.eviction_limit = EvictionLimit(cluster.api, events, self.ends, self.authority.allows)
         self.kueue.changed = self.see_workload
         self.waiting = WaitingPods(
             self.trackers,
             self.brake,
+            self.ends,
             settings_of=self.authority.settings_of,
             may_act=self.authority.may_act,
         )
-        self.other_kinds = OtherKinds(cluster.api, self.trackers, events, self.authority.allows, self.wake)
         self.accounts = AccountStore(cluster.api, self.trackers)
-        self.crashes = Crashes(cluster.api, self.trackers, self.other_kinds, self.authority, self.wake)
+        self.crashes = Crashes(cluster.api, self.trackers, self.ends, self.authority, self.wake)
         self.restarted: dict[Key, float] = {}
         self.bulkhead = Bulkhead("accounts", clock)
         self.forbidden = False
@@ -171,11 +172,10 @@ class Ledger:
         """Return True if a crash in a workload is to be judged."""
         return self.crashes.is_pending(key)
 
-    def see_crash(self, key: Key, pod: Pod, job: CachedJob) -> None:
-        """Record that a pod has failed that was disrupted, or that nobody had deleted."""
+    def _see_crash(self, key: Key, pod: Pod, job: CachedJob) -> None:
         self.crashes.see(key, pod, job)
 
-    def see_restarted(self, key: Key) -> None:
+    def _see_restarted(self, key: Key) -> None:
         """Record that a container of a running pod has restarted in place: later if it does so again and again."""
         wait = delay(self.trackers.state_of(key).account)
         if not wait:
@@ -202,7 +202,7 @@ class Ledger:
             await self.bulkhead.each(newest, self.see_workload, lambda one: (one.namespace, one.name))
             async with asyncio.TaskGroup() as group:
                 for _ in range(WRITERS):
-                    group.create_task(self.write_what_is_queued())
+                    group.create_task(self._write_what_is_queued())
         finally:
             self.recorder.rest()
             self.queue.close()
@@ -217,8 +217,7 @@ class Ledger:
         elif key.system is None and self.trackers.root_of(key) is not None:
             self.queue.add(key, max(delay, GATHERING))
 
-    async def write_what_is_queued(self) -> None:
-        """Process the workloads of the queue, one after the other, until cancelled."""
+    async def _write_what_is_queued(self) -> None:
         while True:
             key = await self.queue.get()
             pause = None
@@ -237,17 +236,17 @@ class Ledger:
         with self.bulkhead.around(*place_of(key)):
             if key not in self.trackers.states and (key.system is not None or self.trackers.root_of(key) is None):
                 return None
-            return await self.write_or_wait(key, self.trackers.state_of(key))
+            return await self._write_or_wait(key, self.trackers.state_of(key))
         metrics.LEDGER_WRITES.labels("bad").inc()
         return LONGEST_PAUSE  # or earlier, if it changes
 
-    async def write_or_wait(self, key: Key, state: WorkloadState) -> float | None:
+    async def _write_or_wait(self, key: Key, state: WorkloadState) -> float | None:
         """Write an account; as `try_to_write`, but raise what is no answer of the API."""
         try:
             await self.write(key, state)
         except (ApiError, *UNREACHABLE) as error:
             wait = wait_after(error)
-            pause = pause_after(error, key, state, wait)
+            pause = _pause_after(error, key, state, wait)
             if wait is not None:
                 await asyncio.sleep(wait)
                 pause = 0.0
@@ -262,14 +261,14 @@ class Ledger:
 
         Raise what `Api` raises.
         """
-        whole = await self.other_kinds.read_before(key, state)
+        whole = await self.ends.read(key) if self._needs_whole(key, state) else None
         root = self.trackers.root_of(key)  # from here to the write nothing waits: the account must be the last one
         if root is None:
             return
         if self.cluster.namespaces.get("", key.namespace) is None:
             self.wake(key, LONGEST_PAUSE)  # not opted in, although a user wrote our label; or not cached yet
             return
-        if await self.keep_for_successor(key, root):
+        if await self._keep_for_successor(key, root):
             return
         if state.awaits_watch(self.clock()):
             self.wake(key, INTERVAL)
@@ -286,11 +285,11 @@ class Ledger:
         counting.see_workload(workload)
         bugs = list(state.bugs)  # a copy: another bug may be found during the write
         complete = self.count(counting, state, bugs)
-        await self.store_and_suspend(counting, state)
+        await self._store_and_suspend(counting, state)
         state.forget_bugs(bugs)
-        if state.over_limit and (not self.authority.may_act(key) or await self.end(counting)):
+        if state.over_limit and (not self.authority.may_act(key) or await self.ends.end(counting)):
             state.see_within_limit()
-        await self.limit_evictions(counting, workload)
+        await self._limit_evictions(counting, workload)
         await patches.mark_counted(self.api, self.trackers.cluster.state_key, account, state.tracker)
         if not complete:
             self.wake(key, INTERVAL)
@@ -300,7 +299,7 @@ class Ledger:
     def count(self, counting: CountingPass, state: WorkloadState, bugs: list[str]) -> bool:
         """Count the uncounted pods, and those named in `bugs` as bugs; return True if no pod is left to count."""
         tracker, account = state.tracker, counting.account
-        doubtful = self.other_kinds.doubtful(counting.key, state) | self.maybe_evicted(counting)
+        doubtful = self.doubtful(counting.key, state) | self._maybe_evicted(counting)
         if counting.system is not None and counting.whole is None:
             doubtful |= {pod.uid for pod in tracker.open_pods() if outcomes.was_killed(pod)}
         new = [pod for pod in tracker.uncounted(account) if pod.uid not in doubtful]
@@ -318,13 +317,27 @@ class Ledger:
             self.count_unseen(counting, state, self.clock())
         return complete
 
-    async def limit_evictions(self, counting: CountingPass, workload: Workload | None) -> None:
-        """Act if Kueue has evicted a workload too often; raise what `Api` raises."""
+    def _needs_whole(self, key: Key, state: WorkloadState) -> bool:
+        """Return True if more than the metadata of a workload of another kind must be known to count its pods.
+
+        Of any kind if a pod can be counted now that was deleted while it ran.
+        """
+        if key.system is None or not any(True for _ in state.tracker.open_pods()):
+            return False
+        if key.system.reads_spec:
+            return True
+        doubtful = self.doubtful(key, state)
+        return any(pod.uid not in doubtful and outcomes.was_killed(pod) for pod in state.tracker.open_pods())
+
+    def doubtful(self, key: Key, state: WorkloadState) -> set[str]:
+        """Return the uids of the failed pods of which it is not known yet who deleted them."""
+        return state.tracker.doubtful(self.clock(), current=self.trackers.is_current(key.row))
+
+    async def _limit_evictions(self, counting: CountingPass, workload: Workload | None) -> None:
         if self.authority.may_act(counting.key) and not await self.eviction_limit.enforce(counting, workload):
             self.wake(counting.key, HELD_FOR)  # the brake holds what has to be done
 
-    def maybe_evicted(self, counting: CountingPass) -> set[str]:
-        """Return the uids of the pods that their Job has just deleted, and that Kueue may have evicted."""
+    def _maybe_evicted(self, counting: CountingPass) -> set[str]:
         kueue, root, tracker = self.kueue, counting.root, counting.tracker
         if kueue.informer.missing or (kueue.of(root) is None and not is_queued(root["metadata"])):
             return set()
@@ -350,7 +363,7 @@ class Ledger:
             "suspend", batch.JOB, counting.root, f"suspend it: disruptions exceed the limit of {limit}"
         )
 
-    async def keep_for_successor(self, key: Key, root: Json) -> bool:
+    async def _keep_for_successor(self, key: Key, root: Json) -> bool:
         """Return True if a Job is the placeholder of a retry; let the account of the failed Job live as long as it.
 
         Raise what `Api` raises.
@@ -364,7 +377,7 @@ class Ledger:
             await self.accounts.keep(found, root)
         return True
 
-    async def store_and_suspend(self, counting: CountingPass, state: WorkloadState) -> None:
+    async def _store_and_suspend(self, counting: CountingPass, state: WorkloadState) -> None:
         """Write the account if it has changed; then suspend the Job if the account says so. Raise what `Api` raises.
 
         A leader that dies in between leaves the intention in the account, and the next one carries it out.
@@ -433,30 +446,6 @@ class Ledger:
         else:
             self.wake(counting.key, state.missing_since + UNSEEN_AFTER - now)
 
-    async def end(self, counting: CountingPass) -> bool:
-        """Fail a workload with too many free restarts, or with too many disruptions and `onExceed: Fail`.
-
-        Return False if the brake holds that, or the suspension of a Job, and True if no more is to be done. Raise what
-        `Api` raises.
-        """
-        if counting.system is not None:
-            return await self.other_kinds.end(counting, counting.system)
-        if counting.account.suspending:
-            return True
-        if counting.suspends(counting.attempts):
-            return False
-        end = counting.end(counting.attempts)
-        if end is None:
-            return True
-        namespace, reason, message = counting.key.namespace, end.reason, end.message(counting.key.namespace)
-        if not self.authority.allows("fail", counting.key.row, counting.root, f"fail it: {message}"):
-            return False
-        if counting.key.job_set:
-            await job_failer.fail_set(self.api, counting.key.path, reason, message)
-        else:
-            await job_failer.fail(self.api, namespace, end.job["metadata"]["name"], reason, message)
-        return True
-
     def tell(self, counting: CountingPass) -> None:
         """Write Events about what was counted on the workload, and count it in the metrics."""
         measures.add(counting)
@@ -467,7 +456,7 @@ class Ledger:
             self.events.tell(Notice(**about, type="Normal", reason="AttemptEnded", message=message))
 
 
-def pause_after(error: Exception, key: Key, state: WorkloadState, wait: float | None) -> float:
+def _pause_after(error: Exception, key: Key, state: WorkloadState, wait: float | None) -> float:
     """Return the seconds to wait after a write that failed; count the error, and log it unless it is a conflict.
 
     `wait`: the seconds for which the API server wants to get nothing; None if it is not busy.

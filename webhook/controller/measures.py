@@ -1,19 +1,19 @@
 """The metrics about what the ledger counts."""
 
 from itertools import product
-from typing import get_args
 
 from webhook import metrics
 from webhook.accounts import kueue
 from webhook.accounts.counting import EVICTED_TOO_OFTEN, FREE_TOO_OFTEN, LIMIT_EXCEEDED, CountingPass
-from webhook.controller import job_failer
 from webhook.pods import outcomes
+from webhook.pods.matching import POD_FAILURE_POLICY
+from webhook.policy.attempt_costs import ATTEMPT_COSTS
 from webhook.policy.causes import CAUSES
 
 
 def report_zeros() -> None:
     """Report counters of the ledger as 0: Prometheus sees no increase of a series that begins with 1."""
-    for cause, cost in product(CAUSES, get_args(outcomes.Cost)):
+    for cause, cost in product(CAUSES, ATTEMPT_COSTS):
         metrics.LEDGER_ATTEMPTS.labels(cause, cost)
     for reason in (*outcomes.DISRUPTIONS, "Other"):
         metrics.LEDGER_DISRUPTIONS.labels(reason)
@@ -21,7 +21,7 @@ def report_zeros() -> None:
         metrics.LEDGER_EVICTIONS.labels(reason)
     metrics.LEDGER_STOPPED.labels("Suspended", LIMIT_EXCEEDED)
     metrics.LEDGER_STOPPED.labels("Deactivated", EVICTED_TOO_OFTEN)
-    for reason in (LIMIT_EXCEEDED, FREE_TOO_OFTEN, EVICTED_TOO_OFTEN, job_failer.OF_SET, outcomes.NEVER_STARTED):
+    for reason in (LIMIT_EXCEEDED, FREE_TOO_OFTEN, EVICTED_TOO_OFTEN, POD_FAILURE_POLICY, outcomes.NEVER_STARTED):
         metrics.LEDGER_STOPPED.labels("Failed", reason)
 
 

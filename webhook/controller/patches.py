@@ -19,8 +19,7 @@ from webhook.systems import core
 ANNOTATIONS: Final[Path] = ("metadata", "annotations")
 
 
-def annotated(key: str, value: str, *, first: bool) -> list[Json]:
-    """Return the JSON Patch that sets an annotation; with `first`, it fails unless the object has no annotations."""
+def _annotated(key: str, value: str, *, first: bool) -> list[Json]:
     if first:
         path = pointer(ANNOTATIONS)
         return [{"op": "test", "path": path, "value": None}, {"op": "add", "path": path, "value": {key: value}}]
@@ -44,7 +43,7 @@ async def mark(api: Api, key: StateKey, pod: Pod, restarts: str = "") -> None:
     """
     counted = restarts or datetime.now(UTC).isoformat(timespec="milliseconds")
     test = {"op": "test", "path": "/metadata/uid", "value": pod.uid}
-    marks = [test, *annotated(names.COUNTED, key.mark(pod.uid, counted), first=not pod.annotated)]
+    marks = [test, *_annotated(names.COUNTED, key.mark(pod.uid, counted), first=not pod.annotated)]
     try:
         await api.patch(core.POD.path(pod.namespace, pod.name), marks)
     except ApiError as error:

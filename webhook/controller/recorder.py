@@ -88,9 +88,9 @@ class Recorder:
         The caches must be filled.
         """
         self.leading = True
-        self.forget_old()
+        self._forget_old()
         async for uid, one in in_slices([*self.kept.items()]):
-            if self.kept.get(uid) is one and self.is_opted_in(one.namespace):
+            if self.kept.get(uid) is one and self._is_opted_in(one.namespace):
                 self.write(one.namespace, self.completed(one))
 
     def rest(self) -> None:
@@ -113,38 +113,37 @@ class Recorder:
         if len(line) > record.LONGEST:  # users may name a pod's owner as they like
             found = replace(found, owner="")
             line = record.encode(replace(found, job="", scope="") if isinstance(found, AttemptRecord) else found)
-        problem = problem_of(line)
+        problem = _problem_of(line)
         if problem is not None:
             log.warning("record left out", namespace=found.namespace, uid=uid[:LONGEST], error=problem)
             return
         self.kept.pop(uid, None)
         self.kept[uid] = Kept(self.clock(), found.namespace, line)
-        self.forget_old()
+        self._forget_old()
         if self.leading:
             self.write(found.namespace, line)
 
-    def forget_old(self) -> None:
-        """Forget the records that are older than RECENT, and the oldest beyond MOST."""
+    def _forget_old(self) -> None:
         bound = self.clock() - RECENT
         while self.kept and (len(self.kept) > MOST or self.kept[next(iter(self.kept))].made < bound):
             del self.kept[next(iter(self.kept))]
 
-    def is_recent(self, time: str) -> bool:
+    def _is_recent(self, time: str) -> bool:
         """Return True if a time is of the last minutes: a record about it may not have been written."""
         at = seconds(time)
         return at is not None and self.now() - at <= RECENT
 
     def see_succeeded(self, key: Key, pod: Pod, root: Json | None, *, just_now: bool) -> None:
         """Record that a pod succeeded; `just_now`: whether it ran before, as far as this replica knows."""
-        if not self.is_recorded(key) or not (just_now or (self.is_recent(pod.ended) and pod.uid not in self.kept)):
+        if not self.is_recorded(key) or not (just_now or (self._is_recent(pod.ended) and pod.uid not in self.kept)):
             return
         self.keep(pod.uid, self.attempt(key, root, pod, None))
 
     def see_uncounted(self, pod: Pod) -> None:
         """Record that a pod without an account has ended lately, or was deleted: at no cost, which nobody counts."""
         known = pod.elsewhere
-        unwritten = self.is_recent(pod.finished) and pod.uid not in self.kept
-        if known is None or not unwritten or not self.may_record(pod.namespace):
+        unwritten = self._is_recent(pod.finished) and pod.uid not in self.kept
+        if known is None or not unwritten or not self._may_record(pod.namespace):
             return
         identity = {
             "version": VERSION,
@@ -170,16 +169,16 @@ class Recorder:
             return
         known, tracker = set(state.account.recent), state.tracker
         found = (tracker.failed_of_id(one) for one in account.recent if one not in known)
-        pods = [pod for pod in found if pod is not None and (certain or self.is_recent(pod.finished))]
-        details = {end_named(key, detail.pod, detail.end): detail for detail in account.last}
-        if any(end_named(key, pod.name, pod.finished) not in details for pod in pods):
-            details = {**self.counted_again(key, state, pods, root), **details}
+        pods = [pod for pod in found if pod is not None and (certain or self._is_recent(pod.finished))]
+        details = {_end_named(key, detail.pod, detail.end): detail for detail in account.last}
+        if any(_end_named(key, pod.name, pod.finished) not in details for pod in pods):
+            details = {**self._counted_again(key, state, pods, root), **details}
         for pod in pods:
-            self.keep(pod.uid, self.attempt(key, root, pod, details[end_named(key, pod.name, pod.finished)]))
+            self.keep(pod.uid, self.attempt(key, root, pod, details[_end_named(key, pod.name, pod.finished)]))
         if certain:
-            self.see_settled(key, state, account, root, {pod.name for pod in pods})
+            self._see_settled(key, state, account, root, {pod.name for pod in pods})
 
-    def see_settled(self, key: Key, state: WorkloadState, account: Account, root: Json, done: set[str]) -> None:
+    def _see_settled(self, key: Key, state: WorkloadState, account: Account, root: Json, done: set[str]) -> None:
         """Record again the crashes that an account says were fatal, and did not before; `done`: names of pods."""
         before = {detail.pod for detail in state.account.last if detail.settled} | done
         for detail in account.last:
@@ -188,7 +187,7 @@ class Recorder:
                 if pod is not None:
                     self.keep(pod.uid, self.attempt(key, root, pod, detail))
 
-    def counted_again(self, key: Key, state: WorkloadState, pods: list[Pod], root: Json) -> dict[End, Attempt]:
+    def _counted_again(self, key: Key, state: WorkloadState, pods: list[Pod], root: Json) -> dict[End, Attempt]:
         """Return what became of pods of which an account has no details: as the leader has counted them."""
         account, job_set, found = deepcopy(state.account), root if key.job_set else None, {}
         evicted = self.kueue.reason_of
@@ -197,7 +196,7 @@ class Recorder:
             job = known or {"metadata": {"namespace": pod.namespace}, "spec": {}}
             counted = counted_of(key.system, job, job_set, self.settings_of(job))
             detail = counting.count(account, pod, counted, evicted=evicted(root, pod))
-            found[end_named(key, pod.name, pod.finished)] = detail
+            found[_end_named(key, pod.name, pod.finished)] = detail
         return found
 
     def see_end(self, key: Key, root: CachedJob | CachedJobSet, *, just_now: bool) -> None:
@@ -206,7 +205,7 @@ class Recorder:
         if ended is None or not self.is_recorded(key):
             return
         end = ended.get("lastTransitionTime") or ""
-        if not (just_now or self.is_recent(end)):
+        if not (just_now or self._is_recent(end)):
             return
         metadata = root["metadata"]
         found = WorkloadRecord(
@@ -221,14 +220,12 @@ class Recorder:
 
     def is_recorded(self, key: Key) -> bool:
         """Return True if the namespace of a workload is opted in, or if that is not known yet."""
-        return self.may_record(key.namespace)
+        return self._may_record(key.namespace)
 
-    def may_record(self, namespace: str) -> bool:
-        """Return True if a namespace is opted in, or if that is not known yet."""
-        return self.is_opted_in(namespace) or not self.cluster.namespaces.synced.is_set()
+    def _may_record(self, namespace: str) -> bool:
+        return self._is_opted_in(namespace) or not self.cluster.namespaces.synced.is_set()
 
-    def is_opted_in(self, namespace: str) -> bool:
-        """Return True if a namespace is opted in, according to the cache."""
+    def _is_opted_in(self, namespace: str) -> bool:
         return self.cluster.namespaces.get("", namespace) is not None
 
     def profile_of(self, namespace: str) -> str:
@@ -307,12 +304,12 @@ class Recorder:
         return used._replace(price=cost, currency=table.currency)
 
 
-def end_named(key: Key, name: str, ended: str) -> End:
+def _end_named(key: Key, name: str, ended: str) -> End:
     """Return by what a pod is found among the attempts of an account: other kinds than Job give a name again."""
     return name, "" if key.system is None else ended
 
 
-def problem_of(line: bytes) -> str | None:
+def _problem_of(line: bytes) -> str | None:
     """Return why readers will not take a line: they check all bounds, which fields of objects may exceed; or None."""
     try:
         record.decode(line)

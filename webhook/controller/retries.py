@@ -120,7 +120,7 @@ class RetryController:
             self.lists[row] = Informer(
                 self.api,
                 row.path(),
-                request_of,
+                _request_of,
                 shape=READ,
                 query=query,
                 metadata_only=True,
@@ -223,27 +223,26 @@ class RetryController:
             self.report(key.row, root, "RetryRefused", f"not retried: {error}")
             await executor.forget(self.api, key.row, root)
         except StuckError as error:
-            await self.report_stuck(key, root, due, str(error))
+            await self._report_stuck(key, root, due, str(error))
         except ApiError as error:
             if error.status not in FINAL:
                 raise
-            await self.report_stuck(
+            await self._report_stuck(
                 key, root, due, f"the API server rejects it: {error}; remove the cause, and request the retry again"
             )
         else:
             if request is not None:
-                await self.report_start(key, root, request)
+                await self._report_start(key, root, request)
             if request is None or ADAPTERS[key.row].runs is not None:
                 await executor.forget(self.api, key.row, root)
 
-    async def report_stuck(self, key: Key, root: Json, due: Due, why: str) -> None:
-        """Report that a retry is stuck; after TRIES times remove its request, unless a placeholder has the manifest."""
+    async def _report_stuck(self, key: Key, root: Json, due: Due, why: str) -> None:
         due.stuck += 1
         self.report(key.row, root, "RetryStuck", why)
-        if due.stuck >= TRIES and not is_of_retry(root):
+        if due.stuck >= TRIES and not _is_of_retry(root):
             await executor.forget(self.api, key.row, root)
 
-    async def report_start(self, key: Key, root: Json, request: Requested) -> None:
+    async def _report_start(self, key: Key, root: Json, request: Requested) -> None:
         """Report the start of a retry on the object that runs again; raise as `Api` does."""
         if of_job.is_placeholder(root):
             key = key._replace(name=of_job.state_of(root).name)
@@ -260,11 +259,11 @@ class RetryController:
 
         Raise RefusedError, StuckError, and as `Api` does.
         """
-        if is_of_retry(root):
-            await executor.resume(self.api, placeholder_of(root))
+        if _is_of_retry(root):
+            await executor.resume(self.api, _placeholder_of(root))
             state = of_job.state_of(root)
             return Requested(at=state.at, by=state.by, of=state.uid)
-        request = requests.accepted(root) or (None if adapter.in_place is None else last_of(root))
+        request = requests.accepted(root) or (None if adapter.in_place is None else _last_of(root))
         if request is None:
             return None
         when = self.now().isoformat(timespec="seconds")
@@ -273,12 +272,12 @@ class RetryController:
         is_unfinished = adapter.in_place is not None and adapter.in_place.is_unfinished(found)
         if found.run is None or (request.of != adapter.run_id(found) and not is_unfinished):
             if adapter.in_place is None:
-                await self.check_done(found, request)
+                await self._check_done(found, request)
             return None
         await executor.rerun(self.api, adapter.of_run, found.run, request.by, when, keep_finally=keep_finally)
         return request
 
-    async def check_done(self, found: Workload, request: Requested) -> None:
+    async def _check_done(self, found: Workload, request: Requested) -> None:
         """Raise RefusedError if the retry of an earlier Job of a CronJob did not begin; raise as `Api` does."""
         if found.run is not None and of_job.is_successor(found.run, request.of):
             return
@@ -305,20 +304,18 @@ class RetryController:
         log.info(message, reason=reason, kind=row.kind, namespace=metadata["namespace"], name=metadata["name"])
 
 
-def request_of(item: Json) -> str:
+def _request_of(item: Json) -> str:
     """Return the annotation with the accepted request, cut to one character more than its bound; empty without one."""
     return ((item["metadata"].get("annotations") or {}).get(names.RETRY_ACCEPTED) or "")[
         : requests.LONGEST_ACCEPTED + 1
     ]
 
 
-def is_of_retry(root: Json) -> bool:
-    """Return True if an object is a placeholder, even if a user has edited it so that it cannot be used."""
+def _is_of_retry(root: Json) -> bool:
     return names.RETRY_OF in (root["metadata"].get("labels") or {})
 
 
-def placeholder_of(root: Json) -> Json:
-    """Return the Job if it is a valid placeholder; raise StuckError if it is not."""
+def _placeholder_of(root: Json) -> Json:
     executor.readable_state(root)
     if not of_job.is_placeholder(root):
         metadata = root["metadata"]
@@ -329,7 +326,6 @@ def placeholder_of(root: Json) -> Json:
     return root
 
 
-def last_of(root: Json) -> Requested | None:
-    """Return the last requested retry of an object; None if there was none."""
+def _last_of(root: Json) -> Requested | None:
     found = record.read(root)
     return found[-1] if found else None

@@ -35,7 +35,7 @@ class AccountStore:
             await self.api.patch(path, operations)
             return True
         if self.trackers.accounts.missing:
-            self.tell_missing()
+            self._tell_missing()
             return False
         await self.api.create(account.ACCOUNT.path(key.namespace), account.new(key.row, root) | {"status": status})
         return True
@@ -52,8 +52,7 @@ class AccountStore:
             operations = [unless_changed(found), {"op": "add", "path": "/metadata/ownerReferences/-", "value": owner}]
             await self.api.patch(account.ACCOUNT.path(metadata["namespace"], metadata["name"]), operations)
 
-    def tell_missing(self) -> None:
-        """Log once that the CRD of Accounts is not installed."""
+    def _tell_missing(self) -> None:
         if not self.is_missing_told:
             what = "no account: the CRD accounts.retry-policy.dev is not installed; apply manifests/base/accounts.yaml"
             log.error(what, disruptions="have no limit", settle="acts as Retry")

@@ -29,9 +29,10 @@ import structlog
 from webhook import metrics
 from webhook.accounts import limits
 from webhook.accounts.tracker import Key, key_of
-from webhook.controller import deadlines, job_failer
+from webhook.controller import deadlines
 from webhook.controller.brake import HELD_FOR, STOPPED, Action, Brake, Subject, subject_of
 from webhook.controller.deadlines import Due
+from webhook.controller.ends import WorkloadEnds
 from webhook.kube import names, terminal
 from webhook.kube.bulkhead import Bulkhead, repeat
 from webhook.kube.client import CHANGED, UNREACHABLE, ApiError, wait_after
@@ -39,6 +40,7 @@ from webhook.kube.slices import in_slices
 from webhook.objects.patch import unless_changed
 from webhook.objects.problem import Json
 from webhook.pods import outcomes
+from webhook.pods.matching import POD_FAILURE_POLICY
 from webhook.pods.pods import DISRUPTED, Pod
 from webhook.policy.settings import Settings
 from webhook.rules.pods import spot_wait
@@ -78,10 +80,11 @@ class WaitingPods:
     `clock`: seconds since 1970. `quiet_until`: the time until which a busy API server wants to get nothing.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what it watches, acts with and asks
         self,
         trackers: Trackers,
         brake: Brake,
+        ends: WorkloadEnds,
         *,
         settings_of: Callable[[Json], Settings],
         may_act: Callable[[Key], bool],
@@ -91,6 +94,7 @@ class WaitingPods:
         self.cluster = trackers.cluster
         self.api = trackers.cluster.api
         self.brake = brake
+        self.ends = ends
         self.settings_of = settings_of
         self.may_act = may_act
         self.clock = clock
@@ -129,7 +133,7 @@ class WaitingPods:
         if before is not None and before.pod.waiting is not None and before.pod.waiting.gated and not pod.waiting.gated:
             released = self.clock()
         self.entries[pod.uid] = Entry(pod, released)
-        self.reasons[reason_of(pod)] += 1
+        self.reasons[_reason_of(pod)] += 1
 
     def deleted(self, pod: Pod) -> None:
         """Take the last state of a deleted pod."""
@@ -144,7 +148,7 @@ class WaitingPods:
         """Remove a pod, if it is known."""
         entry = self.entries.pop(uid, None)
         if entry is not None:
-            self.reasons[reason_of(entry.pod)] -= 1
+            self.reasons[_reason_of(entry.pod)] -= 1
 
     async def run(self, leading: Callable[[], bool]) -> None:
         """Act on the pods that are due while this replica leads; until cancelled."""
@@ -168,16 +172,16 @@ class WaitingPods:
         found = [
             (entry, due)
             async for entry in in_slices(list(self.entries.values()))
-            if entry.next <= now and (due := self.due_unless_set_aside(entry, now)) is not None
+            if entry.next <= now and (due := self._due_unless_set_aside(entry, now)) is not None
         ]
         for start in range(0, len(found), AT_ONCE):
             if self.clock() < self.quiet_until:
                 return
             async with asyncio.TaskGroup() as group:
                 for entry, due in found[start : start + AT_ONCE]:
-                    group.create_task(self.try_to_take(entry, due))
+                    group.create_task(self._try_to_take(entry, due))
 
-    def due_unless_set_aside(self, entry: Entry, now: float) -> Due | None:
+    def _due_unless_set_aside(self, entry: Entry, now: float) -> Due | None:
         """Return the step that is due for a pod, as `due`; set the pod aside until it changes if that raises."""
         with self.bulkhead.around(entry.pod.namespace, entry.pod.name):
             return self.due(entry, now)
@@ -205,7 +209,7 @@ class WaitingPods:
         """Return the Job of a pod; None if it is not known."""
         return self.trackers.job_of(self.trackers.identified(pod))
 
-    async def try_to_take(self, entry: Entry, due: Due) -> None:
+    async def _try_to_take(self, entry: Entry, due: Due) -> None:
         """Take a step, as `take`; set the pod aside until it changes if that raises."""
         with self.bulkhead.around(entry.pod.namespace, entry.pod.name):
             await self.take(entry, due)
@@ -259,7 +263,7 @@ class WaitingPods:
             return LOOK_AGAIN
         root = await self.api.find(core.POD.path(known.namespace, known.name))
         job = await self.api.find(batch.JOB.path(known.namespace, known.job))
-        if root is None or job is None or job["metadata"]["uid"] != known.job_uid or not is_running(job):
+        if root is None or job is None or job["metadata"]["uid"] != known.job_uid or not _is_running(job):
             return LOOK_AGAIN
         pod, settings = self.trackers.read_pod(root), self.settings_of(job)
         still = deadlines.due(pod, settings, entry.released) if pod.uid == known.uid else None
@@ -276,13 +280,13 @@ class WaitingPods:
         job_set, disruptions = self.trackers.job_set_of(key_of(pod)), settings.profile.disruptions
         if not spot_wait.could_run_on_demand(root, job, job_set, settings, self.cluster.recognised):
             return LONGEST_PAUSE
-        if disruptions.on_exceed != "OnDemand" and not self.has_disruptions_left(pod, job, settings):
+        if disruptions.on_exceed != "OnDemand" and not self._has_disruptions_left(pod, job, settings):
             return LONGEST_PAUSE  # this would suspend or fail the Job
         message = f"no spot node took the pod in {settings.profile.placement.spot_wait} s; the next one runs on-demand"
         step = f"end pod {pod.name}: {message}"
         if not self.is_allowed("evict", settings, job, step):
             return HELD_FOR
-        await self.fail_pod(root, outcomes.SPOT_UNAVAILABLE, outcomes.SPOT_UNAVAILABLE, message)
+        await self._fail_pod(root, outcomes.SPOT_UNAVAILABLE, outcomes.SPOT_UNAVAILABLE, message)
         return AFTER_ERROR
 
     async def give_up(self, pod: Pod, root: Json, job: Json, settings: Settings) -> float:
@@ -291,32 +295,32 @@ class WaitingPods:
         if stalled is None:
             return LOOK_AGAIN
         message = deadlines.words_about(pod, stalled, settings)
-        if deadlines.may_try_again(pod, stalled, settings) and self.has_disruptions_left(pod, job, settings):
+        if deadlines.may_try_again(pod, stalled, settings) and self._has_disruptions_left(pod, job, settings):
             if not self.is_allowed("evict", settings, job, f"end pod {pod.name}: {message}"):
                 return HELD_FOR
-            await self.fail_pod(root, outcomes.NEVER_STARTED, stalled.reason, message)
+            await self._fail_pod(root, outcomes.NEVER_STARTED, stalled.reason, message)
         elif not self.is_allowed("fail", settings, job, f"fail the Job: {message}"):
             return HELD_FOR
         else:
             # A JobSet treats the reason PodFailurePolicy as a bug; after any other it would restart.
-            reason = job_failer.OF_SET if pod.job_set else outcomes.NEVER_STARTED
-            await job_failer.put(self.api, pod.namespace, job, reason, message)
+            reason = POD_FAILURE_POLICY if pod.job_set else outcomes.NEVER_STARTED
+            await self.ends.fail(batch.JOB, job, reason, message)
         return AFTER_ERROR
 
     async def leave_node(self, pod: Pod, root: Json, job: Json, settings: Settings) -> float:
         """End a pod that is being deleted on a node whose kubelet has stopped reporting; as `end`."""
         query = {"fieldSelector": f"metadata.name={pod.node}"}  # a list, because the Role has no right to get nodes
         nodes = (await self.api.get(NODES, query)).get("items") or ()
-        if not any(map(is_unreachable, nodes)):
+        if not any(map(_is_unreachable, nodes)):
             return LOOK_AGAIN
         timeout = settings.profile.unreachable_timeout
         message = f"the node {pod.node} was unreachable {timeout} s after the grace period of the pod"
         if not self.is_allowed("evict", settings, job, f"end pod {pod.name}: {message}"):
             return HELD_FOR
-        await self.fail_pod(root, outcomes.NODE_LOST, outcomes.NODE_LOST, message)
+        await self._fail_pod(root, outcomes.NODE_LOST, outcomes.NODE_LOST, message)
         return AFTER_ERROR
 
-    def has_disruptions_left(self, pod: Pod, job: Json, settings: Settings) -> bool:
+    def _has_disruptions_left(self, pod: Pod, job: Json, settings: Settings) -> bool:
         """Return True if a pod may be ended as disrupted: a Job whose pods never start has no bound else."""
         key = key_of(pod)
         job_set = self.trackers.job_set_of(key)
@@ -329,21 +333,20 @@ class WaitingPods:
         """Return True if the leader may act on the pods of a Job now."""
         return self.brake.allows(action, settings.profile, subject_of(batch.JOB, job), step)
 
-    async def fail_pod(self, root: Json, disruption: str, reason: str, message: str) -> None:
+    async def _fail_pod(self, root: Json, disruption: str, reason: str, message: str) -> None:
         """End a pod as disrupted, unless it has changed since it was read; raise what `Api` raises.
 
         `disruption`: the reason of the condition, if the pod has none yet. `reason`: that in the pod's status.
         """
         metadata = root["metadata"]
-        status = ending(root.get("status") or {}, disruption, reason, message, datetime.now(UTC))
+        status = _ending(root.get("status") or {}, disruption, reason, message, datetime.now(UTC))
         operations = [unless_changed(root), {"op": "add", "path": "/status", "value": status}]
         await self.api.patch(f"{core.POD.path(metadata['namespace'], metadata['name'])}/status", operations)
         metrics.WAITING_PODS_ENDED.labels(disruption).inc()
         log.info("pod ended", namespace=metadata["namespace"], pod=metadata["name"], reason=disruption, message=message)
 
 
-def reason_of(pod: Pod) -> str:
-    """Return what a pod waits for, for the metric; empty if the leader has nothing to do with it."""
+def _reason_of(pod: Pod) -> str:
     waiting = pod.waiting
     if waiting is None or (waiting.gated and waiting.gate is None):
         return ""
@@ -352,20 +355,18 @@ def reason_of(pod: Pod) -> str:
     return "Delay" if waiting.gated else "Unschedulable" if waiting.unschedulable else "NotStarted"
 
 
-def is_running(job: Json) -> bool:
-    """Return True if a Job has not ended, and is neither suspended nor being deleted."""
+def _is_running(job: Json) -> bool:
     is_held = job["spec"].get("suspend") or job["metadata"].get("deletionTimestamp")
     return not is_held and not terminal.is_decided(job.get("status") or {})
 
 
-def is_unreachable(node: Json) -> bool:
+def _is_unreachable(node: Json) -> bool:
     """Return True if a kubelet has stopped reporting: the node lifecycle controller sets Ready to Unknown then."""
     conditions = (node.get("status") or {}).get("conditions") or ()
     return any(one.get("type") == "Ready" and one.get("status") == "Unknown" for one in conditions)
 
 
-def ending(status: Json, disruption: str, reason: str, message: str, now: datetime) -> Json:
-    """Return the status of a pod that has ended as disrupted; if it was disrupted before, that stays the disruption."""
+def _ending(status: Json, disruption: str, reason: str, message: str, now: datetime) -> Json:
     conditions = status.get("conditions") or []
     ended = {**status, "phase": "Failed", "reason": reason, "message": message}
     if any(one.get("type") == DISRUPTED and one.get("status") == "True" for one in conditions):

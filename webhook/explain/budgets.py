@@ -14,6 +14,7 @@ from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.pods import matching, outcomes
 from webhook.pods.pods import Pod
+from webhook.policy.attempt_costs import FAILURES
 from webhook.policy.settings import Settings
 from webhook.policy.settings import count as count_of
 from webhook.systems.accounts import system_of
@@ -108,7 +109,7 @@ def _unseen(root: Json, account: Account) -> Iterator[str]:
     """
     if not terminal.is_decided(root.get("status") or {}):
         return
-    known = sum(account.spent_now(cost) for cost in (*limits.FAILURES, "none"))
+    known = sum(account.spent_now(cost) for cost in (*FAILURES, "none"))
     known -= sum(detail.cause == "Succeeded" for detail in account.last_now)
     missing = batch.failed_in_status(root) - known
     if missing > 0:

@@ -7,13 +7,14 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
+from webhook.policy.attempt_costs import AttemptCost
 from webhook.policy.causes import Cause
 
 VERSION: Final = 1
 LONGEST: Final = 4096  # bytes of a line; a longer one is not read
 MOST_RESOURCES: Final = 6  # of one attempt: cpu, memory, and four extended ones
 
-Cost = Literal["", "retry", "disruption", "free", "none", "fatal"]
+Cost = Literal["", AttemptCost]
 Capacity = Literal["Spot", "OnDemand", ""]
 
 Text = Annotated[str, msgspec.Meta(max_length=320)]

@@ -125,9 +125,9 @@ class Work:
         key = pattern, message
         self.left -= 1
         if key not in self.found:
-            self.left -= work_of(pattern)
-            readable = self.left >= 0 and program_of(pattern) is not None
-            self.found[key] = is_found(pattern, message) if readable else None
+            self.left -= _work_of(pattern)
+            readable = self.left >= 0 and _program_of(pattern) is not None
+            self.found[key] = _is_found(pattern, message) if readable else None
         return self.found[key]
 
 
@@ -161,28 +161,27 @@ def rule_of_set(
     return None, "RestartJobSet" if policy.get("maxRestarts") else "FailJobSet"
 
 
-def is_found(pattern: str, message: str) -> bool:
+def _is_found(pattern: str, message: str) -> bool:
     """Return True if a message matches a pattern for the JobSet controller; a pattern beyond the bounds never matches.
 
     That controller uses Go's regular expressions, which have the syntax and the meaning of RE2.
     """
-    program = program_of(pattern)
+    program = _program_of(pattern)
     return program is not None and program.search(message[:LONGEST_MESSAGE]) is not None
 
 
-def work_of(pattern: str) -> int:
+def _work_of(pattern: str) -> int:
     """Return the work of a pattern; the time to match one message is at most proportional to it."""
-    program = program_of(pattern)
+    program = _program_of(pattern)
     return UNREADABLE_WORK if program is None else int(program.programsize)
 
 
-def program_of(pattern: str) -> Any:
-    """Return the compiled pattern; None if it is invalid or too large."""
-    return compiled(pattern) if len(pattern) <= LONGEST_PATTERN else None
+def _program_of(pattern: str) -> Any:
+    return _compiled(pattern) if len(pattern) <= LONGEST_PATTERN else None
 
 
 @lru_cache(PATTERNS_REMEMBERED)
-def compiled(pattern: str) -> Any:
+def _compiled(pattern: str) -> Any:
     """Compile a pattern by google-re2, which matches any pattern in linear time; Python's `re` does not."""
     import re2  # noqa: PLC0415 - most commands do not need it
 

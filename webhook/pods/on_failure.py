@@ -75,13 +75,12 @@ def state_after(ended: Sequence[Pod], job: Json | None, job_set: Json | None, ru
         return state
     kills = dict(state.kills)
     for pod in earlier:
-        for container, times in kills_after(pod, job, job_set, rules).items():
+        for container, times in _kills_after(pod, job, job_set, rules).items():
             kills[container] = max(times, kills.get(container, 0))
     return msgspec.structs.replace(state, kills=kills)
 
 
-def kills_after(pod: Pod, job: Json | None, job_set: Json | None, rules: Sequence[FailureRule]) -> dict[str, int]:
-    """Return how often each container was killed for its memory, up to the end of a pod."""
+def _kills_after(pod: Pod, job: Json | None, job_set: Json | None, rules: Sequence[FailureRule]) -> dict[str, int]:
     if any(one.reason == outcomes.OOM for one in pod.exits):
         return after(pod, outcomes.outcome_of(pod, job, job_set), rules).kills
     return read(pod.after).kills
@@ -92,8 +91,8 @@ def after(pod: Pod, outcome: Outcome, rules: Sequence[FailureRule]) -> State:
     before = read(pod.after)
     if outcome.reason == outcomes.STOPPED:
         return msgspec.structs.replace(before, rule=None, cause="", reason="", delays=0, not_before="", on_demand=False)
-    nodes, cause = newest(pod.node, before.nodes, repeated=True), cause_of(pod, outcome)
-    index = first_match(rules, pod, outcome, cause, nodes)
+    nodes, cause = _newest(pod.node, before.nodes, repeated=True), cause_of(pod, outcome)
+    index = _first_match(rules, pod, outcome, cause, nodes)
     found = State(
         rule=index,
         cause=cause,
@@ -108,14 +107,14 @@ def after(pod: Pod, outcome: Outcome, rules: Sequence[FailureRule]) -> State:
     following = rules[index].next
     changes: dict[str, object] = {"on_demand": following.placement == "OnDemand"}
     if following.avoid == "Node":
-        changes["avoid_nodes"] = newest(pod.node, before.avoid_nodes)
+        changes["avoid_nodes"] = _newest(pod.node, before.avoid_nodes)
     if following.avoid == "Zone":
-        changes["avoid_zones"] = newest(pod.zone, before.avoid_zones)
+        changes["avoid_zones"] = _newest(pod.zone, before.avoid_zones)
     if following.memory is not None:
-        changes["kills"] = more_kills(before.kills, rules[index].match, pod)
+        changes["kills"] = _more_kills(before.kills, rules[index].match, pod)
     if following.delay is not None:
         delays = before.delays + 1 if before.rule == index else 1
-        changes |= {"delays": delays, "not_before": end_of(following.delay, delays, pod.ended)}
+        changes |= {"delays": delays, "not_before": _end_of(following.delay, delays, pod.ended)}
     return msgspec.structs.replace(found, **changes)
 
 
@@ -123,17 +122,16 @@ def decided(pod: Pod, outcome: Outcome, rules: Sequence[FailureRule]) -> int | N
     """Return the index of the rule that decides after an ended pod; None if none does, or its Job had ended it."""
     if not rules or outcome.reason == outcomes.STOPPED or outcome.cause == "Succeeded":
         return None
-    nodes = newest(pod.node, read(pod.after).nodes, repeated=True)
-    return first_match(rules, pod, outcome, cause_of(pod, outcome), nodes)
+    nodes = _newest(pod.node, read(pod.after).nodes, repeated=True)
+    return _first_match(rules, pod, outcome, cause_of(pod, outcome), nodes)
 
 
-def cost_after(pod: Pod, outcome: Outcome, rules: Sequence[FailureRule]) -> Cost | None:
-    """Return what the rule that decides after an ended pod says about its cost; None if none decides about that."""
+def _cost_after(pod: Pod, outcome: Outcome, rules: Sequence[FailureRule]) -> Cost | None:
     return cost_by(decided(pod, outcome, rules), pod, rules)
 
 
 def cost_by(index: int | None, pod: Pod, rules: Sequence[FailureRule]) -> Cost | None:
-    """Return what the rule that decides after an ended pod, the one of `index`, says about its cost; as `cost_after`.
+    """Return what the rule that decides after an ended pod, the one of `index`, says about its cost; as `_cost_after`.
 
     About the cost of a disruption only rules with that cause decide (webhook/policy/costs.py).
     """
@@ -145,7 +143,7 @@ def cost_by(index: int | None, pod: Pod, rules: Sequence[FailureRule]) -> Cost |
     return rule.next.cost if rule.match.cause == "Disruption" else None
 
 
-def first_match(
+def _first_match(
     rules: Sequence[FailureRule], pod: Pod, outcome: Outcome, cause: str, nodes: Sequence[str]
 ) -> int | None:
     """Return the index of the first rule that matches an ended pod; None if none does.
@@ -154,13 +152,12 @@ def first_match(
     """
     of_cause = (None, cause)
     for index, rule in enumerate(rules):  # a loop, and the cause first: this is a fifth of what a retry's pod costs
-        if rule.match.cause in of_cause and matches(rule.match, pod, outcome, nodes):
+        if rule.match.cause in of_cause and _matches(rule.match, pod, outcome, nodes):
             return index
     return None
 
 
-def matches(match: Match, pod: Pod, outcome: Outcome, nodes: Sequence[str]) -> bool:
-    """Return True if everything that a match names, besides the cause, holds for an ended pod."""
+def _matches(match: Match, pod: Pod, outcome: Outcome, nodes: Sequence[str]) -> bool:
     of_pod, of_containers = _tests_of(match)
     for holds in of_pod:
         if not holds(match, pod, nodes):
@@ -170,7 +167,7 @@ def matches(match: Match, pod: Pod, outcome: Outcome, nodes: Sequence[str]) -> b
         exits = [one for one in exits if is_of(match, one)]
         if not exits:
             return False
-    return not match.reasons or not reasons_of(pod, outcome, exits).isdisjoint(match.reasons)
+    return not match.reasons or not _reasons_of(pod, outcome, exits).isdisjoint(match.reasons)
 
 
 def _is_of_node(match: Match, pod: Pod, nodes: Sequence[str]) -> bool:
@@ -212,7 +209,7 @@ def cause_of(pod: Pod, outcome: Outcome) -> str:
     return outcome.cause
 
 
-def reasons_of(pod: Pod, outcome: Outcome, exits: Sequence[Exit]) -> set[str]:
+def _reasons_of(pod: Pod, outcome: Outcome, exits: Sequence[Exit]) -> set[str]:
     """Return the reasons of a pod's end: of its disruption, of the pod, and of the containers that a match is about."""
     return {outcome.reason, pod.reason, *(one.reason for one in exits)} - {""}
 
@@ -234,8 +231,7 @@ def is_like(text: str, pattern: str) -> bool:
     return True
 
 
-def more_kills(kills: dict[str, int], match: Match, pod: Pod) -> dict[str, int]:
-    """Return how often each container was killed for its memory, the end of a pod included."""
+def _more_kills(kills: dict[str, int], match: Match, pod: Pod) -> dict[str, int]:
     found = dict(kills)
     for one in pod.exits:
         is_about = all(is_of(match, one) for is_of in _tests_of(match)[1])
@@ -244,16 +240,14 @@ def more_kills(kills: dict[str, int], match: Match, pod: Pod) -> dict[str, int]:
     return found
 
 
-def newest(name: str, before: tuple[str, ...], *, repeated: bool = False) -> tuple[str, ...]:
-    """Return the last MOST_NODES names, newest first; empty names are left out, and unless `repeated` older equals."""
+def _newest(name: str, before: tuple[str, ...], *, repeated: bool = False) -> tuple[str, ...]:
     if not name:
         return before[:MOST_NODES]
     older = before if repeated else [one for one in before if one != name]
     return (name, *older)[:MOST_NODES]
 
 
-def end_of(delay: Delay, times: int, ended: str) -> str:
-    """Return the end of a delay that was asked for `times` times in a row, RFC 3339; empty if the end is no time."""
+def _end_of(delay: Delay, times: int, ended: str) -> str:
     seconds = min(delay.initial * delay.factor ** min(times - 1, MOST_KILLS), max(delay.initial, delay.limit))
     return shifted(ended, round(seconds))
 

@@ -1,7 +1,7 @@
 """Determines how a pod ended, and which budget that cost."""
 
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Final
 
 from webhook.kube import terminal
 from webhook.objects.patch import at
@@ -10,11 +10,10 @@ from webhook.objects.times import shifted
 from webhook.pods import matching
 from webhook.pods.matching import Match
 from webhook.pods.pods import Pod
+from webhook.policy.attempt_costs import AttemptCost
 from webhook.policy.causes import Cause
 from webhook.systems.job import spec as batch
 from webhook.systems.job.spec import UNLIMITED
-
-Cost = Literal["retry", "disruption", "free", "none", "fatal"]
 
 UNSEEN: Final = "Unseen"  # the reason of an end that no watch has delivered
 # The reasons with which the leader ends pods that wait in vain.
@@ -66,7 +65,7 @@ class Outcome:
     cause: Cause
     reason: str
     rule: Match | None
-    cost: Cost
+    cost: AttemptCost
     on_failure: int | None = None
 
 
@@ -81,13 +80,13 @@ def outcome_of(pod: Pod, job: Json | None, job_set: Json | None = None, *, has_e
     spec = (job or {}).get("spec") or {}
     matched = matching.match((spec.get("podFailurePolicy") or {}).get("rules") or [], pod)
     cause, reason = cause_of(pod, matched)
-    if is_given_up(pod, job):
+    if _is_given_up(pod, job):
         return Outcome(pod=pod, cause=NEVER_STARTED, reason=pod.reason, rule=None, cost="fatal")
-    if is_stopped(pod, job, has_ended=has_ended):
+    if _is_stopped(pod, job, has_ended=has_ended):
         if pod.disruption is None:
             cause, reason = "Other", STOPPED
         return Outcome(pod=pod, cause=cause, reason=reason, rule=None, cost="none")
-    return Outcome(pod=pod, cause=cause, reason=reason, rule=matched, cost=cost_of(pod, matched, spec, job_set))
+    return Outcome(pod=pod, cause=cause, reason=reason, rule=matched, cost=_cost_of(pod, matched, spec, job_set))
 
 
 def outcome_alone(pod: Pod, *, has_ended: bool) -> Outcome:
@@ -124,14 +123,14 @@ def as_evicted(outcome: Outcome, reason: str) -> Outcome:
     return replace(outcome, cause=EVICTED, reason=reason)
 
 
-def is_given_up(pod: Pod, job: Json | None) -> bool:
+def _is_given_up(pod: Pod, job: Json | None) -> bool:
     """Return True if the leader has failed a Job because a container of this pod did not start."""
     ends = ((job or {}).get("status") or {}).get("conditions") or ()
     messages = [one.get("message") or "" for one in ends if one.get("reason") == NEVER_STARTED]
     return bool(messages) and any(f"{pod.namespace}/{pod.name} " in message for message in messages)
 
 
-def is_stopped(pod: Pod, job: Json | None, *, has_ended: bool) -> bool:
+def _is_stopped(pod: Pod, job: Json | None, *, has_ended: bool) -> bool:
     """Return True if the Job deleted a pod because it has ended, is suspended or scaled down.
 
     The Job controller removes its finalizer from a pod before it deletes the pod. (If a pod has no finalizer and is not
@@ -141,7 +140,7 @@ def is_stopped(pod: Pod, job: Json | None, *, has_ended: bool) -> bool:
     if not pod.deleting:
         return False
     return not pod.tracked or (
-        pod.disruption is None and job is not None and is_taken_along(pod, job, has_ended=has_ended)
+        pod.disruption is None and job is not None and _is_taken_along(pod, job, has_ended=has_ended)
     )
 
 
@@ -153,7 +152,7 @@ def is_in_doubt(pod: Pod, job: Json) -> bool:
     return not (gone_by_itself or is_deleted(job) or terminal.is_decided(job["status"]))
 
 
-def is_taken_along(pod: Pod, job: Json, *, has_ended: bool) -> bool:
+def _is_taken_along(pod: Pod, job: Json, *, has_ended: bool) -> bool:
     """Return True if a pod was deleted by its ended Job, and not by a user whose deletion ended the Job.
 
     With the reason PodFailurePolicy, the message names the pod that ended the Job. But if the Job has changed
@@ -199,9 +198,8 @@ def cause_of(pod: Pod, matched: Match | None) -> tuple[Cause, str]:
     return "ExitCode", f"{first.container} {first.code}"
 
 
-def cost_of(pod: Pod, matched: Match | None, spec: Json, job_set: Json | None) -> Cost:
-    """Return which budget a failed pod cost; `spec` is that of its Job."""
-    free: Cost = "free" if pod.disruption is None else "disruption"
+def _cost_of(pod: Pod, matched: Match | None, spec: Json, job_set: Json | None) -> AttemptCost:
+    free: AttemptCost = "free" if pod.disruption is None else "disruption"
     if matched is None or matched.action == "Count":
         in_place = (
             job_set is not None and spec.get("backoffLimit") == UNLIMITED

@@ -252,14 +252,14 @@ def read(pod: Json, key: StateKey | None = None) -> Pod:
     place = None if of_job else places.place_of(metadata, controller)
     workload = controller if of_job else place
     phase = cut(status.get("phase"), LONGEST)
-    conditions = conditions_of(status.get("conditions") or (), all_of_them=phase in ENDED)
+    conditions = _conditions_of(status.get("conditions") or (), all_of_them=phase in ENDED)
     of_tekton = place is not None and controller is not None and controller.group == tekton.GROUP
-    exits = exits_of(status, skipped=SKIPPED_STEP if of_tekton else None)
+    exits = _exits_of(status, skipped=SKIPPED_STEP if of_tekton else None)
     deleted = metadata.get("deletionTimestamp") or ""
     ended = last_end = ""
     if phase in ENDED:
         disrupted = next((one.time for one in conditions if one.type == DISRUPTED), "")
-        last_end = last_end_of(status)
+        last_end = _last_end_of(status)
         if phase == "Succeeded":  # it may be deleted long after
             ended = last_end
         ended = ended or max((one.time for one in exits), default="") or disrupted or deleted
@@ -277,7 +277,7 @@ def read(pod: Json, key: StateKey | None = None) -> Pod:
         controller=cut(controller.name, LONGEST_NAME) if place and controller else "",
         controller_uid=cut(controller.uid, LONGEST_NAME) if place and controller else "",
         max_retries=count(said.get(names.MAX_RETRIES)) if place else None,
-        elsewhere=None if workload else shortened(places.elsewhere(metadata, controller)),
+        elsewhere=None if workload else _shortened(places.elsewhere(metadata, controller)),
         job_set="" if place else labels.get(SET_NAME) or "",
         replicated_job=labels.get(REPLICATED_JOB) or "",
         index=index_of(annotations),
@@ -310,7 +310,7 @@ def read(pod: Json, key: StateKey | None = None) -> Pod:
     )
 
 
-def shortened(found: Elsewhere) -> Elsewhere:
+def _shortened(found: Elsewhere) -> Elsewhere:
     """Return what a pod belongs to with texts of at most LONGEST_NAME characters, each kept once."""
     return Elsewhere(*(cut(text, LONGEST_NAME) for text in found))
 
@@ -332,7 +332,7 @@ def failures_of_index(annotations: Json) -> tuple[int | None, int | None]:
     return count(annotations.get(batch.INDEX_FAILURES)), count(annotations.get(batch.INDEX_IGNORED_FAILURES))
 
 
-def conditions_of(conditions: Iterable[Json], *, all_of_them: bool) -> tuple[Condition, ...]:
+def _conditions_of(conditions: Iterable[Json], *, all_of_them: bool) -> tuple[Condition, ...]:
     """Return a pod's conditions, at most MOST, or DISRUPTED alone; DISRUPTED is never left out."""
     kept = [one for one in conditions if all_of_them or one.get("type") == DISRUPTED]
     if len(kept) > MOST:
@@ -348,15 +348,15 @@ def conditions_of(conditions: Iterable[Json], *, all_of_them: bool) -> tuple[Con
     )
 
 
-def exits_of(status: Json, skipped: str | None) -> tuple[Exit, ...]:
+def _exits_of(status: Json, skipped: str | None) -> tuple[Exit, ...]:
     """Return the first MOST containers that have terminated with a code other than 0.
 
     Their messages have LONGEST_MESSAGE bytes together. `skipped`: a text in the message of those that are left out.
     """
-    of_regular = ((one, ended, False) for one, ended in failed_in(status.get("containerStatuses") or (), skipped))
-    of_init = ((one, ended, True) for one, ended in failed_in(status.get("initContainerStatuses") or (), skipped))
+    of_regular = ((one, ended, False) for one, ended in _failed_in(status.get("containerStatuses") or (), skipped))
+    of_init = ((one, ended, True) for one, ended in _failed_in(status.get("initContainerStatuses") or (), skipped))
     found = islice(chain(of_regular, of_init), MOST)
-    exits = [(cut(one["name"], LONGEST_NAME), ended, message_of(ended), is_init) for one, ended, is_init in found]
+    exits = [(cut(one["name"], LONGEST_NAME), ended, _message_of(ended), is_init) for one, ended, is_init in found]
     share = LONGEST_MESSAGE // max(1, sum(bool(message) for _, _, message, _ in exits))
     return tuple(
         Exit(
@@ -371,21 +371,18 @@ def exits_of(status: Json, skipped: str | None) -> tuple[Exit, ...]:
     )
 
 
-def message_of(ended: Json) -> str:
-    """Return the termination message of a container; empty if it is the kubelet's own, about one that it has lost."""
+def _message_of(ended: Json) -> str:
     return "" if ended.get("reason") == LOST else ended.get("message") or ""
 
 
-def failed_in(statuses: Iterable[Json], skipped: str | None) -> Iterator[tuple[Json, Json]]:
-    """Yield the statuses of containers that have terminated with a code other than 0, and how they have."""
+def _failed_in(statuses: Iterable[Json], skipped: str | None) -> Iterator[tuple[Json, Json]]:
     for status in statuses:
         ended = (status.get("state") or {}).get("terminated")
         if ended and ended["exitCode"] and (skipped is None or skipped not in (ended.get("message") or "")):
             yield status, ended
 
 
-def last_end_of(status: Json) -> str:
-    """Return when the last container ended, sidecars, which are init containers, included; empty if none has."""
+def _last_end_of(status: Json) -> str:
     lists = (islice(status.get(name) or (), MOST_STATUSES) for name in ("containerStatuses", "initContainerStatuses"))
     states = (((one.get("state") or {}).get("terminated") or {}) for one in chain.from_iterable(lists))
     return max((one.get("finishedAt") or "" for one in states), default="")

@@ -77,43 +77,41 @@ def restarts_of(pod: Json, mark: str) -> Restarts | None:
     first, main = (status.get(name) or () for name in ("initContainerStatuses", "containerStatuses"))
     statuses = list(islice(chain(main, first), MOST))
     running = status.get("phase") not in ENDED
-    if not any(one.get("restartCount") for one in statuses) and not (running and any(map(has_ended, statuses))):
+    if not any(one.get("restartCount") for one in statuses) and not (running and any(map(_has_ended, statuses))):
         return None  # the fast path: nearly all pods
     init = list(islice(spec.get("initContainers") or (), MOST))
     sidecars = {one.get("name") for one in init if one.get("restartPolicy") == "Always"}
-    counts = [bounded(one.get("restartCount")) for one in statuses]
+    counts = [_bounded(one.get("restartCount")) for one in statuses]
     own = [number for one, number in zip(statuses, counts, strict=True) if one["name"] not in sidecars]
-    whole = any(map(restarts_all, chain(init, islice(spec.get("containers") or (), MOST))))
-    ends = [exit_of(one, "lastState") for one in statuses if one["name"] not in sidecars]
-    starting = [exit_of(one, "state") for one in statuses] if running else []
+    whole = any(map(_restarts_all, chain(init, islice(spec.get("containers") or (), MOST))))
+    ends = [_exit_of(one, "lastState") for one in statuses if one["name"] not in sidecars]
+    starting = [_exit_of(one, "state") for one in statuses] if running else []
     return Restarts(
-        number=(max(own, default=0) if whole else bounded(sum(own))),
-        by_api=bounded(sum(counts)),
+        number=(max(own, default=0) if whole else _bounded(sum(own))),
+        by_api=_bounded(sum(counts)),
         counted=count(mark.removeprefix(MARK)) or 0 if mark.startswith(MARK) else 0,
         policy=(spec.get("restartPolicy") or "")[:LONGEST],
-        last=latest(ends),
-        pending=latest([one for one in starting if one is not None and one.code]),
-        began=max((began_of(one) for one in statuses if one["name"] not in sidecars), default=""),
+        last=_latest(ends),
+        pending=_latest([one for one in starting if one is not None and one.code]),
+        began=max((_began_of(one) for one in statuses if one["name"] not in sidecars), default=""),
     )
 
 
-def restarts_all(container: Json) -> bool:
-    """Return True if a rule of a container restarts all containers of its pod."""
+def _restarts_all(container: Json) -> bool:
     rules = islice(container.get("restartPolicyRules") or (), MOST_RULES)
     return any(rule.get("action") == RESTART_ALL for rule in rules)
 
 
-def bounded(number: int | None) -> int:
+def _bounded(number: int | None) -> int:
     """Return a restartCount, or a sum of them, that an account can hold; users may write a pod's status."""
     return min(max(0, number or 0), LARGEST_COUNT)
 
 
-def has_ended(status: Json) -> bool:
-    """Return True if a container has ended by a failure."""
+def _has_ended(status: Json) -> bool:
     return bool(((status.get("state") or {}).get("terminated") or {}).get("exitCode"))
 
 
-def exit_of(status: Json, name: str) -> LastExit | None:
+def _exit_of(status: Json, name: str) -> LastExit | None:
     """Return how a container ended, by its `state` or its `lastState`; None if that does not say it."""
     terminated = (status.get(name) or {}).get("terminated")
     if terminated is None:
@@ -133,14 +131,12 @@ def tail(text: str, most: int) -> str:
     return text[-most:].encode(errors="replace")[-most:].decode(errors="ignore") if text else ""
 
 
-def latest(ends: Iterable[LastExit | None]) -> LastExit | None:
-    """Return the latest of some ends; one that was removed together with the others only if there is no other."""
+def _latest(ends: Iterable[LastExit | None]) -> LastExit | None:
     found = [one for one in ends if one is not None]
     return max(found, key=lambda one: (one.reason != RESTARTED_ALL, one.end), default=None)
 
 
-def began_of(status: Json) -> str:
-    """Return when a container started last, RFC 3339; empty if that is unknown."""
+def _began_of(status: Json) -> str:
     state = status.get("state") or {}
     known = state.get("running") or state.get("terminated") or {}
     return (known.get("startedAt") or "")[:LONGEST_TIME]

@@ -79,11 +79,11 @@ def waiting_of(pod: Json) -> Waiting | None:
     if not spec.get("nodeName"):
         is_refused = scheduled.get("status") == "False" and scheduled.get("reason") == UNSCHEDULABLE
         return Waiting(created, unschedulable=time) if is_refused else None
-    stalled = next(stalled_in(status, time), None)
+    stalled = next(_stalled_in(status, time), None)
     return None if stalled is None else Waiting(created, stalled=stalled)
 
 
-def stalled_in(status: Json, scheduled: str) -> Iterator[Stalled]:
+def _stalled_in(status: Json, scheduled: str) -> Iterator[Stalled]:
     """Yield the containers that have not started; `scheduled`: when the pod got its node.
 
     As long as no container has begun, every one that waits counts: a volume may be missing. After that, one counts only

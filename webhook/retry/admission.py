@@ -102,7 +102,7 @@ class RetryAdmission:
         try:
             root, old = review.decode_value(request.object), review.decode_value(request.old_object) or {}
         except review.UnreadableError as error:
-            return denied(error.problem)
+            return _denied(error.problem)
         asks = request.operation == "UPDATE" and not request.sub_resource and requests.requests_retry(root, old)
         changed = requests.guarded_changes(root, old)
         if not asks and not changed:
@@ -120,36 +120,36 @@ class RetryAdmission:
         """Judge an update that requests a retry (`asks`), or changes fields of retries; raise as `Api` does."""
         async with asyncio.timeout(self.timeout):
             if request.operation == "CREATE":
-                return await self.judge_creation(request, adapter, root)
+                return await self._judge_creation(request, adapter, root)
             if not asks and changed == [record.ANNOTATION] and set(record.read(root)) <= set(record.read(old)):
-                return patched(requests.restore_record(root, old))  # a replaced object has lost it
+                return _patched(requests.restore_record(root, old))  # a replaced object has lost it
             if not await self.is_stored(request, adapter.row, root, old):
-                return denied(
+                return _denied(
                     Problem(UID, f"no {adapter.row.kind} has this name and uid", "read it again, and repeat the change")
                 )
-            found = await self.judge_request(request, adapter, root) if asks else Response()
+            found = await self._judge_request(request, adapter, root) if asks else Response()
             if found.patch:
                 changed = [path for path in changed if path not in {requests.ACCEPTED, requests.MARK}]  # patched
             if found.found or not changed:
                 return found
-            denial = await self.check_permissions(request, adapter, root, changed[0]) or await self.check_changes(
+            denial = await self._check_permissions(request, adapter, root, changed[0]) or await self._check_changes(
                 request, root, old, changed
             )
-            return denial or (found if asks else cancelled(root))
+            return denial or (found if asks else _cancelled(root))
 
-    async def judge_creation(self, request: Request, adapter: Adapter, root: Json) -> Response:
+    async def _judge_creation(self, request: Request, adapter: Adapter, root: Json) -> Response:
         """Judge a new object: a placeholder or a successor needs permissions, others lose all fields of retries.
 
         Raise as `Api` does.
         """
         if adapter is of_job.ADAPTER and of_job.is_placeholder(root):
-            denial = await self.judge_placeholder(request, of_job.state_of(root))
-            denial = denial or await self.check_permissions(request, adapter, root, requests.SUCCESSOR)
-            return denial or patched(requests.removal_of(root, requests.ACCEPTED, record.ANNOTATION))
-        if adapter is of_job.ADAPTER and await self.placeholder_of(request, root) is not None:
-            denial = await self.check_permissions(request, adapter, root, requests.RETRY_OF)
-            return denial or patched(requests.removal_of(root, *requests.NOT_COPIED, requests.SUCCESSOR))
-        return patched(requests.removal_of(root, *requests.NOT_COPIED, requests.SUCCESSOR, requests.RETRY_OF))
+            denial = await self._judge_placeholder(request, of_job.state_of(root))
+            denial = denial or await self._check_permissions(request, adapter, root, requests.SUCCESSOR)
+            return denial or _patched(requests.removal_of(root, requests.ACCEPTED, record.ANNOTATION))
+        if adapter is of_job.ADAPTER and await self._placeholder_of(request, root) is not None:
+            denial = await self._check_permissions(request, adapter, root, requests.RETRY_OF)
+            return denial or _patched(requests.removal_of(root, *requests.NOT_COPIED, requests.SUCCESSOR))
+        return _patched(requests.removal_of(root, *requests.NOT_COPIED, requests.SUCCESSOR, requests.RETRY_OF))
 
     async def find(self, row: KindSpec, namespace: str, name: str, accept: str = "application/json") -> Json | None:
         """Return an object; None if it does not exist or the name is not valid. Raise UnavailableError."""
@@ -162,8 +162,7 @@ class RetryAdmission:
         found = await self.find(row, request.namespace, request.name, METADATA_ONLY)
         return found is not None and all(at(one, path) == at(found, path) for one in states for path in IDENTITY)
 
-    async def placeholder_of(self, request: Request, root: Json) -> Json | None:
-        """Return the placeholder from which a Job is created; None if there is none. Raise UnavailableError."""
+    async def _placeholder_of(self, request: Request, root: Json) -> Json | None:
         uid, name = at(root, (*requests.ANNOTATIONS, names.RETRY_OF)), at(root, ("metadata", "name"))
         if not isinstance(uid, str) or not isinstance(name, str):
             return None
@@ -172,7 +171,7 @@ class RetryAdmission:
             return None
         return found
 
-    async def judge_placeholder(self, request: Request, state: of_job.RetryState) -> Response | None:
+    async def _judge_placeholder(self, request: Request, state: of_job.RetryState) -> Response | None:
         """Deny a placeholder that does not match its failed Job; return None if it does. Raise as `Api` does."""
         job = await self.find(batch.JOB, request.namespace, state.name)
         if (
@@ -183,13 +182,13 @@ class RetryAdmission:
         ):
             name = f"Job {request.namespace}/{state.name}"
             what = f"contains the manifest of {name}, which has not failed, or has another uid"
-            return denied(Problem(requests.SUCCESSOR, what, "request the retry again"))
+            return _denied(Problem(requests.SUCCESSOR, what, "request the retry again"))
         if state.history != of_job.history_of(job, state.by, state.at):
             what = f"names another requester than Job {request.namespace}/{state.name}"
-            return denied(Problem(requests.SUCCESSOR, what, "run: retry-policy retry"))
-        return await self.check_requesters(request, {state.by}, requests.SUCCESSOR)
+            return _denied(Problem(requests.SUCCESSOR, what, "run: retry-policy retry"))
+        return await self._check_requesters(request, {state.by}, requests.SUCCESSOR)
 
-    async def judge_request(self, request: Request, adapter: Adapter, root: Json) -> Response:
+    async def _judge_request(self, request: Request, adapter: Adapter, root: Json) -> Response:
         """Judge a request for a retry: accept it with a patch, deny it, or ignore it with a warning.
 
         Raise as `Api` does.
@@ -200,7 +199,7 @@ class RetryAdmission:
             return Response(warnings=[Problem(requests.REQUESTED_AT, what, "run: retry-policy retry")])
         now = self.now()
         if problem := requests.problem(root, now):
-            return denied(problem)
+            return _denied(problem)
         keep_finally = requests.keeps_finally(root)
         found = await reading.read(self.api, adapter, root, now.isoformat(), keep_finally=keep_finally)
         run = found.run if found.placeholder is None else None
@@ -212,16 +211,16 @@ class RetryAdmission:
         if refusal is not None and run is None:
             # A CronJob without a Job that could run again: the request may be an old one, for an earlier Job.
             return Response(warnings=[refusal])
-        if denial := await self.check_permissions(request, adapter, root, requests.REQUESTED_AT):
+        if denial := await self._check_permissions(request, adapter, root, requests.REQUESTED_AT):
             return denial
         if refusal is not None:
-            return denied(refusal)
+            return _denied(refusal)
         requested = Requested(
             at=at(root, requests.REQUESTED_AT), by=request.user_info.username, of=adapter.run_id(found)
         )
         return Response(patch=msgspec.json.encode(requests.accept(root, requested)), edited=[RULE])
 
-    async def check_permissions(self, request: Request, adapter: Adapter, root: Json, path: Path) -> Response | None:
+    async def _check_permissions(self, request: Request, adapter: Adapter, root: Json, path: Path) -> Response | None:
         """Deny users who lack the permissions that the leader would use; None for others. Raise as `Api` does."""
         rights = adapter.rights(root)
         user = request.user_info.subject()
@@ -229,34 +228,33 @@ class RetryAdmission:
         if not missing:
             return None
         what = f"{request.user_info.username} may not {', '.join(str(right) for right in missing)}"
-        return denied(Problem(path, what, "ask for these rights, or a user who has them"))
+        return _denied(Problem(path, what, "ask for these rights, or a user who has them"))
 
-    async def check_changes(self, request: Request, root: Json, old: Json, changed: list[Path]) -> Response | None:
+    async def _check_changes(self, request: Request, root: Json, old: Json, changed: list[Path]) -> Response | None:
         """Deny changes of fields that only the webhook or the leader writes; return None for others.
 
         Raise as `Api` does.
         """
         if requests.ACCEPTED in changed and at(root, requests.ACCEPTED) is not None:
             path, what = requests.ACCEPTED, "is written by the webhook alone"
-            return denied(Problem(path, what, f"set {requests.REQUESTED_AT[-1]} instead"))
+            return _denied(Problem(path, what, f"set {requests.REQUESTED_AT[-1]} instead"))
         if requests.SUCCESSOR in changed and at(root, requests.SUCCESSOR) is not None:
             if of_job.is_placeholder(root) and of_job.is_placeholder(old) and of_job.differ_in_stage_alone(root, old):
                 return None
-            return denied(
+            return _denied(
                 Problem(requests.SUCCESSOR, "must not be changed", "delete the Job if the retry is not needed")
             )
-        if record.ANNOTATION not in changed or await self.matches_placeholder(request, root, old):
+        if record.ANNOTATION not in changed or await self._matches_placeholder(request, root, old):
             return None
         before = record.read(old)
         asks = {one.by for one in record.read(root) if one not in before}
-        return await self.check_requesters(request, asks, record.ANNOTATION)
+        return await self._check_requesters(request, asks, record.ANNOTATION)
 
-    async def matches_placeholder(self, request: Request, root: Json, old: Json) -> bool:
-        """Return True if the history of a successor is the one in its placeholder; raise UnavailableError."""
-        placeholder = await self.placeholder_of(request, old)
+    async def _matches_placeholder(self, request: Request, root: Json, old: Json) -> bool:
+        placeholder = await self._placeholder_of(request, old)
         return placeholder is not None and bool(at(root, record.ANNOTATION) == of_job.state_of(placeholder).history)
 
-    async def check_requesters(self, request: Request, asks: set[str], path: Path) -> Response | None:
+    async def _check_requesters(self, request: Request, asks: set[str], path: Path) -> Response | None:
         """Deny users, except the controller, who name other users as requesters; return None for others.
 
         Raise as `Api` does.
@@ -266,21 +264,19 @@ class RetryAdmission:
         if not others or name == self.controller:
             return None
         what = f"names {', '.join(sorted(others))} as requester, and you are {name}"
-        return denied(Problem(path, what, "request the retry in your own name"))
+        return _denied(Problem(path, what, "request the retry in your own name"))
 
 
-def cancelled(root: Json) -> Response:
+def _cancelled(root: Json) -> Response:
     """Return the response to an update that removes the mark of a request: remove the accepted request too."""
-    return Response() if requests.is_marked(root) else patched(requests.removal_of(root, requests.ACCEPTED))
+    return Response() if requests.is_marked(root) else _patched(requests.removal_of(root, requests.ACCEPTED))
 
 
-def patched(operations: list[Json]) -> Response:
-    """Return the response that edits an object; `operations` may be empty."""
+def _patched(operations: list[Json]) -> Response:
     return Response(patch=msgspec.json.encode(operations) if operations else b"")
 
 
-def denied(problem: Problem) -> Response:
-    """Return the response that denies a request."""
+def _denied(problem: Problem) -> Response:
     return Response(found=[(RULE, problem)])
 
 

@@ -48,12 +48,12 @@ async def rerun(  # noqa: PLR0913 - the object, and the parameters of the retry
         before = Workload(root=run, run=run, when=when, keep_finally=keep_finally)
         await InPlaceRerun(api, adapter, adapter.in_place, path, before, by).run(dry_run=dry_run)
     elif not of_job.is_placeholder(run):
-        await replace_job(api, run, by, when, dry_run=dry_run)
+        await _replace_job(api, run, by, when, dry_run=dry_run)
     elif not dry_run:
         await resume(api, run)
 
 
-async def current_job(api: Api, job: Json) -> Json:
+async def _current_job(api: Api, job: Json) -> Json:
     """Return the current state of a Job; raise RefusedError if it cannot run again, and as `Api` does."""
     metadata = job["metadata"]
     current = await api.find(batch.JOB.path(metadata["namespace"], metadata["name"]))
@@ -76,7 +76,7 @@ def seconds_until_counted(job: Json, now: datetime) -> float:
     return 0.0 if since is None else min(max(0.0, COUNTED_WITHIN - (now.timestamp() - since)), COUNTED_WITHIN)
 
 
-async def replace_job(api: Api, job: Json, by: str, when: str, *, dry_run: bool = False) -> None:
+async def _replace_job(api: Api, job: Json, by: str, when: str, *, dry_run: bool = False) -> None:
     """Replace a failed Job by a new one of the same name; raise RefusedError, StuckError, and as `Api` does."""
     metadata = job["metadata"]
     name_ = f"Job {metadata['namespace']}/{metadata['name']}"
@@ -87,7 +87,7 @@ async def replace_job(api: Api, job: Json, by: str, when: str, *, dry_run: bool 
             await resume(api, existing)
         return
     await asyncio.sleep(0.0 if dry_run else seconds_until_counted(job, utc_now()))
-    job = await current_job(api, job)
+    job = await _current_job(api, job)
     if kueue.is_queued(metadata):
         job = kueue.before_kueue(job, await workload_of(api, job))
     planned = of_job.placeholder_for(job, by, when)
@@ -119,16 +119,16 @@ async def resume(api: Api, placeholder: Json) -> None:
     namespace = placeholder["metadata"]["namespace"]
     state: of_job.RetryState | None = readable_state(placeholder)
     if state is not None and state.stage == "Stored":
-        await check_before_deletion(api, placeholder, state)
-        await wait_until_kept(api, placeholder, state)
-        state = await write_stage(api, placeholder, "Deleting")
+        await _check_before_deletion(api, placeholder, state)
+        await _wait_until_kept(api, placeholder, state)
+        state = await _write_stage(api, placeholder, "Deleting")
     if state is not None and state.stage == "Deleting":
-        await create_successor(api, placeholder, state)
-        state = await write_stage(api, placeholder, "Created")
+        await _create_successor(api, placeholder, state)
+        state = await _write_stage(api, placeholder, "Created")
     if state is not None:
-        await wait_until_continued(api, namespace, state)
-        await release_successor(api, namespace, state)
-        await delete_placeholder(api, placeholder)
+        await _wait_until_continued(api, namespace, state)
+        await _release_successor(api, namespace, state)
+        await _delete_placeholder(api, placeholder)
 
 
 def readable_state(placeholder: Json) -> of_job.RetryState:
@@ -141,7 +141,7 @@ def readable_state(placeholder: Json) -> of_job.RetryState:
         raise StuckError(what, "create the failed Job again, and delete this one") from None
 
 
-async def check_before_deletion(api: Api, placeholder: Json, state: of_job.RetryState) -> None:
+async def _check_before_deletion(api: Api, placeholder: Json, state: of_job.RetryState) -> None:
     """Check that the failed Job still exists unchanged; raise RefusedError or StuckError if not, and as `Api` does."""
     namespace = placeholder["metadata"]["namespace"]
     job = await api.find(batch.JOB.path(namespace, state.name))
@@ -150,7 +150,7 @@ async def check_before_deletion(api: Api, placeholder: Json, state: of_job.Retry
         what = f"Job {namespace}/{state.name} was deleted by another user"
         raise StuckError(what, f"create it again: Job {placeholder_name} has its manifest")
     if job["metadata"]["uid"] != state.uid or not terminal.has_failed(job):
-        await delete_placeholder(api, placeholder)
+        await _delete_placeholder(api, placeholder)
         again = of_job.is_successor(job, state.uid)
         what = "runs again already, as another user requested" if again else "has changed since the request"
         raise RefusedError(
@@ -159,17 +159,17 @@ async def check_before_deletion(api: Api, placeholder: Json, state: of_job.Retry
         )
 
 
-async def wait_until_kept(api: Api, placeholder: Json, state: of_job.RetryState) -> None:
+async def _wait_until_kept(api: Api, placeholder: Json, state: of_job.RetryState) -> None:
     """Wait until the account of the failed Job, if it has one, is not deleted together with it.
 
     The ledger alone writes accounts: it makes the placeholder one of the owners. Raise StuckError, and as `Api` does.
     """
     metadata = placeholder["metadata"]
-    path = account_path(metadata["namespace"], state.name, state.uid)
-    await wait_for(api, path, lambda found: found is None or metadata["uid"] in account.owners_of(found))
+    path = _account_path(metadata["namespace"], state.name, state.uid)
+    await _wait_for(api, path, lambda found: found is None or metadata["uid"] in account.owners_of(found))
 
 
-async def wait_until_continued(api: Api, namespace: str, state: of_job.RetryState) -> None:
+async def _wait_until_continued(api: Api, namespace: str, state: of_job.RetryState) -> None:
     """Wait until the successor has an account that continues the one of the failed Job, if that has one.
 
     Raise StuckError, and as `Api` does.
@@ -177,16 +177,16 @@ async def wait_until_continued(api: Api, namespace: str, state: of_job.RetryStat
     job = await api.find(batch.JOB.path(namespace, state.name))
     if job is None or of_job.is_released(job, state.uid) or not of_job.is_successor(job, state.uid):
         return
-    if await find_account(api, account_path(namespace, state.name, state.uid)) is not None:
-        path = account_path(namespace, state.name, job["metadata"]["uid"])
-        await wait_for(api, path, lambda found: found is not None)
+    if await _find_account(api, _account_path(namespace, state.name, state.uid)) is not None:
+        path = _account_path(namespace, state.name, job["metadata"]["uid"])
+        await _wait_for(api, path, lambda found: found is not None)
 
 
-async def wait_for(api: Api, path: str, is_done: Callable[[Json | None], bool]) -> None:
+async def _wait_for(api: Api, path: str, is_done: Callable[[Json | None], bool]) -> None:
     """Wait until an Account is as it has to be; raise StuckError if the ledger does not write it, and as `Api` does."""
     try:
         async with asyncio.timeout(ACCOUNT_WITHIN) as within:
-            while not is_done(await find_account(api, path)):  # noqa: ASYNC110 - the API is polled
+            while not is_done(await _find_account(api, path)):  # noqa: ASYNC110 - the API is polled
                 await asyncio.sleep(POLL_INTERVAL)
     except TimeoutError:
         if not within.expired():
@@ -196,7 +196,7 @@ async def wait_for(api: Api, path: str, is_done: Callable[[Json | None], bool]) 
         raise StuckError(what, "see retry-policy doctor, then request the retry again to continue") from None
 
 
-async def find_account(api: Api, path: str) -> Json | None:
+async def _find_account(api: Api, path: str) -> Json | None:
     """Return an Account; None if it does not exist, or if the user may not read it: then nobody can wait for it."""
     try:
         return await api.find(path)
@@ -206,12 +206,11 @@ async def find_account(api: Api, path: str) -> Json | None:
         return None
 
 
-def account_path(namespace: str, name: str, uid: str) -> str:
-    """Return the API path of the Account of a Job."""
+def _account_path(namespace: str, name: str, uid: str) -> str:
     return account.path_of(batch.JOB, {"metadata": {"namespace": namespace, "name": name, "uid": uid}})
 
 
-async def write_stage(api: Api, placeholder: Json, stage: of_job.Stage) -> of_job.RetryState | None:
+async def _write_stage(api: Api, placeholder: Json, stage: of_job.Stage) -> of_job.RetryState | None:
     """Write the stage of a retry; return the state that is stored then, or None if another user has completed it.
 
     Raise StuckError, and as `Api` does.
@@ -229,7 +228,7 @@ async def write_stage(api: Api, placeholder: Json, stage: of_job.Stage) -> of_jo
     return readable_state(placeholder)
 
 
-async def create_successor(api: Api, placeholder: Json, state: of_job.RetryState) -> None:
+async def _create_successor(api: Api, placeholder: Json, state: of_job.RetryState) -> None:
     """Delete the failed Job, and create the successor; raise StuckError, and as `Api` does."""
     namespace = placeholder["metadata"]["namespace"]
     jobs, path = batch.JOB.path(namespace), batch.JOB.path(namespace, state.name)
@@ -239,7 +238,7 @@ async def create_successor(api: Api, placeholder: Json, state: of_job.RetryState
         async with asyncio.timeout(DELETED_WITHIN) as within:
             while (there := await api.find(path)) is not None and there["metadata"]["uid"] == state.uid:
                 if not there["metadata"].get("deletionTimestamp"):
-                    await delete(api, path, state.uid)
+                    await _delete(api, path, state.uid)
                 else:
                     await asyncio.sleep(POLL_INTERVAL)
     except TimeoutError:
@@ -259,7 +258,7 @@ async def create_successor(api: Api, placeholder: Json, state: of_job.RetryState
         raise StuckError(f"another user has created a Job {namespace}/{state.name} in the meantime", remedy)
 
 
-async def release_successor(api: Api, namespace: str, state: of_job.RetryState) -> None:
+async def _release_successor(api: Api, namespace: str, state: of_job.RetryState) -> None:
     """Write into the successor's status what has succeeded already, and release it; raise StuckError, and as `Api`."""
     path = batch.JOB.path(namespace, state.name)
     job = await api.find(path)
@@ -277,13 +276,13 @@ async def release_successor(api: Api, namespace: str, state: of_job.RetryState) 
             raise StuckError(f"{what}: {brief(error)}", "request the retry again to continue") from None
 
 
-async def delete_placeholder(api: Api, placeholder: Json) -> None:
+async def _delete_placeholder(api: Api, placeholder: Json) -> None:
     """Delete a placeholder; raise as `Api` does."""
     metadata = placeholder["metadata"]
-    await delete(api, batch.JOB.path(metadata["namespace"], metadata["name"]), metadata["uid"])
+    await _delete(api, batch.JOB.path(metadata["namespace"], metadata["name"]), metadata["uid"])
 
 
-async def delete(api: Api, path: str, uid: str, *, after: bool = False) -> None:
+async def _delete(api: Api, path: str, uid: str, *, after: bool = False) -> None:
     """Delete an object, or do nothing if it does not exist; `after` the objects that it owns. Raise as `Api` does."""
     try:
         await api.delete(path, uid, after=after)
@@ -336,7 +335,7 @@ class InPlaceRerun:
             if stored is None:
                 continue
             is_resumed = True
-            if not self.in_place.watches_controller or await self.is_run_by_controller(first):
+            if not self.in_place.watches_controller or await self._is_run_by_controller(first):
                 await forget(self.api, self.adapter.row, stored)
                 return
             await asyncio.sleep(POLL_INTERVAL * 2**number)  # until its cache is up to date
@@ -385,10 +384,10 @@ class InPlaceRerun:
         steps, stored = self.in_place.steps(now, self.by), now.root
         if steps.record:
             stored = await self.api.patch(self.path, steps.record)
-        await delete_all(self.api, self.adapter, steps.deleted)
+        await _delete_all(self.api, self.adapter, steps.deleted)
         return await self.api.replace(f"{self.path}{self.in_place.status}", steps.again(stored))
 
-    async def is_run_by_controller(self, first: Workload) -> bool:
+    async def _is_run_by_controller(self, first: Workload) -> bool:
         """Return True if the object's controller runs it; False if the controller ends it again from an old cache.
 
         An object with other children than `first` counts as run, however it has ended.
@@ -396,7 +395,7 @@ class InPlaceRerun:
         now: Workload | None = None
         try:
             async with asyncio.timeout(RUN_WITHIN) as within:
-                while (now := await self.read_children_last()) is not None:
+                while (now := await self._read_children_last()) is not None:
                     if self.in_place.has_begun(now, first):
                         return True
                     if not self.in_place.is_reset(now):
@@ -408,7 +407,7 @@ class InPlaceRerun:
             return True  # the controller has not ended it, and will run it once the controller is available again
         return now is None or bool(terminal.has_ended_well(now.root))
 
-    async def read_children_last(self) -> Workload | None:
+    async def _read_children_last(self) -> Workload | None:
         """Return the current state of the object; None if it does not exist. Raise as `Api` does.
 
         The children are read after the object: an object that has ended gets no more children.
@@ -420,7 +419,7 @@ class InPlaceRerun:
         return dataclasses.replace(self.before, root=found, run=found, children=children)
 
 
-async def delete_all(api: Api, adapter: Adapter, children: tuple[Json, ...]) -> None:
+async def _delete_all(api: Api, adapter: Adapter, children: tuple[Json, ...]) -> None:
     """Delete children, and wait until they no longer exist; raise StuckError if a finalizer holds one.
 
     Raise as `Api` does.
@@ -431,7 +430,7 @@ async def delete_all(api: Api, adapter: Adapter, children: tuple[Json, ...]) -> 
         metadata = child["metadata"]
         paths[rows[child["kind"]].path(metadata["namespace"], metadata["name"])] = metadata["uid"]
     for path, uid in paths.items():
-        await delete(api, path, uid, after=True)  # a new TaskRun of that name would use its pod
+        await _delete(api, path, uid, after=True)  # a new TaskRun of that name would use its pod
     try:
         async with asyncio.timeout(DELETED_WITHIN) as within:
             for path, uid in paths.items():

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from webhook.objects.patch import unless_changed
 from webhook.objects.problem import Json, Path
-from webhook.pods.outcomes import Cost
 from webhook.pods.pods import Pod
+from webhook.policy.attempt_costs import AttemptCost
 from webhook.policy.settings import Settings
 from webhook.systems.kind_spec import KindSpec
 
@@ -74,7 +74,7 @@ class System:
 
     row: KindSpec
     unit: str
-    cost_of: Callable[[Pod, Json, Spent, Settings], Cost]
+    cost_of: Callable[[Pod, Json, Spent, Settings], AttemptCost]
     has_ended: Callable[[Json], bool]
     ends_bugs: bool
     fail: Callable[[Json, Pod, str, str], Write | Create | None]

@@ -67,14 +67,14 @@ class AdmissionCounts:
         metadata, labels = job["metadata"], pod["metadata"].get("labels") or {}
         job_set, index = labels.get(SET_NAME) or "", pods.index_of(pod["metadata"].get("annotations") or {})
         key = Key(namespace, JOB_SET, job_set) if job_set else Key(namespace, batch.JOB, metadata["name"])
-        if not self.knows_all and not await self.is_listed():
+        if not self.knows_all and not await self._is_listed():
             return None
-        known = job if job is self.cluster.last_cached else self.job_with(namespace, metadata)
+        known = job if job is self.cluster.last_cached else self._job_with(namespace, metadata)
         if known is None:
-            if not self.knows_set(key):
+            if not self._knows_set(key):
                 return None
         elif self.running.is_behind(known, index):
-            await in_task(self.catch_up(key, partial(self.is_behind, namespace, metadata, index)))
+            await in_task(self._catch_up(key, partial(self.is_behind, namespace, metadata, index)))
         state = self.states.get(key)
         if state is None or (state.text is None and state.tracker.failed is None):
             return NONE_IN_SET if job_set else NONE
@@ -95,7 +95,7 @@ class AdmissionCounts:
         system, key = system_of(place.kind), Key(namespace, place.kind, place.name)
         if system is None:
             return None
-        if not self.knows_all and not await self.is_listed():
+        if not self.knows_all and not await self._is_listed():
             return None
         root = self.trackers.root_of(key)
         if root is None or place.uid not in {"", root["metadata"]["uid"]}:
@@ -103,7 +103,7 @@ class AdmissionCounts:
         state, uid, scope = self.trackers.state_of(key), root["metadata"]["uid"], place.scope
         tracker, is_behind = state.tracker, partial(self.running.is_behind_scope, uid, scope)
         if system.is_single(scope) and is_behind():
-            await in_task(self.catch_up(key, is_behind))
+            await in_task(self._catch_up(key, is_behind))
         account, counted = state.account, PodsOfSystem(system, root, self.trackers.settings_of(root))
         found = Counter(disruption=account.scopes.of(scope), retry=account.retries_of(scope))
         for pod in tracker.uncounted(account):
@@ -117,24 +117,22 @@ class AdmissionCounts:
             spot_unavailable=any(map(lacked_spot, ended)),
         )
 
-    def job_with(self, namespace: str, metadata: Json) -> CachedJob | None:
-        """Return the cached Job with a name and a uid; None if there is none."""
+    def _job_with(self, namespace: str, metadata: Json) -> CachedJob | None:
         job = self.cluster.jobs.get(namespace, metadata["name"])
         return job if job is not None and job["metadata"]["uid"] == metadata["uid"] else None
 
-    def knows_set(self, key: Key) -> bool:
+    def _knows_set(self, key: Key) -> bool:
         """Return True if a key is that of a JobSet that is known: it restarts with new Jobs."""
         return key.job_set != "" and (key in self.states or self.trackers.root_of(key) is not None)
 
     def is_behind(self, namespace: str, metadata: Json, index: str) -> bool:
         """Return True if the watch of pods lags behind the creation of a pod, as in RunningPods."""
-        job = self.job_with(namespace, metadata)
+        job = self._job_with(namespace, metadata)
         return job is not None and self.running.is_behind(job, index)
 
-    async def is_listed(self) -> bool:
-        """Return True if Accounts and pods have been listed; if this replica has just started, wait for that once."""
+    async def _is_listed(self) -> bool:
         if not self.is_unlisted:
-            await in_task(self.first_list())
+            await in_task(self._first_list())
         return self.knows_all
 
     @property
@@ -142,7 +140,7 @@ class AdmissionCounts:
         """Whether the pods have been listed, and the Accounts before them."""
         return self.pods.synced.is_set()
 
-    async def first_list(self) -> None:
+    async def _first_list(self) -> None:
         """Wait for the first list of pods, at most CATCHING_UP seconds: it says what is next."""
         try:
             async with asyncio.timeout(CATCHING_UP):
@@ -151,7 +149,7 @@ class AdmissionCounts:
             self.is_unlisted = True  # without the ledger's Role it never comes: no other admission waits for it
             metrics.LEDGER_BEHIND.inc()
 
-    async def catch_up(self, key: Key, is_behind: Callable[[], bool]) -> None:
+    async def _catch_up(self, key: Key, is_behind: Callable[[], bool]) -> None:
         """Wait until the watch has delivered the end of the replaced pod, at most CATCHING_UP seconds."""
         news = asyncio.Event()
         waiting = self.trackers.waiting.setdefault(key, [])

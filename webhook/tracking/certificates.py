@@ -24,7 +24,7 @@ class CABundles:
     def __init__(self, api: Api) -> None:
         query = {"fieldSelector": f"metadata.name={CONFIGURATIONS}"}
         self.lists = [
-            Informer(api, path_of(ADMISSION, resource), whole, query=query)
+            Informer(api, path_of(ADMISSION, resource), _whole, query=query)
             for resource in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
         ]
 
@@ -69,9 +69,8 @@ class CABundles:
 def secrets_of(api: Api, namespace: str) -> Informer[Json]:
     """Return the informer of the Secret with the certificate."""
     query = {"fieldSelector": f"metadata.name={SECRET}"}
-    return Informer(api, path_of("v1", "secrets", namespace), whole, query=query)
+    return Informer(api, path_of("v1", "secrets", namespace), _whole, query=query)
 
 
-def whole(root: Json) -> Json:
-    """Return the object unchanged, for an Informer that keeps all of it."""
+def _whole(root: Json) -> Json:
     return root

@@ -241,9 +241,9 @@ class Cluster:
 
     async def read_nodes(self) -> None:
         """Read the nodes and recognise the capacity provider; raise as `Api` does."""
-        (nodes, pools), made_for_pods = await self.survey(), await self.has_node_pools()
+        (nodes, pools), made_for_pods = await self._survey(), await self._has_node_pools()
         provider = recognise(nodes, has_karpenter_node_pools=made_for_pods)
-        self.see_pools(None if made_for_pods else pools)
+        self._see_pools(None if made_for_pods else pools)
         if provider is not None and provider != self.recognised:
             log.info("capacity provider recognised", provider=provider.name)
         elif provider is None and (self.recognised is not None or not self.has_looked):
@@ -280,12 +280,12 @@ class Cluster:
             what = f"the API server did not show what bounds memory within {LOOKUP_TIMEOUT:g} s: {error!r}"
             raise UnavailableError(f"{namespace}: {what}; try again") from error
 
-    def see_pools(self, found: dict[str, Pool] | None) -> None:
+    def _see_pools(self, found: dict[str, Pool] | None) -> None:
         """Update the known pools; None clears them. Pools without a node are kept, because they may get nodes again."""
         self.pools_seen = {} if found is None else {**self.pools_seen, **found}
         self.pools = tuple(self.pools_seen.values()) if len(self.pools_seen) <= MOST_POOLS else ()
 
-    async def survey(self) -> tuple[list[NodeFacts], dict[str, Pool] | None]:
+    async def _survey(self) -> tuple[list[NodeFacts], dict[str, Pool] | None]:
         """Read the nodes; return one for each combination of providers, and the pools as `Census` does.
 
         One node at a time: a cluster may have tens of thousands, of kilobytes each.
@@ -311,9 +311,9 @@ class Cluster:
                 yield NodeFacts(labels_of(item), item["spec"].get("providerID") or "")
         async for item in self.api.objects(NODES, {}, accept, type_of(NODE_READ)):
             self.known_nodes.see(item)
-            yield facts_of(item)
+            yield _facts_of(item)
 
-    async def has_node_pools(self) -> bool:
+    async def _has_node_pools(self) -> bool:
         """Return True if Karpenter has NodePools; False also without its CRD."""
         try:
             pools = await self.api.get(NODE_POOLS, {"limit": "1"}, METADATA_ONLY_LIST)
@@ -329,11 +329,10 @@ async def look_up(api: Api, path: str, accept: str, kind: Any = Any) -> Json | N
 
     Raise UnavailableError if the API does not answer within LOOKUP_TIMEOUT.
     """
-    return await in_task(request(api, path, accept, kind))
+    return await in_task(_request(api, path, accept, kind))
 
 
-async def request(api: Api, path: str, accept: str, kind: Any) -> Json | None:
-    """Do the work of `look_up` in the current Task."""
+async def _request(api: Api, path: str, accept: str, kind: Any) -> Json | None:
     try:
         async with asyncio.timeout(LOOKUP_TIMEOUT):
             found: Json = await api.get(path, accept=accept, kind=kind)
@@ -347,8 +346,7 @@ async def request(api: Api, path: str, accept: str, kind: Any) -> Json | None:
     return found
 
 
-def facts_of(node: Json) -> NodeFacts:
-    """Return the labels, the providerID and the memory of a node, decoded as NODE_READ."""
+def _facts_of(node: Json) -> NodeFacts:
     memory = quantities.memory(at(node, ("status", "allocatable", "memory")))
     return NodeFacts(labels_of(node), at(node, ("spec", "providerID")) or "", memory or 0)
 

@@ -63,7 +63,7 @@ class FinishedJobs:
 
     def seen(self, job: CachedJob) -> None:
         """Take a Job that was created or has changed."""
-        name, uid = name_of(job), job["metadata"]["uid"]
+        name, uid = _name_of(job), job["metadata"]["uid"]
         known = self.ended.get(name)
         if terminal.condition_of(job) is None or (known is not None and known.uid != uid):
             self.ended.pop(name, None)
@@ -72,7 +72,7 @@ class FinishedJobs:
 
     def deleted(self, job: CachedJob) -> None:
         """Take the last state of a deleted Job."""
-        self.ended.pop(name_of(job), None)
+        self.ended.pop(_name_of(job), None)
 
     async def forget_namespaces(self, namespaces: set[str]) -> None:
         """Forget the Jobs of namespaces that are not opted in any more."""
@@ -98,6 +98,5 @@ class FinishedJobs:
             self.left(job)
 
 
-def name_of(job: CachedJob) -> Name:
-    """Return namespace and name of a Job."""
+def _name_of(job: CachedJob) -> Name:
     return job["metadata"]["namespace"], job["metadata"]["name"]

@@ -17,7 +17,7 @@ MOST_OF_ONE: Final = 20  # Workloads of one object that are kept; Kueue creates 
 Owner = tuple[str, str]  # namespace and uid of the object that controls a Workload
 
 
-def ignore(_: Workload) -> None:
+def _ignore(_: Workload) -> None:
     """Do nothing."""
 
 
@@ -30,7 +30,7 @@ class KueueWorkloads:
     """
 
     def __init__(self, api: Api, scope: Scope | None = None, clock: Callable[[], float] = time.monotonic) -> None:
-        self.changed: Callable[[Workload], None] = ignore
+        self.changed: Callable[[Workload], None] = _ignore
         self.by_owner: dict[Owner, tuple[Workload, ...]] = {}
         self.last: dict[Owner, Eviction] = {}
         self.unlisted: dict[tuple[str, str], Workload] = {}  # those that a list being read has not had yet
@@ -103,7 +103,7 @@ class KueueWorkloads:
 
     def of(self, root: Json) -> Workload | None:
         """Return the newest Workload of an object, or of the object that controls it; None if there is none."""
-        for owner in owners_of(root):
+        for owner in _owners_of(root):
             same = self.by_owner.get(owner)
             if same:
                 return same[-1]
@@ -111,14 +111,14 @@ class KueueWorkloads:
 
     def reason_of(self, root: Json, pod: Pod) -> str:
         """Return the reason of the eviction that ended a pod of an object, which its Job has deleted; empty if none."""
-        for owner in owners_of(root):
+        for owner in _owners_of(root):
             eviction = self.last.get(owner)
             if eviction is not None:
                 return eviction.reason if kueue.has_ended(pod, eviction) else ""
         return ""
 
 
-def owners_of(root: Json) -> tuple[Owner, ...]:
+def _owners_of(root: Json) -> tuple[Owner, ...]:
     """Return who may own the Workload of an object: the object itself, or its controller, such as a TrainJob."""
     metadata, controller = root["metadata"], controller_of(root)
     own = (metadata["namespace"], metadata["uid"])

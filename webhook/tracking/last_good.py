@@ -28,7 +28,7 @@ class LastGood:
         new = self.file.with_suffix(".new")
         try:
             new.unlink(missing_ok=True)
-            with open(new, "x", encoding="utf-8", opener=private) as opened:
+            with open(new, "x", encoding="utf-8", opener=_private) as opened:
                 opened.write(text)
             new.replace(self.file)
         except OSError as error:
@@ -39,13 +39,12 @@ class LastGood:
     def read(self) -> str | None:
         """Return the content of the file; None if there is none, or it is not this user's."""
         try:
-            with open(self.file, encoding="utf-8", opener=private) as opened:
+            with open(self.file, encoding="utf-8", opener=_private) as opened:
                 own = os.fstat(opened.fileno()).st_uid == os.getuid()
                 return opened.read(LARGEST) if own else None
         except (OSError, UnicodeDecodeError):
             return None
 
 
-def private(file: str, flags: int) -> int:
-    """Open a file for this user alone, and not through a symlink."""
+def _private(file: str, flags: int) -> int:
     return os.open(file, flags | os.O_NOFOLLOW, 0o600)

@@ -92,7 +92,7 @@ class KnownNodes:
             labels, ANY.spot_labels, ANY.on_demand_labels
         )
         kept = tuple((key, labels[key]) for key in self.keys if key in labels)
-        return shared(Place(labels.get(ZONE) or "", capacity, kept))
+        return _shared(Place(labels.get(ZONE) or "", capacity, kept))
 
     def of(self, node: str) -> Place:
         """Return the place of a node; NOWHERE if it is not known yet, or does not exist."""
@@ -148,6 +148,6 @@ class KnownNodes:
 
 
 @lru_cache(maxsize=MOST_NODES)
-def shared(place: Place) -> Place:
+def _shared(place: Place) -> Place:
     """Return the same object for equal places: thousands of nodes have few different ones."""
     return place

@@ -58,7 +58,7 @@ class PolicySource:
         self.callbacks: list[Callable[[], None]] = []
         self.last_good = last_good
         if policy is not None:
-            measure(policy)
+            _measure(policy)
         metrics.POLICY_GENERATION.set(policy is not None)
         metrics.POLICY_LAST_RELOAD_GOOD.set(policy is not None)
 
@@ -78,7 +78,7 @@ class PolicySource:
     def put_in_force(self, policy: Policy, origin: str) -> None:
         """Use a policy from now on."""
         self.current = policy
-        measure(policy)
+        _measure(policy)
         metrics.POLICY_GENERATION.inc()
         log.info("policy in force", origin=origin, profiles=sorted(policy.profiles))
         if policy.emergency != Emergency():
@@ -127,7 +127,7 @@ class PolicySource:
         namespace, name = self.config_map or ("", "")
         path = path_of("v1", "configmaps", namespace)
         origin = f"ConfigMap {namespace}/{name}"
-        watched = Informer(api, path, uid_and_text, query={"fieldSelector": f"metadata.name={name}"})
+        watched = Informer(api, path, _uid_and_text, query={"fieldSelector": f"metadata.name={name}"})
         absent: Final = object()
         seen: object = absent
 
@@ -161,11 +161,10 @@ class PolicySource:
             return digest
         digest = hashlib.sha256(content).digest()
         if digest != seen:
-            self.take_bytes(content, str(file))
+            self._take_bytes(content, str(file))
         return digest
 
-    def take_bytes(self, content: bytes, origin: str) -> None:
-        """Put the policy in a file's content in force; refuse it if it is too large for a ConfigMap or not UTF-8."""
+    def _take_bytes(self, content: bytes, origin: str) -> None:
         if len(content) > LARGEST:
             self.refuse(origin, [f"is larger than {LARGEST} bytes, which no ConfigMap can hold; make it smaller"])
             return
@@ -177,7 +176,7 @@ class PolicySource:
             self.take(text, origin)
 
 
-def measure(policy: Policy) -> None:
+def _measure(policy: Policy) -> None:
     """Set the metrics of the policy in force: its profiles by provider, and what its emergency stops."""
     metrics.EMERGENCY.labels("actions").set(policy.emergency.actions == "Stop")
     metrics.EMERGENCY.labels("retries").set(policy.emergency.retries == "Stop")
@@ -186,6 +185,5 @@ def measure(policy: Policy) -> None:
         metrics.POLICY_PROFILES.labels(provider).set(profiles)
 
 
-def uid_and_text(config_map: Json) -> tuple[str, str | None]:
-    """Return a ConfigMap's uid and its policy text; None if it has no policy."""
+def _uid_and_text(config_map: Json) -> tuple[str, str | None]:
     return config_map["metadata"]["uid"], (config_map.get("data") or {}).get(KEY)

@@ -30,8 +30,8 @@ async def of_namespace(api: Api, namespace: str, ready: asyncio.Event, patience:
     async with asyncio.timeout(patience):
         await ready.wait()
         limit_ranges, quotas = await asyncio.gather(
-            items_of(api, path_of("v1", "limitranges", namespace), memory_bounds.LIMIT_RANGE),
-            items_of(api, path_of("v1", "resourcequotas", namespace), memory_bounds.RESOURCE_QUOTA),
+            _items_of(api, path_of("v1", "limitranges", namespace), memory_bounds.LIMIT_RANGE),
+            _items_of(api, path_of("v1", "resourcequotas", namespace), memory_bounds.RESOURCE_QUOTA),
         )
     if limit_ranges is None or quotas is None:
         return Restrictions(are_known=False)
@@ -40,8 +40,7 @@ async def of_namespace(api: Api, namespace: str, ready: asyncio.Event, patience:
     return Restrictions(limit_ranges, quotas)
 
 
-async def items_of(api: Api, path: str, shape: Shape) -> tuple[Json, ...] | None:
-    """Return the objects of a list; None if there are too many, or if the server may not read them."""
+async def _items_of(api: Api, path: str, shape: Shape) -> tuple[Json, ...] | None:
     try:
         body = await api.body(path, {"limit": str(MOST)}, "application/json", LARGEST)
     except TooLargeError:

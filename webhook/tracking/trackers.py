@@ -55,8 +55,7 @@ LONG_OVER: Final = 600.0  # seconds after the end of a Job for which its state i
 UNSEEN_AFTER: Final = 10.0  # seconds after which a failure in a Job's status counts, although no pod of it was seen
 
 
-def default_settings(_root: Json) -> Settings:
-    """Return the settings of a workload without annotations under the default profile."""
+def _default_settings(_root: Json) -> Settings:
     return NamedProfile("", Profile()).settings({})
 
 
@@ -64,8 +63,7 @@ def ignore(*_: object) -> None:
     """Do nothing."""
 
 
-def never(_key: Key) -> bool:
-    """Return False."""
+def _never(_key: Key) -> bool:
     return False
 
 
@@ -106,10 +104,10 @@ class Trackers:
         crashed: Callable[[Key, Pod, CachedJob], None] = ignore,
         restarted: Callable[[Key], None] = ignore,
         forgotten: Callable[[Key], None] = ignore,
-        is_pending: Callable[[Key], bool] = never,
+        is_pending: Callable[[Key], bool] = _never,
         recorder: EndRecorder | None = None,
         clock: Callable[[], float] = time.monotonic,
-        settings_of: Callable[[Json], Settings] = default_settings,
+        settings_of: Callable[[Json], Settings] = _default_settings,
     ) -> None:
         self.recorder = recorder
         self.settings_of = settings_of
@@ -139,7 +137,7 @@ class Trackers:
         self.ended: dict[KindSpec, set[str]] = {}  # uids of the objects that are known to have ended
         self.pods.observers.append(PodObserver(self.see_pod, self.see_pod_gone, self.see_only, self.forget_namespaces))
         cluster.jobs.observers.append(self.observer(batch.JOB, self.see_job, self.see_job_gone))
-        cluster.job_sets.observers.append(self.observer(JOB_SET, self.see_job_set, self.see_job_set_gone))
+        cluster.job_sets.observers.append(self.observer(JOB_SET, self.see_job_set, self._see_job_set_gone))
         self.account_items = Packed[CachedAccount](compressed, whole)
         self.accounts = Informer(
             cluster.api,
@@ -151,21 +149,21 @@ class Trackers:
             scope=cluster.scope,
             clock=clock,
         )
-        self.accounts.observers.append(self.observer(account.ACCOUNT, self.see_stored, self.see_stored_gone))
+        self.accounts.observers.append(self.observer(account.ACCOUNT, self.see_stored, self._see_stored_gone))
         self.names_of_accounts: dict[str, tuple[str, str]] = {}  # namespace and name by the uid of the workload
-        self.roots = {row: self.informer_of(row) for row in SYSTEMS}
+        self.roots = {row: self._informer_of(row) for row in SYSTEMS}
         self.running = RunningPods()
-        self.finished = FinishedJobs(cluster.jobs, is_needed=self.needs, left=self.see_left, clock=clock)
+        self.finished = FinishedJobs(cluster.jobs, is_needed=self.needs, left=self._see_left, clock=clock)
         self.find: Find = self.job_at
         self.states: dict[Key, WorkloadState] = {}
         self.succeeded: dict[Key, int] = {}  # `status.succeeded` of Jobs before a gap in the watch of pods; no zeros
         self.at_last: set[Key] = set()  # workloads without a retry left
         self.watching_since = float("inf")
         self.waiting: dict[Key, list[asyncio.Event]] = {}  # set when the watch delivers a pod of the workload
-        metrics.LEDGER_WORKLOADS.set_function(self.number_of_workloads)
+        metrics.LEDGER_WORKLOADS.set_function(self._number_of_workloads)
         metrics.LEDGER_AT_LAST_ATTEMPT.set_function(lambda: len(self.at_last))
 
-    def informer_of(self, row: KindSpec) -> Informer[CachedRoot]:
+    def _informer_of(self, row: KindSpec) -> Informer[CachedRoot]:
         """Return the informer of the workloads of another kind: of their metadata, in all namespaces."""
         api, prefix = self.cluster.api, f"{row.group}-" if row.kind == batch.JOB.kind else ""
         found = Informer(
@@ -213,8 +211,7 @@ class Trackers:
         """Whether pods and Jobs have been listed at least once."""
         return self.pods.synced.is_set() and self.cluster.jobs.synced.is_set()
 
-    def number_of_workloads(self) -> int:
-        """Return how many Jobs and JobSets are watched, and workloads of other kinds that have pods."""
+    def _number_of_workloads(self) -> int:
         return len(self.cluster.jobs.items) + len(self.cluster.job_sets.items) + len(self.running.scopes)
 
     def job_at(self, row: KindSpec, namespace: str, name: str) -> CachedJob | None:
@@ -240,9 +237,9 @@ class Trackers:
             if root is not None and key.job_set:
                 state.set_uid = root["metadata"]["uid"]
             elif root is not None and key.system is not None:
-                self.take_root(key, state, CachedRoot(root), news=False)
+                self._take_root(key, state, CachedRoot(root), news=False)
             elif root is not None and self.settled(key, root):  # its state was forgotten
-                self.take_job(key, state, root, news=False)
+                self._take_job(key, state, root, news=False)
         return state
 
     def see_root(self, row: KindSpec, root: CachedRoot, *, news: bool = True) -> None:
@@ -251,7 +248,7 @@ class Trackers:
         key = Key(metadata["namespace"], row, metadata["name"])
         state = self.states.get(key)
         if state is not None:
-            self.take_root(key, state, root, news=news or metadata["uid"] == state.tracker.root_uid)
+            self._take_root(key, state, root, news=news or metadata["uid"] == state.tracker.root_uid)
 
     def see_stored(self, found: CachedAccount, *, news: bool = True) -> None:
         """Record the current state of an Account, if its workload is known; `news`: as in `see_pod`."""
@@ -261,17 +258,17 @@ class Trackers:
         self.names_of_accounts[found["spec"].get("uid") or ""] = intern(metadata["namespace"]), metadata["name"]
         root = self.root_of(key)
         if root is not None and (key in self.states or (key.system is None and not self.settled(key, root))):
-            self.take_account(key, self.state_of(key), root, news=news)
-            self.forget_settled(key)
+            self._take_account(key, self.state_of(key), root, news=news)
+            self._forget_settled(key)
 
-    def see_stored_gone(self, found: CachedAccount) -> None:
+    def _see_stored_gone(self, found: CachedAccount) -> None:
         """Record that an Account was deleted: the account of its workload begins anew if that exists."""
         key = key_of_account(found)
         self.names_of_accounts.pop(found["spec"].get("uid") or "", None)
         if key is not None:
             root = self.root_of(key)
             if root is not None and key in self.states:
-                self.take_account(key, self.states[key], root, news=True)
+                self._take_account(key, self.states[key], root, news=True)
             self.tidy(key)
 
     async def forget_namespaces(self, namespaces: set[str]) -> None:
@@ -287,7 +284,7 @@ class Trackers:
                 self.at_last.discard(key)
                 self.forgotten(key)
 
-        await self.bulkhead.each(list(self.running.packed), forget_pod, place_of_pod)
+        await self.bulkhead.each(list(self.running.packed), forget_pod, _place_of_pod)
         await self.bulkhead.each(list(self.states), forget, place_of)
         async for key in in_slices(list(self.succeeded)):
             if key.namespace in namespaces:
@@ -316,7 +313,7 @@ class Trackers:
             found = None if replaced is None else self.account_about(key.namespace, replaced)
             if found is None or found["spec"].get("name") != key.name:
                 return None
-            at = at or metadata_time(root)
+            at = at or _metadata_time(root)
         if found is None:
             return None
         text: str = found["text"]
@@ -339,17 +336,16 @@ class Trackers:
         state = self.states.get(key)
         return state is not None and state.is_needed
 
-    def see_left(self, job: CachedJob) -> None:
-        """Forget a Job that has ended, and for which nothing is left to do."""
+    def _see_left(self, job: CachedJob) -> None:
         self.tidy(key_of_job(job))
 
-    def take_root(self, key: Key, state: WorkloadState, root: CachedRoot, *, news: bool) -> None:
+    def _take_root(self, key: Key, state: WorkloadState, root: CachedRoot, *, news: bool) -> None:
         """Record the current state of a workload of another kind, and its account; `news`: as in `see_pod`."""
         uid = root["metadata"]["uid"]
         if uid != state.tracker.root_uid:
             state.tracker.adopt(root, key.workload, self.clock())
         state.tracker.see_job(CachedJob(root), alone=True)
-        self.take_account(key, state, root, news=news)
+        self._take_account(key, state, root, news=news)
 
     def see_root_gone(self, row: KindSpec, root: CachedRoot) -> None:
         """Record that a workload of another kind was deleted."""
@@ -366,25 +362,25 @@ class Trackers:
             self.see_uncounted(pod)
             return
         pod = self.identified(self.located(pod))
-        self.see_zone(pod, news=news)
+        self._see_zone(pod, news=news)
         key, just_now = key_of(pod), pod.uid in self.running
-        if key not in self.states and key.system is None and (not is_remarkable(pod) or self.is_settled_in(key, pod)):
-            self.see_running(pod)
+        if key not in self.states and key.system is None and (not _is_remarkable(pod) or self._is_settled_in(key, pod)):
+            self._see_running(pod)
         else:
-            self.see_tracked(key, pod, news=news)
-            self.forget_settled(key)
+            self._see_tracked(key, pod, news=news)
+            self._forget_settled(key)
         self.see_succeeded(key, pod, just_now=just_now)
         for event in self.waiting.get(key, ()):
             event.set()
 
-    def see_running(self, pod: Pod) -> None:
+    def _see_running(self, pod: Pod) -> None:
         """Record the current state of a pod that is as most are: it runs, or has succeeded."""
         if pod.has_ended:
             self.running.pop(pod.uid)
         else:
             self.running.put(pod, self.running.get(pod.uid))
 
-    def see_tracked(self, key: Key, pod: Pod, *, news: bool) -> None:
+    def _see_tracked(self, key: Key, pod: Pod, *, news: bool) -> None:
         """Record the current state of a pod in the state of its workload; `news`: as in `see_pod`."""
         state = self.state_of(key)
         if state.tracker.see(pod, self.clock(), news=news):
@@ -401,7 +397,7 @@ class Trackers:
             self.see_uncounted(pod, is_gone=True)
             return
         pod = self.identified(self.located(pod))
-        self.see_zone(pod, gone=True)
+        self._see_zone(pod, gone=True)
         key, just_now = key_of(pod), pod.uid in self.running
         state = self.states.get(key)
         if state is None and pod.has_ended and not pod.enters_account:
@@ -432,8 +428,7 @@ class Trackers:
         root = self.roots[pod.row].get(pod.namespace, pod.job)
         return pod if root is None or is_older(pod, root) else replace(pod, job_uid=root["metadata"]["uid"])
 
-    def see_zone(self, pod: Pod, *, gone: bool = False, news: bool = True) -> None:
-        """Count a spot pod in its zone; report the zone's losses from its first pod on."""
+    def _see_zone(self, pod: Pod, *, gone: bool = False, news: bool = True) -> None:
         self.waves.see(pod, self.now(), gone=gone, news=news)
         if pod.zone in self.waves.zones and pod.zone not in self.zones_reported:
             self.zones_reported.add(pod.zone)
@@ -458,7 +453,7 @@ class Trackers:
         """Record which pods exist, by uid, after the first list or a gap in the watch."""
         self.watching_since = now = self.clock()
         self.waves.look(there, self.now())
-        await self.bulkhead.each(self.running.missing(there), partial(self.see_vanished, now), place_of_pod)
+        await self.bulkhead.each(self.running.missing(there), partial(self.see_vanished, now), _place_of_pod)
         await self.bulkhead.each(list(self.states), partial(self.see_which_exist, there), place_of)
 
     def see_vanished(self, now: float, uid: str) -> None:
@@ -486,7 +481,7 @@ class Trackers:
             if state is not None:
                 state.tracker.see_job(job, alone=False)
             return
-        self.see_successes(key, state, job)
+        self._see_successes(key, state, job)
         self.see_account(key, job, news=news)
         self.see_end(key, job, news=news)
         if names.RETRY_OF in (job["metadata"].get("labels") or {}):
@@ -494,8 +489,7 @@ class Trackers:
         if terminal.is_decided(job["status"]):
             self.at_last.discard(key)
 
-    def see_successes(self, key: Key, state: WorkloadState | None, job: CachedJob) -> None:
-        """Record `status.succeeded` of a Job, unless pods may have succeeded unseen since it was recorded."""
+    def _see_successes(self, key: Key, state: WorkloadState | None, job: CachedJob) -> None:
         if not self.pods.live or (state is not None and state.tracker.vanished):
             return
         number = job["status"].get("succeeded")
@@ -520,14 +514,13 @@ class Trackers:
         self.see_account(key, job_set, news=news)
         self.see_end(key, job_set, news=news)
 
-    def see_job_set_gone(self, job_set: CachedJobSet) -> None:
-        """Record that a JobSet was deleted."""
+    def _see_job_set_gone(self, job_set: CachedJobSet) -> None:
         self.ended[JOB_SET].discard(job_set["metadata"]["uid"])
         self.tidy(key_of_job_set(job_set))
 
     async def forget_gone(self) -> None:
         """Forget, after a gap in a watch, the Jobs that were deleted, and the workloads without anything to count."""
-        await self.bulkhead.each(list(self.states), self.forget_gone_of, place_of)
+        await self.bulkhead.each(list(self.states), self._forget_gone_of, place_of)
         async for key in in_slices(list(self.succeeded)):
             if (key.namespace, key.name) not in self.cluster.jobs.items:
                 self.succeeded.pop(key, None)
@@ -535,8 +528,7 @@ class Trackers:
             if self.names_of_accounts.get(uid) not in self.accounts.items:
                 self.names_of_accounts.pop(uid, None)
 
-    def forget_gone_of(self, key: Key) -> None:
-        """Forget the Jobs of a workload that were deleted during a gap in a watch, and it if nothing is to count."""
+    def _forget_gone_of(self, key: Key) -> None:
         state, row = self.states.get(key), batch.JOB if key.job_set else key.row
         if state is None:
             return
@@ -555,7 +547,7 @@ class Trackers:
             if key.system is None and state.is_idle(self.clock()):
                 del self.states[key]
             else:
-                self.forget_settled(key)
+                self._forget_settled(key)
         # Until the first list of Jobs is read, a Job that is not cached may exist, with pods to count.
         elif self.is_over(key, state.tracker):
             del self.states[key]
@@ -599,17 +591,17 @@ class Trackers:
             else:
                 was_over = uid in self.ended[batch.JOB]  # then it had left the cache, with an account that was known
                 news = state.tracker.root_uid == uid or (news and not was_over)
-                self.take_job(key, state, root, news=news)
-                self.forget_settled(key)
+                self._take_job(key, state, root, news=news)
+                self._forget_settled(key)
                 return
             state.see_root()
-            self.take_account(key, state, root, news=news)
+            self._take_account(key, state, root, news=news)
 
-    def take_job(self, key: Key, state: WorkloadState, root: Root, *, news: bool) -> None:
-        """Record the current state of a Job without a JobSet, and its account; `news`: as in `take_account`."""
+    def _take_job(self, key: Key, state: WorkloadState, root: Root, *, news: bool) -> None:
+        """Record the current state of a Job without a JobSet, and its account; `news`: as in `_take_account`."""
         state.tracker.see_job(CachedJob(root), alone=True)
         state.see_root()
-        self.take_account(key, state, root, news=news)
+        self._take_account(key, state, root, news=news)
 
     def settled(self, key: Key, root: Root) -> str:
         """Return the text of the account of a Job without a JobSet that ended long ago; empty for any other.
@@ -619,21 +611,19 @@ class Trackers:
         if key.row is not batch.JOB or not terminal.is_decided(root["status"]):
             return ""
         ended = seconds(terminal.ended_at(root))
-        if ended is None or self.now() - ended < LONG_OVER or retry_history.last_at(root) or is_successor(root):
+        if ended is None or self.now() - ended < LONG_OVER or retry_history.last_at(root) or _is_successor(root):
             return ""
         found = self.account_of(key, root)
         return "" if found is None else str(found["text"])
 
-    def is_settled_in(self, key: Key, pod: Pod) -> bool:
-        """Return True if a pod that has failed is counted in the account of a Job that is settled."""
+    def _is_settled_in(self, key: Key, pod: Pod) -> bool:
         root = self.root_of(key)
         if not pod.enters_account or root is None or root["metadata"]["uid"] != pod.job_uid:
             return False
         text = self.settled(key, root)
         return bool(text) and (pod.counted or shared(text).has(pod))
 
-    def forget_settled(self, key: Key) -> None:
-        """Forget the state of a Job that is settled, unless anything is left to do for it."""
+    def _forget_settled(self, key: Key) -> None:
         state = self.states.get(key) if key.row is batch.JOB else None
         if state is None or state.is_needed or state.awaited is not None or self.is_pending(key):
             return
@@ -642,7 +632,7 @@ class Trackers:
             del self.states[key]
             self.at_last.discard(key)
 
-    def take_account(self, key: Key, state: WorkloadState, root: Root, *, news: bool) -> None:
+    def _take_account(self, key: Key, state: WorkloadState, root: Root, *, news: bool) -> None:
         """Record the current account of a workload.
 
         `news`: whether the state of the workload before is known; False at the first list.
@@ -673,22 +663,19 @@ class Trackers:
         return self.cluster.job_sets.get(key.namespace, key.name) if key.job_set else None
 
 
-def is_successor(root: Json) -> bool:
-    """Return True if a Job replaces one that has failed, or is the placeholder of one."""
+def _is_successor(root: Json) -> bool:
     metadata = root["metadata"]
     return any(names.RETRY_OF in (metadata.get(part) or {}) for part in ("annotations", "labels"))
 
 
-def metadata_time(root: Json) -> str:
+def _metadata_time(root: Json) -> str:
     """Return when an object was created, RFC 3339; empty if it does not say it."""
     return root["metadata"].get("creationTimestamp") or ""
 
 
-def place_of_pod(uid: str) -> tuple[str, str]:
-    """Return how a log names a pod of which only the uid is known."""
+def _place_of_pod(uid: str) -> tuple[str, str]:
     return "", uid
 
 
-def is_remarkable(pod: Pod) -> bool:
-    """Return True if more than that it runs has to be known of a pod of a Job."""
+def _is_remarkable(pod: Pod) -> bool:
     return pod.enters_account or is_going(pod) or pod.restarts is not None

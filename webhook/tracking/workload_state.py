@@ -11,8 +11,8 @@ from webhook.accounts.tracker import Tracker
 from webhook.kube.backoff import Backoff
 from webhook.objects.problem import Json
 from webhook.pods import outcomes
-from webhook.pods.outcomes import Cost
 from webhook.pods.pods import Pod
+from webhook.policy.attempt_costs import AttemptCost
 
 # Seconds.
 INTERVAL: Final = 1.0  # between two writes of the same account
@@ -81,7 +81,7 @@ class WorkloadState:
         if self.awaited == text:
             self.awaited = None
 
-    def cost_of(self, pod: Pod, job_set: Json | None) -> Cost:
+    def cost_of(self, pod: Pod, job_set: Json | None) -> AttemptCost:
         """Return what a failed pod cost; remembered for a JobSet, because its patterns may take milliseconds.
 
         Remembered also for a disrupted pod that the Job controller counts: nothing that follows changes its cost, and
@@ -109,12 +109,11 @@ class WorkloadState:
             if failed.disruption is not None:
                 count += self.cost_of(failed, job_set) == "disruption"
         if account.scopes.is_dropped(scope) and not resumed and limits.are_in_pods(account, job["spec"], job_set):
-            known = 0 if is_first else self.disruptions_by_pods(scope)
+            known = 0 if is_first else self._disruptions_by_pods(scope)
             return count if known is None else min(known, count)
         return count
 
-    def disruptions_by_pods(self, scope: str) -> int | None:
-        """Return the disruptions of an index of a Job, as its last pods say; None if the last one does not."""
+    def _disruptions_by_pods(self, scope: str) -> int | None:
         found: int | None = None
         for pod in self.tracker.ends_of(scope):
             before = limits.disruptions_before(pod)

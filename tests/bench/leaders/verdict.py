@@ -11,6 +11,7 @@ from tests.bench.leaders.scenarios import GIBIBYTE
 from tests.cluster.objects import ACCOUNT, condition
 from webhook.accounts.stored import account_in
 from webhook.pods import outcomes, pods
+from webhook.policy.attempt_costs import AttemptCost
 from webhook.systems.job.spec import JOB_NAME
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def wrong_account(scenario: Scenario, job: Json, mine: list[Json]) -> Iterator[s
     failed = sum(pod["status"]["phase"] == "Failed" for pod in mine)
     if account.ended != failed:
         yield f"{name}: the account has {account.ended} ended pods of {failed}"
-    cost = {kind: spent for kind in get_args(outcomes.Cost) if (spent := account.spent(kind))}
+    cost = {kind: spent for kind in get_args(AttemptCost) if (spent := account.spent(kind))}
     if cost != scenario.cost:
         yield f"{name}: the account has the costs {cost}, not {scenario.cost}"
     if account.suspending or (account.suspended and not job["spec"].get("suspend")):

@@ -17,7 +17,7 @@ import msgspec
 from tests.bench.week.figures import DOCS
 from tests.bench.week.keep import policy_in, records_in, truth_in
 from tests.bench.week.policies import DEFAULT, OURS
-from webhook import simulate
+from webhook.insight import simulate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -30,15 +30,16 @@ from webhook.accounts.stored import LARGEST, Status, decode, encode, known_time,
 from webhook.history.record import Capacity
 from webhook.history.usage import MOST_RESOURCES, Row, Used, every
 from webhook.objects.problem import Json
-from webhook.pods.outcomes import Cost, outcome_of
+from webhook.pods.outcomes import outcome_of
 from webhook.policy.applied import applied
+from webhook.policy.attempt_costs import AttemptCost
 from webhook.policy.causes import Cause
 from webhook.policy.model import Profile
 from webhook.policy.settings import LARGEST_COUNT
 
 CAUSES: tuple[Cause, ...] = get_args(Cause)
 CAPACITIES: tuple[Capacity, ...] = get_args(Capacity)
-COSTS: tuple[Cost, ...] = get_args(Cost)
+COSTS: tuple[AttemptCost, ...] = get_args(AttemptCost)
 NOW = "2026-01-01T00:00:00Z"
 # As long as a text can be in JSON, and of characters that have more bytes there than characters.
 HOSTILE = ("x", '"', "\\", "\x01", "\u00e9", "\U0001f4a5")

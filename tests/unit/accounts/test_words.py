@@ -27,7 +27,7 @@ def sentence(*pods: Pod, root: Json | None = None, above: Json | None = None) ->
     counted = PodsOfJob(root, above, settings())
     for pod in pods:
         detail = count(account, pod, counted)
-        text = words.sentence(detail, counted.budgets_of().retries if above is None else None)
+        text = words.sentence(detail, counted.budgets_of().retries, words.OF_JOB if above is None else words.OF_JOB_SET)
     return text
 
 

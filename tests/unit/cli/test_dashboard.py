@@ -19,14 +19,14 @@ from tests.objects import job, job_spec
 from tests.unit.cli.test_check_cluster_lists import Lists, stored
 from webhook.cli import dashboard as command
 from webhook.cli.dashboard import Reader
-from webhook.dashboard.feed import NothingReadableError
+from webhook.insight.dashboard.feed import NothingReadableError
+from webhook.insight.report.load import Scope
+from webhook.insight.report.model import Report
 from webhook.kube import names
 from webhook.kube.client import Api, ApiError
 from webhook.kube.kubeconfig import Kubeconfig
 from webhook.objects.left_out import RAISING
 from webhook.objects.problem import Json
-from webhook.report.load import Scope
-from webhook.report.model import Report
 
 JOBS = "/apis/batch/v1/namespaces/ml/jobs"
 TRAIN: Json = stored({**job(job_spec()), "metadata": {"name": "train"}}, labels={names.PROFILE: "default"})

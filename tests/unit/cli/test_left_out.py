@@ -22,16 +22,16 @@ from tests.unit.doctor.checks.test_delays import delayed
 from tests.unit.doctor.healthy import NOW, healthy
 from tests.unit.doctor.test_load import cluster
 from tests.unit.explain import test_build
-from tests.unit.report.facts import at
-from tests.unit.report.test_live import job, pod
+from tests.unit.insight.report.facts import at
+from tests.unit.insight.report.test_live import job, pod
 from webhook.cli import dashboard as dashboard_command
 from webhook.cli.main import main
 from webhook.doctor.judge import CHECKS, judge
+from webhook.insight.report.load import Scope
 from webhook.kube.client import Api, ApiError
 from webhook.kube.kubeconfig import Kubeconfig
 from webhook.objects.left_out import LONGEST, LeftOut, UnfitError, name_of
 from webhook.objects.problem import Json
-from webhook.report.load import Scope
 
 PODS = "/api/v1/pods"
 NAMES = ("bad", "good")
@@ -92,9 +92,9 @@ def lists() -> Connected:
 COMPLETE: Json = {"conditions": [{"type": "Complete", "status": "True", "lastTransitionTime": at(3)}]}
 READING = "webhook.pods.pods.read"
 IN_REPORTS = [
-    ("webhook.report.live.known_of", 0),
-    ("webhook.report.live.workload_with", 0),
-    ("webhook.report.build.Builder.add", 1),
+    ("webhook.insight.report.live.known_of", 0),
+    ("webhook.insight.report.live.workload_with", 0),
+    ("webhook.insight.report.build.Builder.add", 1),
 ]
 
 
@@ -118,7 +118,7 @@ def test_a_report_counts_the_other_pods_and_says_that_something_is_left_out(
     done = run(monkeypatch, lists(), tmp_path, "report", "-o", "json")
     assert_names(done, "bad-1")
     assert json.loads(done.stdout)["total"]["used"]["attempts"] == 1
-    faulty("webhook.report.live.known_of")
+    faulty("webhook.insight.report.live.known_of")
     assert "are left out" in str(
         json.loads(run(monkeypatch, lists(), tmp_path, "report", "-o", "json").stdout)["notes"]
     )
@@ -127,7 +127,7 @@ def test_a_report_counts_the_other_pods_and_says_that_something_is_left_out(
 def test_a_node_that_cannot_be_judged_leaves_its_workloads_in_the_report(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, faulty: Any
 ) -> None:
-    faulty("webhook.report.nodes.facts_of")
+    faulty("webhook.insight.report.nodes.facts_of")
     api = lists()
     api.lists["/api/v1/nodes"] = [{"metadata": {"name": "bad"}}, {"metadata": {"name": "spot-1"}}]
     done = run(monkeypatch, api, tmp_path, "report", "-o", "json")
@@ -136,7 +136,9 @@ def test_a_node_that_cannot_be_judged_leaves_its_workloads_in_the_report(
     assert json.loads(done.stdout)["total"]["used"]["attempts"] == 2
 
 
-@pytest.mark.parametrize("place", [READING, "webhook.report.live.known_of", "webhook.simulate.live.attempts_of"])
+@pytest.mark.parametrize(
+    "place", [READING, "webhook.insight.report.live.known_of", "webhook.insight.simulate.live.attempts_of"]
+)
 def test_a_simulation_replays_all_other_workloads(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, faulty: Any, place: str
 ) -> None:
@@ -183,7 +185,7 @@ def test_all_other_workloads_of_a_file_are_explained(
 def test_the_dashboard_shows_all_other_workloads_and_names_the_object_once(
     monkeypatch: pytest.MonkeyPatch, faulty: Any
 ) -> None:
-    faulty("webhook.report.live.known_of")
+    faulty("webhook.insight.report.live.known_of")
     path = "/apis/batch/v1/namespaces/ml/jobs"
 
     async def connect(*_: object) -> Cluster:

@@ -11,15 +11,15 @@ from click.testing import CliRunner, Result
 from tests.accounts import held
 from tests.unit.cli.test_check_cluster import Connected
 from tests.unit.cli.test_check_cluster_lists import CONFIG_MAPS
-from tests.unit.report.facts import attempt, ended
-from tests.unit.report.test_live import account_of_five, job, pod
+from tests.unit.insight.report.facts import attempt, ended
+from tests.unit.insight.report.test_live import account_of_five, job, pod
 from webhook.cli import report as command
 from webhook.history.record import encode
+from webhook.insight.report import opencost
+from webhook.insight.report.known import Price
+from webhook.insight.report.opencost import PricesUnreadableError, Source
 from webhook.kube.client import Api, ApiError
 from webhook.objects.problem import Json
-from webhook.report import opencost
-from webhook.report.known import Price
-from webhook.report.opencost import PricesUnreadableError, Source
 
 PRICED: Final = """
 apiVersion: retry-policy.dev/v1alpha1

@@ -10,15 +10,15 @@ from jsonschema import Draft202012Validator
 from msgspec import yaml
 
 from tests.unit.cli.test_main import invoke, run
-from tests.unit.simulate.test_live import GOOD, JOB, LOST, NODE
-from tests.unit.simulate.world import PRICES, Rules, World
+from tests.unit.insight.simulate.test_live import GOOD, JOB, LOST, NODE
+from tests.unit.insight.simulate.world import PRICES, Rules, World
 from tools.generate import schemas
 from webhook.cli import simulate
 from webhook.cli.console import UNUSABLE
 from webhook.history import reading
 from webhook.history.record import encode
+from webhook.insight.simulate import sweep
 from webhook.policy.model import Policy, Prices
-from webhook.simulate import sweep
 
 pytestmark = pytest.mark.usefixtures("in_a_folder")
 FEW = ("--replications", "3")

@@ -26,8 +26,8 @@ from tests.virtual_time import run
 from webhook.accounts.account import Account, Left
 from webhook.accounts.stored import LARGEST, encode
 from webhook.accounts.tracker import DOUBT, Key
+from webhook.controller.ends import WorkloadEnds
 from webhook.controller.ledger import Ledger
-from webhook.controller.other_kinds import OtherKinds
 from webhook.history import record
 from webhook.kube import names
 from webhook.kube.bulkhead import repeat
@@ -655,10 +655,10 @@ def test_an_account_that_changes_while_the_leader_reads_a_workload_is_not_overwr
 def test_a_workload_that_was_made_anew_under_its_name_is_not_the_one_that_was_counted() -> None:
     async def work() -> None:
         async with deciding(api) as ledger:
-            kinds: OtherKinds = ledger.other_kinds
-            assert await kinds.whole_of(key) == workflow()
+            ends: WorkloadEnds = ledger.ends
+            assert await ends.read(key) == workflow()
             api.objects[WORKFLOW] = workflow(uid="another-uid")
-            assert await kinds.whole_of(key) is None
+            assert await ends.read(key) is None
 
     api, key = FakeApi(), Key("ml", argo.WORKFLOW, "train")
     run(work())

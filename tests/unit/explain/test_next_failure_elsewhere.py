@@ -10,9 +10,9 @@ from tests.unit.explain.workflows import explain, pod, workflow
 from webhook.accounts.account import Account
 from webhook.explain.next_failure import MOST_NAMED
 from webhook.objects.problem import Json
-from webhook.pods.outcomes import Cost
 from webhook.pods.pods import Pod
 from webhook.policy.applied import applied
+from webhook.policy.attempt_costs import AttemptCost
 from webhook.policy.model import Disruptions, FailurePolicy, FailureRule, Match, Next, Profile
 from webhook.policy.settings import Settings
 from webhook.systems.accounts import SYSTEMS
@@ -22,7 +22,7 @@ from webhook.systems.system import Spent, System
 PROFILE = Profile(disruptions=Disruptions(limit=2), failure_policy=FailurePolicy(retriable_exit_codes=(137, 143)))
 
 
-def cost_of(pod: Pod, _metadata: Json, _spent: Spent, settings: Settings) -> Cost:
+def cost_of(pod: Pod, _metadata: Json, _spent: Spent, settings: Settings) -> AttemptCost:
     if pod.disruption is not None:
         return "disruption"
     codes = settings.profile.failure_policy.retriable_exit_codes

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.report.facts import at, attempt, ended
+from tests.unit.insight.report.facts import at, attempt, ended
 from webhook.history import reading
 from webhook.history.reading import LONGEST_LINE, History, UnreadableError
 from webhook.history.record import Record, encode

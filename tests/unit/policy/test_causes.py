@@ -15,7 +15,7 @@ def test_a_cause_without_a_row_is_not_imported() -> None:
 def test_no_two_causes_look_alike_in_a_page() -> None:
     letters = [row.letter for row in CAUSES.values()]
     assert len(set(letters)) == len(letters)
-    style = resources.files("webhook.page").joinpath("page.css").read_text()
+    style = resources.files("webhook.insight.page").joinpath("page.css").read_text()
     assert [name for name in (*CAUSES, *LOSSES) if f".c-{name}" not in style] == []
 
 

@@ -10,9 +10,10 @@ from typing import Final
 
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
-from webhook.pods.outcomes import OOM, Cost, was_killed
+from webhook.pods.outcomes import OOM, was_killed
 from webhook.pods.pods import Exit, Pod
 from webhook.policy import costs
+from webhook.policy.attempt_costs import AttemptCost
 from webhook.policy.settings import Settings
 from webhook.systems.argo import spec as argo
 from webhook.systems.core import SIGNALLED
@@ -22,7 +23,7 @@ EXECUTOR: Final = frozenset({"init", "wait"})  # containers of Argo: if one of t
 MAIN: Final = "main"
 
 
-def cost_of(pod: Pod, _root: Json, spent: Spent, settings: Settings) -> Cost:
+def cost_of(pod: Pod, _root: Json, spent: Spent, settings: Settings) -> AttemptCost:
     """Return what the end of a pod cost; without an injected expression, each one costs a retry."""
     if settings.skip or settings.profile.failure_policy.inject == "Never":
         return "retry"

@@ -15,8 +15,9 @@ from typing import Final
 
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
-from webhook.pods.outcomes import OOM, Cost
+from webhook.pods.outcomes import OOM
 from webhook.pods.pods import Pod
+from webhook.policy.attempt_costs import AttemptCost
 from webhook.policy.settings import Settings
 from webhook.systems.flyte import spec as flyte
 from webhook.systems.system import Spent, System
@@ -28,7 +29,7 @@ ENDED: Final = frozenset({3, 4, 5, 6})
 ANY: Final = "/*"  # ends the scope of a pod whose name does not tell its node apart from others
 
 
-def cost_of(pod: Pod, _root: Json, _spent: Spent, _settings: Settings) -> Cost:
+def cost_of(pod: Pod, _root: Json, _spent: Spent, _settings: Settings) -> AttemptCost:
     """Return what the end of a pod cost."""
     if any(one.reason == OOM for one in pod.exits) or pod.reason not in OF_NODES:
         return "retry"

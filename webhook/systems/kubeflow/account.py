@@ -18,8 +18,9 @@ from typing import Any, Final
 
 from webhook.objects.patch import at, unless_changed
 from webhook.objects.problem import Json
-from webhook.pods.outcomes import Cost, was_killed
+from webhook.pods.outcomes import was_killed
 from webhook.pods.pods import Pod
+from webhook.policy.attempt_costs import AttemptCost
 from webhook.policy.settings import Settings
 from webhook.systems.kind_spec import KindSpec
 from webhook.systems.kubeflow import spec as kubeflow
@@ -31,7 +32,7 @@ ENDED: Final = frozenset({FAILED, "Succeeded", "Suspended"})
 SUSPEND: Final = ("spec", "runPolicy", "suspend")
 
 
-def cost_of(pod: Pod, root: Json, spent: Spent, _settings: Settings) -> Cost:
+def cost_of(pod: Pod, root: Json, spent: Spent, _settings: Settings) -> AttemptCost:
     """Return what the end of a pod cost."""
     if not spent.budget:
         return "retry"  # of none
@@ -44,7 +45,7 @@ def cost_of(pod: Pod, root: Json, spent: Spent, _settings: Settings) -> Cost:
     return "retry" if pod.disruption is None else "disruption"
 
 
-def cost_of_worker(pod: Pod, _root: Json, _spent: Spent, _settings: Settings) -> Cost:
+def cost_of_worker(pod: Pod, _root: Json, _spent: Spent, _settings: Settings) -> AttemptCost:
     """Return what the end of a worker of an MPIJob cost the MPIJob; what its launcher does then costs that."""
     if was_killed(pod):
         return "free"

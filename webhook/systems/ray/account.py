@@ -10,8 +10,9 @@ from typing import Final
 
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
-from webhook.pods.outcomes import Cost, was_killed
+from webhook.pods.outcomes import was_killed
 from webhook.pods.pods import Pod
+from webhook.policy.attempt_costs import AttemptCost
 from webhook.policy.settings import Settings
 from webhook.systems import kueue
 from webhook.systems.ray import spec as ray
@@ -22,7 +23,7 @@ SUBMITTER: Final = "ray-job-submitter"  # the container that KubeRay adds to the
 ENDED: Final = frozenset({"Complete", "Failed", "ValidationFailed", "Suspending", "Suspended"})
 
 
-def cost_of(pod: Pod, root: Json, _spent: Spent, _settings: Settings) -> Cost:
+def cost_of(pod: Pod, root: Json, _spent: Spent, _settings: Settings) -> AttemptCost:
     """Return what the end of a pod cost. KubeRay deletes all pods of a run that has failed; the head has that cost."""
     if was_killed(pod):
         has_failed = (at(root, ("status", "failed")) or 0) > (pod.attempt or 0)

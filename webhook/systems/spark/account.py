@@ -10,8 +10,9 @@ from typing import Final
 
 from webhook.objects.patch import at, pointer
 from webhook.objects.problem import Json
-from webhook.pods.outcomes import Cost, was_killed
+from webhook.pods.outcomes import was_killed
 from webhook.pods.pods import Pod
+from webhook.policy.attempt_costs import AttemptCost
 from webhook.policy.settings import Settings
 from webhook.systems import kueue
 from webhook.systems.spark import spec as spark
@@ -28,7 +29,7 @@ INVALIDATING: Final = "INVALIDATING"  # somebody has changed the spec: it runs a
 OF_APACHE_ENDED: Final = frozenset({"ResourceReleased", "TerminatedWithoutReleaseResources"})
 
 
-def cost_of(pod: Pod, root: Json, _spent: Spent, _settings: Settings) -> Cost:
+def cost_of(pod: Pod, root: Json, _spent: Spent, _settings: Settings) -> AttemptCost:
     """Return what the end of a pod cost."""
     killed = was_killed(pod)
     if pod.scope != DRIVER:

@@ -13,8 +13,8 @@ from typing import Final
 from webhook.kube import names, terminal
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
-from webhook.pods.outcomes import Cost
 from webhook.pods.pods import Pod
+from webhook.policy.attempt_costs import AttemptCost
 from webhook.policy.settings import Settings
 from webhook.systems.system import Spent, System, Write
 from webhook.systems.tekton import spec as tekton
@@ -28,7 +28,7 @@ LONGEST: Final = 1024  # characters of a message
 RETRY: Final = re.compile(r"-retry([0-9]{1,9})\Z")
 
 
-def cost_of(pod: Pod, _root: Json, spent: Spent, _settings: Settings) -> Cost:
+def cost_of(pod: Pod, _root: Json, spent: Spent, _settings: Settings) -> AttemptCost:
     """Return a retry if Tekton has seen the pod fail, however it was ended; else what it was: a disruption or free.
 
     Nothing for the pod of the retry that Tekton had begun before its TaskRun was cancelled, nor for a sidecar that

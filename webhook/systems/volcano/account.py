@@ -17,8 +17,9 @@ from webhook.kube.paths import path_of
 from webhook.objects import bounds
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
-from webhook.pods.outcomes import Cost, was_killed
+from webhook.pods.outcomes import was_killed
 from webhook.pods.pods import Pod
+from webhook.policy.attempt_costs import AttemptCost
 from webhook.policy.settings import Settings
 from webhook.systems.system import Create, Spent, System
 from webhook.systems.volcano import spec as volcano
@@ -40,7 +41,7 @@ BUS: Final = "bus.volcano.sh/v1alpha1"
 COMMANDS: Final = "commands"
 
 
-def cost_of(pod: Pod, root: Json, _spent: Spent, settings: Settings) -> Cost:
+def cost_of(pod: Pod, root: Json, _spent: Spent, settings: Settings) -> AttemptCost:
     """Return what the end of a pod cost, where the Job is known with its policies."""
     if was_killed(pod):
         return "none"  # by Volcano, with a pod of its task or Job that had failed

@@ -1,0 +1,359 @@
+"""Makes the workloads of a report of Jobs, JobSets, workloads of other kinds, and pods, as the API has them. Pure."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from msgspec.structs import replace
+
+from webhook.accounts import limits
+from webhook.accounts.account import Account, Attempt
+from webhook.accounts.counted import PodsOfSystem
+from webhook.accounts.stored import account_in
+from webhook.accounts.tracker import Key, key_of
+from webhook.history.amounts import Amounts
+from webhook.history.record import VERSION, AttemptRecord, Capacity
+from webhook.history.usage import Row
+from webhook.insight.report.known import Counted, Known, RowPrice, State, Window
+from webhook.insight.report.nodes import UNKNOWN, Node
+from webhook.insight.report.sums import loss_of
+from webhook.kube import names, terminal
+from webhook.objects.left_out import RAISING, LeftOut
+from webhook.objects.patch import at
+from webhook.objects.problem import Json
+from webhook.objects.times import between
+from webhook.pods import outcomes
+from webhook.pods.outcomes import Outcome
+from webhook.pods.pods import Pod
+from webhook.policy.applied import profile_of
+from webhook.policy.causes import CAUSES, Cause, Loss
+from webhook.policy.model import FailurePolicy, Profile
+from webhook.policy.settings import NamedProfile
+from webhook.rules import undo
+from webhook.systems import core
+from webhook.systems.account_object import is_of
+from webhook.systems.job import spec as batch
+from webhook.systems.job_set.spec import JOB_SET
+from webhook.systems.kind_spec import KindSpec, controller_of
+from webhook.systems.system import System
+
+CAPACITIES: Final[dict[str, Capacity]] = {"Spot": "Spot", "OnDemand": "OnDemand"}
+TOTALS: Final = (
+    "of older attempts an account has only sums, without times: they are left out because of the time asked for"
+)
+
+
+class Workload(NamedTuple):
+    """A Job, or a JobSet with its Jobs, and what is known of its pods; or one of another kind, which `system` knows.
+
+    `account`: its Account; None if it has none.
+    """
+
+    root: Json
+    jobs: list[Json]
+    pods: list[Pod]
+    system: System | None = None
+    account: Json | None = None
+
+
+def grouped(  # noqa: PLR0913, PLR0917 - what a cluster has
+    jobs: Iterable[Json],
+    job_sets: Iterable[Json],
+    found: Iterable[Pod],
+    others: Mapping[KindSpec, Iterable[Json]] | None = None,
+    accounts: Iterable[Json] = (),
+    left_out: LeftOut = RAISING,
+) -> list[Workload]:
+    """Return the JobSets, the Jobs that none of them controls, and workloads of other kinds; with pods and Account.
+
+    A Job of a JobSet that is not among `job_sets` is left out.
+    """
+    stored = {(at(one, ("spec", "kind")), at(one, ("spec", "uid"))): one for one in accounts}
+    elsewhere: dict[Key, Workload] = {}
+    for row, some in (others or {}).items():
+        for one in some:
+            with left_out.around(row.kind, one):
+                key = Key(one["metadata"]["namespace"], row, one["metadata"]["name"])
+                elsewhere[key] = Workload({**one, "kind": key.kind}, [], [], key.system, own(row, one, stored))
+    roots: dict[str, Workload] = {}
+    for one in job_sets:
+        with left_out.around(JOB_SET.kind, one):
+            root = {**one, "kind": JOB_SET.kind}
+            roots[one["metadata"]["uid"]] = Workload(root, [], [], account=own(JOB_SET, one, stored))
+    of_job: dict[str, Workload] = {}
+    for job in jobs:
+        with left_out.around(batch.JOB.kind, job):
+            uid, workload = job["metadata"]["uid"], workload_with(job, roots, stored)
+            if workload is not None:
+                workload.jobs.append(job)
+                of_job[uid] = workload
+    for pod in found:
+        with left_out.around(core.POD.kind, pod):
+            of_pod = of_job.get(pod.job_uid) if pod.row is batch.JOB else elsewhere.get(key_of(pod))
+            if of_pod is not None and (of_pod.system is None or pod.job_uid in {"", of_pod.root["metadata"]["uid"]}):
+                of_pod.pods.append(pod)
+    return [*roots.values(), *elsewhere.values()]
+
+
+def workload_with(job: Json, roots: dict[str, Workload], stored: Mapping[tuple[Any, Any], Json]) -> Workload | None:
+    """Return the workload of a Job, by uid in `roots`, where a Job without a JobSet is added; None without its set."""
+    controller = controller_of(job)
+    if controller is not None and (controller.group, controller.kind) == (JOB_SET.group, JOB_SET.kind):
+        return roots.get(controller.uid)
+    found = Workload({**job, "kind": batch.JOB.kind}, [], [], account=own(batch.JOB, job, stored))
+    return roots.setdefault(job["metadata"]["uid"], found)
+
+
+def own(row: KindSpec, root: Json, stored: Mapping[tuple[Any, Any], Json]) -> Json | None:
+    """Return the Account of a workload, of Accounts by kind and uid of their workloads; None if it has none."""
+    found = stored.get((row.kind, root["metadata"]["uid"]))
+    return found if found is not None and is_of(found, row, root) else None
+
+
+def known_of(
+    workload: Workload, nodes: Mapping[str, Node], window: Window, price_of_row: RowPrice
+) -> tuple[Known, list[str]]:
+    """Return a workload as the report needs it, and notes about what could not be read."""
+    root, notes = workload.root, []
+    metadata = root["metadata"]
+    try:
+        account = account_in(workload.account, root)
+    except ValueError as error:
+        account = Account()
+        notes.append(f"the account of {metadata['namespace']}/{metadata['name']} cannot be read: {error}")
+    controller, ended = controller_of(root), terminal.condition_of(root)
+    known = Known(
+        namespace=metadata["namespace"],
+        kind=root["kind"],
+        name=metadata["name"],
+        uid=metadata["uid"],
+        profile=(metadata.get("labels") or {}).get(names.PROFILE) or recorded_profile(root),
+        owner=f"{controller.kind}/{controller.name}" if controller is not None else "",
+        state=state_of(root) if workload.system is None else "Unknown",
+        reason=(ended or {}).get("reason") or "",
+        created=metadata.get("creationTimestamp") or "",
+        end=terminal.ended_at(root) or "",
+        per_index=root["kind"] == batch.JOB.kind and batch.has_index_budgets(root.get("spec") or {}),
+    )
+    details = {detail.pod: detail for detail in account.last if detail.pod and not detail.restart}
+    records = Records(known, workload, account, nodes, details)
+    counted = [*records.counted(account)]
+    if window == Window():
+        known.told = counted
+        known.attempts = [*records.uncounted(account)]
+        known.counted = [*counted_in(account, price_of_row)]
+        known.saved = [
+            one for name, rows in account.saved.items() for one in rows_of(name, rows, account, price_of_row)
+        ]
+    else:
+        known.attempts = [
+            one
+            for one in (*counted, *records.uncounted(account))
+            if window.has(one.end) or (not one.end and window.until is None)
+        ]
+        notes += [TOTALS] if account.ended + sum(account.in_place.values()) > len(counted) else []
+    return known, notes
+
+
+def recorded_profile(root: Json) -> str:
+    """Return the profile that admission recorded on a workload; empty if it recorded none."""
+    record = undo.read(root)
+    return "" if record is None else record.profile
+
+
+def state_of(root: Json) -> State:
+    """Return the state of a Job or a JobSet."""
+    well = terminal.has_ended_well(root)
+    if well is not None:
+        return "Complete" if well else "Failed"
+    return "Suspended" if at(root, ("spec", "suspend")) else "Running"
+
+
+class Records:
+    """Makes records of the pods of a workload; `details`: those of its account, by the name of the pod."""
+
+    def __init__(
+        self,
+        known: Known,
+        workload: Workload,
+        account: Account,
+        nodes: Mapping[str, Node],
+        details: Mapping[str, Attempt],
+    ) -> None:
+        self.known = known
+        self.workload = workload
+        self.account = account
+        self.nodes = nodes
+        self.details = details
+        self.pods = workload.pods
+        self.jobs = {job["metadata"]["uid"]: job for job in workload.jobs}
+        self.job_set = workload.root if workload.root["kind"] == JOB_SET.kind else None
+
+    def counted(self, account: Account) -> Iterator[AttemptRecord]:
+        """Yield the attempts that the account has counted and of which the pod or the detail exists."""
+        existing = set()
+        for pod in self.pods:
+            if self.is_counted(pod, account):
+                existing.add(pod.name)
+                yield self.record(pod)
+        for detail in account.last:
+            if detail.pod and detail.pod not in existing and not detail.restart:
+                yield self.record(vanished(detail, self.known, self.requests_of(detail)))
+
+    def requests_of(self, detail: Attempt) -> Amounts:
+        """Return what a pod that is gone requested: as much as one of the same Job, or else of the same JobSet.
+
+        Empty if no pod exists that requests anything.
+        """
+        others = (pod for pod in self.pods if pod.resources)
+        job = job_in(detail.scope)
+        like = max(others, key=lambda pod: job_in(limits.scope_of(pod)) == job, default=None)
+        return () if like is None else like.resources
+
+    def uncounted(self, account: Account) -> Iterator[AttemptRecord]:
+        """Yield the other pods: those that run, that succeeded, and that are not counted yet."""
+        for pod in self.pods:
+            if not self.is_counted(pod, account):
+                yield self.record(pod)
+
+    def is_counted(self, pod: Pod, account: Account) -> bool:
+        """Return True if the account has counted a pod."""
+        return pod.enters_account and (account.has(pod) or self.detail_of(pod) is not None)
+
+    def detail_of(self, pod: Pod) -> Attempt | None:
+        """Return what the account says of a failed pod; None if nothing. Other kinds create pods of the same name."""
+        detail = self.details.get(pod.name)
+        is_another = detail is not None and self.workload.system is not None and detail.end != pod.finished
+        return None if is_another else detail
+
+    def record(self, pod: Pod) -> AttemptRecord:
+        """Return the record of a pod, without an end if it runs."""
+        known, node = self.known, self.nodes.get(pod.node, UNKNOWN)
+        end = pod.finished if pod.has_ended else ""
+        found = AttemptRecord(
+            version=VERSION,
+            namespace=known.namespace,
+            profile=known.profile,
+            kind=known.kind,
+            workload=known.name,
+            workload_uid=known.uid,
+            owner=known.owner,
+            uid=pod.uid,
+            pod=pod.name,
+            job=pod.job,
+            scope=limits.scope_of(pod),
+            attempt=pod.attempt or pod.restart or pod.index_failures or 0,
+            node=pod.node,
+            zone=pod.zone or node.zone,
+            capacity=node.capacity,
+            labels=dict(node.labels),
+            placement=pod.placement,
+            created=pod.created,
+            start=pod.started,
+            end=end,
+            seconds=between(pod.started, end),
+            cause="Succeeded",
+            resources=dict(pod.resources),
+        )
+        return self.failed(found, pod) if pod.enters_account else found
+
+    def failed(self, found: AttemptRecord, pod: Pod) -> AttemptRecord:
+        """Return the record of a failed pod, as its account has it, or else as its Job's failure policy judges it."""
+        detail = self.detail_of(pod)
+        if detail is None:
+            outcome = self.outcome_of(pod)
+            if outcome.rule is not None:
+                self.known.rules[pod.name] = rule_named(outcome.rule.index, outcome.rule.action)
+            return replace(found, cause=outcome.cause, reason=outcome.reason, cost=outcome.cost)
+        if detail.rule is not None and detail.on_failure is None:
+            self.known.rules[pod.name] = rule_named(detail.rule, detail.action)
+        left = detail.left
+        return replace(
+            found,
+            scope=detail.scope,
+            attempt=detail.attempt,
+            cause=cause_named(detail.cause),
+            reason=detail.reason,
+            cost=detail.cost,
+            on_failure=detail.on_failure,
+            settled=detail.settled,
+            retries_left=None if left is None else left.retries,
+            disruptions_left=None if left is None else left.disruptions,
+        )
+
+    def outcome_of(self, pod: Pod) -> Outcome:
+        """Return how a failed pod ended that is not counted yet."""
+        system = self.workload.system
+        if system is None:
+            return outcomes.outcome_of(pod, self.jobs.get(pod.job_uid), self.job_set)
+        applied = self.account.applied
+        profile = Profile() if applied is None else profile_of(applied, FailurePolicy().retriable_exit_codes)
+        settings = NamedProfile(self.known.profile, profile).settings({})
+        return PodsOfSystem(system, self.workload.root, settings).outcome_of(self.account, pod)
+
+
+def job_in(scope: str) -> str:
+    """Return the part of a scope that names a Job of a JobSet; empty if there is no JobSet."""
+    return scope.rpartition("/")[0]
+
+
+def vanished(detail: Attempt, known: Known, resources: Amounts) -> Pod:
+    """Return what an account still says of a pod that is gone, without a uid; `resources`: what it requested."""
+    return Pod(
+        namespace=known.namespace,
+        name=detail.pod,
+        uid="",
+        job="",
+        job_uid="",
+        node=detail.node,
+        placement=detail.placement,
+        phase="Failed",
+        started=detail.start,
+        ended=detail.end,
+        resources=resources,
+    )
+
+
+def rule_named(index: int, action: str) -> str:
+    """Return a rule of a podFailurePolicy in words."""
+    return f"podFailurePolicy rule {index}: {action}"
+
+
+def counted_in(account: Account, price_of: RowPrice) -> Iterator[Counted]:
+    """Yield all attempts that an account has counted, also those of which it does not know what they used.
+
+    Attempts without capacity never started, so all that was used is of the others of their cause.
+    """
+    left: Counter[tuple[Cause, Loss | None]] = Counter()
+    for known, reasons in account.causes.items():
+        for reason, number in reasons.items():
+            left[known, loss_of(known, reason)] += number
+    for name, by_capacity in account.lost.items():
+        for one in rows_of(name, by_capacity, account, price_of):
+            key = (one.cause, one.loss)
+            number = min(one.number, left[key])
+            left[key] -= number
+            yield one._replace(number=number)
+    for (cause, loss), number in left.items():
+        if number:
+            yield Counted(number, cause, loss, price=0.0)
+
+
+def rows_of(name: str, by_capacity: dict[str, Row], account: Account, price_of: RowPrice) -> Iterator[Counted]:
+    """Yield the rows of one cause in an account."""
+    cause = cause_named(name)
+    for capacity, row in by_capacity.items():
+        known = CAPACITIES.get(capacity, "")
+        resources = dict(zip(account.resources, row.resources, strict=False))
+        price = price_of(row, known, account.resources, account.currency)
+        yield Counted(row.attempts, cause, loss_of(cause, ""), known, row.seconds, resources, price)
+
+
+def cause_named(name: str) -> Cause:
+    """Return a cause of an account; Other for one of another version."""
+    return next((cause for cause in CAUSES if cause == name), "Other")
+
+
+def is_in(known: Known, window: Window) -> bool:
+    """Return True if a workload has attempts in a window, or ended in it."""
+    return window == Window() or bool(known.attempts) or (bool(known.end) and window.has(known.end))

@@ -1,0 +1,252 @@
+"""Prints a report: for people as lines and tables, as JSON, and as CSV with a line for each workload. Pure."""
+
+import csv
+import io
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import msgspec
+
+from webhook.accounts.words import counted
+from webhook.insight.report.model import PlaceRow, Report, Usage, WorkloadRow
+from webhook.insight.report.sums import importance_by
+from webhook.objects import columns
+from webhook.objects.columns import Part, Row
+from webhook.policy.causes import CAUSES, LOSSES, Loss
+
+MOST_LISTED: Final = 10  # workloads, places, and Jobs near their limits
+MOST_REASONS: Final = 3  # of a workload
+HOUR: Final = 3600.0
+PERCENT: Final = 100
+UNITS: Final = {"cpu": "CORE HOURS", "memory": "GIB HOURS"}
+COLUMNS: Final = (
+    *("namespace", "profile", "kind", "name", "uid", "owner", "state", "reason", "created", "end"),
+    *("retries_left", "disruptions_left", "attempts", "attempts_lost", "attempts_lost_to_bugs"),
+    *("attempts_lost_to_disruptions", "attempts_lost_to_capacity", "attempts_never_started", "attempts_lost_to_others"),
+    *("seconds", "seconds_lost"),
+    *("cpu_core_seconds", "cpu_core_seconds_lost", "memory_gib_seconds", "memory_gib_seconds_lost"),
+    *("other_resource_seconds", "other_resource_seconds_lost", "price", "price_lost", "currency"),
+)
+# What a spreadsheet takes for a formula: at the start of a cell, whichever separator it divides a line at.
+FORMULA: Final = re.compile(r"(^|[;,|])(\s*)([=+\-@])")
+
+
+def as_json(report: Report) -> str:
+    """Return a report as JSON."""
+    return msgspec.json.format(msgspec.json.encode(report), indent=2).decode()
+
+
+def as_csv(report: Report) -> str:
+    """Return a line for each workload, those that lost most first, under a line of headings."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for row in report.workloads:
+        writer.writerow(["" if cell is None else plain(cell) for cell in csv_cells(row, report.currency)])
+    return text.getvalue().removesuffix("\n")
+
+
+def plain(cell: str | float) -> str | float:
+    """Return a cell that no spreadsheet takes for a formula, and no terminal for a control sequence."""
+    if not isinstance(cell, str):
+        return cell
+    escaped = "".join(one if one.isprintable() else repr(one)[1:-1] for one in cell)
+    return FORMULA.sub(r"\1\2'\3", escaped)
+
+
+def csv_cells(row: WorkloadRow, currency: str) -> list[str | float | None]:
+    """Return the cells of a workload, in the order of COLUMNS."""
+    used, lost, lost_to = row.figures.used, row.figures.lost, row.figures.lost_to
+    return [
+        *(row.namespace, row.profile, row.kind, row.name, row.uid, row.owner, row.state, row.reason),
+        *(row.created, row.end, row.retries_left, row.disruptions_left, used.attempts, lost.attempts),
+        *(lost_to[loss].attempts if loss in lost_to else 0 for loss in LOSSES),
+        *(round(used.seconds, 3), round(lost.seconds, 3)),
+        *(round(of.resources.get(name, 0.0), 3) for name in UNITS for of in (used, lost)),
+        *(" ".join(f"{name}={amount:.3f}" for name, amount in others(of)) for of in (used, lost)),
+        *(used.price, lost.price, currency),
+    ]
+
+
+def others(usage: Usage) -> list[tuple[str, float]]:
+    """Return what was used of resources other than cpu and memory."""
+    return sorted((name, amount) for name, amount in usage.resources.items() if name not in UNITS)
+
+
+def as_text(report: Report) -> Iterator[str]:
+    """Yield the lines for people."""
+    return columns.lines(parts(report))
+
+
+def parts(report: Report) -> Iterator[Part]:
+    """Yield lines and tables for people."""
+    yield title(report)
+    total = report.total
+    states = [f"{total.complete:,} complete", f"{total.failed:,} failed"]
+    yield f"{total.workloads:,} workload{'' if total.workloads == 1 else 's'}, of which {' and '.join(states)}"
+    if total.used.attempts:
+        yield ""
+        yield [*usage_table(report)]
+        yield from savings(report)
+        yield from losers(report)
+        yield from suspects(report)
+    yield from near_limits(report)
+    if report.notes:
+        yield ""
+        yield from (f"note: {note}" for note in report.notes)
+
+
+def title(report: Report) -> str:
+    """Return what the report covers."""
+    since = f" since {report.since}" if report.since else ""
+    until = f" until {report.until or report.written}"
+    return f"{report.scope}:{since}{until}, from {'history' if report.source == 'history' else 'the cluster'}"
+
+
+def usage_table(report: Report) -> Iterator[Row]:
+    """Yield the rows of the table of what was used, and what was lost to what."""
+    total = report.total
+    names = [*(name for name in UNITS if name in total.used.resources), *(name for name, _ in others(total.used))]
+    money = report.currency or "PRICE"
+    has_price = total.used.price is not None
+    units = [UNITS.get(name, f"{name} HOURS") for name in names]
+    yield ["", "ATTEMPTS", "HOURS", *units, *([money] if has_price else []), "SHARE"]
+    importance = importance_by(total.used)
+    rows = [
+        ("used", total.used),
+        ("  on spot", total.spot),
+        ("  on-demand", total.on_demand),
+        *([("  elsewhere", total.elsewhere)] if total.elsewhere.attempts else []),
+        ("lost", total.lost),
+        *((f"  {LOSSES[loss].told}", lost) for loss, lost in total.lost_to.items() if is_told(loss, lost)),
+    ]
+    for name, usage in rows:
+        cells = [f"{usage.attempts:,}", hours(usage.seconds), *(hours(usage.resources.get(one, 0)) for one in names)]
+        price = [f"{usage.price or 0:,.2f}"] if has_price else []
+        yield [name, *cells, *price, f"{PERCENT * importance(usage) / (importance(total.used) or 1):.0f} %"]
+
+
+def is_told(loss: Loss, lost: Usage) -> bool:
+    """Return True if a loss has a row."""
+    return lost.attempts > 0 or not LOSSES[loss].may_be_absent
+
+
+def savings(report: Report) -> Iterator[str]:
+    """Yield what was saved."""
+    total = report.total
+    found = []
+    if total.saved_retries.attempts:
+        retries = counted(total.saved_retries.attempts, "retry")
+        found.append(f"{amount(total.saved_retries, report)} by {retries} that bugs did not have")
+    if total.saved_on_spot is not None:
+        found.append(f"{total.saved_on_spot:,.2f} {report.currency} on spot nodes, compared with on-demand")
+    if found:
+        yield ""
+        yield f"Saved: {'; '.join(found)}"
+
+
+def losers(report: Report) -> Iterator[Part]:
+    """Yield a table of the workloads that lost most; those of one owner, such as a CronJob, are one line."""
+    importance = importance_by(report.total.used)
+    groups: dict[tuple[str, str], list[WorkloadRow]] = defaultdict(list)
+    for row in report.workloads:
+        if row.figures.lost.attempts:
+            groups[row.namespace, row.owner or f"{row.kind}/{row.name}"].append(row)
+    worst = sorted(groups.items(), key=lambda one: -sum(importance(row.figures.lost) for row in one[1]))
+    if not worst:
+        return
+    yield ""
+    yield f"The {len(worst[:MOST_LISTED])} workloads that lost most:" if len(worst) > 1 else "The workload that lost:"
+    rows: list[Row] = [["WORKLOAD", "ATTEMPTS", "LOST", "HOURS LOST", *price_heading(report), "WHY"]]
+    for (namespace, name), found in worst[:MOST_LISTED]:
+        lost = [row.figures.lost for row in found]
+        prices = [f"{sum(one.price or 0 for one in lost):,.2f}"] if report.total.used.price is not None else []
+        rows.append(
+            [
+                f"{namespace}/{name}" + (f" ({counted(len(found), 'Job')})" if found[0].owner else ""),
+                f"{sum(row.figures.used.attempts for row in found):,}",
+                f"{sum(one.attempts for one in lost):,}",
+                hours(sum(one.seconds for one in lost)),
+                *prices,
+                why(found),
+            ]
+        )
+    yield rows
+
+
+def why(found: Iterable[WorkloadRow]) -> str:
+    """Return the causes of what workloads lost, the most frequent first, each with its most frequent reason."""
+    causes: Counter[str] = Counter()
+    reasons: dict[str, Counter[str]] = defaultdict(Counter)
+    for row in found:
+        causes.update({cause: number for cause, number in row.figures.causes.items() if CAUSES[cause].loss})
+        for attempt in row.attempts:
+            if attempt.cause is not None:
+                reasons[attempt.cause][attempt.reason] += 1
+    told = []
+    for cause, number in causes.most_common(MOST_REASONS):
+        reason = reasons[cause].most_common(1)[0][0] if reasons[cause] else ""
+        told.append(f"{cause} {number:,}" + (f" ({reason})" if reason else ""))
+    return ", ".join(told)
+
+
+def suspects(report: Report) -> Iterator[Part]:
+    """Yield the nodes and zones where more fails than chance explains."""
+    found = [
+        *(("node", place) for place in report.nodes if place.suspect),
+        *(("zone", place) for place in report.zones if place.suspect),
+    ]
+    if not found:
+        return
+    yield ""
+    yield "Where more workloads fail than chance explains, although they succeed elsewhere:"
+    rows = [place_cells(kind, place, report) for kind, place in found[:MOST_LISTED]]
+    yield [["PLACE", "ZONE", "ON", "WORKLOADS", "FAILED", "EXPECTED", "HOURS LOST", *price_heading(report)], *rows]
+    if len(found) > MOST_LISTED:
+        yield f"and {len(found) - MOST_LISTED:,} more: -o json lists all"
+
+
+def place_cells(kind: str, place: PlaceRow, report: Report) -> Row:
+    """Return the cells of a node or a zone."""
+    on = {"Spot": "spot", "OnDemand": "on-demand", "": "-"}[place.capacity]
+    numbers = (f"{place.workloads:,}", f"{place.failing:,}", f"{place.expected:.1f}", hours(place.lost.seconds))
+    price = [f"{place.lost.price or 0:,.2f}"] if report.total.used.price is not None else []
+    return [f"{kind} {place.name}", place.zone or "-", on, *numbers, *price]
+
+
+def near_limits(report: Report) -> Iterator[Part]:
+    """Yield the workloads that run and have no retry, or no disruption, left."""
+    uids = set(report.near_limit)
+    found = [row for row in report.workloads if row.uid in uids]
+    if not found:
+        return
+    yield ""
+    yield "Running, with no retry or no disruption left:"
+    rows: list[Row] = [["WORKLOAD", "RETRIES LEFT", "DISRUPTIONS LEFT"]]
+    for row in found[:MOST_LISTED]:
+        left = ("-" if one is None else str(one) for one in (row.retries_left, row.disruptions_left))
+        rows.append([f"{row.namespace}/{row.kind}/{row.name}", *left])
+    yield rows
+    if len(found) > MOST_LISTED:
+        yield f"and {len(found) - MOST_LISTED:,} more: -o json lists all"
+
+
+def price_heading(report: Report) -> list[str]:
+    """Return the heading of a column with money, if there is any."""
+    return [f"{report.currency or 'PRICE'} LOST"] if report.total.used.price is not None else []
+
+
+def amount(usage: Usage, report: Report) -> str:
+    """Return money, or without prices core-hours and what else was used but memory."""
+    if usage.price is not None:
+        return f"{usage.price:,.2f} {report.currency}".strip()
+    told = [f"{hours(usage.resources.get('cpu', 0))} core-hours"]
+    return ", ".join([*told, *(f"{hours(used)} {name}-hours" for name, used in others(usage))])
+
+
+def hours(seconds: float) -> str:
+    """Return seconds, or resource-seconds, in hours."""
+    found = seconds / HOUR
+    return f"{found:,.0f}" if found >= PERCENT else f"{found:,.1f}" if found >= 1 or not found else f"{found:.3f}"

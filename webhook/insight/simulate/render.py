@@ -1,0 +1,181 @@
+"""Prints a simulation, or a sweep, as lines and tables."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+from webhook.insight.simulate.prediction import Figure
+from webhook.insight.simulate.result import Group, Simulation
+from webhook.insight.simulate.sweep import Curve, Point, as_good, better_with_fewer, measured
+from webhook.objects.columns import Part, Row
+
+HEADINGS: Final[Row] = ("NAMESPACE", "FIGURE", "SEEN", "NOW", "THEN", "80% OF THEN", "CHANGE")
+CURVE: Final[Row] = ("VALUE", "ATTEMPTS", "COMPLETE", "MONEY", "EACH", "TIME", "")
+SHOWN: Final = 10  # workloads that fare worse
+BAR: Final = 24  # characters of the longest bar
+ALL: Final = "all"
+MINUTE, HOUR = 60, 3600
+
+Text = Callable[[float], str]
+
+
+def parts(simulation: Simulation) -> Iterator[Part]:
+    """Yield what a simulation says."""
+    total = simulation.total
+    yield (
+        f"{simulation.workloads:,} workloads from {simulation.since} to {simulation.until}, "
+        f"each replayed {simulation.replications:,} times under either policy"
+    )
+    yield checked(total, simulation.currency)
+    yield ""
+    groups = [total, *simulation.namespaces] if len(simulation.namespaces) > 1 else [total]
+    yield [HEADINGS, *(row for group in groups for row in rows(group, simulation.currency))]
+    yield ""
+    if simulation.worse:
+        yield f"{simulation.worse_in_all:,} workloads would fare worse:"
+        yield [
+            ("WORKLOAD", "FAILS", "SLOWER", "WHY"),
+            *(
+                (f"{one.namespace}/{one.workload}", f"{one.fails:.0%}", f"{one.slower:.1f} x", one.why)
+                for one in simulation.worse[:SHOWN]
+            ),
+        ]
+        if simulation.worse_in_all > SHOWN:
+            yield f"and {simulation.worse_in_all - SHOWN:,} more: -o json lists {len(simulation.worse)}"
+    else:
+        yield "no workload would fare worse"
+    yield ""
+    yield from assumed(simulation.assumptions)
+
+
+def checked(total: Group, currency: str) -> str:
+    """Return how well the replay of the policy in force gives what was seen."""
+    seen, now = total.seen, total.now
+    found = [
+        f"{now.attempts.mean:,.0f} attempts (seen: {seen.attempts:,})",
+        f"{hours(now.node_seconds.mean)} node-hours ({hours(seen.node_seconds)})",
+    ]
+    if now.money is not None and seen.money is not None:
+        found.append(f"{money(now.money.mean)} {currency} ({money(seen.money)})")
+    return f"replaying the policy that was in force gives {', '.join(found)}: so much can be trusted"
+
+
+def assumed(assumptions: Iterable[str]) -> Iterator[str]:
+    """Yield the assumptions, a line each."""
+    yield "this assumes:"
+    for one in assumptions:
+        yield f"- {one}"
+
+
+def rows(group: Group, currency: str) -> Iterator[Row]:
+    """Yield a row for each figure of a group."""
+    name, seen, now, then = group.name or ALL, group.seen, group.now, group.then
+    yield row(name, "attempts", seen.attempts, now.attempts, then.attempts, whole)
+    yield row(name, "complete", seen.complete, now.complete, then.complete, whole)
+    yield row(name, "failed", seen.failed, now.failed, then.failed, whole)
+    yield row(name, "node-hours", seen.node_seconds, now.node_seconds, then.node_seconds, hours)
+    yield row(name, "on spot", seen.spot_seconds, now.spot_seconds, then.spot_seconds, hours)
+    if now.money is not None and then.money is not None and seen.money is not None:
+        yield row(name, f"money, {currency}", seen.money, now.money, then.money, money)
+    yield row(name, "mean time", seen.mean_time_to_finish, now.mean_time_to_finish, then.mean_time_to_finish, lasting)
+
+
+def row(  # noqa: PLR0913, PLR0917 - its cells
+    name: str, what: str, seen: float, now: Figure, then: Figure, text: Text
+) -> Row:
+    """Return the row of a figure."""
+    around = f"{text(then.low)} to {text(then.high)}"
+    return (name, what, text(seen), text(now.mean), text(then.mean), around, change(seen, then.mean))
+
+
+def change(seen: float, then: float) -> str:
+    """Return by how much a figure changes."""
+    if not seen:
+        return "" if not then else "new"
+    share = then / seen - 1
+    return "" if abs(share) < 0.0005 else f"{share:+.1%}"  # noqa: PLR2004 - what would be printed as 0.0%
+
+
+def curve(drawn: Curve) -> Iterator[Part]:
+    """Yield what a sweep says."""
+    yield (
+        f"{drawn.workloads:,} workloads from {drawn.since} to {drawn.until}, "
+        f"each replayed {drawn.replications:,} times under every value of {drawn.field}"
+    )
+    yield ""
+    most = max((measured(one, drawn.measure) for one in drawn.points), default=0.0)
+    what = f"{drawn.currency} EACH" if drawn.measure == "money" else "TIME"
+    yield [(*CURVE[:-1], what), *(point(one, drawn, most) for one in drawn.points)]
+    yield ""
+    for one in drawn.points:
+        for problem in one.problems[:1]:
+            yield f"{drawn.field}={said(one.value)} is no policy: {problem}"
+    if drawn.best is not None:
+        yield best(drawn, drawn.points[drawn.best])
+        others = as_good(drawn.points, drawn.measure, drawn.best)
+        if others:
+            yield f"as good, within one in a hundred: {', '.join(map(said, others))}"
+        fewer = better_with_fewer(drawn.points, drawn.measure, drawn.best)
+        if fewer:
+            yield f"better by that, but with fewer that are complete: {', '.join(map(said, fewer))}"
+        yield ""
+    yield from assumed(drawn.assumptions)
+
+
+def best(drawn: Curve, one: Point) -> str:
+    """Return the sentence about the best value."""
+    if drawn.measure == "money":
+        what = f"money per complete workload ({money(one.money_per_complete or 0.0)} {drawn.currency})"
+    else:
+        what = f"time to finish ({lasting(measured(one, drawn.measure))})"
+    return f"best by {what}, of the values with which as many are complete: {drawn.field}={said(one.value)}"
+
+
+def point(one: Point, drawn: Curve, most: float) -> Row:
+    """Return the row of a value."""
+    outlook = one.outlook
+    if outlook is None:
+        return (said(one.value), *[""] * (len(CURVE) - 1))
+    each = "" if one.money_per_complete is None else money(one.money_per_complete)
+    return (
+        f"{said(one.value)}{' *' if drawn.best is not None and one is drawn.points[drawn.best] else ''}",
+        whole(outlook.attempts.mean),
+        f"{outlook.complete.mean:,.1f}".removesuffix(".0"),  # one in a hundred decides about the best value
+        "" if outlook.money is None else money(outlook.money.mean),
+        each,
+        lasting(outlook.mean_time_to_finish.mean),
+        bar(measured(one, drawn.measure), most),
+    )
+
+
+def bar(value: float, most: float) -> str:
+    """Return a bar whose length is in proportion to a value."""
+    return "#" * max(1, round(BAR * value / most)) if most else ""
+
+
+def said(value: object) -> str:
+    """Return a value as a policy has it."""
+    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def whole(number: float) -> str:
+    """Return a count."""
+    return f"{number:,.0f}"
+
+
+def hours(seconds: float) -> str:
+    """Return seconds as hours."""
+    return f"{seconds / HOUR:,.1f}"
+
+
+def money(amount: float) -> str:
+    """Return an amount of money."""
+    return f"{amount:,.2f}" if amount >= 1 else f"{amount:.3g}"
+
+
+def lasting(seconds: float) -> str:
+    """Return how long something takes."""
+    if seconds < MINUTE:
+        return f"{seconds:.0f}s"
+    if seconds < HOUR:
+        return f"{int(seconds // MINUTE)}m{int(seconds % MINUTE):02d}s"
+    return f"{int(seconds // HOUR)}h{int(seconds % HOUR // MINUTE):02d}m"

@@ -1,0 +1,511 @@
+"""Replays one workload under a policy: what its pods do, one event after the other."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from heapq import heappop, heappush
+from math import inf
+from random import Random
+from typing import Final
+
+from webhook.accounts.tracker import LAST_ENDS
+from webhook.history.record import Capacity
+from webhook.insight.simulate.decisions import Admitted, Decider, Spent, Verdict
+from webhook.insight.simulate.learning import MOST_NEED, Learnt, Run, SeenPod, Task, Workload
+from webhook.insight.simulate.market import Hazard, Market, Place
+from webhook.insight.simulate.past import End
+from webhook.objects.times import seconds
+from webhook.pods import on_failure
+from webhook.pods.outcomes import NEVER_STARTED, SPOT_UNAVAILABLE
+from webhook.policy import quantities
+from webhook.policy.model import Profile
+from webhook.rules.pods.memory import growth_of
+from webhook.systems.job_set.rules.job_set import FREE, RESTART_SET
+
+FIRST_BACK_OFF, LONGEST_BACK_OFF = 10.0, 600.0  # seconds, of the Job controller
+MOST_PODS: Final = 500  # of one task in one replay: then it never ends
+MORE: Final = 1 + 1e-9  # what was not enough is not enough
+ALIKE: Final = 2.0  # seconds by which a pod may end otherwise and count as having ended as in history
+MOVED: Final = 1800.0  # seconds by which a pod may be created at another time
+SPOT_FIRST: Final = frozenset({"Require", "Prefer"})  # a pod that finds a spot node runs there under either
+TRIES: Final = 5  # to find a place that a rule does not ask to avoid
+HOUR: Final = 3600.0
+NOWHERE: Final = Place("", "", ())
+
+Price = Callable[[dict[str, float], Place], float | None]  # money for an hour
+
+
+@dataclass(slots=True)
+class Luck:
+    """What is drawn once for a whole replication.
+
+    - `hazards`: by capacity and zone. `on_spot`: by what placement asks, the share of pods on spot nodes.
+    - `comes_again`: by exit code, the probability that it comes each time. `growth`: of memory that was enough.
+    """
+
+    hazards: dict[tuple[Capacity, str], Hazard]
+    on_spot: dict[str, float]
+    comes_again: dict[int, float]
+
+
+@dataclass(slots=True)
+class Result:
+    """How one replay of a workload went; `end`: in seconds since its creation, `why`: what failed it."""
+
+    attempts: int = 0
+    spot_seconds: float = 0.0
+    on_demand_seconds: float = 0.0
+    money: float = 0.0
+    complete: bool = False
+    end: float = 0.0
+    why: str = ""
+    disruptions: int = 0
+    failures: int = 0
+
+
+@dataclass(slots=True)
+class Scope:
+    """What a scope has spent, and what the ends of its pods ask of the next one."""
+
+    failures: int = 0
+    ignored: int = 0
+    disruptions: int = 0
+    free: int = 0
+    after: on_failure.State = on_failure.NONE
+    lacked_spot: int = 0  # for how many more pods no spot node counts as having come
+
+
+@dataclass(slots=True)
+class Doing:
+    """What a task is at.
+
+    - `work`: seconds that it needs, `need`: bytes of memory; both drawn if history does not say them.
+    - `run`: the number of runs that ended by themselves. `is_bug`: whether the last of them comes again each time.
+    - `pod`: how many of its pods have ended. `start`: of the one that runs or waits; inf if no node takes it.
+    """
+
+    task: Task
+    scope: Scope
+    work: float
+    need: float
+    is_bug: bool
+    run: int = 0
+    pod: int = 0
+    start: float = inf
+    place: Place = NOWHERE
+    resources: dict[str, float] = field(default_factory=dict)
+    is_running: bool = False
+    is_done: bool = False
+    in_step: bool = True  # whether all has happened so far as it did in history
+
+
+class Policed:
+    """A policy, with what is the same in all replays under it.
+
+    `anew`: whether everything is drawn; else all happens as in history until the policy decides otherwise.
+    `unpriced`: the places where pods ran so far whose price is not known.
+    """
+
+    def __init__(  # noqa: PLR0913 - what a replay is made of
+        self, decider: Decider, learnt: Learnt, market: Market, price: Price, pause: float, *, anew: bool
+    ) -> None:
+        self.decider = decider
+        self.anew = anew
+        self.learnt = learnt
+        self.market = market
+        self.price = price
+        self.pause = pause
+        self.prices: dict[tuple[int, Place, float], float] = {}
+        self.unpriced: set[Place] = set()
+        waits = learnt.waits
+        anywhere = waits.get("Spot") or waits.get("OnDemand") or [0.0]
+        self.waits: dict[Capacity, list[float]] = {one: waits.get(one) or anywhere for one in ("Spot", "OnDemand", "")}
+
+    def hourly(self, task: Task, place: Place, resources: dict[str, float]) -> float:
+        """Return what an hour of a pod costs; 0 if no price is known, and then note the place."""
+        key = (id(task), place, resources.get("memory", 0.0))
+        if key not in self.prices:
+            self.prices[key] = self.looked_up(place, resources)
+        return self.prices[key]
+
+    def looked_up(self, place: Place, resources: dict[str, float]) -> float:
+        """Return what the prices say of an hour of a pod."""
+        price = self.price(resources, place)
+        if price is None:
+            self.unpriced.add(place)
+        return price or 0.0
+
+
+class Replay:
+    """One replay of one workload."""
+
+    def __init__(self, policed: Policed, workload: Workload, luck: Luck, random: Random) -> None:
+        self.policed = policed
+        self.workload = workload
+        self.luck = luck
+        self.random = random
+        self.profile: Profile = policed.decider.policy.profiles[workload.shape.profile]
+        self.admitted: Admitted = policed.decider.admit(workload.shape)
+        self.result = Result()
+        self.events: list[tuple[float, int, int, int, End | None]] = []  # time, order, task, pod, how it ended
+        self.order = 0
+        self.retries = self.restarts = 0
+        self.failed_in_a_row, self.not_before = 0, 0.0  # of a Job whose pods wait together
+        self.nodes: list[list[float]] = []  # when a node is lost, and how many of its places are free
+        scopes = {task.scope: Scope() for task in workload.tasks}
+        self.doing = [self.begun(task, scopes[task.scope]) for task in workload.tasks]
+        self.waiting: list[int] = []
+        self.lost_index = ""
+
+    def begun(self, task: Task, scope: Scope) -> Doing:
+        """Return a task before its first pod, with what history does not say drawn."""
+        work, random = task.work, self.random
+        if work is None:
+            work = self.policed.learnt.works.draw(self.workload, task, random)
+        need, is_bug = 0.0, False
+        for run in task.runs:
+            if run.memory:
+                need = max(need, self.need_of(run))
+        if task.work is None and task.runs and not task.runs[-1].memory:
+            last = task.runs[-1].end
+            is_bug = last.cause != "ExitCode" or random.random() < self.luck.comes_again[last.code]
+        return Doing(task, scope, work, need, is_bug)
+
+    def need_of(self, run: Run) -> float:
+        """Draw the memory that a program needs which was killed for its memory."""
+        if run.enough:
+            return run.memory * float((run.enough / run.memory) ** self.random.random())
+        growths = self.policed.learnt.growths
+        most = growths[int(self.random.random() * len(growths))] if growths else MOST_NEED
+        return run.memory * float(most ** self.random.random()) * MORE
+
+    def go(self) -> Result:
+        """Replay it."""
+        result, workload = self.result, self.workload
+        if self.admitted.refusal:
+            result.why = f"it is denied: {self.admitted.refusal}"
+            return result
+        now = workload.story.created + workload.lead
+        at_once = len(self.doing) if workload.shape.parts else max(1, workload.shape.parallelism)
+        self.waiting = list(range(len(self.doing) - 1, -1, -1))
+        for _ in range(min(at_once, len(self.doing))):
+            self.create(self.waiting.pop(), now)
+        while self.events:
+            now, _, index, number, end = heappop(self.events)
+            one = self.doing[index]
+            if number != one.pod:
+                continue
+            if not one.is_running:  # the back-off is over
+                if now < self.not_before:
+                    self.push(self.not_before, index, None)
+                else:
+                    self.create(index, now)
+                continue
+            self.finish(one, now)
+            ended = self.succeeded(one, now) if end is None else self.failed(index, end, now)
+            if ended:
+                return self.closed(now)
+        result.why = result.why or self.lost_index or "its pods wait for ever"
+        result.end = now - workload.story.created
+        return result
+
+    def push(self, time: float, index: int, end: End | None) -> None:
+        """Let something happen to a task at a time."""
+        self.order += 1
+        heappush(self.events, (time, self.order, index, self.doing[index].pod, end))
+
+    def spent(self, scope: Scope) -> Spent:
+        """Return what a scope has spent."""
+        return Spent(self.retries, scope.failures, scope.ignored, scope.disruptions, scope.free, self.restarts)
+
+    def create(self, index: int, now: float) -> None:
+        """Create a pod of a task, and find out when and how it will end."""
+        one, random = self.doing[index], self.random
+        one.is_running = True
+        if one.pod > MOST_PODS:
+            self.result.why = f"it had {MOST_PODS} pods without an end"
+            one.start, one.is_running = inf, False
+            return
+        asks = self.asks(one)
+        seen = self.as_seen(one, asks, now)
+        place, wait = self.land(one, asks, now) if seen is None else (seen.place, seen.wait)
+        one.place, one.resources = place, self.resources(one)
+        after = one.scope.after
+        if after.not_before:
+            now = max(now, seconds(after.not_before) or now)
+        spot_wait = self.profile.placement.spot_wait
+        short = self.shortage() if asks == "Require" and seen is None else 0.0
+        if spot_wait is not None and short > spot_wait:
+            one.start = inf
+            self.push(now + spot_wait, index, End("Disruption", SPOT_UNAVAILABLE))
+            return
+        start = one.start = now + wait + short
+        if one.task.never_starts:
+            one.start = inf
+            if self.profile.start_timeout is not None:
+                self.push(start + self.profile.start_timeout, index, End(NEVER_STARTED, ""))
+            return
+        lasts, end = self.run(one)
+        if seen is None:
+            lost = self.lost(place, start, random)
+        else:
+            if end is None and (seen.is_lost or seen.is_stopped):  # it ran so long, whatever the next attempt took
+                lasts = max(lasts, seen.lasted + ALIKE)
+            one.in_step = seen.is_lost or seen.is_stopped or abs(lasts - seen.lasted) <= ALIKE
+            lost = start + seen.lasted
+            if not seen.is_lost:
+                lost = self.lost(place, lost + ALIKE, random)
+        if lost < start + lasts:
+            reasons = self.policed.market.reasons.get(place.capacity) or ["DeletionByTaintManager"]
+            lasts, end = lost - start, End("Disruption", reasons[int(random.random() * len(reasons))])
+        self.push(start + lasts, index, end)
+
+    def as_seen(self, one: Doing, asks: str, now: float) -> SeenPod | None:
+        """Return the pod of history, if all has happened as it did then, and the policy asks for the same place."""
+        if self.policed.anew or not one.in_step or one.pod >= len(one.task.pods):
+            return None
+        seen = one.task.pods[one.pod]
+        moved = abs(now - self.workload.story.created - seen.created)
+        alike = asks == seen.asked or (seen.place.capacity == "Spot" and {asks, seen.asked} <= SPOT_FIRST)
+        one.in_step = (one.task.fixed != "" or alike) and moved <= MOVED
+        return seen if one.in_step else None
+
+    def asks(self, one: Doing) -> str:
+        """Return what the placement of a pod asks for; empty if something else than the policy places it."""
+        scope = one.scope
+        if one.task.fixed:
+            return ""
+        lacked = scope.lacked_spot > 0
+        leaves = self.policed.decider.leaves_spot(self.workload.shape, self.spent(scope), lacked_spot=lacked)
+        return "OnDemand" if leaves or scope.after.on_demand else self.profile.placement.spot
+
+    def land(self, one: Doing, asks: str, now: float) -> tuple[Place, float]:
+        """Return where a pod runs, and how many seconds it waits for that."""
+        market, random, scope = self.policed.market, self.random, one.scope
+        capacity: Capacity = one.task.fixed
+        if not capacity:
+            capacity = "Spot" if random.random() < self.luck.on_spot.get(asks, 1.0) else "OnDemand"
+        place = market.place(capacity, now, random.random())
+        avoided = scope.after.avoid_zones
+        for _ in range(TRIES):
+            if not avoided or place.zone not in avoided:
+                break
+            place = market.place(capacity, now, random.random())
+        return place, self.wait(capacity)
+
+    def wait(self, capacity: Capacity) -> float:
+        """Draw how many seconds a pod waits for a node that is there."""
+        waits = self.policed.waits[capacity]
+        return waits[int(self.random.random() * len(waits))]
+
+    def shortage(self) -> float:
+        """Draw how many seconds a pod that must run on spot waits because there is no spot node."""
+        random, learnt, market = self.random, self.policed.learnt, self.policed.market
+        if "Require" in market.landed or not learnt.shortages:
+            in_vain = learnt.in_vain
+            number = int(random.random() * (len(in_vain) + market.landed.get("Require", (1, 1))[1]))
+            return in_vain[number] * (1 + random.expovariate(1.0)) if number < len(in_vain) else 0.0
+        if random.random() < self.luck.on_spot["Prefer"]:
+            return 0.0
+        return learnt.shortages[int(random.random() * len(learnt.shortages))]
+
+    def lost(self, place: Place, start: float, random: Random) -> float:
+        """Return when a pod loses its node."""
+        hazard = self.luck.hazards.get((place.capacity, place.zone)) or self.luck.hazards.get((place.capacity, ""))
+        if hazard is None:
+            return inf
+        if self.workload.per_node == 1 or not self.policed.market.together.get(place.capacity):
+            return hazard.loss(start, random.expovariate(1.0))
+        node = next((node for node in self.nodes if node[0] > start and node[1] > 0), None)
+        if node is None:
+            node = [hazard.loss(start, random.expovariate(1.0)), float(self.workload.per_node)]
+            self.nodes = [other for other in self.nodes if other[0] > start]
+            self.nodes.append(node)
+        node[1] -= 1
+        return node[0]
+
+    def run(self, one: Doing) -> tuple[float, End | None]:
+        """Return how long a pod runs if nothing disrupts it, and how it ends then."""
+        lasts, end = self.program(one)
+        limit = one.task.deadline if one.task.deadline is not None else self.profile.attempt_timeout
+        if limit is not None and lasts > limit:
+            return float(limit), End("DeadlineExceeded", "DeadlineExceeded", 143)
+        return lasts, end
+
+    def program(self, one: Doing) -> tuple[float, End | None]:
+        """Return how long the program runs, and how it ends."""
+        runs = one.task.runs
+        for run in runs[one.run :]:
+            if run.memory and one.resources.get("memory", 0.0) >= one.need:
+                continue
+            return run.seconds, run.end
+        if one.is_bug and runs:
+            return runs[-1].seconds, runs[-1].end
+        if runs and runs[-1].memory and one.resources.get("memory", 0.0) < one.need and one.task.work is None:
+            return runs[-1].seconds, runs[-1].end
+        return one.work, None
+
+    def resources(self, one: Doing) -> dict[str, float]:
+        """Return what a pod asks for, with the memory that the rules of `onFailure` give it."""
+        kills = one.scope.after.kills
+        if not kills:
+            return one.task.resources
+        memory = one.task.memory
+        for container, times in kills.items():
+            rule = growth_of(self.profile.on_failure, container)
+            if rule is not None:
+                limit = float(quantities.memory(rule.limit) or 0)
+                memory = max(memory, min(one.task.memory * rule.factor**times, max(limit, one.task.memory)))
+        return {**one.task.resources, "memory": memory}
+
+    def finish(self, one: Doing, now: float) -> None:
+        """Count a pod that has ended; what else was to happen to it is void."""
+        one.is_running = False
+        one.pod += 1
+        result = self.result
+        result.attempts += 1
+        lasted = max(0.0, now - one.start) if one.start < now else 0.0
+        if one.place.capacity == "Spot":
+            result.spot_seconds += lasted
+        else:
+            result.on_demand_seconds += lasted
+        if lasted:
+            result.money += self.policed.hourly(one.task, one.place, one.resources) * lasted / HOUR
+
+    def succeeded(self, one: Doing, now: float) -> bool:
+        """Go on after a success; return True if the workload is complete."""
+        one.is_done = True
+        self.failed_in_a_row = 0
+        if all(other.is_done or not other.task.needed for other in self.doing):
+            self.result.complete = not self.lost_index
+            self.result.why = self.lost_index
+            return True
+        if self.waiting:
+            self.create(self.waiting.pop(), now)
+        return not self.events and not self.waiting and bool(self.lost_index)
+
+    def failed(self, index: int, end: End, now: float) -> bool:
+        """Go on after a failure; return True if the workload has failed."""
+        one, workload = self.doing[index], self.workload
+        scope, decider = one.scope, self.policed.decider
+        if end.cause == NEVER_STARTED:
+            self.result.why = "its containers do not start within startTimeout"
+            return True
+        if end.cause == "Disruption":
+            self.result.disruptions += 1
+        else:
+            self.result.failures += 1
+        self.advance(one, end)
+        node = f"{index}-{one.pod}"
+        spent, before = self.spent(scope), scope.after
+        verdict = decider.decide(workload.shape, end, spent, before, node)
+        if self.profile.on_failure:
+            ended = datetime.fromtimestamp(now, UTC).isoformat().replace("+00:00", "Z")
+            scope.after = decider.after(workload.shape, end, spent, before, node, ended)
+        scope.lacked_spot = LAST_ENDS if end.reason == SPOT_UNAVAILABLE else max(0, scope.lacked_spot - 1)
+        explained = verdict.within > 0 and end is workload.echo
+        if (verdict.ends in {"Job", "JobSet"} and not explained) or verdict.suspends:
+            self.result.why = verdict.why
+            self.result.end = verdict.within
+            return True
+        self.book(scope, verdict)
+        if verdict.ends == "index" and not explained:
+            self.lost_index = verdict.why
+            if self.waiting:
+                self.create(self.waiting.pop(), now)
+            return not self.events and not self.waiting
+        if end.cause == "Disruption" and workload.echo is not None and end.reason != SPOT_UNAVAILABLE:
+            self.echo(index, now)
+        if verdict.set_action and workload.shape.parts:
+            self.restart(index, verdict, now)
+        else:
+            self.replace(index, spent, now)
+        return False
+
+    def advance(self, one: Doing, end: End) -> None:
+        """Remember that a run of a program has ended as it did in history."""
+        runs = one.task.runs
+        for place in range(one.run, len(runs)):
+            if runs[place].end is end:
+                if not runs[place].memory or not runs[place].enough:
+                    one.run = min(place + 1, len(runs))
+                return
+
+    def book(self, scope: Scope, verdict: Verdict) -> None:
+        """Count what an end has cost."""
+        if verdict.cost == "disruption":
+            scope.disruptions += 1
+        elif verdict.cost == "free":
+            scope.free += 1
+        elif not self.workload.shape.parts:
+            self.retries += 1
+            scope.failures += 1
+        elif not verdict.set_action:
+            scope.failures += 1
+        scope.ignored = verdict.ignored
+
+    def echo(self, index: int, now: float) -> None:
+        """Let other pods of the workload crash, because one was disrupted."""
+        for other, one in enumerate(self.doing):
+            if other != index and one.is_running and one.start < now and self.random.random() < self.workload.echoes:
+                self.push(now + 1.0, other, self.workload.echo)
+
+    def replace(self, index: int, spent: Spent, now: float) -> None:
+        """Have a pod replaced after the back-off of the Job controller."""
+        self.failed_in_a_row += 1
+        number = spent.failures + spent.ignored if self.admitted.per_index else self.failed_in_a_row - 1
+        wait = min(LONGEST_BACK_OFF, FIRST_BACK_OFF * float(2 ** min(number, 10)))
+        if not self.admitted.per_index:
+            self.not_before = now + wait + self.policed.pause
+        self.push(now + wait + self.policed.pause, index, None)
+
+    def restart(self, index: int, verdict: Verdict, now: float) -> None:
+        """Restart a JobSet, or the Job of one of its pods."""
+        self.restarts += 1
+        self.retries += not verdict.set_action.endswith(FREE)
+        whole = verdict.set_action.removesuffix(FREE) == RESTART_SET
+        job = self.doing[index].task.scope.rpartition("/")[0]
+        for other, one in enumerate(self.doing):
+            if whole or one.task.scope.rpartition("/")[0] == job:
+                if one.is_running and one.start < now:
+                    self.finish(one, now)
+                else:
+                    one.pod += 1
+                one.is_running = one.is_done = False
+                one.scope.failures = one.scope.ignored = 0
+                self.push(now + self.policed.pause, other, None)
+
+    def closed(self, now: float) -> Result:
+        """End everything that still runs."""
+        result = self.result
+        for one in self.doing:
+            if one.is_running and one.start < now:
+                self.finish(one, now)
+        result.end += now + self.workload.tail - self.workload.story.created
+        return result
+
+
+def shares(market: Market, learnt: Learnt, random: Random) -> dict[str, float]:
+    """Draw the share of pods that land on spot nodes, by what their placement asks for.
+
+    If no pod preferred spot nodes, those that required one and waited in vain would have run on-demand.
+    """
+    counts = dict(market.landed)
+    if "Prefer" not in counts and "Require" in counts:
+        spot, total = counts["Require"]
+        counts["Prefer"] = (spot, total + len(learnt.in_vain))
+    drawn = {
+        wish: random.betavariate(spot + 0.5, total - spot + 0.5) if 0 < spot < total else float(spot > 0)
+        for wish, (spot, total) in sorted(counts.items())
+    }
+    by_default = drawn.get("Prefer", 1.0)
+    return {"Require": 1.0, "Prefer": by_default, "Allow": by_default, "OnDemand": 0.0, **drawn}
+
+
+def luck_of(market: Market, learnt: Learnt, random: Random) -> Luck:
+    """Draw what is the same for all workloads of a replication."""
+    again = {
+        code: random.betavariate(again + 1, mended + 1) for code, (again, mended) in sorted(learnt.retried.items())
+    }
+    hazards = {key: rates.draw(random) for key, rates in market.rates.items()}
+    return Luck(hazards, shares(market, learnt, random), again)

@@ -1,0 +1,305 @@
+"""What `simulate` prints: figures beside what was seen, the workloads that would fare worse, and what is assumed."""
+
+from datetime import UTC, datetime
+from typing import Final, Literal
+
+import msgspec
+
+from webhook.history.record import Capacity
+from webhook.insight.simulate.market import Place
+from webhook.insight.simulate.past import Story
+from webhook.insight.simulate.prediction import Outlook, Played, Seen, Simulator, Tally
+from webhook.policy import criteria
+from webhook.policy.model import Policy, Profile
+
+API_VERSION: Final = "retry-policy.dev/v1alpha1"
+LISTED: Final = 50  # workloads that fare worse
+FAILS: Final = 0.2  # the probability to fail from which a workload fares worse that is complete
+SLOWER: Final = 2.0  # how many times as long a workload takes that fares worse
+CAPACITIES: Final[tuple[tuple[Capacity, str], ...]] = (("Spot", "spot"), ("OnDemand", "on-demand"))
+FEW: Final = 10  # losses of nodes, of which little can be learnt
+
+
+class Group(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A namespace, or all (the empty name): what was seen, what the policy in force gives, what the other one gives."""
+
+    name: str
+    seen: Seen
+    now: Outlook
+    then: Outlook
+
+
+class Worse(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A workload that would fare worse under the other policy.
+
+    - `fails`: the probability that it fails; it was complete. `slower`: its time if it does not fail, as a multiple
+      of the time that it took.
+    - `why`: the rule of the policy because of which it does.
+    """
+
+    namespace: str
+    kind: str
+    workload: str
+    fails: float
+    slower: float
+    why: str
+
+
+class Simulation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What another policy would have done.
+
+    - `since`, `until`: the time of the history, RFC 3339. `workloads`: how many are replayed. `currency`: of money.
+    - `worse`: the first LISTED; `worse_in_all`: how many there are. `assumptions`: sentences.
+    """
+
+    api_version: Literal["retry-policy.dev/v1alpha1"] = API_VERSION
+    kind: Literal["Simulation"] = "Simulation"
+    since: str
+    until: str
+    workloads: int
+    replications: int
+    seed: int
+    currency: str
+    total: Group
+    namespaces: list[Group]
+    worse: list[Worse]
+    worse_in_all: int
+    assumptions: list[str]
+
+
+def simulation(simulator: Simulator, policy: Policy, now: Played, then: Played) -> Simulation:
+    """Return what the replays under the policy in force and under another one say."""
+    seen = simulator.seen()
+    is_now, is_then = now.prediction(), then.prediction()
+    worse = [*those_worse(simulator, policy, then)]
+    return Simulation(
+        since=stamp(simulator.history.begin),
+        until=stamp(simulator.history.end),
+        workloads=len(simulator.workloads),
+        replications=then.replications,
+        seed=simulator.seed,
+        currency=simulator.currency,
+        total=Group(name="", seen=seen[""], now=plain(is_now), then=plain(is_then)),
+        namespaces=[
+            Group(name=name, seen=seen[name], now=is_now.namespaces[name], then=is_then.namespaces[name])
+            for name in is_then.namespaces
+            if name in is_now.namespaces
+        ],
+        worse=worse[:LISTED],
+        worse_in_all=len(worse),
+        assumptions=assumptions(simulator, policy, now, then),
+    )
+
+
+def plain(whole: Outlook) -> Outlook:
+    """Return the figures without their namespaces."""
+    return Outlook(**{name: getattr(whole, name) for name in Outlook.__struct_fields__})
+
+
+def those_worse(simulator: Simulator, policy: Policy, then: Played) -> list[Worse]:
+    """Return the workloads that fare worse under a policy than they did, those first that fail most surely.
+
+    A profile that stays as it is does no harm: if replays under it differ from history, the simulation is wrong.
+    """
+    found = []
+    changed = {name for name, one in policy.profiles.items() if one != simulator.policy.profiles.get(name)}
+    for workload, after in zip(simulator.workloads, then.tallies, strict=True):
+        story = workload.story
+        if not story.is_complete or workload.shape.profile not in changed:
+            continue
+        fails, slower = 1 - after.complete / then.replications, times_as_long(story, after)
+        if fails > FAILS or slower >= SLOWER:
+            found.append(
+                Worse(
+                    namespace=story.record.namespace,
+                    kind=story.record.kind,
+                    workload=story.record.workload,
+                    fails=round(fails, 3),
+                    slower=round(slower, 2),
+                    why=why_worse(fails, story, after, then.replications),
+                )
+            )
+    return sorted(found, key=lambda one: (-one.fails, -one.slower, one.namespace, one.workload))
+
+
+def times_as_long(story: Story, after: Tally) -> float:
+    """Return how many times as long as it took a workload takes on average; 1 if it is never complete."""
+    took = story.end - story.created
+    return after.time / after.complete / took if after.complete and took else 1.0
+
+
+def why_worse(fails: float, story: Story, after: Tally, times: int) -> str:
+    """Return why a workload fares worse; `times`: how often it was replayed."""
+    if fails > FAILS and after.why:
+        return max(after.why, key=lambda one: (after.why[one], one))
+    disruptions, failures = seen_ends(story)
+    for what, seen, all_times in (
+        ("disrupted", disruptions, after.disruptions),
+        ("run again after failures", failures, after.failures),
+    ):
+        if all_times / times > seen * 1.2 + 0.1:
+            return f"it is {what} {all_times / times:.1f} times instead of {seen}"
+    return "it waits longer: for spot nodes, for delays of onFailure, or for the back-off"
+
+
+def seen_ends(story: Story) -> tuple[int, int]:
+    """Return how many attempts of a workload were disrupted, and how many failed otherwise."""
+    ends = [one.end_of.cause for one in story.attempts if one.end_of is not None and not one.was_stopped]
+    disruptions = ends.count("Disruption")
+    return disruptions, len(ends) - disruptions
+
+
+def stamp(time: float) -> str:
+    """Return a time, RFC 3339."""
+    return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def assumptions(simulator: Simulator, policy: Policy, *played: Played) -> list[str]:
+    """Return what the figures rest on, in sentences; `played`: all replays that have figures."""
+    return [
+        *of_machines(simulator),
+        *of_programs(simulator),
+        *of_authors(simulator, policy),
+        *of_policy(simulator, policy),
+        *of_history(simulator, played[-1]),
+        *of_prices(simulator, *played),
+    ]
+
+
+def of_machines(simulator: Simulator) -> list[str]:
+    """Return what is assumed of machines."""
+    market, found = simulator.market, []
+    for capacity, name in CAPACITIES:
+        losses, hours = market.losses[capacity], market.exposed[capacity] / 3600
+        if not hours:
+            found.append(f"no attempt ran on {name} nodes: they are taken never to be lost, and to cost what others do")
+            continue
+        every = f"one in {hours / losses:,.1f} hours" if losses else "none"
+        line = f"{name} nodes are lost as often as in this history, whatever the policy: {losses:,} losses, {every}"
+        if any(len(rates.losses) > 1 for (one, _), rates in market.rates.items() if one == capacity):
+            line += "; more often in some hours and zones, at the same times as then"
+        found.append(line + (f"; fewer than {FEW}, so that little is known" if losses < FEW else ""))
+    return found
+
+
+def of_programs(simulator: Simulator) -> list[str]:
+    """Return what is assumed of programs."""
+    learnt = simulator.learnt
+    found = ["a program that runs again begins anew, and takes as long as its attempt that succeeded"]
+    if learnt.continued:
+        found[0] += (
+            f"; {numbered(learnt.continued, 'workload')} had an interrupted attempt that took longer, so perhaps they "
+            "continue where they stopped, and the figures are too high"
+        )
+    tasks = [task for one in simulator.workloads for task in one.tasks]
+    guessed = sum(task.work is None and task.needed for task in tasks)
+    if guessed:
+        found.append(
+            f"{guessed:,} of {len(tasks):,} pods never succeeded: how long they would take is drawn from similar ones"
+        )
+    untried = sorted(code for code, counts in learnt.retried.items() if not any(counts))
+    if untried:
+        codes = ", ".join(map(str, untried[:10]))
+        found.append(
+            f"nothing was retried after exit code {codes}: whether it comes again each time is not known, and drawn"
+        )
+    kills = sum(any(run.memory and not run.enough for run in task.runs) for task in tasks)
+    if kills:
+        by = "as in other workloads" if learnt.growths else "up to four times as much"
+        found.append(f"{numbered(kills, 'pod')} killed for memory: how much is enough is not known, and drawn ({by})")
+    return found
+
+
+def of_authors(simulator: Simulator, policy: Policy) -> list[str]:
+    """Return what is assumed of what authors wrote."""
+    found = []
+    if any(one.shape.retries is None for one in simulator.workloads):
+        found.append("as many retries as the default of the policy in force are taken for none that an author named")
+    missing = sorted({one.shape.profile for one in simulator.workloads} - policy.profiles.keys())
+    if missing:
+        found.append(
+            f"the workloads of profile {', '.join(missing[:5])} are left out: the other policy has none of that name"
+        )
+    return found
+
+
+def of_policy(simulator: Simulator, policy: Policy) -> list[str]:
+    """Return which fields of a policy are not simulated, or only guessed."""
+    used = {one.shape.profile for one in simulator.workloads}
+    profiles = [(name, profile) for name, profile in policy.profiles.items() if name in used]
+    found = []
+    for name, profile in profiles:
+        ignored = not_simulated(profile)
+        if ignored:
+            found.append(f"profile {name}: {', '.join(ignored)} {'are' if len(ignored) > 1 else 'is'} not simulated")
+        asked, landed = profile.placement.spot, simulator.market.landed
+        if asked not in landed and landed and not (asked == "Require" and "Prefer" in landed):
+            found.append(f"profile {name}: nobody has seen where pods run with placement.spot {asked}; that is a guess")
+    return found
+
+
+def not_simulated(profile: Profile) -> list[str]:
+    """Return the fields of a profile that have no effect in a simulation."""
+    rules = profile.on_failure
+    found = {
+        "placement.wave": profile.placement.wave is not None,
+        "placement.roles": profile.placement.roles != "Alike",
+        "avoid: Node": any(rule.next.avoid == "Node" for rule in rules),
+        **{f"match.{name}": True for rule in rules for name in sorted(criteria.not_simulated(rule.match))},
+        "jobSet.onDisruption RestartPod": profile.job_set.on_disruption == "RestartPod",
+    }
+    return [name for name, is_there in found.items() if is_there]
+
+
+def of_history(simulator: Simulator, played: Played) -> list[str]:
+    """Return what is left out of the history."""
+    history, learnt, found = simulator.history, simulator.learnt, []
+    for number, what in (
+        (history.unfinished, "had not ended, or its end is not in the history: left out"),
+        (learnt.unknown_profile, "of a profile that the policy in force lacks: left out"),
+    ):
+        if number:
+            found.append(f"{numbered(number, 'workload')} {what}")
+    if history.unread:
+        found.append(f"{numbered(history.unread, 'record')} without usable times: left out")
+    if history.guessed_capacity:
+        found.append(
+            f"{numbered(history.guessed_capacity, 'attempt')} on nodes of unknown capacity: the placement counts"
+        )
+    if history.cut or learnt.left_out:
+        found.append("the history is larger than what is simulated: the rest is left out")
+    if played.replications < played.asked:
+        found.append(f"{played.replications} replications instead of {played.asked}, because the history is large")
+    return found
+
+
+def of_prices(simulator: Simulator, *played: Played) -> list[str]:
+    """Return what is assumed of prices."""
+    pricing, found = simulator.pricing, []
+    if pricing.others:
+        found.append(
+            f"{numbered(pricing.others, 'attempt')} priced in another currency than {pricing.currency}: these prices "
+            "are ignored"
+        )
+    return [*found, *why_no_money(simulator, *played)]
+
+
+def why_no_money(simulator: Simulator, *played: Played) -> list[str]:
+    """Return which prices are missing, so that there is no money; empty if there is."""
+    if simulator.pricing.price is None:
+        return ["there are no prices, neither in the policies nor in the history: no money"]
+    found = []
+    if simulator.unpriced:
+        found.append(f"{numbered(simulator.unpriced, 'attempt')} without a known price: no money")
+    places = len(frozenset[Place]().union(*(one.unpriced for one in played)))
+    if places:
+        found.append(
+            f"{numbered(places, 'place')} (capacity, zone and node labels) without a known price: no money for a "
+            "policy under which pods run there"
+        )
+    return found
+
+
+def numbered(number: int, noun: str) -> str:
+    """Return a number and its noun."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"

@@ -1,5 +1,0 @@
-"""What another policy would have done: history is replayed under it, many times, with the luck that history shows."""
-
-from webhook.simulate.prediction import Figure, Outlook, Prediction, predict
-
-__all__ = ["Figure", "Outlook", "Prediction", "predict"]
