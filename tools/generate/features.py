@@ -128,7 +128,7 @@ def is_free_of_disruptions(row: KindSpec) -> bool:
 def cost_of(system: System, root: Json, reason: str, scope: str) -> str:
     """Return what a disruption costs that is the first end of a scope with three retries."""
     pod = pod_of(
-        system.row,
+        system.kind,
         scope=scope,
         max_retries=3,
         attempt=0,

@@ -44,7 +44,7 @@ async def rerun(  # noqa: PLR0913 - the object, and the parameters of the retry
     """
     if adapter.in_place is not None:
         metadata = run["metadata"]
-        path = adapter.row.path(metadata["namespace"], metadata["name"])
+        path = adapter.kind.path(metadata["namespace"], metadata["name"])
         before = Workload(root=run, run=run, when=when, keep_finally=keep_finally)
         await InPlaceRerun(api, adapter, adapter.in_place, path, before, by).run(dry_run=dry_run)
     elif not of_job.is_placeholder(run):
@@ -323,7 +323,7 @@ class InPlaceRerun:
         for number in range(TRIES):
             now = await self.read()
             if first is not None and self.in_place.has_begun(now, first):
-                await forget(self.api, self.adapter.row, now.root)  # another user has requested the same retry
+                await forget(self.api, self.adapter.kind, now.root)  # another user has requested the same retry
                 return
             if first is not None:
                 is_recorded = record.is_last(now.root, self.adapter.run_id(first))
@@ -336,7 +336,7 @@ class InPlaceRerun:
                 continue
             is_resumed = True
             if not self.in_place.watches_controller or await self._is_run_by_controller(first):
-                await forget(self.api, self.adapter.row, stored)
+                await forget(self.api, self.adapter.kind, stored)
                 return
             await asyncio.sleep(POLL_INTERVAL * 2**number)  # until its cache is up to date
         raise StuckError(f"{self.name} was changed or ended by others each time", "request the retry again to continue")
@@ -344,7 +344,7 @@ class InPlaceRerun:
     @property
     def name(self) -> str:
         """The object's kind, namespace and name, for messages."""
-        return refusals.kind_and_name(self.adapter.row.kind, self.before.root)
+        return refusals.kind_and_name(self.adapter.kind.kind, self.before.root)
 
     async def read(self) -> Workload:
         """Return the current state of the object; raise RefusedError if it does not exist, and as `Api` does."""
@@ -424,7 +424,7 @@ async def _delete_all(api: Api, adapter: Adapter, children: tuple[Json, ...]) ->
 
     Raise as `Api` does.
     """
-    rows = {} if adapter.children is None else {row.kind: row for row in adapter.children.rows}
+    rows = {} if adapter.children is None else {row.kind: row for row in adapter.children.kinds}
     paths = {}
     for child in children:
         metadata = child["metadata"]

@@ -15,26 +15,28 @@ KINDS: Final[dict[tuple[str, str], KindSpec]] = {
 }
 
 # The kinds that control pods, or control controllers of pods; the kind in lower case, as Flyte writes its own.
-CONTROLLERS: Final = {(row.group, row.kind.lower()): row for row in KINDS.values() if row.owns_pods or row.counts}
+CONTROLLERS: Final = {(kind.group, kind.kind.lower()): kind for kind in KINDS.values() if kind.owns_pods or kind.counts}
 
 # How the command line names each kind; if two kinds have the same name, the second one with its group.
-FIRST: Final = {row.kind.lower(): row for row in reversed(KINDS.values())}
+FIRST: Final = {kind.kind.lower(): kind for kind in reversed(KINDS.values())}
 WORDS: Final = {
-    row: word if FIRST[word] is row else f"{word}.{row.group}" for row in KINDS.values() for word in (row.kind.lower(),)
+    kind: word if FIRST[word] is kind else f"{word}.{kind.group}"
+    for kind in KINDS.values()
+    for word in (kind.kind.lower(),)
 }
 
 
-def full_name(row: KindSpec, namespace: str, name: str) -> str:
+def full_name(kind: KindSpec, namespace: str, name: str) -> str:
     """Return how the command line names an object: NAMESPACE/KIND/NAME; without what is empty."""
-    return "/".join(part for part in (namespace, WORDS[row], name) if part)
+    return "/".join(part for part in (namespace, WORDS[kind], name) if part)
 
 
-def embedded_in(row: KindSpec, root: Json, depth: int = 0) -> Iterator[tuple[Path, Json, KindSpec]]:
+def embedded_in(kind: KindSpec, root: Json, depth: int = 0) -> Iterator[tuple[Path, Json, KindSpec]]:
     """Yield path, object and KindSpec of each object of a known kind that is embedded in `root`, at any level.
 
-    Down to bounds.DEEPEST_EMBEDDED levels; `depth` is the level of `root`. `row` is the KindSpec of `root`.
+    Down to bounds.DEEPEST_EMBEDDED levels; `depth` is the level of `root`. `kind` is the KindSpec of `root`.
     """
-    for pattern in row.embedded if depth < bounds.DEEPEST_EMBEDDED else ():
+    for pattern in kind.embedded if depth < bounds.DEEPEST_EMBEDDED else ():
         for path, found in find(root, pattern):
             inner = row_for(found)
             if inner is not None:

@@ -107,4 +107,4 @@ def test_a_kind_that_controls_no_pods_is_not_found_as_a_controller(kind: str) ->
 
 
 def test_the_table_has_each_row_under_its_group_and_kind() -> None:
-    assert all((row.group, row.kind) == key for key, row in KINDS.items())
+    assert all((kind.group, kind.kind) == key for key, kind in KINDS.items())

@@ -77,7 +77,7 @@ def suspend(root: Json) -> Write:
 
 
 WORKFLOW: Final = System(
-    row=argo.WORKFLOW,
+    kind=argo.WORKFLOW,
     unit="step",
     cost_of=cost_of,
     has_ended=has_ended,

@@ -297,6 +297,6 @@ CRON_WORKFLOW: Final = KindSpec(
 ROWS: Final = (WORKFLOW, WORKFLOW_TEMPLATE, CLUSTER_WORKFLOW_TEMPLATE, CRON_WORKFLOW)
 
 
-def spec_of(row: KindSpec) -> Path:
+def spec_of(kind: KindSpec) -> Path:
     """Return the path of the WorkflowSpec in an object of one of these kinds."""
-    return CRON_SPEC if row is CRON_WORKFLOW else SPEC
+    return CRON_SPEC if kind is CRON_WORKFLOW else SPEC

@@ -410,7 +410,7 @@ def _promise_of_cron_job(found: Workload) -> str:
 
 
 ADAPTER: Final = Adapter(
-    row=batch.JOB,
+    kind=batch.JOB,
     rights=rights,
     run_id=lambda found: str(found.root["metadata"]["uid"]),
     refusal=lambda found: refusal(found.root, found.controller),
@@ -419,7 +419,7 @@ ADAPTER: Final = Adapter(
     controller=batch.CRON_JOB,
 )
 OF_CRON_JOB: Final = Adapter(
-    row=batch.CRON_JOB,
+    kind=batch.CRON_JOB,
     rights=_rights_of_cron_job,
     run_id=_run_id_of_cron_job,
     refusal=_refusal_of_cron_job,

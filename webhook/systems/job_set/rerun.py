@@ -121,7 +121,7 @@ def cannot_be_suspended(job_set: Json) -> Problem | None:
 
 
 ADAPTER: Final = Adapter(
-    row=JOB_SET,
+    kind=JOB_SET,
     rights=lambda _: [*IN_PLACE],
     run_id=lambda found: run_of(found.root),
     refusal=lambda found: refusal(found.root),

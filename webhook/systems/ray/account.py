@@ -53,7 +53,7 @@ def suspend(root: Json) -> Write | None:
 
 
 RAY_JOB: Final = System(
-    row=ray.RAY_JOB,
+    kind=ray.RAY_JOB,
     unit="group",
     cost_of=cost_of,
     has_ended=has_ended,

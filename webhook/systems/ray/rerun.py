@@ -115,7 +115,7 @@ def cannot_be_suspended(ray_job: Json) -> Problem | None:
 
 
 ADAPTER: Final = Adapter(
-    row=RAY_JOB,
+    kind=RAY_JOB,
     rights=lambda _: [*IN_PLACE],
     run_id=lambda found: run_of(found.root),
     refusal=lambda found: refusal(found.root),

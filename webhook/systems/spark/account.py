@@ -70,7 +70,7 @@ def suspend_of_apache(_root: Json) -> None:
 
 
 SPARK_APPLICATION: Final = System(
-    row=spark.SPARK_APPLICATION,
+    kind=spark.SPARK_APPLICATION,
     unit="role",
     cost_of=cost_of,
     has_ended=has_ended,
@@ -81,7 +81,7 @@ SPARK_APPLICATION: Final = System(
     is_single=lambda scope: scope == DRIVER,
 )
 OF_APACHE: Final = System(
-    row=spark.APACHE_SPARK_APPLICATION,
+    kind=spark.APACHE_SPARK_APPLICATION,
     unit="role",
     cost_of=cost_of,
     has_ended=has_ended_of_apache,

@@ -37,9 +37,9 @@ OF_JOB: Final[Path] = ("spec", POLICIES)
 APART: Final = frozenset({"env"})  # plugins with which the pods of a Job still do not know each other
 
 
-def writes(row: KindSpec) -> tuple[Pattern, ...]:
+def writes(kind: KindSpec) -> tuple[Pattern, ...]:
     """Return what the rule writes in a kind: the policies of a Job, which each other kind becomes."""
-    return (OF_JOB, (*TASKS, EVERY, POLICIES)) if row is volcano.JOB else ()
+    return (OF_JOB, (*TASKS, EVERY, POLICIES)) if kind is volcano.JOB else ()
 
 
 def _edit(context: "WorkloadContext") -> list[Problem]:

@@ -9,7 +9,7 @@ Reads, in the JobSpec:
 in its metadata:
     labels or annotations[kueue.x-k8s.io/queue-name], ownerReferences
     annotations[retry-policy.dev/{retry-of,stays-suspended}]
-and the traits of the kind's row
+and the traits of the kind's spec
 Writes:
     podFailurePolicy.rules, podReplacementPolicy
     template.spec.restartPolicy, by webhook/systems/job/rules/restart_policy.py

@@ -62,9 +62,9 @@ CRASH: Final = 1  # the exit code of most bugs
 DEADLINE_REMEDY: Final = f"use Count, or set activeDeadlineSeconds to {LONGEST_DEADLINE} or less"
 
 
-def writes_in_set(row: KindSpec) -> tuple[Pattern, ...]:
+def writes_in_set(kind: KindSpec) -> tuple[Pattern, ...]:
     """Return the patterns that the rule writes in a kind outside JobSpecs: only in a JobSet."""
-    return ((*RULES, EVERY, "action"),) if row is JOB_SET else ()
+    return ((*RULES, EVERY, "action"),) if kind is JOB_SET else ()
 
 
 def is_counted(job: EmbeddedJob, settings: Settings, *, ledger: bool) -> bool:

@@ -51,9 +51,9 @@ DISRUPTION: Final = f"Pod namespace/pod {MESSAGE_OF_DISRUPTION} rule at index 0"
 MOST_REPLICAS: Final = 1024
 
 
-def writes(row: KindSpec) -> tuple[Pattern, ...]:
+def writes(kind: KindSpec) -> tuple[Pattern, ...]:
     """Return the patterns that the rule writes in a kind: the failurePolicy of a JobSet, which it may create."""
-    return (RULES[:-1],) if row is JOB_SET else ()
+    return (RULES[:-1],) if kind is JOB_SET else ()
 
 
 class FailurePolicyRule(NamedTuple):
