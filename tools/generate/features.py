@@ -74,7 +74,7 @@ REASONS: Final[dict[KindSpec, dict[str, str]]] = {
         "Disruption free": OF_TEKTON,
         "Requested retry": "a TaskRun without a PipelineRun is created again in seconds; `retry` the PipelineRun",
     },
-    **dict.fromkeys(kubeflow.ROWS, TRAINING),
+    **dict.fromkeys(kubeflow.KINDS, TRAINING),
     kubeflow.MPI_JOB: MPI,
     RAY_JOB: {
         "`onFailure`": CANNOT_FAIL,

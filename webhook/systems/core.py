@@ -73,4 +73,4 @@ POD: Final = KindSpec(
     admitted=False,  # Pods have webhook entries of their own
     shape={"metadata": METADATA, "spec": POD_SPEC},
 )
-ROWS: Final = (POD,)
+KINDS: Final = (POD,)

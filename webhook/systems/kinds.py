@@ -11,7 +11,7 @@ from webhook.systems.kind_spec import KindSpec, OwnerReference
 
 # All KindSpecs by group and kind, as an AdmissionRequest names them.
 KINDS: Final[dict[tuple[str, str], KindSpec]] = {
-    (kind.group, kind.kind): kind for module in parts("spec") for kind in module.ROWS
+    (kind.group, kind.kind): kind for module in parts("spec") for kind in module.KINDS
 }
 
 # The kinds that control pods, or control controllers of pods; the kind in lower case, as Flyte writes its own.
@@ -38,14 +38,14 @@ def embedded_in(kind: KindSpec, root: Json, depth: int = 0) -> Iterator[tuple[Pa
     """
     for pattern in kind.embedded if depth < bounds.DEEPEST_EMBEDDED else ():
         for path, found in find(root, pattern):
-            inner = row_for(found)
+            inner = kind_of(found)
             if inner is not None:
                 yield path, found, inner
                 for below, one, its_row in embedded_in(inner, found, depth + 1):
                     yield (*path, *below), one, its_row
 
 
-def row_for(root: Any) -> KindSpec | None:
+def kind_of(root: Any) -> KindSpec | None:
     """Return the KindSpec of a value; None if it is not an object of a known kind."""
     api_version, kind = at(root, ("apiVersion",)), at(root, ("kind",))
     if not isinstance(api_version, str) or not isinstance(kind, str):
@@ -53,6 +53,6 @@ def row_for(root: Any) -> KindSpec | None:
     return KINDS.get((api_version.rpartition("/")[0], kind))
 
 
-def row_of(controller: OwnerReference) -> KindSpec | None:
+def kind_of_controller(controller: OwnerReference) -> KindSpec | None:
     """Return the KindSpec of a controller; None if its kind does not control pods of known workloads."""
     return CONTROLLERS.get((controller.group, controller.kind.lower()))

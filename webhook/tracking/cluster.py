@@ -45,7 +45,7 @@ from webhook.systems.job import spec as batch
 from webhook.systems.job_set import spec as job_sets
 from webhook.systems.job_set.spec import JOB_SET
 from webhook.systems.kind_spec import KindSpec, OwnerReference, controller_of
-from webhook.systems.kinds import row_of
+from webhook.systems.kinds import kind_of_controller
 from webhook.systems.trainer import spec as trainer
 from webhook.systems.trainer.spec import TRAIN_JOB
 from webhook.tracking import restrictions
@@ -195,7 +195,7 @@ class Cluster:
         """
         owner = await self.object(namespace, reference)
         controller = None if owner is None else controller_of(owner)
-        row = None if controller is None else row_of(controller)
+        row = None if controller is None else kind_of_controller(controller)
         if controller is None or row is None or not row.counts:
             return owner, None
         return owner, await self.object(namespace, controller)
@@ -207,7 +207,7 @@ class Cluster:
         client of the webhook's port can send a reference, and the answer reveals attempts and budgets of the object.
         Raise UnavailableError if the API does not answer.
         """
-        row = row_of(reference)
+        row = kind_of_controller(reference)
         if row is None:
             return None
         cache = self.caches.get(row)

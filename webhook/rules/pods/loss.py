@@ -32,7 +32,7 @@ from webhook.systems.spark.spec import EXECUTOR
 # Pods that their workload's own system replaces, by a label (KubeRay 1.5, Spark 4.0).
 REPLACED: Final = {ray.GROUP: (ray.NODE_TYPE, "worker"), spark.GROUP: (spark.ROLE, EXECUTOR)}
 # Flyte has retries of its own for disruptions (max-node-retries-system-failures of its propeller, 3 by default).
-FREE_SYSTEMS: Final = frozenset(row.group for row in flyte.ROWS)
+FREE_SYSTEMS: Final = frozenset(kind.group for kind in flyte.KINDS)
 
 
 def is_lost_when_disrupted(evidence: Evidence, levels: list[Level]) -> bool:

@@ -58,7 +58,7 @@ class Strategy(NamedTuple):
 
 def writes(kind: KindSpec) -> tuple[Pattern, ...]:
     """Return the patterns of the retryStrategies of a kind; none if it is not one of Argo's."""
-    if kind not in argo.ROWS:
+    if kind not in argo.KINDS:
         return ()
     spec = argo.spec_of(kind)
     return tuple(

@@ -112,7 +112,7 @@ CRON_JOB: Final = KindSpec(
     job_specs=(("spec", "jobTemplate", "spec"),),
 )
 
-ROWS: Final = (JOB, CRON_JOB)
+KINDS: Final = (JOB, CRON_JOB)
 
 
 def retry_field(spec: Json) -> str:

@@ -100,7 +100,7 @@ JOB_SET: Final = KindSpec(
     retry_fields=(max_restarts_of(SPEC),),
     traits=traits,
 )
-ROWS: Final = (JOB_SET,)
+KINDS: Final = (JOB_SET,)
 
 
 class JobRestarts(NamedTuple):

@@ -102,4 +102,4 @@ def restart_policy_of(root: Json, replica_type: str) -> str:
     return BY_DEFAULT.get(kind, "Never")
 
 
-ROWS: Final = (*list(TRAINING.values())[:2], MPI_JOB, *list(TRAINING.values())[2:])
+KINDS: Final = (*list(TRAINING.values())[:2], MPI_JOB, *list(TRAINING.values())[2:])

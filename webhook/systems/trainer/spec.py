@@ -87,7 +87,7 @@ CLUSTER_TRAINING_RUNTIME: Final = replace(
     TRAINING_RUNTIME, kind="ClusterTrainingRuntime", resource="clustertrainingruntimes", namespaced=False
 )
 
-ROWS: Final = (TRAIN_JOB, TRAINING_RUNTIME, CLUSTER_TRAINING_RUNTIME)
+KINDS: Final = (TRAIN_JOB, TRAINING_RUNTIME, CLUSTER_TRAINING_RUNTIME)
 
 
 def has_runtime_patches(crd: Json) -> bool:

@@ -60,7 +60,7 @@ def profile(**fields: Any) -> Policy:
     return policy(default=Profile(**fields))
 
 
-@pytest.mark.parametrize("kind", argo.ROWS, ids=lambda kind: kind.kind)
+@pytest.mark.parametrize("kind", argo.KINDS, ids=lambda kind: kind.kind)
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_the_policy_is_merged_with_what_the_author_wrote(case: tuple[Json, dict[str, Json]], kind: KindSpec) -> None:
     author, wanted = case
@@ -69,7 +69,7 @@ def test_the_policy_is_merged_with_what_the_author_wrote(case: tuple[Json, dict[
     assert validate(answer.object).allowed
 
 
-@pytest.mark.parametrize("kind", argo.ROWS, ids=lambda kind: kind.kind)
+@pytest.mark.parametrize("kind", argo.KINDS, ids=lambda kind: kind.kind)
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_an_unchanged_manifest_applied_again_changes_nothing(case: tuple[Json, Any], kind: KindSpec) -> None:
     stored = mutate(made(kind, deepcopy(case[0]))).object
@@ -117,7 +117,7 @@ def with_parameters(strategy: Json, parameters: Any, inputs: Any = None) -> Json
     return workflow_spec(template(strategy, container={"image": "example.test/train"}, **said), **arguments)
 
 
-@pytest.mark.parametrize("kind", argo.ROWS, ids=lambda kind: kind.kind)
+@pytest.mark.parametrize("kind", argo.KINDS, ids=lambda kind: kind.kind)
 @pytest.mark.parametrize(
     "limit",
     [N, "{{ workflow.parameters.n }}", "{{=asInt(workflow.parameters.n)}}", "{{= workflow.parameters['n'] }}"],

@@ -10,7 +10,7 @@ from webhook.systems.argo.spec import (
     CLUSTER_WORKFLOW_TEMPLATE,
     CRON_WORKFLOW,
     DEEPEST,
-    ROWS,
+    KINDS,
     WORKFLOW,
     WORKFLOW_TEMPLATE,
 )
@@ -162,5 +162,5 @@ def test_only_a_workflow_runs_pods_and_is_immutable(
     owns_pods: bool,  # noqa: FBT001
     is_namespaced: bool,  # noqa: FBT001
 ) -> None:
-    assert kind in ROWS
+    assert kind in KINDS
     assert (kind.immutable, kind.owns_pods, kind.namespaced) == (is_immutable, owns_pods, is_namespaced)

@@ -5,7 +5,7 @@ import pytest
 from tests.unit.systems.reading import places, retries, root_of, templates, wrong
 from webhook.objects.problem import Json
 from webhook.systems.kind_spec import KindSpec
-from webhook.systems.volcano.spec import CRON_JOB, JOB, JOB_TEMPLATE, ROWS
+from webhook.systems.volcano.spec import CRON_JOB, JOB, JOB_TEMPLATE, KINDS
 
 
 def task(name: str, **fields: int) -> Json:
@@ -52,7 +52,7 @@ def test_the_annotations_of_a_job_template_are_not_copied_to_its_jobs() -> None:
 
 
 def test_only_a_job_runs_pods_and_is_immutable() -> None:
-    assert [kind.kind for kind in ROWS if kind.owns_pods and kind.immutable] == ["Job"]
+    assert [kind.kind for kind in KINDS if kind.owns_pods and kind.immutable] == ["Job"]
     assert not any(kind.owns_pods or kind.immutable for kind in (CRON_JOB, JOB_TEMPLATE))
 
 
