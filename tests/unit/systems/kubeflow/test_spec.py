@@ -7,9 +7,9 @@ import pytest
 from tests.unit.systems.reading import retries, root_of, templates, wrong
 from webhook.objects.problem import Json
 from webhook.systems.kind_spec import KindSpec
-from webhook.systems.kubeflow.spec import KINDS
+from webhook.systems.kubeflow import spec as kubeflow
 
-KINDS = {kind.kind: kind for kind in KINDS}
+KINDS = {kind.kind: kind for kind in kubeflow.KINDS}
 REPLICA_SPECS = {
     "PyTorchJob": "pytorchReplicaSpecs",
     "TFJob": "tfReplicaSpecs",
