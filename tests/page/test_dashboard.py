@@ -13,7 +13,7 @@ from playwright.sync_api import Browser
 from tests import reports
 from tests.awaiting import LONGEST
 from tests.page.conftest import pages
-from webhook.insight.dashboard.server import dashboard
+from webhook.insight.dashboard import dashboard
 from webhook.insight.report.model import Report
 from webhook.kube.client import ApiError
 
@@ -60,7 +60,7 @@ class Live:
 @pytest.fixture
 def live(monkeypatch: pytest.MonkeyPatch) -> Iterator[Live]:
     """Run a dashboard in a thread."""
-    monkeypatch.setattr("webhook.insight.dashboard.feed.EVERY", 0.05)
+    monkeypatch.setattr("webhook.insight.dashboard.EVERY", 0.05)
     found, ready = Live(), threading.Event()
     loop = asyncio.new_event_loop()
     end = asyncio.Event()

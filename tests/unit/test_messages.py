@@ -20,7 +20,7 @@ CAUGHT: Final = frozenset(
         "NotImplementedError",  # of a method that a base class leaves out
         "TypeError",  # of a bug: a type of the policy's model, a packaged policy with problems
         "webhook.admission.review.UnreadableError",  # carries a Problem
-        "webhook.insight.dashboard.feed.NothingReadableError",  # carries a NothingReadError
+        "webhook.insight.dashboard.NothingReadableError",  # carries a NothingReadError
         "webhook.history.writer.FailedError",  # the log line `history not written` shows it
         "webhook.history.writer.RefusedError",  # likewise `history refused`
         "webhook.kube.client.ApiError",  # carries what the API server answered

@@ -38,8 +38,8 @@ from tests.bench.week.policies import (
 )
 from tests.bench.week.records import records
 from tests.bench.week.witness import INDEX, JOB_NAME, Witness
-from webhook.history.prices import price
 from webhook.history.record import AttemptRecord, Record, WorkloadRecord, decode, encode
+from webhook.history.usage import price
 from webhook.objects.problem import Json
 from webhook.policy.model import Policy
 from webhook.policy.parse import parse

@@ -28,7 +28,7 @@ ERRORS: Final = (
     "certs.store.UnusableError",
     "webhook.admission.review.BadReviewError",
     "webhook.cli.explain.UnexplainableError",
-    "webhook.insight.dashboard.server.CannotListenError",
+    "webhook.insight.dashboard.CannotListenError",
     "webhook.history.reading.UnreadableError",
     "webhook.tracking.cluster.UnavailableError",
     "webhook.objects.left_out.UnfitError",
@@ -49,7 +49,7 @@ TEXTS: Final[dict[str, tuple[list[str], str]]] = {
     "reasons.append": (["text"], "{text}"),  # why a replica is not ready
     "webhook.kube.events.Notice": (NOTICE, "{reason}: {message}"),
     "self.ends.fail": (["row", "root", "reason", "message", "pod"], "{reason}: {message}"),
-    "webhook.controller.ends.condition": (["kind", "reason", "message"], "{reason}: {message}"),
+    "webhook.controller.ends._condition": (["kind", "reason", "message"], "{reason}: {message}"),
     "webhook.tracking.policy_source.PolicySource.refuse": (["origin", "problems"], "{origin}: {problems}"),
     "webhook.serving.server.text": (["text", "status", "headers"], "{text}"),
 }
@@ -59,7 +59,7 @@ TEXTS: Final[dict[str, tuple[list[str], str]]] = {
 RETURNED: Final = frozenset(
     ("webhook.objects.left_out.unexpected", "webhook.serving.served_certificate.Served.troubles")
 )
-EVENTS: Final = ("self.ends.fail", "webhook.kube.events.Notice", "webhook.controller.ends.condition")
+EVENTS: Final = ("self.ends.fail", "webhook.kube.events.Notice", "webhook.controller.ends._condition")
 
 
 @dataclass(frozen=True)

@@ -100,13 +100,12 @@ SECTIONS: Final = (
         "For those who run `retry-policy`, on stderr; wrong options apart.",
         (
             "webhook/cli/",
-            "webhook/insight/dashboard/",
+            "webhook/insight/",
             "webhook/explain/",
             "webhook/export/",
             "webhook/history/",
             "webhook/accounts/stored.py",
             "webhook/objects/left_out.py",
-            "webhook/insight/report/",
         ),
     ),
     Section(

@@ -14,9 +14,8 @@ from webhook.cli.cluster import ask, fail, kubeconfig_or_default
 from webhook.cli.console import kubeconfig_option, leaving_out, namespace_option
 from webhook.cli.report import Question, facts_in, made_of, named
 from webhook.cli.terminal import WithExamples
-from webhook.insight.dashboard.feed import NothingReadableError
-from webhook.insight.dashboard.server import CannotListenError
-from webhook.insight.dashboard.server import dashboard as serving
+from webhook.insight.dashboard import CannotListenError, NothingReadableError
+from webhook.insight.dashboard import dashboard as serving
 from webhook.insight.report.build import About
 from webhook.insight.report.known import Window
 from webhook.insight.report.load import NothingReadError, Scope

@@ -8,7 +8,7 @@ import click
 from webhook.cli import writing
 from webhook.cli.policy_file import usable_policy
 from webhook.cli.terminal import WithExamples
-from webhook.export.manifests import objects
+from webhook.export.limits import objects
 
 
 @click.command(

@@ -1,4 +1,9 @@
-"""The kubectl plugin: kubectl-retry, and its shell completion."""
+"""The kubectl plugin, and the program that kubectl runs for the completion of its commands.
+
+The arguments of kubectl_complete-retry_policy are those after `kubectl retry-policy`, the last one as far as it is
+typed. It prints a suggestion a line, with its description after a tab, and in the last line how the shell is to treat
+them, as cobra's __complete does.
+"""
 
 import copy
 import sys

@@ -1,4 +1,7 @@
-"""Finds the lines of fields in a YAML or JSON text, when a form of output needs them."""
+"""Finds the lines of fields in a YAML or JSON text, when a form of output needs them.
+
+The readers of documents keep no lines: that would cost every run the memory of a line for each value.
+"""
 
 import re
 from collections.abc import Iterable, Iterator

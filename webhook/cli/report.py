@@ -20,12 +20,12 @@ from webhook.cli.terminal import Progress, WithExamples
 from webhook.history import reading
 from webhook.history.reading import UnreadableError
 from webhook.insight.page import render as page
-from webhook.insight.report import live, opencost, pricing, recorded, render
+from webhook.insight.report import live, opencost, recorded, render, sums
 from webhook.insight.report.build import About, build
 from webhook.insight.report.known import Known, PriceOf, Window, lifetime
+from webhook.insight.report.live import nodes_of
 from webhook.insight.report.load import Loader, NothingReadError, Scope
 from webhook.insight.report.model import Report
-from webhook.insight.report.nodes import nodes_of
 from webhook.insight.report.opencost import PricesUnreadableError, Source
 from webhook.kube.client import Api, ApiError
 from webhook.kube.kubeconfig import Kubeconfig
@@ -227,7 +227,7 @@ async def facts_in(api: Api, question: Question, progress: Callable[[str], None]
     policy = await policy_in(api, notes) if question.policy is None else question.policy
     nodes = nodes_of(found.nodes, policy, left_out)
     prices = policy.prices if policy is not None and question.is_priced_by_policy else None
-    row_price = pricing.row_by_policy(prices)
+    row_price = sums.row_by_policy(prices)
     known = []
     for workload in live.grouped(found.jobs, found.job_sets, found.pods, found.others, found.accounts, left_out):
         with left_out.around(workload.root["kind"], workload.root):
@@ -256,16 +256,16 @@ async def policy_in(api: Api, notes: list[str]) -> Policy | None:
 def made_of(facts: Facts, source: Source | None, about: About, left_out: LeftOut) -> Report:
     """Return the report; with a Prometheus outside of any event loop, and raise PricesUnreadableError."""
     notes, prices = list(facts.notes), None if facts.policy is None else facts.policy.prices
-    price_of: PriceOf = pricing.unpriced
+    price_of: PriceOf = sums.unpriced
     currency = ""
     if source is not None:
         price_of, currency = priced_by(source, facts.known, about.now), "" if prices is None else prices.currency
         notes.append("prices are those of OpenCost, in its currency; what spot saved is not known")
     elif prices is not None:
-        price_of, currency = pricing.by_policy(prices), prices.currency
+        price_of, currency = sums.by_policy(prices), prices.currency
     elif about.source == "history":
-        currency, said = pricing.currency_of(facts.known)
-        price_of = pricing.by_records(currency) if currency else pricing.unpriced
+        currency, said = sums.currency_of(facts.known)
+        price_of = sums.by_records(currency) if currency else sums.unpriced
         notes += said
     priced = source is not None or bool(currency)
     if about.source == "history" and priced and prices is None:

@@ -18,9 +18,7 @@ from webhook import metrics
 from webhook.controller.certificates import Issuer
 from webhook.controller.ledger import Ledger
 from webhook.controller.retries import RetryController
-from webhook.history.collector import CollectorSink
-from webhook.history.files import FileSink
-from webhook.history.log import LogSink
+from webhook.history.sinks import CollectorSink, FileSink, LogSink
 from webhook.history.writer import Sink, Writer
 from webhook.kube.clock import utc_now
 from webhook.kube.events import Events, Notice

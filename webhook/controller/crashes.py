@@ -21,7 +21,7 @@ from webhook.controller.store import mark
 from webhook.kube import terminal
 from webhook.kube.bulkhead import Bulkhead
 from webhook.kube.client import CHANGED, UNREACHABLE, Api, ApiError, wait_after
-from webhook.kube.slices import in_slices
+from webhook.kube.tasks import in_slices
 from webhook.objects.problem import Json
 from webhook.pods.matching import POD_FAILURE_POLICY
 from webhook.pods.pods import Pod

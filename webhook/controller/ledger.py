@@ -48,6 +48,7 @@ from webhook.systems import retry_history
 from webhook.systems.accounts import SYSTEMS
 from webhook.systems.job import spec as batch
 from webhook.systems.job_set.spec import JOB_SET
+from webhook.systems.kueue import is_queued
 from webhook.tracking.cluster import Cluster
 from webhook.tracking.kueue_workloads import KueueWorkloads
 from webhook.tracking.policy_source import PolicySource
@@ -339,7 +340,7 @@ class Ledger:
 
     def _maybe_evicted(self, counting: CountingPass) -> set[str]:
         kueue, root, tracker = self.kueue, counting.root, counting.tracker
-        if kueue.informer.missing or (kueue.of(root) is None and not batch.is_queued(root["metadata"])):
+        if kueue.informer.missing or (kueue.of(root) is None and not is_queued(root["metadata"])):
             return set()
         since = self.clock() - DOUBT
         new = (pod for pod in islice(tracker.open_of_jobs(), TOGETHER) if tracker.has_failed_since(pod.uid, since))

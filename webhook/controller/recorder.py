@@ -17,12 +17,12 @@ from webhook.accounts.account import Account, Attempt
 from webhook.accounts.cached import CachedJob, CachedJobSet
 from webhook.accounts.counted import counted_of
 from webhook.accounts.tracker import Key
-from webhook.history import prices, record, usage
+from webhook.history import record, usage
 from webhook.history.record import VERSION, AttemptRecord, Record, WorkloadRecord
 from webhook.history.spec import fields_of
 from webhook.history.usage import Used
 from webhook.kube import terminal
-from webhook.kube.slices import in_slices
+from webhook.kube.tasks import in_slices
 from webhook.objects.problem import Json
 from webhook.objects.times import between, seconds
 from webhook.pods import outcomes
@@ -300,7 +300,7 @@ class Recorder:
         table = None if policy is None else policy.prices
         if table is None:
             return used
-        cost = prices.price(table.rates, place.capacity, dict(place.labels), dict(used.resources), used.seconds)
+        cost = usage.price(table.rates, place.capacity, dict(place.labels), dict(used.resources), used.seconds)
         return used._replace(price=cost, currency=table.currency)
 
 

@@ -36,7 +36,7 @@ from webhook.controller.ends import WorkloadEnds
 from webhook.kube import names, terminal
 from webhook.kube.bulkhead import Bulkhead, repeat
 from webhook.kube.client import CHANGED, UNREACHABLE, ApiError, wait_after
-from webhook.kube.slices import in_slices
+from webhook.kube.tasks import in_slices
 from webhook.objects.patch import unless_changed
 from webhook.objects.problem import Json
 from webhook.pods import outcomes

@@ -3,15 +3,12 @@
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from webhook.doctor.cause import causes_first
 from webhook.doctor.checks import (
     admission,
     asked_object,
     certificates,
     configurations,
-    delays,
     installed,
-    kinds,
     leader,
     namespaces,
     others,
@@ -19,8 +16,35 @@ from webhook.doctor.checks import (
     placement,
     policy,
 )
+from webhook.doctor.checks.installed import is_without_server
 from webhook.doctor.finding import Finding, Section, bounded, warning
 from webhook.doctor.snapshot import Snapshot
+from webhook.objects.patch import at
+
+
+def causes(snapshot: Snapshot) -> Iterator[str]:
+    """Yield the sections that can explain problems of others, the likeliest first.
+
+    Without any replica nothing else can be right. Replicas that are there and not ready mostly lack a permission, a
+    policy or a certificate. Where a replica is ready, permissions and certificates are what others depend on.
+    """
+    root = snapshot.installed.deployment
+    if snapshot.deployments is not None and (not root or at(root, ("spec", "replicas")) == 0):
+        yield "Installation"
+    yield "Permissions"
+    if is_without_server(snapshot):
+        yield from ("Policy", "Certificate", "Installation")
+    yield from ("Certificate", "Webhooks")
+
+
+def causes_first(snapshot: Snapshot, sections: list[Section]) -> list[Section]:
+    """Return the sections, first the one that explains the others if there are several with problems."""
+    wrong = [one.title for one in sections if any(finding.status == "problem" for finding in one.findings)]
+    if len(wrong) < 2:  # noqa: PLR2004 - a single one explains nothing else
+        return sections
+    first = next((title for title in causes(snapshot) if title in wrong), None)
+    return sorted(sections, key=lambda one: one.title != first)
+
 
 CHECKS: Final[dict[str, Callable[[Snapshot], Iterator[Finding]]]] = {
     "Object": asked_object.check,
@@ -28,21 +52,17 @@ CHECKS: Final[dict[str, Callable[[Snapshot], Iterator[Finding]]]] = {
     "Webhooks": configurations.check,
     "Certificate": certificates.check,
     "Admission": admission.check,
-    "Leader": leader.check,
-    "Delays": delays.check,
+    "Leader": leader.leases,
+    "Delays": leader.delays,
     "Policy": policy.check,
     "Placement": placement.check,
     "Namespaces": namespaces.check,
-    "Kinds": kinds.check,
+    "Kinds": configurations.kinds,
     "Permissions": permissions.check,
     "Others": others.check,
 }
-WITHOUT_INSTALLATION: Final = (
-    "Installation",
-    "Delays",
-    "Namespaces",
-    "Kinds",
-)  # that say something if nothing is installed
+# That say something if nothing is installed.
+WITHOUT_INSTALLATION: Final = ("Installation", "Delays", "Namespaces", "Kinds")
 ANSWERS: Final = ("Object", "Namespaces")  # that come first if the user asks about a namespace or an object
 
 

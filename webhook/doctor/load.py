@@ -11,7 +11,7 @@ import msgspec
 
 from webhook.admission.engine import read_policy
 from webhook.doctor import probe, rights
-from webhook.doctor.checks import delays
+from webhook.doctor.checks import leader
 from webhook.doctor.installation import Installation, installation
 from webhook.doctor.shipped import CONTROLLER, LEDGER, NAME, NAMESPACE, REQUESTED_RETRIES
 from webhook.doctor.snapshot import Objects, SeenLease, Snapshot, Stored, Unread
@@ -237,7 +237,7 @@ class Reader:
             self.snapshot.delayed = []
             for pod in found:
                 with self.snapshot.left_out.around("Pod", pod):
-                    self.snapshot.delayed += [pod] if delays.is_delayed(pod) else []
+                    self.snapshot.delayed += [pod] if leader.is_delayed(pod) else []
 
     async def lease(self, name: str) -> SeenLease:
         """Return a Lease, and whether it is renewed if it is old or nobody holds it; raise as `Api` does."""

@@ -1,21 +1,23 @@
-"""The ValidatingAdmissionPolicy of a kind: no field allows more retries than the limit, no container restarts in place.
+"""The ValidatingAdmissionPolicy of a kind: no field allows more retries than the limit.
 
 It finds what webhook/rules/limits.py and webhook/rules/annotations.py find, and says it in the same words, except for
-rules of an author's own that make restarts free (webhook/systems/job_set/rules/free_restarts.py).
+rules of an author's own that make restarts free (webhook/rules/job_sets/free_restarts.py).
 """
 
+from collections.abc import Iterator
 from typing import Final
 
 from webhook.export import annotations, budgets, in_place
-from webhook.export.cel import UNLIMITED, Variables, text, union
-from webhook.export.objects import BEING_DELETED, CHANGES_SOMETHING
-from webhook.export.profiles import Profiles, most_retries
+from webhook.export.cel import UNLIMITED, Profiles, Variables, most_retries, text, union
+from webhook.export.objects import BEING_DELETED, CHANGES_SOMETHING, Envelope, validating
 from webhook.objects.problem import Json
 from webhook.policy.model import Policy
 from webhook.rules.in_place import retriable
+from webhook.systems import core
 from webhook.systems.job import spec as batch
 from webhook.systems.job_set.spec import JOB_SET
 from webhook.systems.kind_spec import KindSpec, RetryField
+from webhook.systems.kinds import KINDS
 from webhook.systems.spark import spec as spark
 
 JOB_SETS: Final = f"authorizer.group({text(JOB_SET.group)}).resource({text(JOB_SET.resource)}).subresource('status')"
@@ -194,3 +196,9 @@ def uncounted_problem(uncounted: str) -> str:
         f"  '.template.spec.restartPolicy: {what}; use Never, or set ' + p +\n"
         "  '.backoffLimit, which bounds their sum, to ' + string(variables.limit) + ' or less')"
     )
+
+
+def objects(policy: Policy) -> Iterator[Json]:
+    """Yield the admission policies of a policy, and their bindings."""
+    for row in (core.POD, *(row for row in KINDS.values() if row.admitted)):
+        yield from validating(Envelope(row, policy), spec(row, policy))

@@ -15,7 +15,7 @@ from typing import Final, ParamSpec, TypeVar
 import structlog
 
 from webhook import metrics
-from webhook.kube.slices import in_slices
+from webhook.kube.tasks import in_slices
 
 AGAIN: Final = 3600.0  # seconds after which the log names an object again
 MOST: Final = 1_000  # objects that the log names in that time, for one kind of work

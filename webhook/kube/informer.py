@@ -19,9 +19,8 @@ import structlog
 from webhook import metrics
 from webhook.kube.backoff import Backoff
 from webhook.kube.bulkhead import Bulkhead, step
-from webhook.kube.client import METADATA_ONLY, METADATA_ONLY_LIST, UNREACHABLE, Api, ApiError, wait_after
-from webhook.kube.deep import decoded
-from webhook.kube.slices import in_slices
+from webhook.kube.client import METADATA_ONLY, METADATA_ONLY_LIST, UNREACHABLE, Api, ApiError, decoded, wait_after
+from webhook.kube.tasks import in_slices
 from webhook.objects.problem import Json
 from webhook.objects.shape import Shape, type_of
 

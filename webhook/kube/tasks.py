@@ -1,9 +1,25 @@
-"""Begin a coroutine without a Task, and let only what waits for I/O run in one."""
+"""Begin a coroutine without a Task, and divide long loops into slices, between which requests are answered."""
 
 import asyncio
-from collections.abc import Coroutine, Generator
+import time
+from collections.abc import AsyncIterator, Coroutine, Generator, Iterable
 from types import coroutine
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
+
+SLICE: Final = 0.02  # seconds
+
+Item = TypeVar("Item")
+
+
+async def in_slices(items: Iterable[Item]) -> AsyncIterator[Item]:
+    """Yield items; let other tasks run whenever the caller's loop has taken SLICE seconds."""
+    end = time.monotonic() + SLICE
+    for item in items:
+        yield item
+        if time.monotonic() >= end:
+            await asyncio.sleep(0)
+            end = time.monotonic() + SLICE
+
 
 Result = TypeVar("Result")
 

@@ -66,7 +66,7 @@ async def read(  # noqa: PLR0913 - the object, and the parameters of the retry
         namespace = root["metadata"]["namespace"]
         held = await placeholders(api, namespace) if known is None else known
         placeholder = next((one for one in held if of_job.is_for_job_of(one, root)), None)
-        run = await last_of(api, adapter.runs.row, root)
+        run = await last_of(api, adapter.runs.kind, root)
     return Workload(
         root=root,
         run=run,
@@ -111,7 +111,7 @@ async def children_of(api: Api, adapter: Adapter, root: Json) -> tuple[Json, ...
     return tuple(
         [
             {**one, "kind": row.kind}
-            for row in children.rows
+            for row in children.kinds
             async for one in api.objects(row.path(root["metadata"]["namespace"]), selector)
             if children.is_child(one, root)
         ]

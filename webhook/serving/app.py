@@ -24,7 +24,6 @@ from webhook.kube.paths import path_of
 from webhook.program import start
 from webhook.program.memory import exempt, measure, trim_after_bursts
 from webhook.program.start import LEDGER_LEASE, CannotStartError, announce, connect, settle_memory, stop_signals
-from webhook.serving import readiness
 from webhook.serving.endpoints import Endpoints
 from webhook.serving.listen import CannotListenError, listen
 from webhook.serving.served_certificate import MountedCertificate, Served, SharedCertificate
@@ -32,6 +31,23 @@ from webhook.tracking.certificates import CABundles
 from webhook.tracking.cluster import Cluster, settings_of
 from webhook.tracking.state_key import SharedStateKey
 from webhook.tracking.trackers import Trackers
+
+# As the readinessProbe of the Deployment: seconds between two looks, and how many fail until the pod is not ready.
+PERIOD: Final = 2.0
+THRESHOLD: Final = 3
+REPEATED: Final = 150  # looks until it is told again; the API server keeps an Event for an hour by default
+
+
+async def report(troubles: Callable[[], list[str]], tell: Callable[[str], None]) -> None:
+    """Call `tell` with troubles that have lasted for THRESHOLD looks, and every REPEATED looks, until cancelled."""
+    failed = 0
+    while True:
+        await asyncio.sleep(PERIOD)
+        found = troubles()
+        failed = failed + 1 if found else 0
+        if failed % REPEATED == THRESHOLD:
+            tell("; ".join(found))
+
 
 # Seconds for which a replica serves after SIGTERM: API servers keep their connections to a pod that is terminating.
 DRAIN: Final = 10.0
@@ -84,7 +100,7 @@ async def serve(options: Options, now: Callable[[], datetime] = utc_now) -> None
             certificate_troubles=served.troubles,
             keeps_ledger=lambda: lease is not None and bool(lease.items),
         )
-        background.append(readiness.report(endpoints.troubles, lambda why: log.warning("not ready", why=why)))
+        background.append(report(endpoints.troubles, lambda why: log.warning("not ready", why=why)))
         host = options.address
         try:
             https = await listen(stack, endpoints.admission(), (host, options.port), served.tls.context)

@@ -24,7 +24,6 @@ from webhook.rules.facts import NO_RESTRICTIONS, Facts
 from webhook.rules.pods import memory
 from webhook.serving.bodies import Bodies
 from webhook.serving.limits import LIMITS, Limits
-from webhook.serving.not_enforced import NotEnforced
 from webhook.serving.places import CrowdedError, Places
 from webhook.serving.server import Handler, HttpResponse, Routes, text
 from webhook.systems import core
@@ -38,6 +37,45 @@ from webhook.tracking.trackers import Trackers
 if TYPE_CHECKING:
     from webhook.retry.admission import Request as RetryRequest
     from webhook.retry.admission import RetryAdmission
+
+
+# Pairs of a namespace and a profile that the metrics tell apart. Users may create namespaces, and change their labels.
+PAIRS: Final = 200
+OTHER: Final = "(other)"  # no namespace can have this name
+
+log = structlog.get_logger()
+
+
+class NotEnforced:
+    """Reports what Enforce would deny or change in namespaces of mode Warn or Audit: a line in the log, a metric.
+
+    A line has the names of the object, the profile and the rules, and nothing else of the object. `lines` bounds them.
+    """
+
+    def __init__(self, lines: LogLines) -> None:
+        self.lines = lines
+        self.pairs: set[tuple[str, str]] = set()
+
+    def report(self, name: ObjectName, response: Response, profile_name: str, mode: str) -> None:
+        """Log and count what Enforce would do to an object."""
+        for would_be, found in (("denied", response.would_deny), ("changed", response.would_change)):
+            if not found:
+                continue
+            metrics.not_enforced(self.label(name.namespace, profile_name), profile_name, would_be).inc()
+            rules = sorted({rule for rule, _ in found})
+            if self.lines.has_room(name.namespace, (would_be, name.kind, name.controller or name.name, *rules)):
+                what = {"would_be": would_be, "profile": profile_name, "mode": mode, "rules": rules}
+                log.info("not enforced", **name.fields, **what)
+
+    def label(self, namespace: str, profile_name: str) -> str:
+        """Return the value of the label `namespace` of a metric: the name, if it is among the first ones."""
+        pair = namespace, profile_name
+        if pair not in self.pairs:
+            if len(self.pairs) >= PAIRS:
+                return OTHER
+            self.pairs.add(pair)
+        return namespace
+
 
 LOGGED: Final = 10  # problems of one denial
 LOGGED_LENGTH: Final = 200  # characters of one of them
@@ -53,8 +91,6 @@ Rules = Callable[[Subject, Policy, Facts], Response]
 Read = TypeVar("Read", bound=Request)
 Reader = Callable[[bytes], Read]
 Judge = Callable[[Read, bytes], Awaitable[Response | None]]  # returns None if no rule applies
-
-log = structlog.get_logger()
 
 
 class Endpoints:

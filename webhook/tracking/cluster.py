@@ -44,10 +44,11 @@ from webhook.rules import annotations
 from webhook.rules.opt_in import labels_of
 from webhook.rules.pods.memory_bounds import Restrictions
 from webhook.systems.job import spec as batch
-from webhook.systems.job_set.rules import features
+from webhook.systems.job_set import spec as job_sets
 from webhook.systems.job_set.spec import JOB_SET
 from webhook.systems.kind_spec import KindSpec, OwnerReference, controller_of
-from webhook.systems.kinds import row_of
+from webhook.systems.kinds import kind_of_controller
+from webhook.systems.trainer import spec as trainer
 from webhook.systems.trainer.spec import TRAIN_JOB
 from webhook.tracking import restrictions
 from webhook.tracking.nodes import NODES, KnownNodes
@@ -120,9 +121,9 @@ class Cluster:
             scope=self.scope,
         )
         only = {"fieldSelector": f"metadata.name={JOB_SET.resource}.{JOB_SET.group}"}
-        self.job_set_crds = Informer(api, CRDS, features.of_job_sets, query=only)
+        self.job_set_crds = Informer(api, CRDS, job_sets.features_of, query=only)
         only = {"fieldSelector": f"metadata.name={TRAIN_JOB.resource}.{TRAIN_JOB.group}"}
-        self.train_job_crds = Informer(api, CRDS, features.has_runtime_patches, query=only, metric_prefix="trainjob-")
+        self.train_job_crds = Informer(api, CRDS, trainer.has_runtime_patches, query=only, metric_prefix="trainjob-")
         self.caches: dict[KindSpec, Informer[Any]] = {batch.JOB: self.jobs, JOB_SET: self.job_sets}
         self.last_cached: Json | None = None  # what `object` last read from a cache, which takes time
 
@@ -197,7 +198,7 @@ class Cluster:
         """
         owner = await self.object(namespace, reference)
         controller = None if owner is None else controller_of(owner)
-        row = None if controller is None else row_of(controller)
+        row = None if controller is None else kind_of_controller(controller)
         if controller is None or row is None or not row.counts:
             return owner, None
         return owner, await self.object(namespace, controller)
@@ -209,7 +210,7 @@ class Cluster:
         client of the webhook's port can send a reference, and the answer reveals attempts and budgets of the object.
         Raise UnavailableError if the API does not answer.
         """
-        row = row_of(reference)
+        row = kind_of_controller(reference)
         if row is None:
             return None
         cache = self.caches.get(row)

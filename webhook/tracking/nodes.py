@@ -13,8 +13,8 @@ import structlog
 
 from webhook.capacity.provider import Labels, Provider, capacity_of
 from webhook.capacity.table import ANY
-from webhook.history.prices import label_keys
 from webhook.history.record import Capacity
+from webhook.history.usage import label_keys
 from webhook.kube.bulkhead import Bulkhead
 from webhook.kube.client import METADATA_ONLY_LIST, UNREACHABLE, Api, ApiError, wait_after
 from webhook.kube.paths import path_of

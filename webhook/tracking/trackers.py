@@ -31,7 +31,7 @@ from webhook.kube import names, terminal
 from webhook.kube.bulkhead import Bulkhead, repeat
 from webhook.kube.informer import Informer
 from webhook.kube.packed import Packed
-from webhook.kube.slices import in_slices
+from webhook.kube.tasks import in_slices
 from webhook.objects.problem import Json
 from webhook.objects.times import seconds
 from webhook.pods import pods

@@ -19,7 +19,7 @@ from tests.objects import job, job_spec
 from tests.unit.cli.test_check_cluster_lists import Lists, stored
 from webhook.cli import dashboard as command
 from webhook.cli.dashboard import Reader
-from webhook.insight.dashboard.feed import NothingReadableError
+from webhook.insight.dashboard import NothingReadableError
 from webhook.insight.report.load import Scope
 from webhook.insight.report.model import Report
 from webhook.kube import names

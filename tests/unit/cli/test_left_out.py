@@ -127,7 +127,7 @@ def test_a_report_counts_the_other_pods_and_says_that_something_is_left_out(
 def test_a_node_that_cannot_be_judged_leaves_its_workloads_in_the_report(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, faulty: Any
 ) -> None:
-    faulty("webhook.insight.report.nodes.facts_of")
+    faulty("webhook.insight.report.live.facts_of")
     api = lists()
     api.lists["/api/v1/nodes"] = [{"metadata": {"name": "bad"}}, {"metadata": {"name": "spot-1"}}]
     done = run(monkeypatch, api, tmp_path, "report", "-o", "json")
@@ -215,7 +215,7 @@ class Examined(Answers):
 
 
 def test_the_doctor_finds_the_other_delays(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, faulty: Any) -> None:
-    faulty("webhook.doctor.checks.delays.late_by")
+    faulty("webhook.doctor.checks.leader._late_by")
     bad, good = delayed(-300), delayed(-300)
     bad["metadata"]["name"] = "bad"
     good["metadata"]["name"] = "good"

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from tests.unit.doctor.healthy import deployment, healthy, lease, namespace
-from webhook.doctor.cause import causes
-from webhook.doctor.judge import judge
+from webhook.doctor.judge import causes, judge
 from webhook.doctor.shipped import LEDGER, NAME, NAMESPACE, Right
 from webhook.objects.problem import Json
 

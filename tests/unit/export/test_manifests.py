@@ -5,8 +5,8 @@ from pathlib import Path
 import yaml
 
 from tests.admission import policy
-from webhook.export import objects, profiles
-from webhook.export.manifests import objects as all_objects
+from webhook.export import cel, objects
+from webhook.export.limits import objects as all_objects
 from webhook.objects.problem import Json
 from webhook.policy.model import Placement, Profile
 from webhook.systems import core
@@ -70,6 +70,6 @@ def test_templates_of_the_whole_cluster_are_opted_in_by_their_own_label() -> Non
 
 def test_the_profile_of_a_cluster_scoped_object_is_its_own_label() -> None:
     cluster_scoped = KINDS["argoproj.io", "ClusterWorkflowTemplate"]
-    assert profiles.Profiles(policy(), cluster_scoped).first[0]["expression"].startswith("object.metadata")
+    assert cel.Profiles(policy(), cluster_scoped).first[0]["expression"].startswith("object.metadata")
     for row in (batch.JOB, core.POD):
-        assert profiles.Profiles(policy(), row).first[0]["expression"].startswith("namespaceObject.metadata")
+        assert cel.Profiles(policy(), row).first[0]["expression"].startswith("namespaceObject.metadata")

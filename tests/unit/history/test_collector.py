@@ -10,8 +10,8 @@ import pytest
 from aiohttp import ClientTimeout, web
 
 from certs.rotate import Lifetimes, Rotation
-from webhook.history import collector
-from webhook.history.collector import CollectorSink
+from webhook.history import sinks
+from webhook.history.sinks import CollectorSink
 from webhook.history.writer import FailedError, RefusedError
 
 
@@ -134,7 +134,7 @@ def test_a_certificate_that_nobody_trusts_is_a_fault_and_nothing_is_sent(tmp_pat
 
 
 def test_a_collector_that_does_not_answer_delays_a_batch_by_the_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(collector, "TIMEOUT", ClientTimeout(total=0.05))
+    monkeypatch.setattr(sinks, "TIMEOUT", ClientTimeout(total=0.05))
 
     class Silent(Server):
         async def answer(self, request: web.Request) -> web.Response:

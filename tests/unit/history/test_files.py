@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from webhook.history import files
-from webhook.history.files import KEPT, FileSink
+from webhook.history import sinks
+from webhook.history.sinks import KEPT, FileSink
 
 NOW = 1_800_000_000.0
 
@@ -39,7 +39,7 @@ def test_two_replicas_and_a_restart_write_files_of_their_own(tmp_path: Path) -> 
 
 
 def test_a_large_file_is_closed_and_another_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "LARGEST_FILE", 3)
+    monkeypatch.setattr(sinks, "LARGEST_FILE", 3)
     sink = FileSink(tmp_path, "a")
     for line in (b"1", b"2", b"3"):
         written(sink, line)
@@ -47,8 +47,8 @@ def test_a_large_file_is_closed_and_another_begun(tmp_path: Path, monkeypatch: p
 
 
 def test_the_oldest_files_are_deleted_when_all_are_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "LARGEST_FILE", 10)
-    monkeypatch.setattr(files, "LARGEST_FOLDER", 45)
+    monkeypatch.setattr(sinks, "LARGEST_FILE", 10)
+    monkeypatch.setattr(sinks, "LARGEST_FOLDER", 45)
     for number in range(5):
         old = tmp_path / f"history-old-{number}.ndjson"
         old.write_bytes(b"x" * 10)

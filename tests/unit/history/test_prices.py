@@ -2,7 +2,7 @@
 
 import pytest
 
-from webhook.history.prices import GIB, price
+from webhook.history.usage import GIB, price
 from webhook.policy.model import Rate, RateMatch
 
 GPU = {"node.kubernetes.io/instance-type": "p4d.24xlarge"}

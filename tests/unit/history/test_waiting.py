@@ -1,7 +1,7 @@
 """Records that wait: bounded, and fair to namespaces."""
 
 from tests.costs import assert_affordable
-from webhook.history.waiting import WaitingLines
+from webhook.history.writer import WaitingLines
 
 
 def lines(waiting: WaitingLines) -> list[bytes]:

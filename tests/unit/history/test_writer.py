@@ -7,9 +7,8 @@ from structlog.testing import capture_logs
 from tests.metrics import counted
 from tests.unit.controller.leader import beside
 from tests.virtual_time import now, run
-from webhook.history.log import LogSink
-from webhook.history.waiting import MOST
-from webhook.history.writer import RefusedError, Writer
+from webhook.history.sinks import LogSink
+from webhook.history.writer import MOST, RefusedError, Writer
 
 
 class Sink:

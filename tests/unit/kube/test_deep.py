@@ -7,8 +7,7 @@ import msgspec
 import pytest
 
 from tests.opted_in import opted_in
-from webhook.kube.client import page_decoder
-from webhook.kube.deep import DEEPEST, decoded
+from webhook.kube.client import DEEPEST, decoded, page_decoder
 from webhook.kube.informer import Event, Informer, event_decoder, metadata_of
 from webhook.tracking.cluster import Cluster
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.costs import assert_affordable, assert_grows_with_its_input, bytes_of
 from tests.opted_in import opted_in
-from webhook.kube import client, names, slices
+from webhook.kube import client, names, tasks
 from webhook.kube.client import Api, ApiError, ListMeta, Page, TooLargeError
 from webhook.kube.informer import Event, Informer
 from webhook.objects.problem import Json
@@ -261,7 +261,7 @@ def test_the_version_of_an_event_is_read_even_if_its_object_cannot_be() -> None:
 def served_during(work: Coroutine[Any, Any, object], monkeypatch: pytest.MonkeyPatch) -> int:
     """Return how often another task runs during this work, if each item of a loop in slices takes a millisecond."""
     now = iter(range(1_000_000))
-    monkeypatch.setattr("webhook.kube.slices.time.monotonic", lambda: next(now) * 0.001)
+    monkeypatch.setattr("webhook.kube.tasks.time.monotonic", lambda: next(now) * 0.001)
     served = 0
 
     async def serve() -> None:
@@ -281,9 +281,9 @@ def served_during(work: Coroutine[Any, Any, object], monkeypatch: pytest.MonkeyP
 
 def test_other_tasks_run_while_a_long_list_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     async def work() -> None:
-        assert len([one async for one in slices.in_slices(range(1000))]) == 1000
+        assert len([one async for one in tasks.in_slices(range(1000))]) == 1000
 
-    assert served_during(work(), monkeypatch) >= 1000 * 0.001 / slices.SLICE - 3
+    assert served_during(work(), monkeypatch) >= 1000 * 0.001 / tasks.SLICE - 3
 
 
 def test_other_tasks_run_while_many_deleted_objects_are_removed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -293,5 +293,5 @@ def test_other_tasks_run_while_many_deleted_objects_are_removed(monkeypatch: pyt
     api: Any = type("Listing", (), {"pages": staticmethod(no_pages)})()
     jobs = Informer[Any](api, "/jobs", dict, query={})
     jobs.items.update({("ml", str(number)): {} for number in range(1000)})
-    assert served_during(jobs.list(), monkeypatch) >= 1000 * 0.001 / slices.SLICE - 3
+    assert served_during(jobs.list(), monkeypatch) >= 1000 * 0.001 / tasks.SLICE - 3
     assert not jobs.items

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.unit.policy.test_parse import policy, problems, with_profile
-from webhook.history.prices import label_keys
+from webhook.history.usage import label_keys
 from webhook.objects.problem import Json
 
 

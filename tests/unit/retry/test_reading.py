@@ -42,7 +42,7 @@ def root(name: str, created: str = "08:00", owners: tuple[Json, ...] = (), **mor
 
 
 def read(adapter: Adapter, subject: Json, *items: tuple[KindSpec, Json], **how: Any) -> Workload:
-    server = Server((adapter.row, subject), *items)
+    server = Server((adapter.kind, subject), *items)
     return run(reading.read(api_of(server), adapter, subject, WHEN, **how))
 
 

@@ -16,8 +16,7 @@ from webhook.admission.subject import read
 from webhook.objects.problem import Json, Problem
 from webhook.policy.model import Placement, Profile
 from webhook.program.logs import LogLines
-from webhook.serving.endpoints import Endpoints
-from webhook.serving.not_enforced import OTHER, PAIRS, NotEnforced
+from webhook.serving.endpoints import OTHER, PAIRS, Endpoints, NotEnforced
 from webhook.tracking.cluster import Cluster
 from webhook.tracking.policy_source import PolicySource
 

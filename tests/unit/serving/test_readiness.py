@@ -8,8 +8,8 @@ import pytest
 from tests import virtual_time
 from webhook.policy.parse import load_default
 from webhook.serving import endpoints
+from webhook.serving.app import PERIOD, REPEATED, THRESHOLD, report
 from webhook.serving.endpoints import LISTS_AWAITED, Endpoints
-from webhook.serving.readiness import PERIOD, REPEATED, THRESHOLD, report
 from webhook.tracking.cluster import Cluster
 from webhook.tracking.policy_source import PolicySource
 from webhook.tracking.trackers import Trackers

@@ -11,11 +11,11 @@ from webhook.accounts.account import Account, Attempt
 from webhook.accounts.counted import PodsOfSystem
 from webhook.accounts.stored import account_in
 from webhook.accounts.tracker import Key, key_of
+from webhook.capacity.recognition import NodeFacts, capacities, facts_of
 from webhook.history.amounts import Amounts
 from webhook.history.record import VERSION, AttemptRecord, Capacity
-from webhook.history.usage import Row
+from webhook.history.usage import Row, label_keys
 from webhook.insight.report.known import Counted, Known, RowPrice, State, Window
-from webhook.insight.report.nodes import UNKNOWN, Node
 from webhook.insight.report.sums import loss_of
 from webhook.kube import names, terminal
 from webhook.objects.left_out import RAISING, LeftOut
@@ -24,11 +24,11 @@ from webhook.objects.problem import Json
 from webhook.objects.times import between
 from webhook.pods import outcomes
 from webhook.pods.outcomes import Outcome
-from webhook.pods.pods import Pod
+from webhook.pods.pods import ZONE, Pod
 from webhook.policy.applied import profile_of
 from webhook.policy.causes import CAUSES, Cause, Loss
-from webhook.policy.model import FailurePolicy, Profile
-from webhook.policy.settings import NamedProfile
+from webhook.policy.model import FailurePolicy, Policy, Profile
+from webhook.policy.settings import NamedProfile, own_spot_labels
 from webhook.rules import undo
 from webhook.systems import core
 from webhook.systems.account_object import is_of
@@ -36,6 +36,32 @@ from webhook.systems.job import spec as batch
 from webhook.systems.job_set.spec import JOB_SET
 from webhook.systems.kind_spec import KindSpec, controller_of
 from webhook.systems.system import System
+
+
+class Node(NamedTuple):
+    """A node; `labels`: those by which the policy's prices choose."""
+
+    zone: str = ""
+    capacity: Capacity = ""
+    labels: Mapping[str, str] = {}
+
+
+UNKNOWN: Final = Node()
+
+
+def nodes_of(found: Iterable[Json], policy: Policy | None, left_out: LeftOut = RAISING) -> dict[str, Node]:
+    """Return the nodes of the API by name; the policy says which labels mark spot nodes of its own, and prices."""
+    keys = () if policy is None or policy.prices is None else label_keys(policy.prices.rates)
+    facts: dict[str, NodeFacts] = {}
+    for one in found:
+        with left_out.around("Node", one):
+            facts[one["metadata"]["name"]] = facts_of(one)
+    known = capacities(facts, {} if policy is None else own_spot_labels(policy))
+    return {
+        name: Node(one.labels.get(ZONE) or "", known[name], {key: one.labels[key] for key in keys if key in one.labels})
+        for name, one in facts.items()
+    }
+
 
 CAPACITIES: Final[dict[str, Capacity]] = {"Spot": "Spot", "OnDemand": "OnDemand"}
 TOTALS: Final = (

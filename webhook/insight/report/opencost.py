@@ -16,8 +16,8 @@ from typing import Final, NamedTuple
 import aiohttp
 import msgspec
 
-from webhook.history.prices import GIB, HOUR
 from webhook.history.record import AttemptRecord
+from webhook.history.usage import GIB, HOUR
 from webhook.insight.report.known import Price, PriceOf, has_unknown_requests
 from webhook.objects.times import seconds
 

@@ -14,10 +14,10 @@ from msgspec.structs import replace
 from webhook.accounts.cached_account import ACCOUNT_READ
 from webhook.history.record import VERSION, AttemptRecord, Record, WorkloadRecord
 from webhook.history.spec import fields_of
-from webhook.insight.report import live, pricing
+from webhook.insight.report import live, sums
 from webhook.insight.report.known import Known, Window
+from webhook.insight.report.live import nodes_of
 from webhook.insight.report.load import JOB, NODE, POD, SET, Loaded
-from webhook.insight.report.nodes import nodes_of
 from webhook.kube import terminal
 from webhook.objects.left_out import RAISING, LeftOut
 from webhook.objects.problem import Json
@@ -63,7 +63,7 @@ def records_of(found: Loaded, policy: Policy | None, left_out: LeftOut = RAISING
     for workload in live.grouped(found.jobs, found.job_sets, found.pods, accounts=found.accounts, left_out=left_out):
         made: list[Record] = []
         with left_out.around(workload.root["kind"], workload.root):
-            known, _ = live.known_of(workload, nodes, Window(), pricing.row_by_policy(None))
+            known, _ = live.known_of(workload, nodes, Window(), sums.row_by_policy(None))
             made = [*attempts_of(known)]
             made += [] if terminal.condition_of(workload.root) is None else [workload_of(workload.root, known)]
         yield from made

@@ -4,9 +4,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from webhook.history import prices
+from webhook.history import usage
 from webhook.history.record import AttemptRecord
-from webhook.insight.report.pricing import currencies_of
+from webhook.insight.report.sums import currencies_of
 from webhook.insight.simulate.market import Place
 from webhook.insight.simulate.past import Attempt, Past
 from webhook.insight.simulate.replay import Price
@@ -38,7 +38,7 @@ class Pricing(NamedTuple):
             return recorded(attempt.record, self.currency)
         place = Place(attempt.capacity, attempt.record.zone, tuple(sorted(attempt.record.labels.items())))
         hourly = None if self.price is None else self.price(attempt.record.resources, place)
-        return None if hourly is None else hourly * attempt.seconds / prices.HOUR
+        return None if hourly is None else hourly * attempt.seconds / usage.HOUR
 
 
 def by_table(table: Prices) -> Pricing:
@@ -46,8 +46,8 @@ def by_table(table: Prices) -> Pricing:
     rates = table.rates
 
     def price(resources: Mapping[str, float], place: Place) -> float | None:
-        rate = prices.rate_of(rates, place.capacity, dict(place.labels))
-        return None if rate is None else prices.per_hour(rate, resources)
+        rate = usage.rate_of(rates, place.capacity, dict(place.labels))
+        return None if rate is None else usage.per_hour(rate, resources)
 
     return Pricing(table.currency, price, is_table=True)
 
@@ -80,7 +80,7 @@ def learnt(attempts: Iterable[Attempt], currency: str) -> Price | None:
         if (paid := recorded(one.record, currency)) is not None:
             for key in keys:
                 money[key] += paid
-                hours[key] += cores(one.record.resources) * one.seconds / prices.HOUR
+                hours[key] += cores(one.record.resources) * one.seconds / usage.HOUR
     if not hours:
         return None
     hourly = {key: money[key] / hours[key] for key in hours}

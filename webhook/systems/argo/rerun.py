@@ -265,14 +265,14 @@ def cannot_be_suspended(workflow: Json) -> Problem | None:
 
 
 ADAPTER: Final = Adapter(
-    row=argo.WORKFLOW,
+    kind=argo.WORKFLOW,
     rights=lambda _: [*RIGHTS],
     run_id=lambda found: run_of(found.root),
     refusal=lambda found: refusal(found.root),
     promise=promise,
     cannot_be_suspended=cannot_be_suspended,
     children=Children(
-        rows=(core.POD,), selector=lambda root: f"{WORKFLOW}={root['metadata']['name']}", is_child=is_child
+        kinds=(core.POD,), selector=lambda root: f"{WORKFLOW}={root['metadata']['name']}", is_child=is_child
     ),
     in_place=InPlace(steps=steps, has_begun=has_begun, status=""),
 )

@@ -285,12 +285,12 @@ def cannot_be_suspended(run: Json) -> Problem:
 
 
 CHILDREN: Final = Children(
-    rows=(tekton.TASK_RUN, tekton.CUSTOM_RUN),
+    kinds=(tekton.TASK_RUN, tekton.CUSTOM_RUN),
     selector=lambda run: f"{LABEL}={run['metadata']['name']}",
     is_child=is_child,
 )
 ADAPTER: Final = Adapter(
-    row=tekton.PIPELINE_RUN,
+    kind=tekton.PIPELINE_RUN,
     rights=lambda _: [*IN_PLACE],
     run_id=lambda found: run_of(found.root),
     refusal=refusal,

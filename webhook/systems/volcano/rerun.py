@@ -179,13 +179,13 @@ def cannot_be_suspended(job: Json) -> Problem:
 
 
 ADAPTER: Final = Adapter(
-    row=volcano.JOB,
+    kind=volcano.JOB,
     rights=lambda _: [*RIGHTS],
     run_id=lambda found: run_of(found.root),
     refusal=refusal,
     promise=promise,
     cannot_be_suspended=cannot_be_suspended,
-    children=Children(rows=(core.POD,), selector=lambda root: f"{NAME}={root['metadata']['name']}", is_child=is_child),
+    children=Children(kinds=(core.POD,), selector=lambda root: f"{NAME}={root['metadata']['name']}", is_child=is_child),
     in_place=InPlace(
         steps=steps,
         has_begun=has_begun,

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.unit.doctor.healthy import NOW, healthy, told, wrong
-from webhook.doctor.checks.delays import check, is_delayed
+from webhook.doctor.checks.leader import delays, is_delayed
 from webhook.kube import names
 from webhook.objects.problem import Json
 from webhook.pods import on_failure
@@ -29,11 +29,11 @@ def delayed(until: float | None, *gates: Json, created: float = -3600) -> Json:
 
 @pytest.mark.parametrize("pods", [None, [], [delayed(300)], [delayed(-30)], [delayed(None, created=-30)]], ids=repr)
 def test_a_delay_that_is_not_over_is_right(pods: list[Json] | None) -> None:
-    assert wrong(check, healthy(delayed=pods, now=NOW)) == []
+    assert wrong(delays, healthy(delayed=pods, now=NOW)) == []
 
 
 def test_a_delay_that_nobody_has_ended_is_a_problem_with_the_command_that_ends_it() -> None:
-    status, what, fix = told(check, healthy(delayed=[delayed(-300, OTHERS)], now=NOW))
+    status, what, fix = told(delays, healthy(delayed=[delayed(-300, OTHERS)], now=NOW))
     assert status == "problem"
     assert "is held back by a delay that ended 300 s ago: no leader removes its gate" in what
     assert fix == (
@@ -42,7 +42,7 @@ def test_a_delay_that_nobody_has_ended_is_a_problem_with_the_command_that_ends_i
 
 
 def test_a_gate_without_a_time_is_over_since_the_pod_was_created() -> None:
-    assert "that ended 3600 s ago" in told(check, healthy(delayed=[delayed(None)], now=NOW))[1]
+    assert "that ended 3600 s ago" in told(delays, healthy(delayed=[delayed(None)], now=NOW))[1]
 
 
 def test_only_pods_with_the_gate_of_a_delay_are_held_back_by_one() -> None:

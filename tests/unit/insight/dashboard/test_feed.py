@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from tests import reports, virtual_time
-from webhook.insight.dashboard.feed import EVERY, LONGEST_PAUSE, PAUSE, Feed, NothingReadableError, Shown
+from webhook.insight.dashboard import EVERY, LONGEST_PAUSE, PAUSE, Feed, NothingReadableError, Shown
 from webhook.insight.report.model import Report
 from webhook.kube.client import ApiError
 

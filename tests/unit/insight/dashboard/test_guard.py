@@ -3,7 +3,7 @@
 import pytest
 from aiohttp.test_utils import make_mocked_request
 
-from webhook.insight.dashboard.guard import Guard
+from webhook.insight.dashboard import Guard
 
 HOST = "127.0.0.1:4711"
 

@@ -16,8 +16,8 @@ import pytest
 
 from tests import reports
 from tests.awaiting import LONGEST
-from webhook.insight.dashboard import server as module
-from webhook.insight.dashboard.server import CannotListenError, dashboard
+from webhook.insight import dashboard as module
+from webhook.insight.dashboard import CannotListenError, dashboard
 from webhook.insight.report.model import Report
 from webhook.kube.client import ApiError
 from webhook.serving.connections import Connection
@@ -137,7 +137,7 @@ def test_a_cluster_that_cannot_be_read_is_known_before_the_address() -> None:
 
 
 def test_events_tell_of_each_new_report(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webhook.insight.dashboard.feed.EVERY", 0.01)
+    monkeypatch.setattr("webhook.insight.dashboard.EVERY", 0.01)
     sizes = [1, 2, 3]
 
     async def growing() -> Report:
@@ -156,7 +156,7 @@ def test_events_tell_of_each_new_report(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_a_withdrawn_report_is_no_longer_served(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webhook.insight.dashboard.feed.EVERY", 0.01)
+    monkeypatch.setattr("webhook.insight.dashboard.EVERY", 0.01)
     answers: list[Report | ApiError] = [reports.report(2), ApiError(403, "jobs is forbidden")]
 
     async def once() -> Report:
@@ -199,7 +199,7 @@ def test_the_number_of_requests_at_once_is_bounded(monkeypatch: pytest.MonkeyPat
 
 def test_a_client_that_takes_nothing_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LIMITS", Limits(client_timeout=0.2))
-    monkeypatch.setattr("webhook.insight.dashboard.feed.packed", lambda *_: (b"digest", bytes(64 * 1024 * 1024)))
+    monkeypatch.setattr("webhook.insight.dashboard.packed", lambda *_: (b"digest", bytes(64 * 1024 * 1024)))
     is_cut, dropped = asyncio.Event(), Connection.drop
 
     def drop(connection: Connection, reason: str) -> None:
@@ -230,10 +230,10 @@ def test_a_client_that_takes_nothing_is_cut_off(monkeypatch: pytest.MonkeyPatch)
 CROWDED = """
 import asyncio, resource, sys
 from tests import reports
-from webhook.insight.dashboard import feed
-from webhook.insight.dashboard.server import dashboard
+from webhook.insight import dashboard
+from webhook.insight.dashboard import dashboard
 
-feed.EVERY = feed.PAUSE = 0.05
+dashboard.EVERY = dashboard.PAUSE = 0.05
 resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
 
 async def read():
@@ -287,7 +287,7 @@ def test_connections_of_others_take_the_dashboard_no_files() -> None:
 
 
 def test_nothing_is_read_before_a_page_is_open_and_after_the_last_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webhook.insight.dashboard.feed.EVERY", 0.01)
+    monkeypatch.setattr("webhook.insight.dashboard.EVERY", 0.01)
     readings = 0
 
     async def counted() -> Report:

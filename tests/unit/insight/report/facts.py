@@ -7,7 +7,7 @@ from webhook.history.record import VERSION, AttemptRecord, WorkloadRecord
 from webhook.insight.report.build import About, build
 from webhook.insight.report.known import Known, Price, PriceOf, Window
 from webhook.insight.report.model import Report
-from webhook.insight.report.pricing import unpriced
+from webhook.insight.report.sums import unpriced
 
 MONDAY: Final = datetime(2026, 11, 16, tzinfo=UTC)
 HOUR: Final = 3600.0

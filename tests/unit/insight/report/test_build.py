@@ -14,8 +14,7 @@ from webhook.history.record import AttemptRecord, Capacity
 from webhook.insight.report.build import MOST_BUCKETS
 from webhook.insight.report.known import Counted, Known, Price, Window, written
 from webhook.insight.report.model import MOST_ATTEMPTS, Usage
-from webhook.insight.report.pricing import unpriced
-from webhook.insight.report.sums import importance_by
+from webhook.insight.report.sums import importance_by, unpriced
 from webhook.policy.causes import Cause
 
 SPOT: dict[str, Any] = {"capacity": "Spot", "node": "spot-1", "zone": "z1"}

@@ -9,9 +9,9 @@ from tests.accounts import held, holding
 from tests.unit.insight.report.facts import GIB, HOUR, MONDAY, at, reported
 from webhook.accounts.account import Account, Attempt, Left, id_of
 from webhook.history.usage import Row
-from webhook.insight.report import live, pricing
+from webhook.insight.report import live, sums
 from webhook.insight.report.known import Known, Window
-from webhook.insight.report.nodes import Node, nodes_of
+from webhook.insight.report.live import Node, nodes_of
 from webhook.kube import names
 from webhook.objects.problem import Json
 from webhook.pods.pods import read
@@ -66,12 +66,12 @@ def known_of(
 ) -> tuple[Known, list[str]]:
     accounts = held(root, *job_sets)
     (workload,) = live.grouped([root], job_sets, [read(one) for one in pods], accounts=accounts)
-    return live.known_of(workload, NODES, window, pricing.row_by_policy(prices))
+    return live.known_of(workload, NODES, window, sums.row_by_policy(prices))
 
 
 def report_of(root: Json, *pods: Json, **options: Any) -> Any:
     known, _ = known_of(root, *pods, **options)
-    return reported(known, price_of=pricing.by_policy(PRICES))
+    return reported(known, price_of=sums.by_policy(PRICES))
 
 
 def test_pods_that_succeeded_run_or_failed_uncounted_are_counted_from_the_pods() -> None:
@@ -184,7 +184,7 @@ def test_what_unused_retries_would_have_used_is_taken_from_the_account() -> None
 def test_the_price_of_sums_is_the_one_of_their_time_or_else_that_of_today(
     row: Row, currency: str, prices: Prices | None, price: float | None
 ) -> None:
-    assert pricing.row_by_policy(prices)(row, "Spot", ["cpu"], currency) == price
+    assert sums.row_by_policy(prices)(row, "Spot", ["cpu"], currency) == price
 
 
 def test_with_a_window_only_attempts_whose_times_are_known_count_and_a_note_says_so() -> None:
@@ -219,7 +219,7 @@ def test_a_pod_of_a_job_set_that_is_gone_requested_what_the_pods_of_its_job_do()
     found = [read(driver), read(worker)]
     above = job_set(account=account)
     (workload,) = live.grouped([child("set-driver-0"), child()], [above], found, accounts=held(above))
-    known, _ = live.known_of(workload, NODES, ALL, pricing.row_by_policy(None))
+    known, _ = live.known_of(workload, NODES, ALL, sums.row_by_policy(None))
     assert [one.resources["cpu"] for one in known.told] == [1.0]
 
 
@@ -274,7 +274,7 @@ def test_the_pods_of_a_job_sets_jobs_are_those_of_the_set_and_its_jobs_are_no_wo
         ("JobSet", ["a"]),
         ("Job", ["b"]),
     ]
-    known, _ = live.known_of(workloads[0], NODES, ALL, pricing.row_by_policy(None))
+    known, _ = live.known_of(workloads[0], NODES, ALL, sums.row_by_policy(None))
     assert (known.kind, known.attempts[0].scope) == ("JobSet", "workers-0/")
 
 
@@ -330,7 +330,7 @@ def workflow_of(*pods: Json, account: Account | None = None) -> Known:
         one["metadata"]["annotations"] = {NODE_NAME: "train.build(0)", names.MAX_RETRIES: "3"}
         found.append(read(one))
     (workload,) = live.grouped([], [], found, {argo.WORKFLOW: [{"metadata": root["metadata"]}]}, held(root))
-    return live.known_of(workload, NODES, ALL, pricing.row_by_policy(PRICES))[0]
+    return live.known_of(workload, NODES, ALL, sums.row_by_policy(PRICES))[0]
 
 
 def test_a_workload_of_another_kind_is_known_with_its_account_and_its_pods() -> None:

@@ -13,7 +13,7 @@ from tests.unit.insight.report.test_build import many_at
 from webhook.cli.terminal import widths_of
 from webhook.insight.report import render
 from webhook.insight.report.model import Report
-from webhook.insight.report.pricing import unpriced
+from webhook.insight.report.sums import unpriced
 
 SPOT: dict[str, Any] = {"capacity": "Spot", "node": "spot-1", "zone": "z1"}
 

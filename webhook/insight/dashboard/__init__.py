@@ -1,1 +1,0 @@
-"""`retry-policy dashboard`: the page of a report, live, on the user's own machine. It only reads."""
