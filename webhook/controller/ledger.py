@@ -237,25 +237,22 @@ class Ledger:
         with self.bulkhead.around(*place_of(key)):
             if key not in self.trackers.states and (not key.is_cached_whole or self.trackers.root_of(key) is None):
                 return None
-            return await self._write_or_wait(key, self.trackers.state_of(key))
+            state = self.trackers.state_of(key)
+            try:
+                await self.write(key, state)
+            except (ApiError, *UNREACHABLE) as error:
+                wait = wait_after(error)
+                pause = _pause_after(error, key, state, wait)
+                if wait is not None:
+                    await asyncio.sleep(wait)
+                    pause = 0.0
+                return pause if self.trackers.states.get(key) is state else None  # it may have been deleted meanwhile
+            state.forget_failures()
+            if self.trackers.root_of(key) is not None:  # else its watch may be late, and pods are still to count
+                self.trackers.tidy(key)
+            return None
         metrics.LEDGER_WRITES.labels("bad").inc()
         return LONGEST_PAUSE  # or earlier, if it changes
-
-    async def _write_or_wait(self, key: Key, state: WorkloadState) -> float | None:
-        """Write an account; as `try_to_write`, but raise what is no answer of the API."""
-        try:
-            await self.write(key, state)
-        except (ApiError, *UNREACHABLE) as error:
-            wait = wait_after(error)
-            pause = _pause_after(error, key, state, wait)
-            if wait is not None:
-                await asyncio.sleep(wait)
-                pause = 0.0
-            return pause if self.trackers.states.get(key) is state else None  # it may have been deleted meanwhile
-        state.forget_failures()
-        if self.trackers.root_of(key) is not None:  # else its watch may be late, and pods are still to count
-            self.trackers.tidy(key)
-        return None
 
     async def write(self, key: Key, state: WorkloadState) -> None:
         """Count the uncounted pods of a workload, write its account, and fail or suspend it if a limit is exceeded.

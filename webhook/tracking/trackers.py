@@ -364,20 +364,16 @@ class Trackers:
         key, just_now = key_of(pod), pod.uid in self.running
         is_known = key in self.states or not key.is_cached_whole
         if not is_known and (not _is_remarkable(pod) or self._is_settled_in(key, pod)):
-            self._see_running(pod)
+            if pod.has_ended:
+                self.running.pop(pod.uid)
+            else:
+                self.running.put(pod, self.running.get(pod.uid))
         else:
             self._see_tracked(key, pod, news=news)
             self._forget_settled(key)
         self.see_succeeded(key, pod, just_now=just_now)
         for event in self.waiting.get(key, ()):
             event.set()
-
-    def _see_running(self, pod: Pod) -> None:
-        """Record the current state of a pod that is as most are: it runs, or has succeeded."""
-        if pod.has_ended:
-            self.running.pop(pod.uid)
-        else:
-            self.running.put(pod, self.running.get(pod.uid))
 
     def _see_tracked(self, key: Key, pod: Pod, *, news: bool) -> None:
         """Record the current state of a pod in the state of its workload; `news`: as in `see_pod`."""
