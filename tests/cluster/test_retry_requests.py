@@ -512,7 +512,7 @@ def mark_as_accepted(team: Namespace, target: str, of: str) -> None:
     assert team.run("patch", target, "--type=merge", f"--patch={json.dumps({'metadata': metadata})}").returncode == 0
 
 
-async def process_requests(kubeconfig: Path, keys: list[retries.Key], events_written: Callable[[], bool]) -> None:
+async def process_requests(kubeconfig: Path, keys: list[retries.RetryKey], events_written: Callable[[], bool]) -> None:
     """Do the work of the leader over another connection: watch, retry, and write Events."""
     async with await ApiOfServer.connect(str(kubeconfig)) as api:
         cluster, events = Cluster(api), Events(api)
@@ -524,7 +524,7 @@ async def process_requests(kubeconfig: Path, keys: list[retries.Key], events_wri
         for key in keys:
             root = await api.get(key.row.path(key.namespace, key.name))
             await reading.read(api, ADAPTERS[key.row], root, WHEN)
-            await leader.reconcile(key, retries.Due("", 0.0), Profile())
+            await leader.reconcile(key, retries.RetryDue("", 0.0), Profile())
         while not (events_written() and all(one.live for one in leader.lists.values())):  # noqa: ASYNC110
             await asyncio.sleep(0.1)
         for task in watching:
@@ -596,7 +596,7 @@ def failed_volcano_job(team: Namespace, name: str) -> None:
     team.wait_for("pods", f"{name}-main-0", lambda found: found["status"]["phase"] == "Failed")
 
 
-def is_done(team: Namespace, key: retries.Key) -> bool:
+def is_done(team: Namespace, key: retries.RetryKey) -> bool:
     return no_retry_in_progress(team.get(f"{key.row.resource}.{key.row.group}", key.name))
 
 
@@ -623,13 +623,13 @@ def test_requested_retries_use_exactly_the_permissions_of_the_components_role(
     failed_ray_job(team)
     failed_volcano_job(team, "gang")
     asked_for = {
-        retries.Key(CRON_JOB, team.name, "nightly"): nightly["metadata"]["uid"],
-        retries.Key(batch.JOB, team.name, "half"): half["metadata"]["uid"],
-        retries.Key(JOB_SET, team.name, "train"): "restart 0",
-        retries.Key(PIPELINE_RUN, team.name, "build"): run_of(build),
-        retries.Key(WORKFLOW, team.name, "fit"): LONG_AGO,
-        retries.Key(RAY_JOB, team.name, "tune"): "tune-1",
-        retries.Key(VOLCANO_JOB, team.name, "gang"): LONG_AGO,
+        retries.RetryKey(CRON_JOB, team.name, "nightly"): nightly["metadata"]["uid"],
+        retries.RetryKey(batch.JOB, team.name, "half"): half["metadata"]["uid"],
+        retries.RetryKey(JOB_SET, team.name, "train"): "restart 0",
+        retries.RetryKey(PIPELINE_RUN, team.name, "build"): run_of(build),
+        retries.RetryKey(WORKFLOW, team.name, "fit"): LONG_AGO,
+        retries.RetryKey(RAY_JOB, team.name, "tune"): "tune-1",
+        retries.RetryKey(VOLCANO_JOB, team.name, "gang"): LONG_AGO,
     }
     for key, of in asked_for.items():
         mark_as_accepted(team, f"{key.row.resource}.{key.row.group}/{key.name}", of)

@@ -45,7 +45,7 @@ def main() -> None:
     async def serve_with_ours(chosen: app.Options) -> None:
         await serve(chosen, now=now)
 
-    async def control_with_ours(chosen: controller.Options, _: Lifetimes) -> None:
+    async def control_with_ours(chosen: controller.ControlOptions, _: Lifetimes) -> None:
         await control(chosen, lifetimes, now=now)
 
     class Clock(datetime):

@@ -269,7 +269,7 @@ def test_the_servers_certificate_is_for_the_webhooks_service(container: Json, mo
     services = [value for one in documents(BASE / "webhooks.yaml") for key, value in every(one) if key == "service"]
     assert services
     for service in services:
-        assert f"{service['name']}.{service['namespace']}.svc" in controller.hosts_of(controller.Options())
+        assert f"{service['name']}.{service['namespace']}.svc" in controller.hosts_of(controller.ControlOptions())
 
 
 def test_the_roles_use_the_servers_names_of_secret_and_configurations() -> None:

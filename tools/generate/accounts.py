@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgspec
 import yaml
 
-from webhook.accounts.stored import Status
+from webhook.accounts.stored import AccountStatus
 from webhook.objects.problem import Json
 
 KEPT: Final = ("description", "type", "minimum", "maximum", "maxLength", "maxItems", "enum", "required")
@@ -15,7 +15,7 @@ WIDTH: Final = 118
 
 def schema() -> Json:
     """Return the OpenAPI schema of the status, without references: a CRD has none."""
-    (whole,), parts = msgspec.json.schema_components([Status], ref_template="{name}")
+    (whole,), parts = msgspec.json.schema_components([AccountStatus], ref_template="{name}")
     return resolved(whole, parts)
 
 

@@ -11,7 +11,7 @@ from uuid import UUID
 import msgspec
 from msgspec import Meta
 
-from webhook.accounts.kueue import Evictions
+from webhook.accounts.kueue import CountedEvictions
 from webhook.accounts.scopes import Scopes
 from webhook.history import usage
 from webhook.history.usage import Rows, Used
@@ -42,7 +42,7 @@ Time = Annotated[str, Meta(max_length=LONGEST_TIME)]
 ConditionType = Literal["Failed", "RetriesExhausted", "Suspended"]
 
 
-class Condition(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class AccountCondition(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A state of a workload that `kubectl wait` can wait for."""
 
     type: Annotated[ConditionType, Meta(description="Which state: Failed, RetriesExhausted or Suspended.")]
@@ -156,12 +156,12 @@ class Account(msgspec.Struct, kw_only=True):
     applied: Applied | None = None
     last: list[Attempt] = msgspec.field(default_factory=list)
     recent: list[str] = msgspec.field(default_factory=list)
-    evictions: Evictions | None = None
+    evictions: CountedEvictions | None = None
     resources: list[str] = msgspec.field(default_factory=list)
     currency: str = ""
     lost: Rows = msgspec.field(default_factory=dict)
     saved: Rows = msgspec.field(default_factory=dict)
-    conditions: list[Condition] = msgspec.field(default_factory=list)
+    conditions: list[AccountCondition] = msgspec.field(default_factory=list)
 
     def has(self, pod: Pod) -> bool:
         """Return True if a pod is counted."""

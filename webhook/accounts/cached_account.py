@@ -6,7 +6,7 @@ from typing import Final, NewType
 import msgspec
 
 from webhook.accounts import stored
-from webhook.accounts.account import Account, Attempt, Condition, Left
+from webhook.accounts.account import Account, AccountCondition, Attempt, Left
 from webhook.accounts.tracker import Key
 from webhook.history.usage import Row
 from webhook.objects.problem import Json
@@ -58,7 +58,9 @@ USUAL_ACCOUNT: Final = Account(
     resources=["cpu", "memory"],
     lost={"ExitCode": {"Spot": Row(1, 1.0, 0, 0.0, [1.0, 1.0])}, "Disruption": {"Spot": Row(1, 1.0, 0, 0.0, [1.0])}},
     conditions=[
-        Condition(type="RetriesExhausted", status="True", last_transition_time=TIME, reason="BackoffLimitExceeded")
+        AccountCondition(
+            type="RetriesExhausted", status="True", last_transition_time=TIME, reason="BackoffLimitExceeded"
+        )
     ],
 )
 # What most Accounts contain, with which they are compressed: the names of their fields as they follow each other.

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from webhook.accounts import in_place, limits, words
 from webhook.accounts.account import MOST_MESSAGES, MOST_RESTARTED, Account, Attempt, id_of
 from webhook.accounts.counted import Counted, PodsOfJob, PodsOfSystem
-from webhook.accounts.kueue import Evictions, Workload
+from webhook.accounts.kueue import CountedEvictions, KueueWorkload
 from webhook.accounts.tracker import Key, Tracker
 from webhook.history.usage import Used
 from webhook.kube import terminal
@@ -67,7 +67,7 @@ def _never(_: Pod) -> str:
     return ""
 
 
-class End(NamedTuple):
+class LimitEnd(NamedTuple):
     """Why the ledger ends a workload: a pod of `job` was disrupted, or restarted, more often than allowed.
 
     `reason`: that of the condition. `pod`: the name of the pod that exceeded `limit`.
@@ -201,11 +201,11 @@ class CountingPass:
         if used is not None:
             self.account.save(cause, used, retries)
 
-    def see_workload(self, workload: Workload | None) -> None:
+    def see_workload(self, workload: KueueWorkload | None) -> None:
         """Count the evictions of the Workload by which Kueue admits the pods; None if there is none."""
         if workload is None:
             return
-        before, now = self.account.evictions, deepcopy(self.account.evictions) or Evictions()
+        before, now = self.account.evictions, deepcopy(self.account.evictions) or CountedEvictions()
         self.evictions = now.see(workload, self.settings.profile.kueue.evictions.limit)
         if now.number and now != before:
             self.account.evictions = now
@@ -290,15 +290,15 @@ class CountingPass:
             if pod is not None and self.account.retries_of(detail.scope) >= budgets.retries:
                 yield detail, job, budgets
 
-    def end(self, details: list[Attempt]) -> End | None:
+    def end(self, details: list[Attempt]) -> LimitEnd | None:
         """Return why these attempts end the workload: too many restarts or disruptions; None if they do not."""
         for detail, job, budgets in self.beyond_retries(details):
-            return End(outcomes.TOO_OFTEN, detail.pod, budgets.retries, job)
+            return LimitEnd(outcomes.TOO_OFTEN, detail.pod, budgets.retries, job)
         for detail, job, budgets in self.free_too_often(details):
-            return End(FREE_TOO_OFTEN, detail.pod, budgets.free_restarts, job)
+            return LimitEnd(FREE_TOO_OFTEN, detail.pod, budgets.free_restarts, job)
         if self.settings.profile.disruptions.on_exceed == "Fail":
             for detail, job, budgets in self.exceeded(details):
-                return End(LIMIT_EXCEEDED, detail.pod, budgets.disruptions, job)
+                return LimitEnd(LIMIT_EXCEEDED, detail.pod, budgets.disruptions, job)
         return None
 
     def _of_running_jobs(

@@ -69,7 +69,7 @@ class Eviction(msgspec.Struct, frozen=True, gc=False):
     time: str
 
 
-class Workload(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class KueueWorkload(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A Workload of Kueue.
 
     - `owner`, `owner_name`: uid and name of the object whose pods it admits, such as a Job.
@@ -94,13 +94,13 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     requeue_at: str = ""
 
 
-def read(found: Json) -> Workload:
+def read(found: Json) -> KueueWorkload:
     """Return a Workload of the API's JSON, decoded as READ; `owner` is empty if no object controls it."""
     metadata, status = found["metadata"], found.get("status") or {}
     owner = controller_of(found)
     true = {one["type"]: one for one in status.get("conditions") or () if one["status"] == "True"}
     evicted, requeue = true.get(EVICTED), status.get("requeueState") or {}
-    return Workload(
+    return KueueWorkload(
         namespace=intern(metadata["namespace"]),
         name=metadata["name"],
         uid=metadata["uid"],
@@ -151,7 +151,7 @@ Reasons = Annotated[
 ]
 
 
-class Evictions(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel"):
+class CountedEvictions(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel"):
     """The evictions of a workload, in its account.
 
     - `reasons`: how often it was evicted, by Kueue's reason. `before`: how many of them the limit no longer counts.
@@ -185,7 +185,7 @@ class Evictions(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel"
         """Whether there were more evictions than allowed."""
         return self.limit is not None and self.limited - self.before > self.limit
 
-    def see(self, workload: Workload, limit: int | None) -> dict[str, int]:
+    def see(self, workload: KueueWorkload, limit: int | None) -> dict[str, int]:
         """Record the state of the Workload and the limit in force; return the new evictions by reason.
 
         Once a Workload is activated again that was not active after the limit was exceeded, the limit begins anew.

@@ -28,7 +28,7 @@ MOST_GROUPS: Final = LONGEST // len('{"number":1,"scopes":"0"},')
 NO_NUMBER: Final = -1  # of a scope that is no completion index
 
 
-class Run(NamedTuple):
+class ScopeRun(NamedTuple):
     """Scopes with consecutive numbers and equally many disruptions each.
 
     `prefix`: the part of the scope before the number. `first` and `last`: the numbers, NO_NUMBER for a scope without.
@@ -48,7 +48,7 @@ class Scopes:
     """
 
     def __init__(self, counts: dict[str, int] | None = None, others: int = 0) -> None:
-        self.runs: list[Run] = []
+        self.runs: list[ScopeRun] = []
         self.others = others
         self.exact = not others
         for scope, number in (counts or {}).items():
@@ -108,7 +108,7 @@ class Scopes:
     def put(self, scope: str, disruptions: int) -> None:
         """Set the disruptions of a scope; split the run that contained it."""
         prefix, number = _split(scope)
-        new = Run(prefix, number, number, disruptions)
+        new = ScopeRun(prefix, number, number, disruptions)
         place = self.place(scope)
         if place is None:
             place = bisect_right(self.runs, (prefix, number), key=_start_of)
@@ -141,7 +141,7 @@ def read(groups: Iterable[tuple[int, str]], others: int = 0) -> Scopes:
     """Return the Scopes of groups, without expanding ranges; raise ValueError if they are malformed."""
     scopes = Scopes(others=others)
     for number, text in groups:
-        scopes.runs += (Run(*_run_of(part), number) for part in text.split(","))
+        scopes.runs += (ScopeRun(*_run_of(part), number) for part in text.split(","))
     scopes.runs.sort()
     if any(one.prefix == other.prefix and other.first <= one.last for one, other in pairwise(scopes.runs)):
         raise ValueError("a scope stands there twice")
@@ -150,12 +150,12 @@ def read(groups: Iterable[tuple[int, str]], others: int = 0) -> Scopes:
 
 def ranges(scopes: Iterable[str]) -> str:
     """Write scopes in order, those with consecutive numbers as a range: `0-3,7`."""
-    runs = (Run(prefix, number, number, 0) for prefix, number in map(_split, set(scopes)))
+    runs = (ScopeRun(prefix, number, number, 0) for prefix, number in map(_split, set(scopes)))
     return ",".join(map(_text_of, _merged(sorted(runs))))
 
 
-def _merged(runs: Iterable[Run]) -> list[Run]:
-    found: list[Run] = []
+def _merged(runs: Iterable[ScopeRun]) -> list[ScopeRun]:
+    found: list[ScopeRun] = []
     for run in runs:
         before = found[-1] if found else None
         if before and run.first >= 1 and before == (run.prefix, before.first, run.first - 1, run.disruptions):
@@ -165,11 +165,11 @@ def _merged(runs: Iterable[Run]) -> list[Run]:
     return found
 
 
-def _start_of(run: Run) -> tuple[str, int]:
+def _start_of(run: ScopeRun) -> tuple[str, int]:
     return run.prefix, run.first
 
 
-def _text_of(run: Run) -> str:
+def _text_of(run: ScopeRun) -> str:
     """Return the text of a run: a scope, or a range such as `workers-0/1-3`."""
     name = run.prefix if run.first == NO_NUMBER else f"{run.prefix}{run.first}"
     return name if run.first == run.last else f"{name}-{run.last}"

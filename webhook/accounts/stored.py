@@ -21,14 +21,14 @@ from webhook.accounts.account import (
     MOST_RECENT,
     MOST_RESTARTED,
     Account,
+    AccountCondition,
     Attempt,
-    Condition,
     ConditionType,
     Count,
     Left,
     Time,
 )
-from webhook.accounts.kueue import Evictions
+from webhook.accounts.kueue import CountedEvictions
 from webhook.accounts.scopes import Scopes
 from webhook.history.record import Capacity
 from webhook.history.usage import LONGEST_NAME as LONGEST_RESOURCE
@@ -57,7 +57,7 @@ Resource = Annotated[str, Meta(max_length=LONGEST_RESOURCE)]
 Id = Annotated[str, Meta(max_length=LONGEST_ID)]
 
 
-class Spent(Struct, frozen=True, omit_defaults=True):
+class SpentBudget(Struct, frozen=True, omit_defaults=True):
     """How much of a budget is spent, and what is left."""
 
     spent: Annotated[Count, Meta(description="How many are spent since the last requested retry.")]
@@ -113,7 +113,7 @@ class CountedRestarts(Struct, frozen=True):
     restarts: Annotated[Count, Meta(description="How many of its restarts in place are counted.")]
 
 
-class Counted(Struct, frozen=True, omit_defaults=True):
+class CountedPods(Struct, frozen=True, omit_defaults=True):
     """The pods that are counted and may still exist, so that none is counted twice."""
 
     pods: Annotated[
@@ -142,7 +142,7 @@ class UsageRow(Struct, frozen=True, omit_defaults=True):
 Lines = Annotated[list[UsageRow], Meta(max_length=MOST_ROWS)]
 
 
-class Usage(Struct, frozen=True, omit_defaults=True):
+class StoredUsage(Struct, frozen=True, omit_defaults=True):
     """What the counted attempts used."""
 
     currency: Annotated[str, Meta(max_length=3, description="The currency of all prices.")] = ""
@@ -194,23 +194,23 @@ class Evicted(Struct, frozen=True, omit_defaults=True, rename="camel"):
 
 
 # Parts that are not written, because they say nothing.
-NONE_SPENT: Final = Spent(0)
+NONE_SPENT: Final = SpentBudget(0)
 NO_COSTS: Final = Costs()
 NO_SCOPES: Final = ScopeCounts()
-NO_USAGE: Final = Usage()
-NONE_COUNTED: Final = Counted()
+NO_USAGE: Final = StoredUsage()
+NONE_COUNTED: Final = CountedPods()
 NONE_LOST: Final = Lost(0.0)
 
 
-class Status(Struct, frozen=True, omit_defaults=True, rename="camel"):
+class AccountStatus(Struct, frozen=True, omit_defaults=True, rename="camel"):
     """What the attempts of a workload cost that ended without success."""
 
     attempts: Annotated[
         Count, Meta(description="How many attempts ended without success: pods, and restarts of containers in them.")
     ]
-    retries: Annotated[Spent, Meta(description="The retries of the workload.")] = NONE_SPENT
+    retries: Annotated[SpentBudget, Meta(description="The retries of the workload.")] = NONE_SPENT
     disruptions: Annotated[
-        Spent, Meta(description="The disruptions of the workload: preemptions, evictions, lost nodes.")
+        SpentBudget, Meta(description="The disruptions of the workload: preemptions, evictions, lost nodes.")
     ] = NONE_SPENT
     last_cause: Annotated[
         str, Meta(max_length=2 * LONGEST_REASON, description="Why the last attempt ended: cause and reason.")
@@ -218,7 +218,7 @@ class Status(Struct, frozen=True, omit_defaults=True, rename="camel"):
     last_node: Annotated[str, Meta(max_length=account.LONGEST_NODE, description="The node of the last attempt.")] = ""
     lost: Annotated[Lost, Meta(description="What all counted attempts used together.")] = NONE_LOST
     conditions: Annotated[
-        list[Condition],
+        list[AccountCondition],
         Meta(max_length=MOST_CONDITIONS, description="For kubectl wait: Failed, RetriesExhausted, Suspended."),
     ] = field(default_factory=list)
     causes: Annotated[
@@ -250,8 +250,8 @@ class Status(Struct, frozen=True, omit_defaults=True, rename="camel"):
         Applied | None, Meta(description="The fields of the profile by which the last attempt was counted.")
     ] = None
     evictions: Annotated[Evicted | None, Meta(description="The evictions by Kueue; absent if there were none.")] = None
-    usage: Annotated[Usage, Meta(description="What the counted attempts used.")] = NO_USAGE
-    counted: Annotated[Counted, Meta(description="The pods that are counted and may still exist.")] = NONE_COUNTED
+    usage: Annotated[StoredUsage, Meta(description="What the counted attempts used.")] = NO_USAGE
+    counted: Annotated[CountedPods, Meta(description="The pods that are counted and may still exist.")] = NONE_COUNTED
 
 
 def encode(found: Account) -> str:
@@ -284,15 +284,15 @@ def shared(text: str | None) -> Account:
     return decode(text)
 
 
-def status_of(found: Account) -> Status:
+def status_of(found: Account) -> AccountStatus:
     """Return the status of an account."""
     last = [_bounded(one) for one in found.last[-DETAILS:]]
     newest, left = (last[-1] if last else None), found.left
     rows = _rows_of(found.lost)
-    return Status(
+    return AccountStatus(
         attempts=_at_most(found.ended + sum(found.in_place.values())),
-        retries=Spent(found.spent_now("retry"), None if left is None else _at_most(left.retries)),
-        disruptions=Spent(found.spent_now("disruption"), None if left is None else _at_most(left.disruptions)),
+        retries=SpentBudget(found.spent_now("retry"), None if left is None else _at_most(left.retries)),
+        disruptions=SpentBudget(found.spent_now("disruption"), None if left is None else _at_most(left.disruptions)),
         last_cause="" if newest is None else f"{newest.cause} {newest.reason}".rstrip(),
         last_node="" if newest is None else newest.node,
         lost=_lost_of(rows),
@@ -317,7 +317,7 @@ def status_of(found: Account) -> Status:
         suspended=found.suspended,
         applied=found.applied,
         evictions=_evicted_of(found.evictions),
-        usage=Usage(found.currency, found.resources, rows, _rows_of(found.saved))
+        usage=StoredUsage(found.currency, found.resources, rows, _rows_of(found.saved))
         if found.resources or rows
         else NO_USAGE,
         counted=_counted_of(found),
@@ -329,14 +329,14 @@ def _lost_of(rows: list[UsageRow]) -> Lost:
     return Lost(seconds, price) if price else Lost(seconds)
 
 
-def _counted_of(found: Account) -> Counted:
+def _counted_of(found: Account) -> CountedPods:
     if not found.recent and not found.restarted:
         return NONE_COUNTED
     restarts = [CountedRestarts(pod, number) for pod, number in found.restarted.items()]
-    return Counted(found.recent[-MOST_RECENT:], restarts[-MOST_RESTARTED:])
+    return CountedPods(found.recent[-MOST_RECENT:], restarts[-MOST_RESTARTED:])
 
 
-def _decoded(status: Status) -> Account:
+def _decoded(status: AccountStatus) -> Account:
     causes: dict[Cause, dict[str, int]] = {}
     for one in status.causes:
         reasons = causes.setdefault(one.cause, {})
@@ -435,7 +435,7 @@ def _rows_in(found: Iterable[UsageRow]) -> Rows:
     return rows
 
 
-def _evicted_of(found: Evictions | None) -> Evicted | None:
+def _evicted_of(found: CountedEvictions | None) -> Evicted | None:
     if found is None:
         return None
     fields = {name: getattr(found, name) for name in Evicted.__struct_fields__}
@@ -444,20 +444,20 @@ def _evicted_of(found: Evictions | None) -> Evicted | None:
     return Evicted(**fields)
 
 
-def _evictions_of(found: Evicted | None) -> Evictions | None:
+def _evictions_of(found: Evicted | None) -> CountedEvictions | None:
     if found is None:
         return None
     fields = {name: getattr(found, name) for name in Evicted.__struct_fields__}
     fields |= {name: {one.reason: one.number for one in fields[name]} for name in ("reasons", "seen")}
     fields["requeue_at"] = known_time(found.requeue_at)
-    return Evictions(**fields)
+    return CountedEvictions(**fields)
 
 
 def _at_most(number: int) -> int:
     return min(max(0, number), LARGEST_COUNT)
 
 
-decoder: Final = msgspec.json.Decoder(Status)  # its ValidationError is a ValueError
+decoder: Final = msgspec.json.Decoder(AccountStatus)  # its ValidationError is a ValueError
 encoder: Final = msgspec.json.Encoder()
 
 
@@ -516,7 +516,7 @@ TOLD: Final[dict[ConditionType, tuple[str, str, str]]] = {
 }
 
 
-def updated(found: Account, now: str) -> list[Condition]:
+def updated(found: Account, now: str) -> list[AccountCondition]:
     """Return the conditions of an account; one that has not changed keeps its time, others have changed `now`."""
     states: dict[ConditionType, bool] = {
         "Failed": found.spent_now("fatal") > 0,
@@ -530,7 +530,7 @@ def updated(found: Account, now: str) -> list[Condition]:
         known = before.get(kind)
         same = known is not None and (known.status == "True") == is_true
         conditions.append(
-            Condition(
+            AccountCondition(
                 type=kind,
                 status="True" if is_true else "False",
                 last_transition_time=known.last_transition_time if known is not None and same else now,

@@ -3,8 +3,8 @@
 from typing import Final, NamedTuple
 
 from webhook.accounts.account import Account, Attempt
-from webhook.accounts.kueue import Evictions
-from webhook.pods.on_failure import State
+from webhook.accounts.kueue import CountedEvictions
+from webhook.pods.on_failure import FailureState
 from webhook.pods.outcomes import IN_PLACE, NEVER_STARTED, Outcome
 from webhook.policy.attempt_costs import ATTEMPT_COSTS
 from webhook.policy.causes import CAUSES
@@ -122,7 +122,7 @@ def _asked(following: Next) -> list[str]:
     return found
 
 
-def state(after: State) -> str:
+def state(after: FailureState) -> str:
     """Return what the ended attempts before a pod ask of it, such as `rule 0 decided after OOMKilled; …`."""
     decider = "no rule" if after.rule is None else f"rule {after.rule}"
     parts = [f"{decider} decided after {after.cause or 'an end that was no failure'}"]
@@ -151,7 +151,7 @@ def suspended_elsewhere(limit: int) -> str:
     return f"suspended: disruptions exceed the limit of {limit}; resume it to allow as many again"
 
 
-def evictions(found: Evictions) -> str:
+def evictions(found: CountedEvictions) -> str:
     """Return how often Kueue has evicted a workload, such as `evicted by Kueue 2 times (2 Preempted)`."""
     reasons = ", ".join(f"{number} {reason}" for reason, number in found.reasons.items())
     parts = [f"evicted by Kueue {counted(found.number, 'time')} ({reasons})"]
@@ -163,17 +163,17 @@ def evictions(found: Evictions) -> str:
     return "; ".join(parts)
 
 
-def too_many_evictions(found: Evictions) -> str:
+def too_many_evictions(found: CountedEvictions) -> str:
     """Return that a workload was evicted more often than its limit allows."""
     return f"{evictions(found).partition(';')[0]}, more than the limit of {found.limit}"
 
 
-def deactivation(found: Evictions) -> str:
+def deactivation(found: CountedEvictions) -> str:
     """Return what the ledger would do to a workload that was evicted too often."""
     return f"deactivate its Workload: {too_many_evictions(found)}"
 
 
-def deactivated(found: Evictions, namespace: str, workload: str) -> str:
+def deactivated(found: CountedEvictions, namespace: str, workload: str) -> str:
     """Return why the ledger has deactivated the Workload of a Job, and how to activate it."""
     activate = f'kubectl patch workload {workload} -n {namespace} --type=merge -p \'{{"spec":{{"active":true}}}}\''
     return f"deactivated: {too_many_evictions(found)}; to allow as many again: {activate}"

@@ -34,7 +34,7 @@ def control(*, no_certificates: bool, **options: Any) -> None:
         from certs.rotate import Lifetimes  # noqa: PLC0415 - `pip install retry-policy-webhook` alone lacks its packages
         from webhook.controller import app  # noqa: PLC0415 - likewise
 
-        await app.control(app.Options(**options, certificates=not no_certificates), Lifetimes())
+        await app.control(app.ControlOptions(**options, certificates=not no_certificates), Lifetimes())
 
     program.run(run)
 

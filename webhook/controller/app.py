@@ -40,7 +40,7 @@ log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options(start.Options):
+class ControlOptions(start.Options):
     """The options of `control`; None for an option that was not given."""
 
     certificates: bool = True
@@ -50,7 +50,7 @@ class Options(start.Options):
     history_token_file: Path | None = None
 
 
-async def control(options: Options, lifetimes: Lifetimes, now: Callable[[], datetime] = utc_now) -> None:
+async def control(options: ControlOptions, lifetimes: Lifetimes, now: Callable[[], datetime] = utc_now) -> None:
     """Run until SIGTERM or SIGINT; raise CannotStartError.
 
     `lifetimes`: those of the certificates that it issues. `now` returns the time, in UTC.
@@ -96,7 +96,7 @@ async def control(options: Options, lifetimes: Lifetimes, now: Callable[[], date
     log.info("stopped")
 
 
-def hosts_of(options: Options) -> list[str]:
+def hosts_of(options: ControlOptions) -> list[str]:
     """Return the hosts in the certificate: this machine, those of the options, and the name of the Service."""
     return [*dict.fromkeys((*LOCAL_HOSTS, *options.certificate_hosts, f"{COMPONENT}.{options.namespace}.svc"))]
 
@@ -113,7 +113,7 @@ def troubles(policy: PolicySource, cluster: Cluster, key: SharedStateKey) -> lis
     return found
 
 
-def _history_sink(stack: contextlib.AsyncExitStack, options: Options) -> Sink:
+def _history_sink(stack: contextlib.AsyncExitStack, options: ControlOptions) -> Sink:
     """Return where records go: to a collector, into files, or else into the log."""
     if options.history_url is not None:
         collector = CollectorSink(options.history_url, options.history_token_file)

@@ -41,7 +41,7 @@ REPORTED: Final = "actions of this profile are only reported (actions is Report)
 log = structlog.get_logger()
 
 
-class Subject(NamedTuple):
+class BrakeSubject(NamedTuple):
     """The object on which the leader is about to act."""
 
     kind: str
@@ -51,10 +51,10 @@ class Subject(NamedTuple):
     api_version: str = "v1"
 
 
-def subject_of(row: KindSpec, root: Json) -> Subject:
+def subject_of(row: KindSpec, root: Json) -> BrakeSubject:
     """Return an object of a kind as the brake names it."""
     metadata = root["metadata"]
-    return Subject(row.kind, metadata["namespace"], metadata["name"], metadata["uid"], row.api_version)
+    return BrakeSubject(row.kind, metadata["namespace"], metadata["name"], metadata["uid"], row.api_version)
 
 
 class Brake:
@@ -76,7 +76,7 @@ class Brake:
         for action, result in product(get_args(Action), get_args(Result)):
             metrics.LEADER_ACTIONS.labels(action, result)  # reported as 0: an alert must see the first one
 
-    def allows(self, action: Action, profile: Profile, about: Subject, step: str) -> bool:
+    def allows(self, action: Action, profile: Profile, about: BrakeSubject, step: str) -> bool:
         """Return True if the leader may act on an object now, which then counts for the rate limit.
 
         If not, ask again after HELD_FOR seconds, once the reason for the action still holds. `profile`: that of the
@@ -94,7 +94,7 @@ class Brake:
         policy = self.policy.current
         return policy is not None and policy.emergency.actions == "Stop"
 
-    def judge(self, profile: Profile, about: Subject) -> Result:
+    def judge(self, profile: Profile, about: BrakeSubject) -> Result:
         """Return what becomes of an action; count it if it may be taken."""
         policy = self.policy.current
         if policy is None:
@@ -131,7 +131,7 @@ class Brake:
             what = "actions wait for rateLimit of the policy; find out why there are so many"
             log.warning(what, limit_of=where, in_last_minute=len(self.recent))
 
-    def tell(self, action: Action, about: Subject, message: str) -> None:
+    def tell(self, action: Action, about: BrakeSubject, message: str) -> None:
         """Write an Event on the object that an action was not taken, once for each object and action."""
         if (action, about.uid) in self.told:
             return

@@ -5,7 +5,7 @@ import structlog
 from webhook import metrics
 from webhook.accounts import words
 from webhook.accounts.counting import EVICTED_TOO_OFTEN, CountingPass
-from webhook.accounts.kueue import API_VERSION, RESOURCE, Evictions, Workload
+from webhook.accounts.kueue import API_VERSION, RESOURCE, CountedEvictions, KueueWorkload
 from webhook.controller.brake import Allows, subject_of
 from webhook.controller.ends import WorkloadEnds
 from webhook.kube import terminal
@@ -26,7 +26,7 @@ class EvictionLimit:
         self.ends = ends
         self.allows = allows
 
-    async def enforce(self, counting: CountingPass, workload: Workload | None) -> bool:
+    async def enforce(self, counting: CountingPass, workload: KueueWorkload | None) -> bool:
         """Act if the workload of a pass has exceeded its limit of evictions; raise what `Api` raises.
 
         Return False if the brake holds that, or Kueue has not stopped the Job yet, and True if no more is to be done.
@@ -43,7 +43,7 @@ class EvictionLimit:
             return await self.fail(counting, workload, words.too_many_evictions(found))
         return not workload.active or await self.deactivate(counting, found, workload)
 
-    async def deactivate(self, counting: CountingPass, found: Evictions, workload: Workload) -> bool:
+    async def deactivate(self, counting: CountingPass, found: CountedEvictions, workload: KueueWorkload) -> bool:
         """Set `spec.active` of the Workload to false, as Kueue itself does after too many requeues."""
         if not self.allows("suspend", counting.key.row, counting.root, words.deactivation(found)):
             return False
@@ -55,7 +55,7 @@ class EvictionLimit:
         self.tell(counting, words.deactivated(found, workload.namespace, workload.name))
         return True
 
-    async def fail(self, counting: CountingPass, workload: Workload, message: str) -> bool:
+    async def fail(self, counting: CountingPass, workload: KueueWorkload, message: str) -> bool:
         """Fail the Job or the JobSet; the Workload of another kind is deactivated instead."""
         key, row = counting.key, counting.key.row
         whole, evicted = await self.ends.read(key), workload.eviction is not None

@@ -20,7 +20,7 @@ from webhook.accounts import in_place, kueue, stored, words
 from webhook.accounts.account import KEPT, KEPT_RESTARTED
 from webhook.accounts.cached import CachedJob
 from webhook.accounts.counting import EVICTED_TOO_OFTEN, FREE_TOO_OFTEN, LIMIT_EXCEEDED, CountingPass
-from webhook.accounts.kueue import Workload
+from webhook.accounts.kueue import KueueWorkload
 from webhook.accounts.stored import encode, known_time
 from webhook.accounts.tracked import delay
 from webhook.accounts.tracker import DOUBT, TOGETHER, Key, place_of
@@ -184,7 +184,7 @@ class Ledger:
         else:
             self.restarted.setdefault(key, self.clock() + wait)
 
-    def see_workload(self, workload: Workload) -> None:
+    def see_workload(self, workload: KueueWorkload) -> None:
         """Queue the object whose Workload was evicted, or has changed since."""
         if workload.evictions:
             for row in (batch.JOB, JOB_SET, *SYSTEMS):
@@ -331,7 +331,7 @@ class Ledger:
         """Return the uids of the failed pods of which it is not known yet who deleted them."""
         return state.tracker.doubtful(self.clock(), current=self.trackers.is_current(key.row))
 
-    async def _limit_evictions(self, counting: CountingPass, workload: Workload | None) -> None:
+    async def _limit_evictions(self, counting: CountingPass, workload: KueueWorkload | None) -> None:
         if self.authority.may_act(counting.key) and not await self.eviction_limit.enforce(counting, workload):
             self.wake(counting.key, HELD_FOR)  # the brake holds what has to be done
 

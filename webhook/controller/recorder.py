@@ -32,7 +32,7 @@ from webhook.systems.job import spec as batch
 from webhook.systems.kind_spec import controller_of
 from webhook.tracking.cluster import Cluster
 from webhook.tracking.kueue_workloads import KueueWorkloads
-from webhook.tracking.nodes import NOWHERE, Place
+from webhook.tracking.nodes import NOWHERE, NodePlace
 from webhook.tracking.policy_source import PolicySource
 from webhook.tracking.workload_state import WorkloadState
 
@@ -291,10 +291,10 @@ class Recorder:
 
     def used(self, pod: Pod) -> Used:
         """Return what a pod used, and what that cost by the policy's prices now."""
-        place: Place = self.cluster.known_nodes.of(pod.node) if pod.node else NOWHERE
+        place: NodePlace = self.cluster.known_nodes.of(pod.node) if pod.node else NOWHERE
         return self.priced(place, Used(between(pod.started, pod.finished), pod.resources, place.capacity))
 
-    def priced(self, place: Place, used: Used) -> Used:
+    def priced(self, place: NodePlace, used: Used) -> Used:
         """Return what an attempt used, with its price by the policy's prices now, if it has any."""
         policy = self.policy.current
         table = None if policy is None else policy.prices

@@ -21,7 +21,7 @@ import structlog
 
 from webhook import metrics
 from webhook.admission import modes
-from webhook.controller.brake import Brake, Subject
+from webhook.controller.brake import Brake, BrakeSubject
 from webhook.kube import names
 from webhook.kube.backoff import Backoff
 from webhook.kube.bulkhead import Bulkhead
@@ -62,7 +62,7 @@ READ: Final[Shape] = {
 log = structlog.get_logger()
 
 
-class Key(NamedTuple):
+class RetryKey(NamedTuple):
     """An object with a retry in progress, or the placeholder of a Job."""
 
     row: KindSpec
@@ -71,7 +71,7 @@ class Key(NamedTuple):
 
 
 @dataclass(slots=True)
-class Due:
+class RetryDue:
     """The time at which an object is next processed, by the monotonic clock, and the pauses after that.
 
     `request`: the request that admission has accepted; empty if a user runs the retry with own permissions, and may
@@ -112,7 +112,7 @@ class RetryController:
         self.lease = lease
         self.brake = brake
         self.changed = asyncio.Event()
-        self.due: dict[Key, Due] = {}
+        self.due: dict[RetryKey, RetryDue] = {}
         self.bulkhead = Bulkhead("requested retries", clock)
         self.lists: dict[KindSpec, Informer[str]] = {}
         for row in ADAPTERS:
@@ -156,12 +156,12 @@ class RetryController:
     def start_due(self, group: asyncio.TaskGroup) -> float:
         """Start the retries that are due, up to AT_ONCE; return the seconds until the next one is due."""
         now, idle = self.clock(), LONGEST_PAUSE
-        marked = {Key(row, *key): one for row, found in self.lists.items() for key, one in found.items.items()}
+        marked = {RetryKey(row, *key): one for row, found in self.lists.items() for key, one in found.items.items()}
         self.due = {key: due for key, due in self.due.items() if key in marked or due.busy}
         for key, request in marked.items():
             known = self.due.get(key)
             if known is None or (known.request != request and not known.busy):
-                self.due[key] = Due(request, now + (0.0 if request else INTERRUPTED_AFTER))
+                self.due[key] = RetryDue(request, now + (0.0 if request else INTERRUPTED_AFTER))
         free = AT_ONCE - sum(one.busy for one in self.due.values())
         for key, due in sorted(self.due.items(), key=lambda one: one[1].next):
             if due.busy:
@@ -181,7 +181,7 @@ class RetryController:
             if due.work is not None:
                 due.work.cancel()
 
-    async def process(self, key: Key, due: Due) -> None:
+    async def process(self, key: RetryKey, due: RetryDue) -> None:
         """Run the retry of one object, if its namespace is opted in; log errors, and try again after a pause."""
         try:
             with self.bulkhead.around(key.namespace, f"{key.row.kind}/{key.name}"):
@@ -190,7 +190,7 @@ class RetryController:
             due.busy, due.work, due.next = False, None, self.clock() + due.backoff.take()
             self.changed.set()
 
-    async def try_to_process(self, key: Key, due: Due) -> None:
+    async def try_to_process(self, key: RetryKey, due: RetryDue) -> None:
         """Run the retry of one object, as `process`, but raise what is no answer of the API."""
         try:
             profile, mode = await self.cluster.opt_in(key.namespace)
@@ -204,7 +204,7 @@ class RetryController:
             if wait is not None:
                 await asyncio.sleep(wait)  # it keeps its place of AT_ONCE, so that no other one is sent meanwhile
 
-    async def reconcile(self, key: Key, due: Due, profile: Profile) -> None:
+    async def reconcile(self, key: RetryKey, due: RetryDue, profile: Profile) -> None:
         """Run the rest of one object's retry, report its result, and remove the request; raise as `Api` does.
 
         Do nothing if the leader may not act on the object now. `profile`: that of its namespace.
@@ -212,7 +212,7 @@ class RetryController:
         root = await self.find(key)
         if root is None or not requests.is_marked(root):
             return
-        about = Subject(key.row.kind, key.namespace, key.name, root["metadata"]["uid"], key.row.api_version)
+        about = BrakeSubject(key.row.kind, key.namespace, key.name, root["metadata"]["uid"], key.row.api_version)
         if not self.brake.allows("retry", profile, about, "run it again, as requested"):
             due.backoff.reset()
             return
@@ -236,13 +236,13 @@ class RetryController:
             if request is None or ADAPTERS[key.row].runs is not None:
                 await executor.forget(self.api, key.row, root)
 
-    async def _report_stuck(self, key: Key, root: Json, due: Due, why: str) -> None:
+    async def _report_stuck(self, key: RetryKey, root: Json, due: RetryDue, why: str) -> None:
         due.stuck += 1
         self.report(key.row, root, "RetryStuck", why)
         if due.stuck >= TRIES and not _is_of_retry(root):
             await executor.forget(self.api, key.row, root)
 
-    async def _report_start(self, key: Key, root: Json, request: Requested) -> None:
+    async def _report_start(self, key: RetryKey, root: Json, request: Requested) -> None:
         """Report the start of a retry on the object that runs again; raise as `Api` does."""
         if of_job.is_placeholder(root):
             key = key._replace(name=of_job.state_of(root).name)
@@ -250,7 +250,7 @@ class RetryController:
         if now is not None:
             self.report(key.row, now, "RetryStarted", f"runs again, as {request.by} requested")
 
-    async def find(self, key: Key) -> Json | None:
+    async def find(self, key: RetryKey) -> Json | None:
         """Return the current state of an object; None if it does not exist. Raise as `Api` does."""
         return await self.api.find(key.row.path(key.namespace, key.name))
 

@@ -30,7 +30,7 @@ from webhook import metrics
 from webhook.accounts import limits
 from webhook.accounts.tracker import Key, key_of
 from webhook.controller import deadlines
-from webhook.controller.brake import HELD_FOR, STOPPED, Action, Brake, Subject, subject_of
+from webhook.controller.brake import HELD_FOR, STOPPED, Action, Brake, BrakeSubject, subject_of
 from webhook.controller.deadlines import Due
 from webhook.controller.ends import WorkloadEnds
 from webhook.kube import names, terminal
@@ -246,7 +246,7 @@ class WaitingPods:
         is_stopped = self.brake.is_stopped
         metrics.LEADER_ACTIONS.labels("lift", "stopped" if is_stopped else "taken").inc()
         if is_stopped:
-            about = Subject("Pod", pod.namespace, pod.name, pod.uid)
+            about = BrakeSubject("Pod", pod.namespace, pod.name, pod.uid)
             self.brake.tell("lift", about, f"would end the delay of the pod; {STOPPED}")
         elif pod.waiting is not None and pod.waiting.gate is not None:
             gate = f"/spec/schedulingGates/{pod.waiting.gate}"

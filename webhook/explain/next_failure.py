@@ -312,7 +312,7 @@ def _ended_as(match: Match, failed: Pod, container: str) -> Pod | None:
     code = costs.KILLED if killed else next(iter(match.exit_codes), 1)
     why, said = outcomes.OOM if killed else reason or "Error", (match.message or "").replace("*", "")
     ended = _exited(failed, Exit(next(iter(match.containers), container), code, why, failed.ended, said))
-    again = on_failure.State(nodes=(failed.node,) * ((match.same_node or 1) - 1))
+    again = on_failure.FailureState(nodes=(failed.node,) * ((match.same_node or 1) - 1))
     return structs.replace(ended, after=on_failure.written(again)) if match.same_node else ended
 
 

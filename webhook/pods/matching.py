@@ -50,7 +50,7 @@ class ExitCodes:
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
+class MatchedRule:
     """The rule that a pod matches: its index among the rules, its action, and the container that matched, if one did.
 
     `message`: that of the Job's condition if the action is FailJob.
@@ -62,7 +62,7 @@ class Match:
     container: str | None = None
 
 
-def match(rules: list[Json], pod: Pod) -> Match | None:
+def match(rules: list[Json], pod: Pod) -> MatchedRule | None:
     """Return the first rule that a failed pod matches; None if it matches none, and so its failure counts."""
     for index, rule in enumerate(rules):
         exit_codes = exit_codes_of(rule)
@@ -72,13 +72,13 @@ def match(rules: list[Json], pod: Pod) -> Match | None:
             for one in pod.exits:
                 if exit_codes.match_container(one.container, one.code):
                     said = f"Container {one.container} for pod {pod.namespace}/{pod.name} failed with exit code"
-                    return Match(index, action, f"{said} {one.code} {where}", one.container)
+                    return MatchedRule(index, action, f"{said} {one.code} {where}", one.container)
         else:
             patterns = conditions_of(rule)
             for condition in pod.conditions:
                 if (condition.type, condition.status) in patterns:
                     said = f"Pod {pod.namespace}/{pod.name} has condition {condition.type}"
-                    return Match(index, action, f"{said} {where}")
+                    return MatchedRule(index, action, f"{said} {where}")
     return None
 
 

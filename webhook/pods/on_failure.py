@@ -33,7 +33,7 @@ Kills = Annotated[int, msgspec.Meta(ge=0, le=MOST_KILLS)]
 Small = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 
 
-class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class FailureState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """What the ended attempts of one scope ask of its next pod: the content of the annotation `after-failure`.
 
     - `rule`: the index of the rule that decided after the last attempt; None if none matched.
@@ -57,12 +57,14 @@ class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, renam
     on_demand: bool = False
 
 
-NONE: Final = State()
-decoder: Final = msgspec.json.Decoder(State)
+NONE: Final = FailureState()
+decoder: Final = msgspec.json.Decoder(FailureState)
 encoder: Final = msgspec.json.Encoder(order="deterministic")
 
 
-def state_after(ended: Sequence[Pod], job: Json | None, job_set: Json | None, rules: Sequence[FailureRule]) -> State:
+def state_after(
+    ended: Sequence[Pod], job: Json | None, job_set: Json | None, rules: Sequence[FailureRule]
+) -> FailureState:
     """Return what the ended pods of a scope, the newest last, ask of its next pod.
 
     The pods of a Job without indexes have one scope: any of them gets the memory that another one needed.
@@ -86,14 +88,14 @@ def _kills_after(pod: Pod, job: Json | None, job_set: Json | None, rules: Sequen
     return read(pod.after).kills
 
 
-def after(pod: Pod, outcome: Outcome, rules: Sequence[FailureRule]) -> State:
+def after(pod: Pod, outcome: Outcome, rules: Sequence[FailureRule]) -> FailureState:
     """Return the state after one ended pod: the one with which it was created, changed by the rule that matches."""
     before = read(pod.after)
     if outcome.reason == outcomes.STOPPED:
         return msgspec.structs.replace(before, rule=None, cause="", reason="", delays=0, not_before="", on_demand=False)
     nodes, cause = _newest(pod.node, before.nodes, repeated=True), cause_of(pod, outcome)
     index = _first_match(rules, pod, outcome, cause, nodes)
-    found = State(
+    found = FailureState(
         rule=index,
         cause=cause,
         reason=outcome.reason,
@@ -248,7 +250,7 @@ def _end_of(delay: Delay, times: int, ended: str) -> str:
     return shifted(ended, round(seconds))
 
 
-def read(text: str) -> State:
+def read(text: str) -> FailureState:
     """Return the state in an annotation; an empty one if it is absent, malformed or too long."""
     if not text or len(text) > LONGEST_AFTER:
         return NONE
@@ -259,7 +261,7 @@ def read(text: str) -> State:
     return found if not found.not_before or time_of(found.not_before) else msgspec.structs.replace(found, not_before="")
 
 
-def written(state: State) -> str:
+def written(state: FailureState) -> str:
     """Return the content of the annotation; the oldest nodes and zones are left out until it is short enough."""
     while len(encoded := encoder.encode(state)) > LONGEST_AFTER:
         if state.nodes:

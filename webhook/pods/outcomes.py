@@ -8,7 +8,7 @@ from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.objects.times import shifted
 from webhook.pods import matching
-from webhook.pods.matching import Match
+from webhook.pods.matching import MatchedRule
 from webhook.pods.pods import Pod
 from webhook.policy.attempt_costs import AttemptCost
 from webhook.policy.causes import Cause
@@ -64,7 +64,7 @@ class Outcome:
     pod: Pod
     cause: Cause
     reason: str
-    rule: Match | None
+    rule: MatchedRule | None
     cost: AttemptCost
     on_failure: int | None = None
 
@@ -180,7 +180,7 @@ def is_deleted(job: Json) -> bool:
     return bool(job["metadata"].get("deletionTimestamp"))
 
 
-def cause_of(pod: Pod, matched: Match | None) -> tuple[Cause, str]:
+def cause_of(pod: Pod, matched: MatchedRule | None) -> tuple[Cause, str]:
     """Return the cause of a pod's end, and its reason as in `Outcome`."""
     disruption = pod.disruption
     if disruption is not None and disruption.reason == NEVER_STARTED:
@@ -198,7 +198,7 @@ def cause_of(pod: Pod, matched: Match | None) -> tuple[Cause, str]:
     return "ExitCode", f"{first.container} {first.code}"
 
 
-def _cost_of(pod: Pod, matched: Match | None, spec: Json, job_set: Json | None) -> AttemptCost:
+def _cost_of(pod: Pod, matched: MatchedRule | None, spec: Json, job_set: Json | None) -> AttemptCost:
     free: AttemptCost = "free" if pod.disruption is None else "disruption"
     if matched is None or matched.action == "Count":
         in_place = (

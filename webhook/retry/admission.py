@@ -53,7 +53,7 @@ class UserInfo(msgspec.Struct, frozen=True):
         return {"user": self.username, "uid": self.uid, "groups": self.groups, "extra": self.extra}
 
 
-class Request(review.Request, frozen=True, rename="camel", kw_only=True):
+class UserRequest(review.Request, frozen=True, rename="camel", kw_only=True):
     """The request in an AdmissionReview, with its user."""
 
     user_info: UserInfo
@@ -62,7 +62,7 @@ class Request(review.Request, frozen=True, rename="camel", kw_only=True):
 class RequestReview(Review, frozen=True, rename="camel"):
     """An AdmissionReview with its user."""
 
-    request: Request
+    request: UserRequest
 
 
 class RetryAdmission:
@@ -87,11 +87,11 @@ class RetryAdmission:
         self.api = api
         self.cluster = cluster
 
-    def read(self, body: bytes) -> Request:
+    def read(self, body: bytes) -> UserRequest:
         """Decode an AdmissionReview; raise BadReviewError if it is malformed."""
-        return cast("Request", review.decode(body, reader))
+        return cast("UserRequest", review.decode(body, reader))
 
-    async def judge(self, request: Request) -> Response | None:
+    async def judge(self, request: UserRequest) -> Response | None:
         """Accept a request for a retry, or deny it with the reason; return None if the review contains no request.
 
         Raise UnavailableError if the API does not answer.
@@ -115,7 +115,7 @@ class RetryAdmission:
             ) from error
 
     async def answer(  # noqa: PLR0913 - as above
-        self, request: Request, adapter: Adapter, root: Json, old: Json, changed: list[Path], *, asks: bool
+        self, request: UserRequest, adapter: Adapter, root: Json, old: Json, changed: list[Path], *, asks: bool
     ) -> Response:
         """Judge an update that requests a retry (`asks`), or changes fields of retries; raise as `Api` does."""
         async with asyncio.timeout(self.timeout):
@@ -139,7 +139,7 @@ class RetryAdmission:
             )
             return denial or (found if asks else _cancelled(root))
 
-    async def _judge_creation(self, request: Request, adapter: Adapter, root: Json) -> Response:
+    async def _judge_creation(self, request: UserRequest, adapter: Adapter, root: Json) -> Response:
         """Judge a new object: a placeholder or a successor needs permissions, others lose all fields of retries.
 
         Raise as `Api` does.
@@ -159,12 +159,12 @@ class RetryAdmission:
             return None
         return await look_up(self.api, row.path(namespace, name), accept)
 
-    async def is_stored(self, request: Request, row: KindSpec, *states: Json) -> bool:
+    async def is_stored(self, request: UserRequest, row: KindSpec, *states: Json) -> bool:
         """Return True if all of these are states of the object with the request's name; raise UnavailableError."""
         found = await self.find(row, request.namespace, request.name, METADATA_ONLY)
         return found is not None and all(at(one, path) == at(found, path) for one in states for path in IDENTITY)
 
-    async def _placeholder_of(self, request: Request, root: Json) -> Json | None:
+    async def _placeholder_of(self, request: UserRequest, root: Json) -> Json | None:
         uid, name = at(root, (*requests.ANNOTATIONS, names.RETRY_OF)), at(root, ("metadata", "name"))
         if not isinstance(uid, str) or not isinstance(name, str):
             return None
@@ -173,7 +173,7 @@ class RetryAdmission:
             return None
         return found
 
-    async def _judge_placeholder(self, request: Request, state: of_job.RetryState) -> Response | None:
+    async def _judge_placeholder(self, request: UserRequest, state: of_job.RetryState) -> Response | None:
         """Deny a placeholder that does not match its failed Job; return None if it does. Raise as `Api` does."""
         job = await self.find(batch.JOB, request.namespace, state.name)
         if (
@@ -190,7 +190,7 @@ class RetryAdmission:
             return _denied(Problem(requests.SUCCESSOR, what, "run: retry-policy retry"))
         return await self._check_requesters(request, {state.by}, requests.SUCCESSOR)
 
-    async def _judge_request(self, request: Request, adapter: Adapter, root: Json) -> Response:
+    async def _judge_request(self, request: UserRequest, adapter: Adapter, root: Json) -> Response:
         """Judge a request for a retry: accept it with a patch, deny it, or ignore it with a warning.
 
         Raise as `Api` does.
@@ -222,7 +222,9 @@ class RetryAdmission:
         )
         return Response(patch=msgspec.json.encode(requests.accept(root, requested)), edited=[RULE])
 
-    async def _check_permissions(self, request: Request, adapter: Adapter, root: Json, path: Path) -> Response | None:
+    async def _check_permissions(
+        self, request: UserRequest, adapter: Adapter, root: Json, path: Path
+    ) -> Response | None:
         """Deny users who lack the permissions that the leader would use; None for others. Raise as `Api` does."""
         rights = adapter.rights(root)
         user = request.user_info.subject()
@@ -232,7 +234,7 @@ class RetryAdmission:
         what = f"{request.user_info.username} may not {', '.join(str(right) for right in missing)}"
         return _denied(Problem(path, what, "ask for these rights, or a user who has them"))
 
-    async def _check_changes(self, request: Request, root: Json, old: Json, changed: list[Path]) -> Response | None:
+    async def _check_changes(self, request: UserRequest, root: Json, old: Json, changed: list[Path]) -> Response | None:
         """Deny changes of fields that only the webhook or the leader writes; return None for others.
 
         Raise as `Api` does.
@@ -252,11 +254,11 @@ class RetryAdmission:
         asks = {one.by for one in record.read(root) if one not in before}
         return await self._check_requesters(request, asks, record.ANNOTATION)
 
-    async def _matches_placeholder(self, request: Request, root: Json, old: Json) -> bool:
+    async def _matches_placeholder(self, request: UserRequest, root: Json, old: Json) -> bool:
         placeholder = await self._placeholder_of(request, old)
         return placeholder is not None and bool(at(root, record.ANNOTATION) == of_job.state_of(placeholder).history)
 
-    async def _check_requesters(self, request: Request, asks: set[str], path: Path) -> Response | None:
+    async def _check_requesters(self, request: UserRequest, asks: set[str], path: Path) -> Response | None:
         """Deny users, except the controller, who name other users as requesters; return None for others.
 
         Raise as `Api` does.

@@ -198,13 +198,13 @@ class PodContext:
         self.profile = profile
         self.editor = editor
         # What the rules of onFailure ask of the pod.
-        self.asked: on_failure.State = self.after if evidence.settings.on_failure else on_failure.NONE
+        self.asked: on_failure.FailureState = self.after if evidence.settings.on_failure else on_failure.NONE
         # Set by the rule placement, for the rules after it.
         self.decision: placement.Decision | None = None
         self.placed: placement.Placement | None = None
 
     @cached_property
-    def after(self) -> on_failure.State:
+    def after(self) -> on_failure.FailureState:
         """What the ended attempts of the pod's scope ask of it, by the rules of the profile."""
         evidence = self.evidence
         rules = evidence.settings.on_failure

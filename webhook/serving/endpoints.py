@@ -35,8 +35,8 @@ from webhook.tracking.policy_source import PolicySource
 from webhook.tracking.trackers import Trackers
 
 if TYPE_CHECKING:
-    from webhook.retry.admission import Request as RetryRequest
     from webhook.retry.admission import RetryAdmission
+    from webhook.retry.admission import UserRequest as RetryRequest
 
 
 # Pairs of a namespace and a profile that the metrics tell apart. Users may create namespaces, and change their labels.

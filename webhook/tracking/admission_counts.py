@@ -27,7 +27,7 @@ CATCHING_UP: Final = 0.5  # seconds that the admission of a pod waits until the 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Counts:
+class PlacementCounts:
     """The counts of a workload that placement needs.
 
     `disruptions`: those of the pod's completion index, or of the Job divided by the pods that run at a time.
@@ -43,9 +43,9 @@ class Counts:
     spot_unavailable: bool = False
 
 
-UNKNOWN: Final = Counts(disruptions=None)
-NONE: Final = Counts(disruptions=0, failures=0)
-NONE_IN_SET: Final = Counts(disruptions=0)
+UNKNOWN: Final = PlacementCounts(disruptions=None)
+NONE: Final = PlacementCounts(disruptions=0, failures=0)
+NONE_IN_SET: Final = PlacementCounts(disruptions=0)
 
 
 class AdmissionCounts:
@@ -59,7 +59,7 @@ class AdmissionCounts:
         self.states = trackers.states
         self.is_unlisted = False  # whether an admission has waited in vain for the first list of pods
 
-    async def of_job(self, namespace: str, job: Json, pod: Json) -> Counts | None:
+    async def of_job(self, namespace: str, job: Json, pod: Json) -> PlacementCounts | None:
         """Return the counts of a workload before a new pod of it; None if nothing is known.
 
         If the pod shows that another one has ended, wait for the watch to deliver that, at most CATCHING_UP seconds.
@@ -83,14 +83,14 @@ class AdmissionCounts:
         disruptions = state.disruptions_of(scope, job, self.trackers.job_set_of(key), is_first=is_first)
         disruptions = limits.share_of(disruptions, job["spec"])
         ended = state.tracker.ends_of(scope)
-        return Counts(
+        return PlacementCounts(
             disruptions=disruptions,
             failures=None if job_set else state.failures_of(job),
             ended=ended,
             spot_unavailable=state.tracker.spot_unavailable if job_set else any(map(lacked_spot, ended)),
         )
 
-    async def of_scope(self, namespace: str, place: Place) -> Counts | None:
+    async def of_scope(self, namespace: str, place: Place) -> PlacementCounts | None:
         """Return the counts of a scope of a workload of another kind before a new pod of it; as `counts`."""
         system, key = system_of(place.kind), Key(namespace, place.kind, place.name)
         if system is None:
@@ -110,7 +110,7 @@ class AdmissionCounts:
             if pod.scope == scope:
                 found[counted.outcome_of(account, pod).cost] += 1
         ended = tracker.ends_of(scope)
-        return Counts(
+        return PlacementCounts(
             disruptions=found["disruption"],
             failures=found["retry"],
             ended=ended,

@@ -20,7 +20,7 @@ STAYS: Final = 60.0  # seconds that a Job stays after its end, and between two l
 Name = tuple[str, str]  # namespace and name
 
 
-class Ended(NamedTuple):
+class EndedJob(NamedTuple):
     """A Job that has ended: its uid, and when to look at it; seconds of a monotonic clock."""
 
     uid: str
@@ -46,7 +46,7 @@ class FinishedJobs:
         self.is_needed = is_needed
         self.left = left
         self.clock = clock
-        self.ended: dict[Name, Ended] = {}
+        self.ended: dict[Name, EndedJob] = {}
         self.bulkhead = Bulkhead("finished Jobs", clock)
         jobs.observers.append(self)
 
@@ -68,7 +68,7 @@ class FinishedJobs:
         if terminal.condition_of(job) is None or (known is not None and known.uid != uid):
             self.ended.pop(name, None)
         if terminal.condition_of(job) is not None and name not in self.ended:
-            self.ended[name] = Ended(uid, self.clock() + STAYS)
+            self.ended[name] = EndedJob(uid, self.clock() + STAYS)
 
     def deleted(self, job: CachedJob) -> None:
         """Take the last state of a deleted Job."""
@@ -92,7 +92,7 @@ class FinishedJobs:
         job = self.jobs.get(*name)
         del self.ended[name]
         if job is not None and self.is_needed(job):
-            self.ended[name] = Ended(ended.uid, now + STAYS)
+            self.ended[name] = EndedJob(ended.uid, now + STAYS)
         elif job is not None:
             del self.jobs.items[name]
             self.left(job)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Final
 
 from webhook.accounts import kueue
-from webhook.accounts.kueue import Eviction, Workload
+from webhook.accounts.kueue import Eviction, KueueWorkload
 from webhook.kube.client import Api
 from webhook.kube.informer import Informer, Scope
 from webhook.objects.problem import Json
@@ -17,7 +17,7 @@ MOST_OF_ONE: Final = 20  # Workloads of one object that are kept; Kueue creates 
 Owner = tuple[str, str]  # namespace and uid of the object that controls a Workload
 
 
-def _ignore(_: Workload) -> None:
+def _ignore(_: KueueWorkload) -> None:
     """Do nothing."""
 
 
@@ -30,10 +30,10 @@ class KueueWorkloads:
     """
 
     def __init__(self, api: Api, scope: Scope | None = None, clock: Callable[[], float] = time.monotonic) -> None:
-        self.changed: Callable[[Workload], None] = _ignore
-        self.by_owner: dict[Owner, tuple[Workload, ...]] = {}
+        self.changed: Callable[[KueueWorkload], None] = _ignore
+        self.by_owner: dict[Owner, tuple[KueueWorkload, ...]] = {}
         self.last: dict[Owner, Eviction] = {}
-        self.unlisted: dict[tuple[str, str], Workload] = {}  # those that a list being read has not had yet
+        self.unlisted: dict[tuple[str, str], KueueWorkload] = {}  # those that a list being read has not had yet
         self.informer = Informer(
             api,
             kueue.LIST,
@@ -51,7 +51,7 @@ class KueueWorkloads:
         """Note which Workloads are known: those that the list lacks were deleted."""
         self.unlisted = {(one.namespace, one.name): one for same in self.by_owner.values() for one in same}
 
-    def listed(self, item: Workload) -> None:
+    def listed(self, item: KueueWorkload) -> None:
         """Record a Workload that exists, after a gap in the watch."""
         known = self.unlisted.pop((item.namespace, item.name), None)
         if known is not None and known.owner != item.owner:  # another one of the same name
@@ -64,7 +64,7 @@ class KueueWorkloads:
             self.deleted(one)
         self.unlisted = {}
 
-    def seen(self, item: Workload) -> None:
+    def seen(self, item: KueueWorkload) -> None:
         """Record the current state of a Workload."""
         owner = (item.namespace, item.owner)
         if not item.owner or item.finished:
@@ -77,7 +77,7 @@ class KueueWorkloads:
             self.last[owner] = item.eviction
         self.changed(item)
 
-    def deleted(self, item: Workload) -> None:
+    def deleted(self, item: KueueWorkload) -> None:
         """Record that a Workload was deleted, or is finished."""
         owner = (item.namespace, item.owner)
         if left := self.others(item):
@@ -92,7 +92,7 @@ class KueueWorkloads:
         self.last = {key: one for key, one in self.last.items() if key[0] not in namespaces}
         self.unlisted = {key: one for key, one in self.unlisted.items() if key[0] not in namespaces}
 
-    def others(self, item: Workload) -> tuple[Workload, ...]:
+    def others(self, item: KueueWorkload) -> tuple[KueueWorkload, ...]:
         """Return the other Workloads of the owner of a Workload."""
         return tuple(one for one in self.by_owner.get((item.namespace, item.owner), ()) if one.name != item.name)
 
@@ -101,7 +101,7 @@ class KueueWorkloads:
         """Whether evictions may not be known yet: the watch has a gap, and Kueue may be installed."""
         return not (self.informer.live or self.informer.missing)
 
-    def of(self, root: Json) -> Workload | None:
+    def of(self, root: Json) -> KueueWorkload | None:
         """Return the newest Workload of an object, or of the object that controls it; None if there is none."""
         for owner in _owners_of(root):
             same = self.by_owner.get(owner)

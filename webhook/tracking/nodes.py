@@ -31,7 +31,7 @@ MOST_UNKNOWN: Final = 1_000  # that wait until they are asked for
 log = structlog.get_logger()
 
 
-class Place(msgspec.Struct, frozen=True, gc=False):
+class NodePlace(msgspec.Struct, frozen=True, gc=False):
     """Where pods run: what is known of a node.
 
     - `zone`: empty if it has none. `capacity`: as its labels say; empty if they do not.
@@ -44,7 +44,7 @@ class Place(msgspec.Struct, frozen=True, gc=False):
     exists: bool = True
 
 
-NOWHERE: Final = Place(exists=False)
+NOWHERE: Final = NodePlace(exists=False)
 
 
 class KnownNodes:
@@ -58,7 +58,7 @@ class KnownNodes:
     def __init__(self, api: Api) -> None:
         self.api = api
         self.bulkhead = Bulkhead("nodes")
-        self.places: dict[str, Place] = {}
+        self.places: dict[str, NodePlace] = {}
         self.zones: set[str] = set()  # of all nodes that were ever seen
         self.unknown: dict[str, None] = {}  # nodes to ask for, the oldest first
         self.asked = asyncio.Event()
@@ -78,7 +78,7 @@ class KnownNodes:
         """Record the place of a node, of which metadata is read."""
         self.put(node["metadata"]["name"], self.place_of(labels_of(node)))
 
-    def put(self, name: str, place: Place) -> None:
+    def put(self, name: str, place: NodePlace) -> None:
         """Record the place of a node; forget the one that was recorded first, beyond MOST_NODES."""
         self.places.pop(name, None)
         self.places[name] = place
@@ -86,15 +86,15 @@ class KnownNodes:
         while len(self.places) > MOST_NODES:
             del self.places[next(iter(self.places))]
 
-    def place_of(self, labels: Mapping[str, str]) -> Place:
+    def place_of(self, labels: Mapping[str, str]) -> NodePlace:
         """Return the place of a node with these labels; equal places are the same object."""
         capacity = capacity_of(labels, self.spot_labels, {}) or capacity_of(
             labels, ANY.spot_labels, ANY.on_demand_labels
         )
         kept = tuple((key, labels[key]) for key in self.keys if key in labels)
-        return _shared(Place(labels.get(ZONE) or "", capacity, kept))
+        return _shared(NodePlace(labels.get(ZONE) or "", capacity, kept))
 
-    def of(self, node: str) -> Place:
+    def of(self, node: str) -> NodePlace:
         """Return the place of a node; NOWHERE if it is not known yet, or does not exist."""
         place = self.places.get(node)
         if place is None:
@@ -140,7 +140,7 @@ class KnownNodes:
                             continue
                 self.unknown.pop(name)
 
-    async def ask(self, name: str) -> Place:
+    async def ask(self, name: str) -> NodePlace:
         """Return the place of one node; NOWHERE if it does not exist. Raise as `Api.get` does."""
         query = {"fieldSelector": f"metadata.name={name}"}  # a list, because the Role has no right to get nodes
         found = await self.api.get(NODES, query, METADATA_ONLY_LIST)
@@ -148,6 +148,6 @@ class KnownNodes:
 
 
 @lru_cache(maxsize=MOST_NODES)
-def _shared(place: Place) -> Place:
+def _shared(place: NodePlace) -> NodePlace:
     """Return the same object for equal places: thousands of nodes have few different ones."""
     return place

@@ -5,7 +5,7 @@ import random
 from tests.costs import instructions_of
 from tests.unit.accounts.pods import EVICTED, disrupted, failed, job
 from webhook.accounts.account import DETAILS, KEPT, MOST_MESSAGES, MOST_RECENT, Account, Attempt, id_of
-from webhook.accounts.kueue import Evictions
+from webhook.accounts.kueue import CountedEvictions
 from webhook.accounts.limits import scope_of
 from webhook.accounts.stored import LARGEST, decode, encode
 from webhook.history.usage import Row, Used
@@ -177,7 +177,7 @@ def test_a_requested_retry_and_a_limit_reset_keep_what_was_lost() -> None:
 
 
 def test_a_requested_retry_resets_the_limit_of_evictions_and_keeps_their_number() -> None:
-    account = Account(evictions=Evictions(reasons={"Preempted": 2}, limit=1))
+    account = Account(evictions=CountedEvictions(reasons={"Preempted": 2}, limit=1))
     account.begin_anew("2026-01-01T00:00:00Z")
     found = decode(encode(account)).evictions
     assert found is not None

@@ -11,7 +11,7 @@ from tests.unit.controller.alone import Alone
 from webhook.accounts import words
 from webhook.accounts.account import Account, Left
 from webhook.accounts.cached import JOB_SET_READ, CachedJob, trimmed_job_set
-from webhook.accounts.counting import CountingPass, End
+from webhook.accounts.counting import CountingPass, LimitEnd
 from webhook.accounts.stored import decode, encode
 from webhook.accounts.tracker import Key
 from webhook.objects.shape import type_of
@@ -102,7 +102,7 @@ def test_one_disruption_more_than_the_limit_exceeds_it() -> None:
     assert exceeded(counting(disrupted(1), disrupted(2))) == ["train-2", "train-1"]
 
 
-def end_of_set(**status: Any) -> End | None:
+def end_of_set(**status: Any) -> LimitEnd | None:
     """Return why one disruption too many ends a JobSet whose Job has failed by it; `status`: that of the JobSet."""
     by = {"type": "FailureTarget", "status": "True", "reason": "PodFailurePolicy"}
     root = job(name="set-a-0", status={"conditions": [by]})

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from tests.unit.accounts.pods import running_pod
 from tests.unit.accounts.workloads import EVICTED_AT, read, stored_workload
 from webhook.accounts.account import MOST_RECENT, Account
-from webhook.accounts.kueue import LARGEST, Eviction, Evictions, has_ended
+from webhook.accounts.kueue import LARGEST, CountedEvictions, Eviction, has_ended
 from webhook.accounts.stored import decode, encode
 from webhook.objects.problem import Json
 from webhook.policy.applied import applied
@@ -104,7 +104,7 @@ def test_an_eviction_without_a_time_ends_no_pod() -> None:
 @pytest.mark.parametrize("character", ["\x01", "😀", '"', "x"])
 def test_whatever_the_reasons_of_a_workload_are_its_account_can_be_read_again(character: str) -> None:
     stats = [{"reason": f"{number}{character * 300}", "count": 2**31 - 1} for number in range(256)]
-    evictions = Evictions()
+    evictions = CountedEvictions()
     workload = read(stored_workload())
     evictions.see(replace(workload, evictions=tuple(of_stats(*stats).items())), limit=1)
     account = Account(evictions=evictions, recent=["x" * 8] * MOST_RECENT, applied=applied(Profile()))

@@ -24,9 +24,9 @@ from webhook.accounts.account import (
     Left,
     id_of,
 )
-from webhook.accounts.kueue import Evictions
+from webhook.accounts.kueue import CountedEvictions
 from webhook.accounts.scopes import Scopes
-from webhook.accounts.stored import LARGEST, Status, decode, encode, known_time, status_of, updated
+from webhook.accounts.stored import LARGEST, AccountStatus, decode, encode, known_time, status_of, updated
 from webhook.history.record import Capacity
 from webhook.history.usage import MOST_RESOURCES, Row, Used, every
 from webhook.objects.problem import Json
@@ -91,7 +91,7 @@ def largest(text: str) -> Account:
     account.recent = [id_of(failed(number)) for number in range(MOST_RECENT)]
     account.restarted = {id_of(failed(number)): LARGEST_COUNT for number in range(MOST_RESTARTED)}
     reasons = {f"{number}{'x' * 100}"[: kueue.LONGEST_REASON]: LARGEST_COUNT for number in range(kueue.MOST_REASONS)}
-    account.evictions = Evictions(
+    account.evictions = CountedEvictions(
         reasons=reasons, seen=reasons, before=LARGEST_COUNT, limit=LARGEST_COUNT, workload="x" * 8, requeue_at=NOW
     )
     account.suspending = account.suspended = True
@@ -211,7 +211,7 @@ ANY = st.recursive(
     lambda inner: st.lists(inner, max_size=5) | st.dictionaries(st.text(), inner, max_size=5),
     max_leaves=20,
 )
-FIELDS = st.dictionaries(st.sampled_from([*Status.__struct_encode_fields__]), ANY, max_size=4)
+FIELDS = st.dictionaries(st.sampled_from([*AccountStatus.__struct_encode_fields__]), ANY, max_size=4)
 
 
 @pytest.mark.generated

@@ -12,10 +12,10 @@ from webhook.accounts import words
 from webhook.accounts.account import Account
 from webhook.accounts.counted import PodsOfJob
 from webhook.accounts.counting import count
-from webhook.accounts.kueue import Evictions
+from webhook.accounts.kueue import CountedEvictions
 from webhook.objects.problem import Json
 from webhook.pods import pods
-from webhook.pods.on_failure import State
+from webhook.pods.on_failure import FailureState
 from webhook.pods.outcomes import outcome_of
 from webhook.pods.pods import Exit, Pod
 from webhook.policy.model import Delay, Duration, MemoryGrowth, Next
@@ -107,10 +107,10 @@ def test_a_rule_of_on_failure_is_named_with_what_the_next_pod_gets(following: Ne
 @pytest.mark.parametrize(
     ("state", "text"),
     [
-        (State(cause="ExitCode"), "no rule decided after ExitCode"),
-        (State(), "no rule decided after an end that was no failure"),
+        (FailureState(cause="ExitCode"), "no rule decided after ExitCode"),
+        (FailureState(), "no rule decided after an end that was no failure"),
         (
-            State(
+            FailureState(
                 rule=2, cause="Disruption", not_before="2026-01-01T00:00:30Z", avoid_zones=("a", "b"), on_demand=True
             ),
             (
@@ -119,12 +119,12 @@ def test_a_rule_of_on_failure_is_named_with_what_the_next_pod_gets(following: Ne
             ),
         ),
         (
-            State(rule=0, cause="OOMKilled", kills={"main": 1}, avoid_nodes=("n1",)),
+            FailureState(rule=0, cause="OOMKilled", kills={"main": 1}, avoid_nodes=("n1",)),
             "rule 0 decided after OOMKilled; container main was killed for its memory 1 time; avoids the nodes n1",
         ),
     ],
 )
-def test_the_state_of_a_pod_is_told_in_words(state: State, text: str) -> None:
+def test_the_state_of_a_pod_is_told_in_words(state: FailureState, text: str) -> None:
     assert words.state(state) == text
 
 
@@ -182,18 +182,18 @@ def test_the_longest_message_costs_little() -> None:
 @pytest.mark.parametrize(
     ("found", "text"),
     [
-        (Evictions(reasons={"Preempted": 1}), "evicted by Kueue 1 time (1 Preempted)"),
+        (CountedEvictions(reasons={"Preempted": 1}), "evicted by Kueue 1 time (1 Preempted)"),
         (
-            Evictions(reasons={"Preempted": 2, "PodsReadyTimeout": 1}, limit=5, before=2, requeues=1),
+            CountedEvictions(reasons={"Preempted": 2, "PodsReadyTimeout": 1}, limit=5, before=2, requeues=1),
             "evicted by Kueue 3 times (2 Preempted, 1 PodsReadyTimeout); 4 left; requeued 1 time",
         ),
         (
-            Evictions(reasons={"PodsReadyTimeout": 2}, limit=1, requeues=2, requeue_at="2026-01-01T00:11:00Z"),
+            CountedEvictions(reasons={"PodsReadyTimeout": 2}, limit=1, requeues=2, requeue_at="2026-01-01T00:11:00Z"),
             "evicted by Kueue 2 times (2 PodsReadyTimeout); 0 left; requeued 2 times, waits until 2026-01-01T00:11:00Z",
         ),
     ],
 )
 def test_evictions_by_kueue_are_told_with_their_reasons_what_is_left_and_the_requeues(
-    found: Evictions, text: str
+    found: CountedEvictions, text: str
 ) -> None:
     assert words.evictions(found) == text

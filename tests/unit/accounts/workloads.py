@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from webhook.accounts import kueue
-from webhook.accounts.kueue import Workload
+from webhook.accounts.kueue import KueueWorkload
 from webhook.objects.problem import Json
 from webhook.objects.shape import type_of
 
@@ -35,6 +35,6 @@ def stored_workload(
     }
 
 
-def read(stored: Json) -> Workload:
+def read(stored: Json) -> KueueWorkload:
     """Return a Workload as it is kept."""
     return kueue.read(msgspec.json.decode(msgspec.json.encode(stored), type=type_of(kueue.READ)))

@@ -12,7 +12,7 @@ from webhook.cli.next_pod import After, Ended
 from webhook.kube import names
 from webhook.objects.problem import Json
 from webhook.pods import on_failure, pods
-from webhook.pods.on_failure import State
+from webhook.pods.on_failure import FailureState
 from webhook.pods.outcomes import outcome_of
 from webhook.policy.model import (
     Delay,
@@ -51,7 +51,7 @@ def made(*ends: Ended, attempt: int | None = None, **spec: Any) -> next_pod.Next
     return next_pod.of_job(root, after(*ends), attempt, PROFILE)
 
 
-def state(found: next_pod.NextPod, under: Policy | None = None) -> State:
+def state(found: next_pod.NextPod, under: Policy | None = None) -> FailureState:
     next_pod.admit(found, under or policy(default=GKE))
     return on_failure.read(found.pod["metadata"]["annotations"][names.AFTER_FAILURE])
 

@@ -11,7 +11,7 @@ from tests.awaiting import LONGEST
 from tests.served import COMMAND
 from webhook.cli import control as command
 from webhook.controller import app
-from webhook.controller.app import Options, hosts_of, troubles
+from webhook.controller.app import ControlOptions, hosts_of, troubles
 from webhook.policy.parse import load_default
 from webhook.program import logs
 from webhook.tracking.cluster import Cluster
@@ -20,11 +20,11 @@ from webhook.tracking.state_key import SharedStateKey
 
 
 @pytest.fixture
-def started(monkeypatch: pytest.MonkeyPatch) -> list[Options]:
+def started(monkeypatch: pytest.MonkeyPatch) -> list[ControlOptions]:
     """Return the options with which the controller is started in place of a start."""
-    found: list[Options] = []
+    found: list[ControlOptions] = []
 
-    async def control(options: Options, *_: Any) -> None:
+    async def control(options: ControlOptions, *_: Any) -> None:
         found.append(options)
 
     monkeypatch.setattr(app, "control", control)
@@ -36,13 +36,13 @@ def controlled(*arguments: str) -> Result:
     return CliRunner().invoke(command.control, arguments)
 
 
-def test_each_option_is_passed_to_the_controller(started: list[Options]) -> None:
+def test_each_option_is_passed_to_the_controller(started: list[ControlOptions]) -> None:
     paths: dict[str, Any] = {name: Path(f"/etc/{name}") for name in ("policy", "history")}
     files = [word for name, path in paths.items() for word in (f"--{name}", str(path))]
     rest = ["--host", "::", "--health-port", "9090", "--kubeconfig", "admin.conf", "--requested-retries"]
     assert controlled(*files, *rest, "--no-certificates", "--certificate-host", "10.0.0.1").exit_code == 0
     assert started == [
-        Options(
+        ControlOptions(
             **paths,
             host="::",
             health_port=9090,
@@ -66,7 +66,7 @@ def test_each_option_is_passed_to_the_controller(started: list[Options]) -> None
     ],
 )
 def test_invalid_options_are_refused_before_the_controller_starts(
-    started: list[Options], arguments: list[str], problem: str
+    started: list[ControlOptions], arguments: list[str], problem: str
 ) -> None:
     found = controlled(*arguments)
     assert (found.exit_code, started) == (2, [])
@@ -81,7 +81,7 @@ def test_without_a_cluster_the_controller_says_what_it_needs() -> None:
 
 def test_the_certificate_is_for_this_machine_the_service_and_the_named_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("POD_NAMESPACE", "ops")
-    hosts = hosts_of(Options(certificate_hosts=("10.0.0.1",)))
+    hosts = hosts_of(ControlOptions(certificate_hosts=("10.0.0.1",)))
     assert hosts == ["localhost", "127.0.0.1", "::1", "10.0.0.1", "retry-policy-webhook.ops.svc"]
 
 

@@ -9,13 +9,13 @@ from tests.admission import policy
 from tests.metrics import counted
 from tests.unit.controller.leader import FakeApi, api_of
 from webhook.controller import brake
-from webhook.controller.brake import Brake, Subject
+from webhook.controller.brake import Brake, BrakeSubject
 from webhook.kube.events import Events, Notice
 from webhook.policy.model import Emergency, Profile, RateLimit
 from webhook.tracking.policy_source import PolicySource
 
 ACT, REPORT = Profile(), Profile(actions="Report")
-JOB = Subject("Job", "ml", "train", "uid-1", "batch/v1")
+JOB = BrakeSubject("Job", "ml", "train", "uid-1", "batch/v1")
 WOULD = "suspend the Job: a reason"
 
 
@@ -34,7 +34,7 @@ class Leader:
         assert self.source.current is not None
         self.source.current = structs.replace(self.source.current, **fields)
 
-    def acts(self, about: Subject = JOB, profile: Profile = ACT) -> bool:
+    def acts(self, about: BrakeSubject = JOB, profile: Profile = ACT) -> bool:
         return self.brake.allows("suspend", profile, about, WOULD)
 
     def taken(self, times: int, namespace: str = "ml") -> int:

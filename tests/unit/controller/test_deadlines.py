@@ -9,7 +9,7 @@ from tests.unit.accounts.pods import failed, running_pod
 from webhook.controller import deadlines
 from webhook.controller.deadlines import Due
 from webhook.pods import on_failure
-from webhook.pods.on_failure import State
+from webhook.pods.on_failure import FailureState
 from webhook.pods.pods import Pod
 from webhook.pods.waiting import Stalled, Waiting
 from webhook.policy.model import Delay, Duration, FailureRule, Match, Next, Placement, Profile
@@ -34,12 +34,12 @@ def settings(
     return Settings(profile_name="default", profile=profile)
 
 
-def pod(waiting: Waiting, state: State = on_failure.NONE, **fields: Any) -> Pod:
+def pod(waiting: Waiting, state: FailureState = on_failure.NONE, **fields: Any) -> Pod:
     return running_pod(phase="Pending", waiting=waiting, after=on_failure.written(state), **fields)
 
 
 def gated(**fields: Any) -> Pod:
-    return pod(Waiting(CREATED, gate=0, gated=True), State(rule=0, **fields))
+    return pod(Waiting(CREATED, gate=0, gated=True), FailureState(rule=0, **fields))
 
 
 def stuck(reason: str = "ImagePullBackOff", *, alone: bool = True, since: str = CREATED) -> Stalled:
@@ -90,7 +90,7 @@ def test_only_a_pod_that_was_placed_on_spot_leaves_it() -> None:
 
 
 def test_the_wait_for_a_spot_node_begins_after_the_delay() -> None:
-    waits = pod(Waiting(CREATED, unschedulable=CREATED), State(rule=0, not_before=LATER))
+    waits = pod(Waiting(CREATED, unschedulable=CREATED), FailureState(rule=0, not_before=LATER))
     assert deadlines.due(waits, settings(BUSY, spot_wait=60)) == Due("leave_spot", time(LATER) + 60)
 
 

@@ -588,7 +588,7 @@ def test_the_last_disruption_of_a_scope_sends_its_next_pod_to_on_demand_nodes() 
 
 def gated(**fields: Any) -> Pod:
     """Return a pod of the Workflow that a delay of a rule holds back, or a spot node that does not come."""
-    state = on_failure.State(rule=1, not_before="1970-01-01T00:00:30Z")
+    state = on_failure.FailureState(rule=1, not_before="1970-01-01T00:00:30Z")
     after = on_failure.written(state)
     return replace(of_workflow(0), phase="Pending", placement="Spot", after=after, waiting=Waiting(AT_0, **fields))
 

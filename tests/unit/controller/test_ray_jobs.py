@@ -100,7 +100,7 @@ def test_pods_of_a_former_job_of_that_name_are_not_counted() -> None:
 
 def test_a_delay_holds_back_a_pod_that_does_not_name_its_job() -> None:
     api = FakeApi()
-    after = on_failure.written(on_failure.State(rule=1, not_before="1970-01-01T00:17:10Z"))
+    after = on_failure.written(on_failure.FailureState(rule=1, not_before="1970-01-01T00:17:10Z"))
     held = replace(ray_pod(1), phase="Pending", after=after, waiting=Waiting(BEGINNING, gate=0, gated=True))
 
     async def work() -> None:

@@ -23,9 +23,9 @@ from webhook.controller.retries import (
     LONGEST_PAUSE,
     SHORTEST_PAUSE,
     TRIES,
-    Due,
-    Key,
     RetryController,
+    RetryDue,
+    RetryKey,
 )
 from webhook.kube import names
 from webhook.kube.client import ApiError
@@ -48,7 +48,7 @@ JOBS = "/apis/batch/v1/namespaces/ml/jobs"
 TRAIN = f"{JOBS}/train"
 SETS = JOB_SET.path("ml", "train")
 PLACEHOLDER = f"{JOBS}/{of_job.placeholder_name('train', 'uid-1')}"
-SET_KEY, JOB_KEY = Key(JOB_SET, "ml", "train"), Key(batch.JOB, "ml", "train")
+SET_KEY, JOB_KEY = RetryKey(JOB_SET, "ml", "train"), RetryKey(batch.JOB, "ml", "train")
 UNAVAILABLE, CHANGED, FORBIDDEN = (ApiError(status, "no") for status in (503, 409, 403))
 
 
@@ -84,7 +84,9 @@ class Clock:
 class Leader:
     """A leader with the API and the clock of a test; `see` adds an object to its watch."""
 
-    def __init__(self, server: Server, *keys: Key, request: str = "accepted", profile: Profile | None = None) -> None:
+    def __init__(
+        self, server: Server, *keys: RetryKey, request: str = "accepted", profile: Profile | None = None
+    ) -> None:
         self.clock = Clock()
         self.cluster = served(server)
         self.events = Events(NO_API)
@@ -95,7 +97,7 @@ class Leader:
         for key in keys:
             self.see(key, request)
 
-    def see(self, key: Key, request: str) -> None:
+    def see(self, key: RetryKey, request: str) -> None:
         self.controller.lists[key.row].items[key.namespace, key.name] = request
 
     async def act(self) -> float:
@@ -108,7 +110,7 @@ class Leader:
         assert self.policy.current is not None
         self.policy.put_in_force(replace(self.policy.current, **fields), "the test")
 
-    def due(self, key: Key) -> Due:
+    def due(self, key: RetryKey) -> RetryDue:
         return self.controller.due[key]
 
 

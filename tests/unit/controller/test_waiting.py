@@ -22,7 +22,7 @@ from webhook.kube.client import ApiError
 from webhook.objects.problem import Json
 from webhook.pods import on_failure
 from webhook.pods import pods as read_pods
-from webhook.pods.on_failure import State
+from webhook.pods.on_failure import FailureState
 from webhook.pods.pods import Pod
 from webhook.pods.waiting import Waiting
 from webhook.policy.model import (
@@ -113,7 +113,7 @@ def left_on_node(ready: str | None, root: Json, **spec: Any) -> FakeApi:
 
 
 def gated(until: float, **fields: Any) -> Pod:
-    state = State(rule=0, not_before=at(until))
+    state = FailureState(rule=0, not_before=at(until))
     waiting = Waiting(at(0), gate=0, gated=True)
     return running_pod(phase="Pending", node="", waiting=waiting, after=on_failure.written(state), **fields)
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from tests.unit.accounts.pods import disrupted, failed, job
 from webhook.objects.times import time_of
 from webhook.pods import on_failure
-from webhook.pods.on_failure import State
+from webhook.pods.on_failure import FailureState
 from webhook.pods.outcomes import outcome_of
 from webhook.pods.pods import LONGEST_AFTER, Exit, Pod
 from webhook.policy.model import Delay, Duration, FailureRule, Match, MemoryGrowth, Next
@@ -34,12 +34,12 @@ def saying(message: str, container: str = "main") -> Pod:
     return failed(exits=(Exit(container, 1, "Error", "2026-01-01T00:01:00Z", message),))
 
 
-def after(*pods: Pod, rules: tuple[FailureRule, ...]) -> State:
+def after(*pods: Pod, rules: tuple[FailureRule, ...]) -> FailureState:
     """Return the state after ended pods of one scope."""
     return on_failure.state_after(pods, job(), None, rules)
 
 
-def next_pod(state: State, pod: Pod) -> Pod:
+def next_pod(state: FailureState, pod: Pod) -> Pod:
     """Return a pod as it ends that admission has created with a state."""
     return replace(pod, after=on_failure.written(state))
 
@@ -136,7 +136,7 @@ def test_a_pod_that_its_suspended_job_deleted_hands_its_state_on() -> None:
     state = after(killed(1), rules=(GROW,))
     stopped = next_pod(state, failed(2, 143, deleting=True, deleted="2026-01-01T00:02:00Z", tracked=False))
     assert outcome_of(stopped, job()).reason == "Stopped"
-    assert after(stopped, rules=(GROW,)) == State(kills={"main": 1}, nodes=("spot-1",))
+    assert after(stopped, rules=(GROW,)) == FailureState(kills={"main": 1}, nodes=("spot-1",))
 
 
 @pytest.mark.parametrize(
@@ -157,13 +157,15 @@ def test_a_star_stands_for_any_text(pattern: str, text: str, like: bool) -> None
 
 
 def test_a_written_state_is_read_back() -> None:
-    state = State(rule=3, cause="OOMKilled", reason="main", kills={"main": 2}, nodes=("a", "a"), avoid_nodes=("a",))
+    state = FailureState(
+        rule=3, cause="OOMKilled", reason="main", kills={"main": 2}, nodes=("a", "a"), avoid_nodes=("a",)
+    )
     assert on_failure.read(on_failure.written(state)) == state
 
 
 def test_the_annotation_stays_short_by_leaving_out_the_oldest_nodes() -> None:
     nodes = tuple(f"{number}{'n' * 250}" for number in range(5))
-    written = on_failure.written(State(rule=1, nodes=nodes, avoid_nodes=nodes, kills={"main": 1}))
+    written = on_failure.written(FailureState(rule=1, nodes=nodes, avoid_nodes=nodes, kills={"main": 1}))
     assert len(written) <= LONGEST_AFTER
     assert on_failure.read(written).kills == {"main": 1}
 
@@ -186,7 +188,7 @@ def test_a_malformed_annotation_counts_as_absent(text: str) -> None:
 
 @pytest.mark.parametrize("time", ["2026-01-01T00:00:00", "9999-12-31T23:59:59Z", "0001-01-01T00:00:00Z", "soon"])
 def test_a_delay_without_an_end_that_is_a_time_is_none(time: str) -> None:
-    assert on_failure.read(f'{{"rule":1,"delays":2,"notBefore":"{time}"}}') == State(rule=1, delays=2)
+    assert on_failure.read(f'{{"rule":1,"delays":2,"notBefore":"{time}"}}') == FailureState(rule=1, delays=2)
 
 
 SCALARS = st.none() | st.integers() | st.floats() | st.text()

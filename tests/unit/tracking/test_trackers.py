@@ -23,7 +23,7 @@ from webhook.objects.times import seconds
 from webhook.pods.pods import Pod
 from webhook.systems.job import spec as batch
 from webhook.systems.job_set.spec import JOB_SET
-from webhook.tracking.admission_counts import AdmissionCounts, Counts
+from webhook.tracking.admission_counts import AdmissionCounts, PlacementCounts
 from webhook.tracking.cluster import Cluster
 from webhook.tracking.trackers import Trackers
 
@@ -63,12 +63,12 @@ def admit(found: Trackers, root: Json, labels: Json | None = None) -> int | None
     return None if counts is None else counts.disruptions
 
 
-def counted(found: Trackers, root: Json, metadata: Json) -> Counts | None:
+def counted(found: Trackers, root: Json, metadata: Json) -> PlacementCounts | None:
     """Return the counts before a pod with these metadata."""
     coroutine = AdmissionCounts(found).of_job("ml", root, {"metadata": metadata})
     with pytest.raises(StopIteration) as done:
         coroutine.send(None)
-    counts: Counts | None = done.value.value
+    counts: PlacementCounts | None = done.value.value
     return counts
 
 
@@ -108,13 +108,13 @@ def test_with_a_backoff_limit_per_index_failures_are_counted_before_the_job_stat
     found = trackers(root, None, *pods)
     see_account(found, batch.JOB, root, encode(Account(ended=1, cost={"retry": 1})))
     before_index_1 = {"annotations": {"batch.kubernetes.io/job-completion-index": "1"}}
-    assert counted(found, root, before_index_1) == Counts(disruptions=1, failures=3, ended=pods[1:])
+    assert counted(found, root, before_index_1) == PlacementCounts(disruptions=1, failures=3, ended=pods[1:])
 
 
 def test_without_a_backoff_limit_per_index_the_failures_come_from_the_job_status() -> None:
     root = job({"parallelism": 1}, **STORED)
     found = trackers(root, None, failed(1))
-    assert counted(found, root, {}) == Counts(disruptions=0, failures=None, ended=(failed(1),))
+    assert counted(found, root, {}) == PlacementCounts(disruptions=0, failures=None, ended=(failed(1),))
 
 
 def test_the_zone_of_an_ended_pod_is_that_of_its_node_also_if_the_node_becomes_known_later() -> None:

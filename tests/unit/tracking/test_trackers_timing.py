@@ -20,7 +20,7 @@ from webhook.kube import names
 from webhook.objects.problem import Json
 from webhook.pods.pods import Pod
 from webhook.systems.job import spec as batch
-from webhook.tracking.admission_counts import CATCHING_UP, AdmissionCounts, Counts
+from webhook.tracking.admission_counts import CATCHING_UP, AdmissionCounts, PlacementCounts
 from webhook.tracking.cluster import Cluster
 from webhook.tracking.trackers import UNSEEN_AFTER, Trackers
 
@@ -149,7 +149,7 @@ def test_a_job_that_was_deleted_while_the_watch_was_lost_is_forgotten(
     run(work())
 
 
-async def admit(counts: AdmissionCounts) -> Counts | None:
+async def admit(counts: AdmissionCounts) -> PlacementCounts | None:
     """Return the counts before a pod that replaces another one."""
     return await counts.of_job("ml", stored_job(), {"metadata": {"labels": {}}})
 
@@ -174,7 +174,7 @@ def test_the_admission_of_a_pod_waits_only_a_limited_time_for_a_late_watch() -> 
     async def work() -> None:
         async with watching(api) as found:
             begin = now()
-            assert await admit(AdmissionCounts(found)) == Counts(disruptions=0, failures=0)
+            assert await admit(AdmissionCounts(found)) == PlacementCounts(disruptions=0, failures=0)
             assert now() - begin == pytest.approx(CATCHING_UP)
             assert found.waiting == {}
 

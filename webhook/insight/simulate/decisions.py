@@ -19,7 +19,7 @@ from webhook.kube import names
 from webhook.objects.patch import Editor, at
 from webhook.objects.problem import Json
 from webhook.pods import on_failure, outcomes
-from webhook.pods.on_failure import State as AfterFailure
+from webhook.pods.on_failure import FailureState as AfterFailure
 from webhook.pods.pods import Exit, Pod
 from webhook.policy.model import Policy, Profile
 from webhook.policy.settings import NamedProfile, count

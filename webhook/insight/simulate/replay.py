@@ -71,7 +71,7 @@ class Scope:
     ignored: int = 0
     disruptions: int = 0
     free: int = 0
-    after: on_failure.State = on_failure.NONE
+    after: on_failure.FailureState = on_failure.NONE
     lacked_spot: int = 0  # for how many more pods no spot node counts as having come
 
 

@@ -16,7 +16,7 @@ from webhook.kube import names
 from webhook.objects.patch import Editor, at
 from webhook.objects.problem import Path, Problem
 from webhook.objects.times import seconds
-from webhook.pods.on_failure import State
+from webhook.pods.on_failure import FailureState
 from webhook.rules.rule import Rule, in_pods
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 GATES: Final[Path] = ("spec", "schedulingGates")
 
 
-def edit(state: State, now: float, editor: Editor) -> None:
+def edit(state: FailureState, now: float, editor: Editor) -> None:
     """Add the gate to a pod that must not be scheduled yet; `now`: in seconds since 1970."""
     until = seconds(state.not_before)
     if until is None or until <= now or any(gate.get("name") == names.DELAY for gate in at(editor.root, GATES) or ()):

@@ -73,7 +73,7 @@ def was_killed(pod: Pod) -> bool:
     return any(one.reason == outcomes.OOM for one in pod.exits) or bool(pod.after and on_failure.read(pod.after).kills)
 
 
-def is_done(said: Json, after: on_failure.State) -> bool:
+def is_done(said: Json, after: on_failure.FailureState) -> bool:
     """Return True if an earlier round of the same admission did the edit; `said`: the pod's annotations.
 
     A pod template with the annotations of another pod has the state after another attempt.
@@ -81,7 +81,7 @@ def is_done(said: Json, after: on_failure.State) -> bool:
     return names.MEMORY in said and said.get(names.AFTER_FAILURE) == on_failure.written(after)
 
 
-def edit(evidence: Evidence, after: on_failure.State, facts: Facts, editor: Editor) -> list[Growth]:
+def edit(evidence: Evidence, after: on_failure.FailureState, facts: Facts, editor: Editor) -> list[Growth]:
     """Raise the memory of the containers that were killed; return how each of them has grown."""
     pod = evidence.whole()  # perhaps another object than the editor's, whose pod lacks the fields that are read here
     pod_spec = pod.get("spec") or {}

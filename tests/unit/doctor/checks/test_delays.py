@@ -10,7 +10,7 @@ from webhook.doctor.checks.leader import delays, is_delayed
 from webhook.kube import names
 from webhook.objects.problem import Json
 from webhook.pods import on_failure
-from webhook.pods.on_failure import State
+from webhook.pods.on_failure import FailureState
 
 OURS = {"name": names.DELAY}
 OTHERS = {"name": "another"}
@@ -22,7 +22,9 @@ def at(seconds: float) -> str:
 
 def delayed(until: float | None, *gates: Json, created: float = -3600) -> Json:
     """Return a pod that is held back until some seconds from now; None if it does not say until when."""
-    said = {} if until is None else {names.AFTER_FAILURE: on_failure.written(State(rule=0, not_before=at(until)))}
+    said = (
+        {} if until is None else {names.AFTER_FAILURE: on_failure.written(FailureState(rule=0, not_before=at(until)))}
+    )
     metadata: dict[str, Any] = {"namespace": "ml", "name": "train-1", "creationTimestamp": at(created)}
     return {"metadata": {**metadata, "annotations": said}, "spec": {"schedulingGates": [*gates, OURS]}}
 

@@ -64,5 +64,5 @@ def test_the_pod_says_until_when_it_is_held_back() -> None:
 
 def test_an_end_of_the_delay_that_is_no_time_holds_nothing_back() -> None:
     root = pod()
-    delay.edit(on_failure.State(not_before="tomorrow"), 0, Editor(root))
+    delay.edit(on_failure.FailureState(not_before="tomorrow"), 0, Editor(root))
     assert "schedulingGates" not in root["spec"]

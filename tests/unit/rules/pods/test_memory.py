@@ -15,7 +15,7 @@ from webhook.capacity import Pool
 from webhook.kube import names
 from webhook.objects.problem import Json
 from webhook.pods import on_failure
-from webhook.pods.on_failure import State
+from webhook.pods.on_failure import FailureState
 from webhook.pods.pods import Pod
 from webhook.policy.model import FailureRule, Match, MemoryGrowth, Next, Profile
 from webhook.rules.facts import Facts
@@ -34,7 +34,7 @@ def rule(*containers: str, factor: float = 2.0, limit: str = "64Gi") -> FailureR
 
 def killed(container: str = "main", *, kills: int = 1) -> Pod:
     """Return a pod of which a container was killed, the last of so many times."""
-    before = State(kills={container: kills - 1}) if kills > 1 else on_failure.NONE
+    before = FailureState(kills={container: kills - 1}) if kills > 1 else on_failure.NONE
     after = on_failure.written(before) if kills > 1 else ""
     return failed(1, 137, container=container, exit_reason="OOMKilled", after=after)
 
@@ -111,7 +111,7 @@ def test_an_init_container_gets_more_too() -> None:
 
 
 def test_after_a_disruption_a_container_keeps_what_it_got() -> None:
-    ended = replace(disrupted(2), after=on_failure.written(State(kills={"main": 2})))
+    ended = replace(disrupted(2), after=on_failure.written(FailureState(kills={"main": 2})))
     assert sizes(grown(container(limits="1Gi"), ended=ended)) == [("4Gi", None)]
 
 
