@@ -28,7 +28,7 @@ from webhook.objects.problem import Json, Problem
 from webhook.objects.times import seconds
 from webhook.policy.reader import duration
 from webhook.retry import executor, reading
-from webhook.retry.errors import LONGEST_ERROR, RefusedError, StuckError
+from webhook.retry.reading import LONGEST_ERROR, RefusedError, StuckError
 from webhook.systems import refusals
 from webhook.systems.adapter import Adapter
 from webhook.systems.job import rerun as of_job

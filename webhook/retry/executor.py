@@ -17,8 +17,7 @@ from webhook.kube.clock import utc_now
 from webhook.objects.problem import Json
 from webhook.objects.times import seconds
 from webhook.retry import record, requests
-from webhook.retry.errors import FINAL, RefusedError, StuckError, brief
-from webhook.retry.reading import children_of, controller, workload_of
+from webhook.retry.reading import FINAL, RefusedError, StuckError, brief, children_of, controller, workload_of
 from webhook.systems import account_object as account
 from webhook.systems import kueue, refusals
 from webhook.systems.adapter import Adapter, InPlace, Workload

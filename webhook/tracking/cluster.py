@@ -39,6 +39,8 @@ from webhook.objects.problem import Json
 from webhook.objects.shape import ANY_KEY, Shape, type_of
 from webhook.policy import quantities
 from webhook.policy.model import Policy
+from webhook.policy.settings import NamedProfile, Settings
+from webhook.rules import annotations
 from webhook.rules.opt_in import labels_of
 from webhook.rules.pods.memory_bounds import Restrictions
 from webhook.systems.job import spec as batch
@@ -50,6 +52,7 @@ from webhook.systems.trainer import spec as trainer
 from webhook.systems.trainer.spec import TRAIN_JOB
 from webhook.tracking import restrictions
 from webhook.tracking.nodes import NODES, KnownNodes
+from webhook.tracking.policy_source import PolicySource
 from webhook.tracking.state_key import SharedStateKey
 
 LOOKUP_TIMEOUT: Final = 1.0  # seconds of one look-up; the API server waits 5 seconds for the webhook's answer
@@ -355,3 +358,9 @@ def opt_in_of(namespace: Json) -> OptIn:
     """Return profile and mode in a namespace's labels."""
     labels = labels_of(namespace)
     return labels.get(names.PROFILE), labels.get(names.MODE)
+
+
+def settings_of(cluster: Cluster, policy: PolicySource, root: Json) -> Settings:
+    """Return the settings of a workload under its Namespace's profile; the defaults if the policy lacks it."""
+    name, _ = cluster.known_opt_in(root["metadata"]["namespace"])
+    return NamedProfile(name or "", policy.profile(name or "")).settings(annotations.of(root))

@@ -14,7 +14,7 @@ from webhook.kube import names
 from webhook.kube.client import ApiError
 from webhook.objects.problem import Json
 from webhook.retry import executor, record
-from webhook.retry.errors import RefusedError, StuckError
+from webhook.retry.reading import RefusedError, StuckError
 from webhook.systems import core, kueue
 from webhook.systems.job import rerun as of_job
 from webhook.systems.job import spec as batch

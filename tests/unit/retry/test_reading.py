@@ -11,7 +11,7 @@ from tests.unit.retry.server import Server, api_of
 from webhook.kube.client import ApiError
 from webhook.objects.problem import Json
 from webhook.retry import reading
-from webhook.retry.errors import RefusedError
+from webhook.retry.reading import RefusedError
 from webhook.systems.adapter import Adapter, Right, Workload
 from webhook.systems.job import rerun as of_job
 from webhook.systems.job import spec as batch

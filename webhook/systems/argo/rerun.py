@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 
 from webhook.objects.patch import at
 from webhook.objects.problem import Json, Problem
-from webhook.retry import consent
+from webhook.retry import requests
 from webhook.systems import core, refusals
 from webhook.systems.adapter import Adapter, Children, InPlace, Right, Steps, Workload, is_recorded, record_of
 from webhook.systems.argo import spec as argo
@@ -196,7 +196,7 @@ def templates_without_consent(workflow: Json) -> list[str]:
             own[template.get("name") or ""] = at(template, ("metadata", "annotations"))
     run = [graph.nodes[key] for key in plan(graph).gone if graph.type_of(key) in EXECUTED]
     ran = {str(node.get("templateName") or "") for node in run} or {""}
-    return sorted(one for one in ran if not consent.may_run_twice([outer, own.get(one)]))
+    return sorted(one for one in ran if not requests.may_run_twice([outer, own.get(one)]))
 
 
 def phase_of(workflow: Json) -> str:

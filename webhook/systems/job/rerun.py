@@ -30,7 +30,7 @@ from webhook.kube import names, terminal
 from webhook.kube.paths import is_name
 from webhook.objects.patch import Editor, at, pointer
 from webhook.objects.problem import Json, Path, Problem
-from webhook.retry import consent, record
+from webhook.retry import record, requests
 from webhook.rules import undo
 from webhook.systems import kueue, refusals
 from webhook.systems.adapter import Adapter, Right, Workload
@@ -159,7 +159,7 @@ def refusal(job: Json, outer: Json | None = None) -> Problem | None:
     if not terminal.has_failed(job):
         return refusals.has_not_ended(name)
     maps = [None if outer is None else outer["metadata"].get("annotations"), metadata.get("annotations")]
-    if not consent.may_run_twice([*maps, at(job, ("spec", "template", "metadata", "annotations"))]):
+    if not requests.may_run_twice([*maps, at(job, ("spec", "template", "metadata", "annotations"))]):
         return refusals.may_not_run_twice(name, f"job/{metadata['name']}", job)
     return None
 

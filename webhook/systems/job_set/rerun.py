@@ -10,7 +10,7 @@ from typing import Final
 from webhook.kube import terminal
 from webhook.objects.patch import at
 from webhook.objects.problem import Json, Path, Problem
-from webhook.retry import consent, record
+from webhook.retry import record, requests
 from webhook.systems import kueue, refusals
 from webhook.systems.adapter import Adapter, InPlace, Right, Steps, Workload, record_of, with_status
 from webhook.systems.job_set.spec import CONTROLLER, JOB_SET, run_id
@@ -46,7 +46,7 @@ def may_run_twice(job_set: Json, replicated: Json) -> bool:
         ("template", "metadata", "annotations"),
         ("template", "spec", "template", "metadata", "annotations"),
     )
-    return consent.may_run_twice(
+    return requests.may_run_twice(
         [job_set["metadata"].get("annotations"), at(replicated, of_job), at(replicated, of_pod)]
     )
 

@@ -18,7 +18,7 @@ from typing import Final
 from webhook.kube import terminal
 from webhook.objects.patch import at
 from webhook.objects.problem import Json, Path, Problem
-from webhook.retry import consent, record
+from webhook.retry import record, requests
 from webhook.systems import kueue, refusals
 from webhook.systems.adapter import Adapter, InPlace, Right, Steps, Workload, record_of, with_status
 from webhook.systems.ray.spec import RAY_CRON_JOB, RAY_JOB, may_be_suspended, may_retry
@@ -52,7 +52,7 @@ def refusal(ray_job: Json) -> Problem | None:
         return refusals.has_succeeded(name)
     if not terminal.has_failed(ray_job):
         return refusals.has_not_ended(name)
-    if not consent.may_run_twice([metadata.get("annotations"), at(ray_job, HEAD)]):
+    if not requests.may_run_twice([metadata.get("annotations"), at(ray_job, HEAD)]):
         return refusals.may_not_run_twice(name, f"rayjob/{metadata['name']}", ray_job)
     return None
 

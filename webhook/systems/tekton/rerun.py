@@ -22,7 +22,7 @@ from webhook.objects.patch import at
 from webhook.objects.problem import Json, Problem
 from webhook.objects.times import between
 from webhook.policy.reader import duration
-from webhook.retry import consent, record, requests
+from webhook.retry import record, requests
 from webhook.systems import refusals
 from webhook.systems.adapter import (
     Adapter,
@@ -129,9 +129,9 @@ def missing_consent(run: Json, planned: Plan, name: str) -> Problem | None:
     for child in planned.gone:
         task = task_of(child)
         of_task = at(specs.get(task), ("taskSpec", "metadata", "annotations"))
-        if not consent.may_run_twice([outer, child["metadata"].get("annotations"), of_task]):
+        if not requests.may_run_twice([outer, child["metadata"].get("annotations"), of_task]):
             without_consent.add(task)
-    if not planned.again and not consent.may_run_twice([outer]):
+    if not planned.again and not requests.may_run_twice([outer]):
         without_consent.add("itself")
     if not without_consent:
         return None

@@ -19,7 +19,7 @@ from typing import Final
 
 from webhook.objects.patch import at
 from webhook.objects.problem import Json, Problem
-from webhook.retry import consent
+from webhook.retry import requests
 from webhook.systems import core, refusals
 from webhook.systems.adapter import (
     Adapter,
@@ -72,13 +72,13 @@ def tasks_without_consent(job: Json, pods: tuple[Json, ...]) -> list[str]:
     """Return the tasks of which a pod would run again and may not; an empty name for a Job without tasks."""
     outer = job["metadata"].get("annotations")
     if not tasks(job):
-        return [] if consent.may_run_twice([outer]) else [""]
+        return [] if requests.may_run_twice([outer]) else [""]
     kept = [task_of(pod) for pod in stays(job, pods)]
     return [
         str(task.get("name") or "")
         for task in tasks(job)
         if kept.count(task.get("name") or "") < (task.get("replicas") or 0)
-        and not consent.may_run_twice([outer, at(task, ("template", "metadata", "annotations"))])
+        and not requests.may_run_twice([outer, at(task, ("template", "metadata", "annotations"))])
     ]
 
 
