@@ -21,7 +21,7 @@ import yaml
 
 from tests.awaiting import until
 from tests.bench.faster import events
-from tests.bench.labelled import new_namespace
+from tests.bench.simulation import new_namespace
 from tests.cluster.ended_pods import EndedPods, records_in
 from tests.cluster.manifests import job
 from tests.cluster.nodes import own_node

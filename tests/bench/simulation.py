@@ -7,12 +7,28 @@ import time
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+from webhook.kube import names
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
     from typing import Any
 
     from webhook.kube.client import Api
     from webhook.objects.problem import Json
+
+
+async def new_namespace(api: Api, name: str, profile: str = "default") -> None:
+    """Create a namespace that is opted in, in which pods can be created."""
+    await create_namespace(api, {"metadata": {"name": name, "labels": {names.PROFILE: profile}}})
+
+
+async def create_namespace(api: Api, namespace: Json) -> None:
+    """Create a namespace, and wait for its ServiceAccount, without which no pod can be created."""
+    await api.create("/api/v1/namespaces", namespace)
+    accounts = f"/api/v1/namespaces/{namespace['metadata']['name']}/serviceaccounts"
+    query = {"watch": "1", "fieldSelector": "metadata.name=default", "timeoutSeconds": "60"}
+    async with api.stream(accounts, query, "application/json") as lines:
+        await anext(lines)
 
 
 class Simulation:
@@ -63,8 +79,4 @@ class Simulation:
         """Create nodes and a namespace, and wait until pods can be created there."""
         for node in nodes:
             await self.api.create("/api/v1/nodes", node)
-        await self.api.create("/api/v1/namespaces", namespace)
-        accounts = f"/api/v1/namespaces/{namespace['metadata']['name']}/serviceaccounts"
-        query = {"watch": "1", "fieldSelector": "metadata.name=default", "timeoutSeconds": "60"}
-        async with self.api.stream(accounts, query, "application/json") as lines:
-            await anext(lines)
+        await create_namespace(self.api, namespace)

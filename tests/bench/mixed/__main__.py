@@ -26,10 +26,10 @@ import yaml
 from tests.bench import kubelet
 from tests.bench.disruptions import kill_leader, metrics, replace_follower
 from tests.bench.faster import events
-from tests.bench.labelled import new_namespace
 from tests.bench.mixed import kinds
 from tests.bench.mixed.kinds import PART, WORKLOAD, Mixed, Part
 from tests.bench.mixed.truth import Truth
+from tests.bench.simulation import new_namespace
 from tests.cluster import binaries, job_set_controller, operators, tekton_controller
 from tests.cluster.nodes import own_node
 from tests.faults.stage import Stage, new_stage
