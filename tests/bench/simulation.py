@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
@@ -15,6 +16,22 @@ if TYPE_CHECKING:
 
     from webhook.kube.client import Api
     from webhook.objects.problem import Json
+
+
+def name_of(policy: str) -> str:
+    """Return the name of a compared policy as that of a namespace, a profile and files."""
+    return policy.replace(",", "").replace(" ", "-").lower()
+
+
+def policy_of(profiles: dict[str, Json]) -> str:
+    """Return the text of a policy with these profiles; JSON is YAML too."""
+    return json.dumps({"apiVersion": "retry-policy.dev/v1alpha1", "kind": "RetryPolicy", "profiles": profiles})
+
+
+def namespace_of(policy: str, *, opted_in: bool) -> Json:
+    """Return the namespace of a compared policy."""
+    labels = {names.PROFILE: name_of(policy)} if opted_in else {}
+    return {"metadata": {"name": name_of(policy), "labels": labels}}
 
 
 async def new_namespace(api: Api, name: str, profile: str = "default") -> None:
