@@ -17,7 +17,7 @@ from tests.strategies import record
 from webhook.objects.problem import Json
 from webhook.pods.matching import POD_FAILURE_POLICY, JobEnd, match, rule_of_set
 from webhook.pods.pods import Condition, Exit, Pod
-from webhook.systems.job_set.rules.job_set import FAILING, FREE, RESTART_SET
+from webhook.systems.job_set.rules.job_set import FAIL_SET, FREE, RESTART_SET
 
 EVICTED = 0  # instead of an exit code: the pod was disrupted
 KILLED = 137  # the exit code of a disrupted pod
@@ -178,7 +178,7 @@ class Course:
         action = RESTART_SET if index is None else action
         costs = not action.endswith(FREE)
         spent = costs and self.costly >= ((policy or {}).get("maxRestarts") or 0)
-        if policy is None or action == FAILING or spent:
+        if policy is None or action == FAIL_SET or spent:
             self.ended = True
             return
         self.costly += costs

@@ -45,6 +45,7 @@ def options(root: Path, work: Path) -> list[str]:
         "--log-level=WARN",
         f"--name={NAME}",
         "--collect-submodules=webhook.cli",  # a command is imported by its name, when it is called
+        "--collect-submodules=webhook.systems",  # the parts of each system likewise
         "--collect-data=webhook.policy",  # the packaged policy
         "--collect-data=webhook.insight.page",  # the page of a report
         *(f"--exclude-module={one}" for one in (*SERVER, *generated())),

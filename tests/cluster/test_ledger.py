@@ -18,7 +18,7 @@ from tests.cluster.manifests import DELETION_EXIT_CODE, exits, job, job_set, rep
 from tests.cluster.objects import account, condition, disruptions, ended, last, noted, restarts
 from webhook.accounts.account import MOST_RECENT
 from webhook.kube import names
-from webhook.systems.job.spec import QUEUE_NAME
+from webhook.systems.kueue import QUEUE_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

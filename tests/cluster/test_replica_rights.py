@@ -41,6 +41,7 @@ from webhook.systems.job.rerun import Done
 from webhook.systems.job.spec import CRON_JOB
 from webhook.systems.job_set import rerun as of_job_set
 from webhook.systems.job_set.spec import JOB_SET
+from webhook.systems.kueue import QUEUE_NAME
 from webhook.systems.tekton import rerun as of_pipeline_run
 from webhook.systems.tekton import spec as tekton
 from webhook.systems.volcano import account as systems_volcano
@@ -525,7 +526,7 @@ MUST_NOT: Mapping[str, tuple[Callable[[Replica], Write], str]] = {
         "no labels of a Job but take off its own",
     ),
     "put a Job into a queue": (
-        of_a_job(put("main", "metadata", "labels", batch.QUEUE_NAME)),
+        of_a_job(put("main", "metadata", "labels", QUEUE_NAME)),
         "no labels of a Job but take off its own",
     ),
     "change a Job's finalizers": (

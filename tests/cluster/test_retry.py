@@ -270,7 +270,7 @@ def test_a_job_that_cannot_be_retried_is_refused_with_the_reason_and_not_changed
 def test_an_unsupported_kind_is_refused_with_the_list_of_supported_kinds(namespace: NewNamespace) -> None:
     code, _, complaints = run_retry(namespace(), "deployment/web")
     assert code == 2
-    assert "'deployment' is no kind of this command; write NAMESPACE/KIND/NAME, KIND one of job, jobset" in complaints
+    assert "'deployment' is no kind of this command; write NAMESPACE/KIND/NAME, KIND one of job, cronjob" in complaints
 
 
 def test_the_kind_can_be_omitted_if_only_one_object_has_the_name(namespace: NewNamespace) -> None:

@@ -15,7 +15,7 @@ from tests.cluster.test_retry import CrashingApi, retry_despite_crashes, run_ret
 from webhook.kube import names
 from webhook.kube.client import Api
 from webhook.retry import executor, record
-from webhook.retry.errors import RefusedError
+from webhook.retry.reading import RefusedError
 from webhook.systems.tekton.rerun import ADAPTER, TASK, run_of, succeeded_of
 from webhook.systems.tekton.spec import PIPELINE_RUN
 

@@ -19,7 +19,7 @@ from tests.merge_cases import bug
 from tests.objects import DISRUPTION
 from webhook.kube import names
 from webhook.rules.facts import Facts
-from webhook.systems.job_set.rules import features
+from webhook.systems.job_set import spec as job_sets
 
 if TYPE_CHECKING:
     from tests.cluster.conftest import NewNamespace
@@ -295,9 +295,9 @@ def test_a_job_set_that_restarts_in_place_keeps_the_unlimited_backoff_limit_that
 
 def test_if_the_crd_has_no_message_patterns_disruptions_do_not_restart_the_job_set(kubectl: Kubectl) -> None:
     crd = json.loads(kubectl.run("get", "crd", "jobsets.jobset.x-k8s.io", "--output=json").stdout)
-    assert features.of_job_sets(crd) == (True, True)
+    assert job_sets.features_of(crd) == (True, True)
     without = json.loads(json.dumps(crd).replace('"onJobFailureMessagePatterns"', '"unknown"'))
-    assert not features.of_job_sets(without).message_patterns
+    assert not job_sets.features_of(without).message_patterns
     manifest = job_set("train", replicated_job("workers"), failurePolicy={"maxRestarts": 3})
     made = mutate(manifest, Facts(profile_name="default", message_patterns=False)).object
     assert rules_of(made) == [ON_BUG]

@@ -74,7 +74,7 @@ REASONS: Final[dict[KindSpec, dict[str, str]]] = {
         "Disruption free": OF_TEKTON,
         "Requested retry": "a TaskRun without a PipelineRun is created again in seconds; `retry` the PipelineRun",
     },
-    **dict.fromkeys(kubeflow.ROWS, TRAINING),
+    **dict.fromkeys(kubeflow.KINDS, TRAINING),
     kubeflow.MPI_JOB: MPI,
     RAY_JOB: {
         "`onFailure`": CANNOT_FAIL,
@@ -128,7 +128,7 @@ def is_free_of_disruptions(row: KindSpec) -> bool:
 def cost_of(system: System, root: Json, reason: str, scope: str) -> str:
     """Return what a disruption costs that is the first end of a scope with three retries."""
     pod = pod_of(
-        system.row,
+        system.kind,
         scope=scope,
         max_retries=3,
         attempt=0,

@@ -65,7 +65,6 @@ SECTIONS: Final = (
             "webhook/admission/review.py",
             "webhook/controller/app.py",
             "webhook/controller/certificates.py",
-            "webhook/controller/health.py",
             "webhook/program/",
             "webhook/serving/",
             "webhook/tracking/",

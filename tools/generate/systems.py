@@ -62,7 +62,7 @@ def fields() -> str:
 
 def changes(system: System) -> list[str]:
     """Return an expression for each field of a spec that a system's writes may change."""
-    row, tops = system.row, dict.fromkeys(path[0] for path in system.writes)
+    row, tops = system.kind, dict.fromkeys(path[0] for path in system.writes)
     here = f"variables.resource == '{row.resource}.{row.group}'"
     return [f"({here} && field == '{top}' && {of_field(system, str(top))})" for top in tops]
 

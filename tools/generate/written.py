@@ -4,7 +4,7 @@ import textwrap
 from typing import Final, NamedTuple
 
 from webhook.kube import names
-from webhook.systems.job import spec as batch
+from webhook.systems import kueue
 
 
 class Keys(NamedTuple):
@@ -39,7 +39,7 @@ WRITTEN: Final[dict[str, Keys]] = {
         set_annotations=(names.RETRY_HISTORY, names.SUCCESSOR),
         removed_annotations=(*REQUEST, names.RETRY_OF, names.STAYS_SUSPENDED),
         removed_labels=(*MARK, names.RETRY_OF),
-        when_let_run=(batch.QUEUE_NAME,),
+        when_let_run=(kueue.QUEUE_NAME,),
         has_pods=True,
     ),
     "jobsets": Keys(

@@ -195,14 +195,11 @@ class Account(msgspec.Struct, kw_only=True):
         return self.spent(cost) - self.before.get(cost, 0)
 
     @property
-    def _ended_now(self) -> int:
-        return self.ended - sum(self.before.values())
-
-    @property
     def last_now(self) -> list[Attempt]:
         """The last pods in detail, of those that have ended since the last requested retry."""
         ends = [detail for detail in self.last if not detail.restart]
-        return ends[max(0, len(ends) - self._ended_now) :]
+        ended = self.ended - sum(self.before.values())
+        return ends[max(0, len(ends) - ended) :]
 
     def begin_anew(self, requested_at: str) -> None:
         """Reset every budget, and keep the counts: for a requested retry."""

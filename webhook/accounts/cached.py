@@ -11,15 +11,15 @@ from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.objects.shape import Shape
 from webhook.pods.matching import LONGEST_MESSAGE, LONGEST_PATTERN, MOST_RULES
-from webhook.systems import retry_history
+from webhook.systems import kueue, retry_history
 from webhook.systems.job import spec as batch
 from webhook.systems.job_set.spec import COSTLY_JOB_RESTARTS, JOB_RESTARTS, JOB_SET
 
 # The fields that are decoded.
 METADATA_READ: Final[Shape] = {
     **dict.fromkeys(("namespace", "name", "uid", "resourceVersion", "creationTimestamp", "deletionTimestamp"), str),
-    "labels": dict.fromkeys((names.PROFILE, names.RETRY_OF, batch.QUEUE_NAME, batch.JOBS_OF_SET), str),
-    "annotations": dict.fromkeys((*names.SAID_BY_AUTHORS, names.RETRY_HISTORY, names.RETRY_OF, batch.QUEUE_NAME), str),
+    "labels": dict.fromkeys((names.PROFILE, names.RETRY_OF, kueue.QUEUE_NAME, batch.JOBS_OF_SET), str),
+    "annotations": dict.fromkeys((*names.SAID_BY_AUTHORS, names.RETRY_HISTORY, names.RETRY_OF, kueue.QUEUE_NAME), str),
     "ownerReferences": [{**dict.fromkeys(("apiVersion", "kind", "name", "uid"), str), "controller": bool}],
 }
 JOB_READ: Final[Shape] = {

@@ -19,6 +19,7 @@ from webhook.pods.pods import Pod
 from webhook.policy.applied import applied
 from webhook.policy.attempt_costs import FAILURES, AttemptCost
 from webhook.policy.settings import Settings
+from webhook.systems import kueue
 from webhook.systems.job import spec as batch
 from webhook.systems.kind_spec import controller_of
 
@@ -346,7 +347,7 @@ class CountingPass:
         """Return True if the Job exceeded its disruptions with these attempts, and no other would resume it."""
         if self.settings.profile.disruptions.on_exceed != "Suspend" or self.key.job_set or self.system is not None:
             return False
-        alone = controller_of(self.root) is None and not batch.is_queued(self.root["metadata"])
+        alone = controller_of(self.root) is None and not kueue.is_queued(self.root["metadata"])
         return alone and any(self.exceeded(details))
 
     def sentence(self) -> str:

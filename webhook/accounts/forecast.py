@@ -32,7 +32,7 @@ from webhook.rules import annotations
 from webhook.rules.pods import loss, placement
 from webhook.systems import pods as attempts
 from webhook.systems.job import spec as batch
-from webhook.systems.job_set.rules.job_set import FAILING, FREE, RESTART_SET
+from webhook.systems.job_set.rules.job_set import FAIL_SET, FREE, RESTART_SET
 from webhook.systems.job_set.spec import (
     COSTLY_JOB_RESTARTS,
     JOB_INDEX,
@@ -222,7 +222,7 @@ def _action_of_set(standing: Standing, pod: Pod) -> str:
 
 def _left_after(account: Account, detail: Attempt, set_action: str) -> Left:
     left = account.left or Left(retries=0, disruptions=0)
-    costs = bool(set_action) and set_action != FAILING and not set_action.endswith(FREE)
+    costs = bool(set_action) and set_action != FAIL_SET and not set_action.endswith(FREE)
     if not costs or detail.action == "FailJob":
         return left
     return Left(retries=max(0, left.retries - 1), disruptions=left.disruptions)
@@ -237,7 +237,7 @@ def _ended_by(standing: Standing, account: Account, pod: Pod, detail: Attempt, s
     spec = standing.job["spec"]
     if standing.job_set is not None:
         index = not set_action and _loses_index(spec, pod, detail.action)
-        return "JobSet" if set_action == FAILING else "index" if index else ""
+        return "JobSet" if set_action == FAIL_SET else "index" if index else ""
     if not batch.has_index_budgets(spec):
         return "Job" if detail.cost == "fatal" else ""
     failures = account.spent_now("retry") + account.spent_now("fatal")
@@ -389,7 +389,7 @@ def action_of(job_set: Json, replicated_job: str, end: JobEnd) -> str:
     """Return the action of a JobSet when a Job of it ends so; FailJobSet too if no restart is left for another one."""
     action = matching.rule_of_set(job_set, replicated_job, end)[1]
     most = at(job_set, ("spec", "failurePolicy", "maxRestarts")) or 0
-    return FAILING if not action.endswith(FREE) and costly_restarts(job_set) >= most else action
+    return FAIL_SET if not action.endswith(FREE) and costly_restarts(job_set) >= most else action
 
 
 def restarted(job_set: Json, replicated_job: str, index: int, action: str) -> Json:

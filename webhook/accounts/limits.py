@@ -140,7 +140,9 @@ def with_budget(outcome: Outcome, budgets: Budgets, account: Account, job_set: J
     if outcome.cost != "retry":
         return outcome
     if job_set is not None:
-        is_over = _causes_restart(job_set, outcome) and costly_restarts(job_set) >= budgets.retries
+        restarts = outcome.rule is not None and outcome.rule.action == "FailJob"
+        restarts = restarts and _is_of_this_run(job_set, outcome.pod)
+        is_over = restarts and costly_restarts(job_set) >= budgets.retries
     elif outcome.pod.job_set:
         is_over = False  # its JobSet is not known
     else:
@@ -168,10 +170,6 @@ def left_of(  # noqa: PLR0913, PLR0917 - where all of it meets
 def _restarts_of(job_set: Json, pod: Pod, detail: Attempt) -> int:
     causes_one = detail.cost == "retry" and detail.action == "FailJob" and _is_of_this_run(job_set, pod)
     return costly_restarts(job_set) + causes_one
-
-
-def _causes_restart(job_set: Json, outcome: Outcome) -> bool:
-    return outcome.rule is not None and outcome.rule.action == "FailJob" and _is_of_this_run(job_set, outcome.pod)
 
 
 def _is_of_this_run(job_set: Json, pod: Pod) -> bool:

@@ -23,10 +23,10 @@ from webhook.pods.pods import Exit, Pod
 from webhook.policy import costs
 from webhook.policy.settings import Settings
 from webhook.rules import undo
+from webhook.systems.core import KILLED
 from webhook.systems.job import spec as batch
 from webhook.systems.job.rules import failure_policy
-from webhook.systems.job.rules.lint import KILLED
-from webhook.systems.job_set.rules.job_set import FAILING
+from webhook.systems.job_set.rules.job_set import FAIL_SET
 from webhook.systems.kind_spec import EmbeddedJob, controller_of
 
 RULES: Final = ("spec", "podFailurePolicy", "rules")
@@ -160,7 +160,7 @@ def _bug_of_job(counted: PodsOfJob, pod: Pod, within: int) -> str | None:
         message = f"Pod {pod.namespace}/{pod.name} {_how(pod)}, which rule {index} of onFailure makes fatal"
     else:
         message = bug_of(embedded, settings, pod, within if settles else None, own)
-    if job_set is not None and message and not _fails_set(job_set, pod, message):
+    if job_set is not None and message and matching.action_of_set(job_set, pod.replicated_job, message) != FAIL_SET:
         return None
     return message or None
 
@@ -210,10 +210,6 @@ def _how(pod: Pod) -> str:
         reason = f" ({one.reason})" if one.reason not in {"", "Error"} else ""
         return f"failed in container {one.container} with exit code {one.code}{reason}"
     return f"failed ({pod.reason or 'for an unknown reason'})"
-
-
-def _fails_set(job_set: Json, pod: Pod, message: str) -> bool:
-    return matching.action_of_set(job_set, pod.replicated_job, message) == FAILING
 
 
 def author_rules(job: Json, embedded: EmbeddedJob, settings: Settings) -> list[Json]:

@@ -329,12 +329,6 @@ def _lost_of(rows: list[UsageRow]) -> Lost:
     return Lost(seconds, price) if price else Lost(seconds)
 
 
-def _usage_of(found: Account, lost: list[UsageRow]) -> Usage:
-    if not lost and not found.saved and not found.resources and not found.currency:
-        return NO_USAGE
-    return Usage(found.currency, found.resources[:MOST_RESOURCES], lost, _rows_of(found.saved))
-
-
 def _counted_of(found: Account) -> Counted:
     if not found.recent and not found.restarted:
         return NONE_COUNTED

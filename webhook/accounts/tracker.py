@@ -19,7 +19,7 @@ from webhook.policy.model import LONGEST_SETTLING
 from webhook.systems.accounts import system_of
 from webhook.systems.job import spec as batch
 from webhook.systems.job_set.spec import JOB_SET
-from webhook.systems.kind_spec import KindSpec
+from webhook.systems.kind_spec import KindSpec, controller_of
 from webhook.systems.system import System
 
 LONG_AGO: Final = float("-inf")
@@ -71,6 +71,15 @@ class Key(NamedTuple):
 def key_of(pod: Pod) -> Key:
     """Return the workload that a pod is counted for."""
     return Key(pod.namespace, JOB_SET, pod.job_set) if pod.job_set else Key(pod.namespace, pod.row, pod.job)
+
+
+def key_of_job(job: CachedJob) -> Key:
+    """Return the workload for which a Job's pods are counted: its JobSet, or else the Job."""
+    metadata = job["metadata"]
+    controller = controller_of(job)
+    if controller is not None and (controller.group, controller.kind) == (JOB_SET.group, JOB_SET.kind):
+        return Key(metadata["namespace"], JOB_SET, controller.name)
+    return Key(metadata["namespace"], batch.JOB, metadata["name"])
 
 
 def place_of(key: Key) -> tuple[str, str]:
@@ -450,10 +459,6 @@ class Tracker:
         unmarked = {id_of(pod) for pod, _ in self.unmarked(found)}
         by_id = {} if self.failed is None else self.failed.by_id
         return unmarked | {one for one, _ in found if self.is_open(by_id.get(one, ""))}
-
-    def has_counted(self, uid: str) -> bool:
-        """Return True if a failed pod is known to be counted."""
-        return self.failed_pod(uid) is not None and not self.is_open(uid)
 
     def has_others(self, pod: Pod) -> bool:
         """Return True if the workload of another kind that a pod is of has pods of another scope."""

@@ -19,7 +19,7 @@ from webhook.rules.pods import placement
 from webhook.systems import airflow, core
 from webhook.systems.job import spec as batch
 from webhook.systems.kind_spec import KindSpec, OwnerReference, controller_of
-from webhook.systems.kinds import KINDS, embedded_in, row_of
+from webhook.systems.kinds import KINDS, embedded_in, kind_of_controller
 from webhook.systems.spark import spec as spark
 
 # Part of each review of a pod that an API server sends, within the first BEGINNING bytes.
@@ -222,9 +222,9 @@ def owner_of(
     """
     if controller is None:
         driven = spark.application_of_driver(root) if spark.APACHE_APPLICATION in labels else None
-        return driven, None if driven is None else row_of(driven)
-    row = row_of(controller)
+        return driven, None if driven is None else kind_of_controller(driven)
+    row = kind_of_controller(controller)
     if row is not None and row.owns_pods:
         return controller, row
     application = spark.application_of(labels)
-    return application, None if application is None else row_of(application)
+    return application, None if application is None else kind_of_controller(application)

@@ -34,10 +34,11 @@ from webhook.rules.facts import Facts
 from webhook.rules.opt_in import labels_of
 from webhook.systems import core
 from webhook.systems.job import spec as batch
-from webhook.systems.job_set.rules import features
+from webhook.systems.job_set import spec as job_sets
 from webhook.systems.job_set.spec import JOB_SET
 from webhook.systems.kind_spec import KindSpec, controller_of
 from webhook.systems.kinds import KINDS, full_name
+from webhook.systems.trainer import spec as trainer
 from webhook.systems.trainer.spec import TRAIN_JOB
 
 MOST_ROWS: Final = 1_000  # of each verdict
@@ -248,9 +249,9 @@ class ClusterCheck:
                 continue
             for crd in found:
                 if row is JOB_SET:
-                    facts = replace(facts, **features.of_job_sets(crd)._asdict())
+                    facts = replace(facts, **job_sets.features_of(crd)._asdict())
                 else:
-                    facts = replace(facts, runtime_patches=features.has_runtime_patches(crd))
+                    facts = replace(facts, runtime_patches=trainer.has_runtime_patches(crd))
         return facts
 
     async def judge_all(self, row: KindSpec, profiles: dict[str, str], facts: Facts) -> None:

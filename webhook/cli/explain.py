@@ -37,7 +37,7 @@ from webhook.systems.job import spec as batch
 from webhook.systems.job.spec import CRON_JOB
 from webhook.systems.job_set.spec import JOB_SET, SET_NAME
 from webhook.systems.kind_spec import KindSpec, controller_of
-from webhook.systems.kinds import full_name, row_for
+from webhook.systems.kinds import full_name, kind_of
 from webhook.systems.pod_source import Place
 from webhook.systems.pods import place_of
 from webhook.systems.tekton import rerun as pipeline_run
@@ -171,8 +171,8 @@ def of_files(files: tuple[str, ...], stdin: BinaryIO, only: ObjectArgument | Non
     progress.clear()
     parts = by_label(found, left_out)
     roots = [root for root in found if is_root(root) and (only is None or is_target(root, only))]
-    if only is not None and len({row_for(root) for root in roots}) > 1:
-        choice = one_of([str(only._replace(row=row_for(root))) for root in roots])
+    if only is not None and len({kind_of(root) for root in roots}) > 1:
+        choice = one_of([str(only._replace(row=kind_of(root))) for root in roots])
         raise UnexplainableError(f"several objects are named {only} in {', '.join(files)}; write {choice}")
     if not roots:
         what = f"there is no {kinds_of(ROOTS)}" + (f" {only}" if only is not None else "")
@@ -182,7 +182,7 @@ def of_files(files: tuple[str, ...], stdin: BinaryIO, only: ObjectArgument | Non
 
 def is_target(root: Json, only: ObjectArgument) -> bool:
     """Return True if a user who names `only` means this object."""
-    is_kind = only.row is None or only.row is row_for(root)
+    is_kind = only.row is None or only.row is kind_of(root)
     return is_kind and (namespace_of(root), root["metadata"].get("name")) == (only.namespace, only.name)
 
 
@@ -228,7 +228,7 @@ def uid_in(found: Json) -> str:
 def place_in(found: Json) -> Place | None:
     """Return the place of a pod of another kind than Job; None for anything else."""
     try:
-        return place_of(found["metadata"], controller_of(found)) if row_for(found) is core.POD else None
+        return place_of(found["metadata"], controller_of(found)) if kind_of(found) is core.POD else None
     except (AttributeError, TypeError):  # of something else than metadata
         return None
 
@@ -240,7 +240,7 @@ def counted_for(row: KindSpec) -> str:
 
 def is_root(found: Json) -> bool:
     """Return True if an object is a workload to explain, and neither a Job of a JobSet nor a task of a PipelineRun."""
-    row = row_for(found)
+    row = kind_of(found)
     if row not in ROOTS:
         return False
     part_of = {batch.JOB: JOB_SET.kind, tekton.TASK_RUN: tekton.PIPELINE_RUN.kind}.get(row)
@@ -253,17 +253,17 @@ def is_root(found: Json) -> bool:
 
 def of_objects(root: Json, labelled: Labelled, left_out: LeftOut) -> Found:
     """Return a workload with what is in the same files."""
-    namespace, name, row = namespace_of(root), root["metadata"].get("name"), row_for(root) or batch.JOB
+    namespace, name, row = namespace_of(root), root["metadata"].get("name"), kind_of(root) or batch.JOB
     label = LABELS.get(row) or (counted_for(row) if row in OF_SYSTEMS else batch.JOB_NAME)
     its_own = labelled.get((namespace, label, name), []) if isinstance(name, str) else []
-    parts = [root] if is_job(root) else [one for one in its_own if is_job(one) or row_for(one) in TASKS]
+    parts = [root] if is_job(root) else [one for one in its_own if is_job(one) or kind_of(one) in TASKS]
     if row is CRON_JOB:
         uid = root["metadata"].get("uid")
         parts = labelled.get((namespace, OWNER, uid), []) if isinstance(uid, str) and uid else []
     pods = []
     for one in its_own:
         with left_out.around(core.POD.kind, one):
-            is_pod = row_for(one) is core.POD
+            is_pod = kind_of(one) is core.POD
             counts = row not in OF_SYSTEMS or row in LABELS or (is_pod and is_counted_for(one, row, root))
             pods += [one] if is_pod and counts else []
     uids = [one["metadata"].get("uid") for one in (parts if row is CRON_JOB else [root])]
@@ -289,7 +289,7 @@ def read(file: str, stdin: BinaryIO, progress: Progress) -> Iterator[Json]:
                 progress.clear()
                 raise UnexplainableError(str(found))
             for _, one in found.objects():
-                if (row_for(one) in READ or is_account(one)) and isinstance(one.get("metadata"), dict):
+                if (kind_of(one) in READ or is_account(one)) and isinstance(one.get("metadata"), dict):
                     yield one
     except OSError as error:
         raise UnexplainableError(str(documents.unreadable(file, error))) from None
@@ -297,7 +297,7 @@ def read(file: str, stdin: BinaryIO, progress: Progress) -> Iterator[Json]:
 
 def is_job(found: Json) -> bool:
     """Return True if an object is a Job."""
-    return row_for(found) is batch.JOB
+    return kind_of(found) is batch.JOB
 
 
 def namespace_of(found: Json) -> str:

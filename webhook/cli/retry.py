@@ -28,7 +28,7 @@ from webhook.objects.problem import Json, Problem
 from webhook.objects.times import seconds
 from webhook.policy.reader import duration
 from webhook.retry import executor, reading
-from webhook.retry.errors import LONGEST_ERROR, RefusedError, StuckError
+from webhook.retry.reading import LONGEST_ERROR, RefusedError, StuckError
 from webhook.systems import refusals
 from webhook.systems.adapter import Adapter
 from webhook.systems.job import rerun as of_job
@@ -146,7 +146,7 @@ def target_of(text: str, selector: str | None, failed_since: str | None, *, keep
     adapter = BY_NAME.get(kind.lower())
     if selector is None and failed_since is None:
         if adapter is not None and is_name(namespace):
-            what = f"{text!r} names no {adapter.row.kind}"
+            what = f"{text!r} names no {adapter.kind.kind}"
             raise click.UsageError(f"{what}; write {text}/NAME, or choose with -l or --failed-since")
         one = object_argument(text, ADAPTERS)
         adapter = None if one.row is None else ADAPTERS[one.row]
@@ -163,7 +163,7 @@ def target_of(text: str, selector: str | None, failed_since: str | None, *, keep
 
 def no_finally(adapter: Adapter) -> Problem:
     """Return why --keep-finally is refused for a kind."""
-    return Problem((), f"--keep-finally is for PipelineRuns, and this is a {adapter.row.kind}", "leave it out")
+    return Problem((), f"--keep-finally is for PipelineRuns, and this is a {adapter.kind.kind}", "leave it out")
 
 
 async def adapter_of(api: Api, target: Target) -> Adapter:
@@ -197,22 +197,22 @@ async def rerun(
             return outcome
         planned = [one async for one in chosen(api, target, adapter, outcome.refused, left_out)]
         if not planned and not outcome.refused and not left_out.number:
-            how = f"kubectl get -n {target.namespace} {adapter.row.resource}"
-            what = f"no {adapter.row.kind} in {target.namespace} that you chose has failed"
+            how = f"kubectl get -n {target.namespace} {adapter.kind.resource}"
+            what = f"no {adapter.kind.kind} in {target.namespace} that you chose has failed"
             outcome.warnings.append(f"{what}; list them: {how}")
         if not planned or not (dry_run or agreed([f"{one.promise} would run again" for one in planned])):
             return outcome
         by, when = await api.username(), now()
         for one in planned:
             try:
-                with left_out.around(one.adapter.row.kind, one.run, ANSWERS):
+                with left_out.around(one.adapter.kind.kind, one.run, ANSWERS):
                     await carry_out(api, one, by, when, dry_run=dry_run)
                     outcome.done.append(f"{one.promise} {'would' if dry_run else 'will'} run again")
             except (RefusedError, StuckError) as error:
                 outcome.refused.append(error.problem)
             except (ApiError, *UNREACHABLE) as error:
                 answer = (str(error) or repr(error))[:LONGEST_ERROR]
-                what = f"{refusals.kind_and_name(one.adapter.row.kind, one.run)}: the API server refused: {answer}"
+                what = f"{refusals.kind_and_name(one.adapter.kind.kind, one.run)}: the API server refused: {answer}"
                 outcome.refused.append(Problem((), what, "run the same command again to continue"))
     return outcome
 
@@ -224,7 +224,7 @@ async def chosen(
     placeholders = await reading.placeholders(api, target.namespace) if adapter.in_place is None else []
     begun: dict[str, Planned] = {}
     for one in placeholders if adapter is of_job.ADAPTER else ():
-        with left_out.around(adapter.row.kind, one):
+        with left_out.around(adapter.kind.kind, one):
             begun[of_job.state_of(one).name] = Planned(adapter, one, of_job.promise(one))
     for name, held in begun.items():
         if target.name in {name, ""}:
@@ -233,7 +233,7 @@ async def chosen(
         return
     async for root in candidates(api, target, adapter, refused):
         planned = None
-        with left_out.around(adapter.row.kind, root, ANSWERS):
+        with left_out.around(adapter.kind.kind, root, ANSWERS):
             if root["metadata"]["name"] not in begun:
                 planned = await plan(api, target, adapter, root, placeholders, refused)
         if planned is not None:
@@ -253,7 +253,7 @@ async def plan(  # noqa: PLR0913, PLR0917 - what is known of the object
         return None
     problem = adapter.refusal(found) if found.placeholder is None else None
     if problem is not None:
-        what = problem.what if run else f"{refusals.kind_and_name(adapter.row.kind, root)}: {problem.what}"
+        what = problem.what if run else f"{refusals.kind_and_name(adapter.kind.kind, root)}: {problem.what}"
         refused.append(Problem((), what, problem.remedy))
         return None
     return None if run is None else Planned(adapter.of_run, run, adapter.promise(found), keep_finally)
@@ -261,7 +261,7 @@ async def plan(  # noqa: PLR0913, PLR0917 - what is known of the object
 
 async def candidates(api: Api, target: Target, adapter: Adapter, refused: list[Problem]) -> AsyncIterator[Json]:
     """Yield the named object, or the selected ones."""
-    row = adapter.row
+    row = adapter.kind
     if target.name:
         one = await api.find(row.path(target.namespace, target.name))
         if one is None:
@@ -280,7 +280,7 @@ async def carry_out(api: Api, planned: Planned, by: str, when: str, *, dry_run: 
     missing = await reading.missing_rights(api, run["metadata"]["namespace"], adapter.rights(run))
     if missing:
         lacking = ", ".join(str(right) for right in missing)
-        name = refusals.kind_and_name(adapter.row.kind, run)
+        name = refusals.kind_and_name(adapter.kind.kind, run)
         raise RefusedError(f"{name} is unchanged: you may not {lacking}", "ask an admin for these rights")
     await executor.rerun(api, adapter, run, by, when, keep_finally=planned.keep_finally, dry_run=dry_run)
 

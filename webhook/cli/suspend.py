@@ -77,7 +77,7 @@ async def switch_in_cluster(kubeconfig: Kubeconfig, target: ObjectArgument, *, s
 
 def refusal(adapter: Adapter, root: Json, *, suspend: bool) -> Problem | None:
     """Return why an object cannot be suspended, or with `suspend` False not resumed; None if it can."""
-    name = refusals.kind_and_name(adapter.row.kind, root)
+    name = refusals.kind_and_name(adapter.kind.kind, root)
     if problem := adapter.cannot_be_suspended(root):
         return problem
     if terminal.condition_of(root) is not None:

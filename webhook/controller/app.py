@@ -7,11 +7,14 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Final
 
 import structlog
+from aiohttp import web
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from certs.rotate import Lifetimes, Rotation
-from webhook.controller import health
+from webhook import metrics
 from webhook.controller.certificates import Issuer
 from webhook.controller.ledger import Ledger
 from webhook.controller.retries import RetryController
@@ -80,8 +83,8 @@ async def control(options: Options, lifetimes: Lifetimes, now: Callable[[], date
             trust = CABundles(api)
             rotation = Rotation(name=COMPONENT, hosts=hosts_of(options), lifetimes=lifetimes)
             background.append(Issuer(events, namespace, trust, rotation, now).run())
-        routes = health.routes(lambda: troubles(policy, cluster, key))
-        http = await health.listen(stack, routes, options.address, options.health_port)
+        served = routes(lambda: troubles(policy, cluster, key))
+        http = await listen(stack, served, options.address, options.health_port)
         async with asyncio.TaskGroup() as group:  # a background task that fails brings the controller down, loudly
             tasks = [group.create_task(work) for work in background]
             settle_memory()
@@ -130,3 +133,37 @@ def ledger_lease(ledger: Ledger, namespace: str) -> Lease:
         on_forbidden=ledger.see_refused,
         on_permitted=ledger.see_allowed,
     )
+
+
+LARGEST: Final = 1024  # bytes of a request's body: none of these requests has one
+
+
+def routes(troubles: Callable[[], list[str]]) -> web.Application:
+    """Return the handlers; `troubles` returns why the program is not ready, empty if it is."""
+
+    async def healthz(_: web.Request) -> web.Response:
+        return web.Response(text="ok\n")
+
+    async def readyz(_: web.Request) -> web.Response:
+        found = troubles()
+        return web.Response(text="\n".join(found or ["ok"]) + "\n", status=503 if found else 200)
+
+    async def measured(_: web.Request) -> web.Response:
+        return web.Response(body=generate_latest(metrics.REGISTRY), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    found = web.Application(client_max_size=LARGEST)
+    found.add_routes([web.get("/healthz", healthz), web.get("/readyz", readyz), web.get("/metrics", measured)])
+    return found
+
+
+async def listen(stack: contextlib.AsyncExitStack, application: web.Application, host: str, port: int) -> str:
+    """Listen until the stack exits; return HOST:PORT. Raise CannotStartError if the address cannot be used."""
+    runner = web.AppRunner(application, access_log=None)
+    await runner.setup()
+    stack.push_async_callback(runner.cleanup)
+    try:
+        await web.TCPSite(runner, host, port).start()
+    except (OSError, UnicodeError) as error:
+        raise CannotStartError(f"cannot listen on {host}:{port}: {error}; choose another host or port") from None
+    address, bound, *_ = runner.addresses[0]
+    return f"[{address}]:{bound}" if ":" in address else f"{address}:{bound}"

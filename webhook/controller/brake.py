@@ -21,9 +21,8 @@ from webhook.objects.problem import Json
 from webhook.policy.model import Profile, RateLimit
 from webhook.policy.settings import Settings
 from webhook.systems.kind_spec import KindSpec
-from webhook.tracking.cluster import Cluster
+from webhook.tracking.cluster import Cluster, settings_of
 from webhook.tracking.policy_source import PolicySource
-from webhook.tracking.workload_settings import settings_of
 
 Action = Literal["evict", "fail", "suspend", "resume", "settle", "delete", "lift", "retry"]
 Allows = Callable[[Action, KindSpec, Json, str], bool]

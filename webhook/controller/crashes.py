@@ -15,9 +15,9 @@ from webhook.accounts.cached import CachedJob
 from webhook.accounts.counted import Counted, counted_of
 from webhook.accounts.counting import CountingPass
 from webhook.accounts.tracker import Key, place_of
-from webhook.controller import patches
 from webhook.controller.brake import Authority
 from webhook.controller.ends import WorkloadEnds
+from webhook.controller.store import mark
 from webhook.kube import terminal
 from webhook.kube.bulkhead import Bulkhead
 from webhook.kube.client import CHANGED, UNREACHABLE, Api, ApiError, wait_after
@@ -28,9 +28,8 @@ from webhook.pods.pods import Pod
 from webhook.policy.attempt_costs import ATTEMPT_COSTS
 from webhook.policy.settings import Settings
 from webhook.systems.job.rules import failure_policy
-from webhook.tracking.roots import where
 from webhook.tracking.trackers import Trackers
-from webhook.tracking.workload_state import INTERVAL, LONGEST_PAUSE, WATCH_DELAY, WorkloadState
+from webhook.tracking.workload_state import INTERVAL, LONGEST_PAUSE, WATCH_DELAY, WorkloadState, where
 
 REMEMBERED: Final = 600.0  # seconds after the time of a crash has passed until it is forgotten, decided or not
 
@@ -201,7 +200,7 @@ class Crashes:
         if watched.live and watched.last_event > end:
             return True
         crash.next = self.clock() + WATCH_DELAY
-        await patches.mark(self.api, self.trackers.cluster.state_key, pod)
+        await mark(self.api, self.trackers.cluster.state_key, pod)
         return False
 
     def verdict_on(self, counting: CountingPass) -> str:

@@ -10,27 +10,26 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 from http import HTTPStatus
-from itertools import islice
+from itertools import islice, product
 from typing import Final
 
 import structlog
 
 from webhook import metrics
-from webhook.accounts import in_place, stored, words
+from webhook.accounts import in_place, kueue, stored, words
 from webhook.accounts.account import KEPT, KEPT_RESTARTED
 from webhook.accounts.cached import CachedJob
-from webhook.accounts.counting import LIMIT_EXCEEDED, CountingPass
+from webhook.accounts.counting import EVICTED_TOO_OFTEN, FREE_TOO_OFTEN, LIMIT_EXCEEDED, CountingPass
 from webhook.accounts.kueue import Workload
 from webhook.accounts.stored import encode, known_time
 from webhook.accounts.tracked import delay
 from webhook.accounts.tracker import DOUBT, TOGETHER, Key, place_of
-from webhook.controller import measures, patches
 from webhook.controller.brake import HELD_FOR, Authority, Brake, subject_of
 from webhook.controller.crashes import Crashes
 from webhook.controller.ends import WorkloadEnds
 from webhook.controller.eviction_limit import EvictionLimit
 from webhook.controller.recorder import Recorder
-from webhook.controller.store import AccountStore
+from webhook.controller.store import AccountStore, mark_counted
 from webhook.controller.waiting import WaitingPods
 from webhook.controller.work_queue import WorkQueue
 from webhook.kube import names
@@ -41,17 +40,20 @@ from webhook.kube.lease import Lease
 from webhook.objects.patch import unless_changed
 from webhook.objects.problem import Json
 from webhook.pods import outcomes
+from webhook.pods.matching import POD_FAILURE_POLICY
 from webhook.pods.pods import Pod
+from webhook.policy.attempt_costs import ATTEMPT_COSTS
+from webhook.policy.causes import CAUSES
 from webhook.systems import retry_history
 from webhook.systems.accounts import SYSTEMS
 from webhook.systems.job import spec as batch
 from webhook.systems.job_set.spec import JOB_SET
+from webhook.systems.kueue import is_queued
 from webhook.tracking.cluster import Cluster
 from webhook.tracking.kueue_workloads import KueueWorkloads
 from webhook.tracking.policy_source import PolicySource
-from webhook.tracking.roots import read, where
 from webhook.tracking.trackers import UNSEEN_AFTER, Trackers, ignore
-from webhook.tracking.workload_state import INTERVAL, LONGEST_PAUSE, WorkloadState
+from webhook.tracking.workload_state import INTERVAL, LONGEST_PAUSE, WorkloadState, read, where
 
 # Seconds.
 GATHERING: Final = 0.2  # from the end of a pod to the write, so that pods which end together are in one write
@@ -125,7 +127,7 @@ class Ledger:
         self.forbidden = False
         metrics.LEDGER_LEADING.set_function(lambda: self.leading)
         metrics.LEDGER_FORBIDDEN.set_function(lambda: self.forbidden)
-        measures.report_zeros()
+        report_zeros()
         policy.on_change(self.see_policy)
         self.see_policy()
 
@@ -289,7 +291,7 @@ class Ledger:
         if state.over_limit and (not self.authority.may_act(key) or await self.ends.end(counting)):
             state.see_within_limit()
         await self._limit_evictions(counting, workload)
-        await patches.mark_counted(self.api, self.trackers.cluster.state_key, account, state.tracker)
+        await mark_counted(self.api, self.trackers.cluster.state_key, account, state.tracker)
         if not complete:
             self.wake(key, INTERVAL)
         elif state.over_limit:  # the brake holds what has to be done
@@ -338,7 +340,7 @@ class Ledger:
 
     def _maybe_evicted(self, counting: CountingPass) -> set[str]:
         kueue, root, tracker = self.kueue, counting.root, counting.tracker
-        if kueue.informer.missing or (kueue.of(root) is None and not batch.is_queued(root["metadata"])):
+        if kueue.informer.missing or (kueue.of(root) is None and not is_queued(root["metadata"])):
             return set()
         since = self.clock() - DOUBT
         new = (pod for pod in islice(tracker.open_of_jobs(), TOGETHER) if tracker.has_failed_since(pod.uid, since))
@@ -447,7 +449,7 @@ class Ledger:
 
     def tell(self, counting: CountingPass) -> None:
         """Write Events about what was counted on the workload, and count it in the metrics."""
-        measures.add(counting)
+        measure(counting)
         key = counting.key
         about = subject_of(key.row, counting.root)._asdict()
         if counting.details:
@@ -474,3 +476,36 @@ def _pause_after(error: Exception, key: Key, state: WorkloadState, wait: float |
         log.warning("account not written", **where(key), error=repr(error), retry_in=pause)
     metrics.LEDGER_WRITES.labels(outcome).inc()
     return pause
+
+
+def report_zeros() -> None:
+    """Report counters of the ledger as 0: Prometheus sees no increase of a series that begins with 1."""
+    for cause, cost in product(CAUSES, ATTEMPT_COSTS):
+        metrics.LEDGER_ATTEMPTS.labels(cause, cost)
+    for reason in (*outcomes.DISRUPTIONS, "Other"):
+        metrics.LEDGER_DISRUPTIONS.labels(reason)
+    for reason in (*kueue.REASONS, kueue.OTHER):
+        metrics.LEDGER_EVICTIONS.labels(reason)
+    metrics.LEDGER_STOPPED.labels("Suspended", LIMIT_EXCEEDED)
+    metrics.LEDGER_STOPPED.labels("Deactivated", EVICTED_TOO_OFTEN)
+    for reason in (LIMIT_EXCEEDED, FREE_TOO_OFTEN, EVICTED_TOO_OFTEN, POD_FAILURE_POLICY, outcomes.NEVER_STARTED):
+        metrics.LEDGER_STOPPED.labels("Failed", reason)
+
+
+def measure(counting: CountingPass) -> None:
+    """Add the attempts that a pass has counted to the metrics."""
+    for detail in counting.details:
+        metrics.LEDGER_ATTEMPTS.labels(detail.cause, detail.cost).inc()
+        if detail.restart:
+            continue
+        if detail.cause == "Disruption":
+            reason = detail.reason if detail.reason in outcomes.DISRUPTIONS else "Other"
+            metrics.LEDGER_DISRUPTIONS.labels(reason).inc()
+        if detail.placement == "Spot":
+            metrics.LEDGER_SPOT_LOST.inc()
+        stopped = detail.reason == outcomes.STOPPED or detail.cause == outcomes.EVICTED
+        if counting.settings.on_failure and not stopped:
+            metrics.LEDGER_DECISIONS.labels(counting.settings.profile_name, str(detail.on_failure)).inc()
+    for reason, number in counting.evictions.items():
+        metrics.LEDGER_EVICTIONS.labels(reason if reason in kueue.REASONS else kueue.OTHER).inc(number)
+    metrics.LEDGER_SAVED.inc(counting.saved)

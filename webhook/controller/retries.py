@@ -34,7 +34,7 @@ from webhook.objects.problem import Json
 from webhook.objects.shape import Shape
 from webhook.policy.model import Profile
 from webhook.retry import executor, reading, record, requests
-from webhook.retry.errors import FINAL, RefusedError, StuckError
+from webhook.retry.reading import FINAL, RefusedError, StuckError
 from webhook.retry.record import Requested
 from webhook.systems.adapter import Adapter, Workload
 from webhook.systems.job import rerun as of_job

@@ -25,8 +25,8 @@ from webhook.policy.model import Match
 from webhook.policy.settings import LARGEST_COUNT
 from webhook.systems.job import spec as batch
 from webhook.systems.job.rules import failure_policy
-from webhook.systems.job_set.rules.job_set import FAILING, FREE, RESTART_JOB
-from webhook.systems.job_set.spec import REPLICATED_JOB, SET_NAME, job_restarts
+from webhook.systems.job_set.rules.job_set import FAIL_SET, FREE
+from webhook.systems.job_set.spec import REPLICATED_JOB, RESTART_JOB, SET_NAME, job_restarts
 
 ELSE: Final = "anything else"
 ANY: Final = "any failure"  # in the text, if there is no other way
@@ -439,7 +439,7 @@ def _cost_in_set(what: Forecast, standing: Standing, failed: Pod, budgets: limit
 
 def _what_set_does(what: Forecast, budgets: limits.Budgets) -> str:
     """Return what a JobSet does when one of its Jobs has failed, in words."""
-    if what.set_action == FAILING:
+    if what.set_action == FAIL_SET:
         return "ends the set at once"
     costly = what.set_action.removesuffix(FREE)
     does = "restarts this Job alone" if costly == RESTART_JOB else "restarts the set"

@@ -25,7 +25,7 @@ LATEST: Final = 30  # seconds that the leader may take for a verdict, or to end 
 MOST_DELAYS: Final = 5  # delayed pods that are shown
 SHORT: Final = 2  # minutes under which a duration is shown in seconds
 LONG: Final = 120  # minutes from which it is shown in hours
-UNITS: Final = {one.row.kind: one.unit.upper() for one in SYSTEMS.values() if one.row.kind != batch.JOB.kind}
+UNITS: Final = {one.kind.kind: one.unit.upper() for one in SYSTEMS.values() if one.kind.kind != batch.JOB.kind}
 
 
 def as_json(explanation: Explanation | CronJobExplanation) -> str:

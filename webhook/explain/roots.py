@@ -17,9 +17,9 @@ from webhook.systems.tekton import spec as tekton
 from webhook.systems.trainer import spec as trainer
 from webhook.systems.volcano import spec as volcano
 
-OF_SYSTEMS: Final = frozenset(system.row for system in SYSTEMS.values())
+OF_SYSTEMS: Final = frozenset(system.kind for system in SYSTEMS.values())
 ROOTS: Final = tuple(
-    dict.fromkeys((batch.JOB, JOB_SET, CRON_JOB, tekton.PIPELINE_RUN, *(system.row for system in SYSTEMS.values())))
+    dict.fromkeys((batch.JOB, JOB_SET, CRON_JOB, tekton.PIPELINE_RUN, *(system.kind for system in SYSTEMS.values())))
 )
 # Templates and schedules, and what is made from them: that has attempts.
 MADE: Final[dict[KindSpec, KindSpec]] = {

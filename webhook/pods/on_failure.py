@@ -126,12 +126,8 @@ def decided(pod: Pod, outcome: Outcome, rules: Sequence[FailureRule]) -> int | N
     return _first_match(rules, pod, outcome, cause_of(pod, outcome), nodes)
 
 
-def _cost_after(pod: Pod, outcome: Outcome, rules: Sequence[FailureRule]) -> Cost | None:
-    return cost_by(decided(pod, outcome, rules), pod, rules)
-
-
 def cost_by(index: int | None, pod: Pod, rules: Sequence[FailureRule]) -> Cost | None:
-    """Return what the rule that decides after an ended pod, the one of `index`, says about its cost; as `_cost_after`.
+    """Return what the rule of `index`, which decides after an ended pod, says about its cost; None if nothing.
 
     About the cost of a disruption only rules with that cause decide (webhook/policy/costs.py).
     """

@@ -18,8 +18,7 @@ from webhook.kube.busy import Busy
 from webhook.kube.client import Api, NoCredentialsError
 from webhook.kube.names import COMPONENT
 from webhook.policy.parse import load_default
-from webhook.tracking.last_good import LastGood
-from webhook.tracking.policy_source import PolicySource, ignore
+from webhook.tracking.policy_source import LastGood, PolicySource, ignore
 
 GARBAGE: Final = 20_000  # new objects after which the garbage collector examines the youngest generation
 CONTROLLER: Final = "retry-policy-controller"  # the ServiceAccount of `control`

@@ -123,9 +123,11 @@ class RetryAdmission:
                 return await self._judge_creation(request, adapter, root)
             if not asks and changed == [record.ANNOTATION] and set(record.read(root)) <= set(record.read(old)):
                 return _patched(requests.restore_record(root, old))  # a replaced object has lost it
-            if not await self.is_stored(request, adapter.row, root, old):
+            if not await self.is_stored(request, adapter.kind, root, old):
                 return _denied(
-                    Problem(UID, f"no {adapter.row.kind} has this name and uid", "read it again, and repeat the change")
+                    Problem(
+                        UID, f"no {adapter.kind.kind} has this name and uid", "read it again, and repeat the change"
+                    )
                 )
             found = await self._judge_request(request, adapter, root) if asks else Response()
             if found.patch:

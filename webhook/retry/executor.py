@@ -17,10 +17,9 @@ from webhook.kube.clock import utc_now
 from webhook.objects.problem import Json
 from webhook.objects.times import seconds
 from webhook.retry import record, requests
-from webhook.retry.errors import FINAL, RefusedError, StuckError, brief
-from webhook.retry.reading import children_of, controller, workload_of
+from webhook.retry.reading import FINAL, RefusedError, StuckError, brief, children_of, controller, workload_of
 from webhook.systems import account_object as account
-from webhook.systems import refusals
+from webhook.systems import kueue, refusals
 from webhook.systems.adapter import Adapter, InPlace, Workload
 from webhook.systems.job import rerun as of_job
 from webhook.systems.job import spec as batch
@@ -44,7 +43,7 @@ async def rerun(  # noqa: PLR0913 - the object, and the parameters of the retry
     """
     if adapter.in_place is not None:
         metadata = run["metadata"]
-        path = adapter.row.path(metadata["namespace"], metadata["name"])
+        path = adapter.kind.path(metadata["namespace"], metadata["name"])
         before = Workload(root=run, run=run, when=when, keep_finally=keep_finally)
         await InPlaceRerun(api, adapter, adapter.in_place, path, before, by).run(dry_run=dry_run)
     elif not of_job.is_placeholder(run):
@@ -88,8 +87,8 @@ async def _replace_job(api: Api, job: Json, by: str, when: str, *, dry_run: bool
         return
     await asyncio.sleep(0.0 if dry_run else seconds_until_counted(job, utc_now()))
     job = await _current_job(api, job)
-    if batch.is_queued(metadata):
-        job = of_job.before_kueue(job, await workload_of(api, job))
+    if kueue.is_queued(metadata):
+        job = kueue.before_kueue(job, await workload_of(api, job))
     planned = of_job.placeholder_for(job, by, when)
     jobs, name = batch.JOB.path(metadata["namespace"]), planned["metadata"]["name"]
     trial = of_job.successor(planned)
@@ -323,7 +322,7 @@ class InPlaceRerun:
         for number in range(TRIES):
             now = await self.read()
             if first is not None and self.in_place.has_begun(now, first):
-                await forget(self.api, self.adapter.row, now.root)  # another user has requested the same retry
+                await forget(self.api, self.adapter.kind, now.root)  # another user has requested the same retry
                 return
             if first is not None:
                 is_recorded = record.is_last(now.root, self.adapter.run_id(first))
@@ -336,7 +335,7 @@ class InPlaceRerun:
                 continue
             is_resumed = True
             if not self.in_place.watches_controller or await self._is_run_by_controller(first):
-                await forget(self.api, self.adapter.row, stored)
+                await forget(self.api, self.adapter.kind, stored)
                 return
             await asyncio.sleep(POLL_INTERVAL * 2**number)  # until its cache is up to date
         raise StuckError(f"{self.name} was changed or ended by others each time", "request the retry again to continue")
@@ -344,7 +343,7 @@ class InPlaceRerun:
     @property
     def name(self) -> str:
         """The object's kind, namespace and name, for messages."""
-        return refusals.kind_and_name(self.adapter.row.kind, self.before.root)
+        return refusals.kind_and_name(self.adapter.kind.kind, self.before.root)
 
     async def read(self) -> Workload:
         """Return the current state of the object; raise RefusedError if it does not exist, and as `Api` does."""
@@ -424,7 +423,7 @@ async def _delete_all(api: Api, adapter: Adapter, children: tuple[Json, ...]) ->
 
     Raise as `Api` does.
     """
-    rows = {} if adapter.children is None else {row.kind: row for row in adapter.children.rows}
+    rows = {} if adapter.children is None else {row.kind: row for row in adapter.children.kinds}
     paths = {}
     for child in children:
         metadata = child["metadata"]

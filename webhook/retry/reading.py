@@ -2,17 +2,46 @@
 
 from http import HTTPStatus
 from operator import itemgetter
-from typing import Final
+from typing import Final, Self
 
 from webhook.kube import names
 from webhook.kube.client import METADATA_ONLY_LIST, Api, ApiError
 from webhook.kube.paths import is_name, path_of
 from webhook.objects.problem import Json, Problem
-from webhook.retry.errors import FINAL, RefusedError, brief
 from webhook.systems.adapter import Adapter, Right, Workload
 from webhook.systems.job import rerun as of_job
 from webhook.systems.job import spec as batch
 from webhook.systems.kind_spec import KindSpec, controller_of
+
+FINAL: Final = {*map(HTTPStatus, (400, 403, 404, 409, 413, 422))}  # statuses that the same request would get again
+LONGEST_ERROR: Final = 600  # characters of the API server's answer in a problem
+
+
+class ProblemError(Exception):
+    """An error with a problem: what is wrong, and the remedy."""
+
+    def __init__(self, what: str, remedy: str) -> None:
+        self.problem = Problem((), what, remedy)
+        super().__init__(str(self.problem))
+
+    @classmethod
+    def of(cls, problem: Problem) -> Self:
+        """Return the error for a problem."""
+        return cls(problem.what, problem.remedy)
+
+
+class RefusedError(ProblemError):
+    """The retry is not possible; nothing was changed."""
+
+
+class StuckError(ProblemError):
+    """The retry has begun and cannot continue now; the problem names the object that has the manifest."""
+
+
+def brief(error: ApiError) -> str:
+    """Return the API server's answer, cut so that the rest of a problem fits after it."""
+    return str(error)[:LONGEST_ERROR]
+
 
 AUTHORIZATION: Final = "authorization.k8s.io/v1"
 
@@ -37,7 +66,7 @@ async def read(  # noqa: PLR0913 - the object, and the parameters of the retry
         namespace = root["metadata"]["namespace"]
         held = await placeholders(api, namespace) if known is None else known
         placeholder = next((one for one in held if of_job.is_for_job_of(one, root)), None)
-        run = await last_of(api, adapter.runs.row, root)
+        run = await last_of(api, adapter.runs.kind, root)
     return Workload(
         root=root,
         run=run,
@@ -82,7 +111,7 @@ async def children_of(api: Api, adapter: Adapter, root: Json) -> tuple[Json, ...
     return tuple(
         [
             {**one, "kind": row.kind}
-            for row in children.rows
+            for row in children.kinds
             async for one in api.objects(row.path(root["metadata"]["namespace"]), selector)
             if children.is_child(one, root)
         ]

@@ -10,6 +10,7 @@ Writes:
 """
 
 import re
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -154,3 +155,12 @@ def restore_record(root: Json, old: Json) -> list[Json]:
 def removal_of(root: Json, *paths: Path) -> list[Json]:
     """Return the JSON Patch that removes those of these fields that an object has."""
     return [{"op": "remove", "path": pointer(path)} for path in paths if at(root, path) is not None]
+
+
+def may_run_twice(annotations: Iterable[Json | None]) -> bool:
+    """Return True if the last of these annotation maps with the key `retryable` has the value "true"; else False.
+
+    The maps are in order from the object to its innermost template.
+    """
+    values = [one[names.RETRYABLE] for one in annotations if one and names.RETRYABLE in one]
+    return bool(values) and values[-1] == "true"

@@ -44,7 +44,7 @@ class WorkloadContext:
         self.clamps: bool = profile.profile.retries.on_exceed != "Deny"
         self.denies_new = not self.clamps and old is None
         self.job_set = self.root if row is JOB_SET else facts.owner  # the JobSet of the Jobs
-        self.set_restarts = own_retries.restarts(self.job_set)
+        self.set_restarts = free_restarts.restarts(self.job_set)
         # Whether the warning about the meaning of the retries is given: once for a set, never if a controller made it.
         self.is_told = controller_of(self.root) is not None
         self.disruption_action: str = self.settings.disruption_action
@@ -125,7 +125,7 @@ class JobContext(msgspec.Struct, frozen=True):
         if workload.job_set is None or name is None:
             return True
         rules, by_default = workload.rules_for_bugs
-        return (job_set.action_for(rules, name) or by_default) == job_set.FAILING
+        return (job_set.action_for(rules, name) or by_default) == job_set.FAIL_SET
 
     def warnings_about_retries(self, *, had_policy: bool) -> list[Problem]:
         """Warn, once for a workload, what the author's retries mean; `had_policy`: whether the author has rules."""

@@ -23,7 +23,7 @@ from webhook.rules.rule import Rule
 from webhook.systems.job import spec as batch
 from webhook.systems.job_set.spec import JOB_SET, SET_NAME
 from webhook.systems.kind_spec import EmbeddedJob, OwnerReference, controller_of
-from webhook.systems.kinds import row_of
+from webhook.systems.kinds import kind_of_controller
 
 if TYPE_CHECKING:
     from webhook.rules.contexts import ValidationContext
@@ -37,7 +37,7 @@ PER_INDEX: Final[Path] = ("spec", "backoffLimitPerIndex")
 def sparing(job: Json) -> OwnerReference | None:
     """Return the controller of a Job because of which some rules do not apply to it; None if there is none."""
     controller = controller_of(job)
-    if controller is None or row_of(controller) is None:
+    if controller is None or kind_of_controller(controller) is None:
         return None
     return None if (controller.group, controller.kind) in batch.STARTS_JOBS else controller
 

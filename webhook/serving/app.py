@@ -28,10 +28,9 @@ from webhook.serving.endpoints import Endpoints
 from webhook.serving.listen import CannotListenError, listen
 from webhook.serving.served_certificate import MountedCertificate, Served, SharedCertificate
 from webhook.tracking.certificates import CABundles
-from webhook.tracking.cluster import Cluster
+from webhook.tracking.cluster import Cluster, settings_of
 from webhook.tracking.state_key import SharedStateKey
 from webhook.tracking.trackers import Trackers
-from webhook.tracking.workload_settings import settings_of
 
 # As the readinessProbe of the Deployment: seconds between two looks, and how many fail until the pod is not ready.
 PERIOD: Final = 2.0

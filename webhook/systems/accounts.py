@@ -8,10 +8,10 @@ from webhook.systems.system import System
 
 # By the kind of the object that has the account.
 SYSTEMS: Final[dict[KindSpec, System]] = {
-    system.row: system for module in parts("account") for system in module.SYSTEMS
+    system.kind: system for module in parts("account") for system in module.SYSTEMS
 }
 
 
-def system_of(row: KindSpec) -> System | None:
+def system_of(kind: KindSpec) -> System | None:
     """Return the system of a kind that has an account; None for Job and JobSet."""
-    return SYSTEMS.get(row)
+    return SYSTEMS.get(kind)

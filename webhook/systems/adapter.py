@@ -48,7 +48,7 @@ class Workload:
 class Children:
     """The children of an object: their kinds, their label selector, and `is_child`, which checks the owner."""
 
-    rows: tuple[KindSpec, ...]
+    kinds: tuple[KindSpec, ...]
     selector: Callable[[Json], str]
     is_child: Callable[[Json, Json], bool]
 
@@ -111,7 +111,7 @@ class Adapter:
     last of these runs again instead of it. `has_finally`: whether the object may have tasks of `finally`.
     """
 
-    row: KindSpec
+    kind: KindSpec
     rights: Callable[[Json], list[Right]]
     run_id: Callable[[Workload], str]
     refusal: Callable[[Workload], Problem | None]

@@ -52,4 +52,4 @@ def levels(evidence: Evidence) -> list[Level]:
 
 
 PODS: Final = (PodSource(ANY, APP_WRAPPER.kind, levels),)
-ROWS: Final = (APP_WRAPPER,)
+KINDS: Final = (APP_WRAPPER,)

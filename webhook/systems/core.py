@@ -6,6 +6,11 @@ from webhook.objects.shape import ANY_KEY, Shape
 from webhook.systems.kind_spec import KindSpec
 
 PARTS: Final = ("spec",)
+# Exit codes of containers that SIGKILL or SIGTERM ended.
+KILLED: Final = 137
+TERMINATED: Final = 143
+SIGNALLED: Final = (KILLED, TERMINATED)
+
 ENDED: Final = ("Succeeded", "Failed")  # the phases of a pod that has ended
 
 NODE_SELECTOR_TERM: Final[Shape] = {
@@ -68,4 +73,4 @@ POD: Final = KindSpec(
     admitted=False,  # Pods have webhook entries of their own
     shape={"metadata": METADATA, "spec": POD_SPEC},
 )
-ROWS: Final = (POD,)
+KINDS: Final = (POD,)

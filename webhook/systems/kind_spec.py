@@ -10,6 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from webhook.kube.paths import path_of
+from webhook.objects import bounds
 from webhook.objects.patch import Pattern, at, find
 from webhook.objects.problem import Json, Path, Problem
 from webhook.objects.shape import Shape
@@ -388,3 +389,19 @@ def owner_reference(reference: Json) -> OwnerReference:
     group, _, version = (reference.get("apiVersion") or "").rpartition("/")
     name, uid = reference.get("name") or "", reference.get("uid") or ""
     return OwnerReference(group, version, reference.get("kind") or "", name, uid)
+
+
+def decoded(text: str) -> Any:
+    """Return the value of JSON text from another program; None if it is not JSON, or longer than annotations can be."""
+    if len(text) > bounds.MAX_ANNOTATIONS:
+        return None
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
+def copied(found: Json) -> Json:
+    """Return a copy of an object, which may have megabytes: seven times as fast as `deepcopy`."""
+    again: Json = msgspec.json.decode(msgspec.json.encode(found))
+    return again

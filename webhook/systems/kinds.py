@@ -11,39 +11,41 @@ from webhook.systems.kind_spec import KindSpec, OwnerReference
 
 # All KindSpecs by group and kind, as an AdmissionRequest names them.
 KINDS: Final[dict[tuple[str, str], KindSpec]] = {
-    (kind.group, kind.kind): kind for module in parts("spec") for kind in module.ROWS
+    (kind.group, kind.kind): kind for module in parts("spec") for kind in module.KINDS
 }
 
 # The kinds that control pods, or control controllers of pods; the kind in lower case, as Flyte writes its own.
-CONTROLLERS: Final = {(row.group, row.kind.lower()): row for row in KINDS.values() if row.owns_pods or row.counts}
+CONTROLLERS: Final = {(kind.group, kind.kind.lower()): kind for kind in KINDS.values() if kind.owns_pods or kind.counts}
 
 # How the command line names each kind; if two kinds have the same name, the second one with its group.
-FIRST: Final = {row.kind.lower(): row for row in reversed(KINDS.values())}
+FIRST: Final = {kind.kind.lower(): kind for kind in reversed(KINDS.values())}
 WORDS: Final = {
-    row: word if FIRST[word] is row else f"{word}.{row.group}" for row in KINDS.values() for word in (row.kind.lower(),)
+    kind: word if FIRST[word] is kind else f"{word}.{kind.group}"
+    for kind in KINDS.values()
+    for word in (kind.kind.lower(),)
 }
 
 
-def full_name(row: KindSpec, namespace: str, name: str) -> str:
+def full_name(kind: KindSpec, namespace: str, name: str) -> str:
     """Return how the command line names an object: NAMESPACE/KIND/NAME; without what is empty."""
-    return "/".join(part for part in (namespace, WORDS[row], name) if part)
+    return "/".join(part for part in (namespace, WORDS[kind], name) if part)
 
 
-def embedded_in(row: KindSpec, root: Json, depth: int = 0) -> Iterator[tuple[Path, Json, KindSpec]]:
+def embedded_in(kind: KindSpec, root: Json, depth: int = 0) -> Iterator[tuple[Path, Json, KindSpec]]:
     """Yield path, object and KindSpec of each object of a known kind that is embedded in `root`, at any level.
 
-    Down to bounds.DEEPEST_EMBEDDED levels; `depth` is the level of `root`. `row` is the KindSpec of `root`.
+    Down to bounds.DEEPEST_EMBEDDED levels; `depth` is the level of `root`. `kind` is the KindSpec of `root`.
     """
-    for pattern in row.embedded if depth < bounds.DEEPEST_EMBEDDED else ():
+    for pattern in kind.embedded if depth < bounds.DEEPEST_EMBEDDED else ():
         for path, found in find(root, pattern):
-            inner = row_for(found)
+            inner = kind_of(found)
             if inner is not None:
                 yield path, found, inner
                 for below, one, its_row in embedded_in(inner, found, depth + 1):
                     yield (*path, *below), one, its_row
 
 
-def row_for(root: Any) -> KindSpec | None:
+def kind_of(root: Any) -> KindSpec | None:
     """Return the KindSpec of a value; None if it is not an object of a known kind."""
     api_version, kind = at(root, ("apiVersion",)), at(root, ("kind",))
     if not isinstance(api_version, str) or not isinstance(kind, str):
@@ -51,6 +53,6 @@ def row_for(root: Any) -> KindSpec | None:
     return KINDS.get((api_version.rpartition("/")[0], kind))
 
 
-def row_of(controller: OwnerReference) -> KindSpec | None:
+def kind_of_controller(controller: OwnerReference) -> KindSpec | None:
     """Return the KindSpec of a controller; None if its kind does not control pods of known workloads."""
     return CONTROLLERS.get((controller.group, controller.kind.lower()))

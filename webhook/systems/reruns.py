@@ -7,5 +7,5 @@ from webhook.systems.adapter import Adapter
 from webhook.systems.kind_spec import KindSpec
 
 ADAPTERS: Final[dict[KindSpec, Adapter]] = {
-    adapter.row: adapter for module in parts("rerun") for adapter in module.ADAPTERS
+    adapter.kind: adapter for module in parts("rerun") for adapter in module.ADAPTERS
 }

@@ -49,7 +49,7 @@ def single(_scope: str) -> bool:
 class System:
     """A workload kind with an account.
 
-    - `row`: its KindSpec. `unit`: what a scope of it is called.
+    - `kind`: its KindSpec. `unit`: what a scope of it is called.
     - `cost_of`: returns what the end of a pod cost, as its controller counts it: the pod, the workload, what was spent,
       and the settings. A retry where none was left becomes fatal afterwards. The workload is as the API has it if the
       pod was deleted while it ran, or with `reads_spec`, and else may have its metadata alone: `spec` and `status` are
@@ -72,7 +72,7 @@ class System:
       the workload.
     """
 
-    row: KindSpec
+    kind: KindSpec
     unit: str
     cost_of: Callable[[Pod, Json, Spent, Settings], AttemptCost]
     has_ended: Callable[[Json], bool]
@@ -88,7 +88,7 @@ class System:
     is_single: Callable[[str], bool] = single
 
 
-def set_in_spec(row: KindSpec, root: Json, name: str, *, value: str | bool) -> Write:
+def set_in_spec(kind: KindSpec, root: Json, name: str, *, value: str | bool) -> Write:
     """Return the write that sets a field of the spec of a workload, unless it has changed since it was read."""
-    path = row.path(root["metadata"]["namespace"], root["metadata"]["name"])
+    path = kind.path(root["metadata"]["namespace"], root["metadata"]["name"])
     return Write(path, [unless_changed(root), {"op": "add", "path": f"/spec/{name}", "value": value}])

@@ -39,16 +39,20 @@ from webhook.objects.problem import Json
 from webhook.objects.shape import ANY_KEY, Shape, type_of
 from webhook.policy import quantities
 from webhook.policy.model import Policy
+from webhook.policy.settings import NamedProfile, Settings
+from webhook.rules import annotations
 from webhook.rules.opt_in import labels_of
 from webhook.rules.pods.memory_bounds import Restrictions
 from webhook.systems.job import spec as batch
-from webhook.systems.job_set.rules import features
+from webhook.systems.job_set import spec as job_sets
 from webhook.systems.job_set.spec import JOB_SET
 from webhook.systems.kind_spec import KindSpec, OwnerReference, controller_of
-from webhook.systems.kinds import row_of
+from webhook.systems.kinds import kind_of_controller
+from webhook.systems.trainer import spec as trainer
 from webhook.systems.trainer.spec import TRAIN_JOB
 from webhook.tracking import restrictions
 from webhook.tracking.nodes import NODES, KnownNodes
+from webhook.tracking.policy_source import PolicySource
 from webhook.tracking.state_key import SharedStateKey
 
 LOOKUP_TIMEOUT: Final = 1.0  # seconds of one look-up; the API server waits 5 seconds for the webhook's answer
@@ -117,9 +121,9 @@ class Cluster:
             scope=self.scope,
         )
         only = {"fieldSelector": f"metadata.name={JOB_SET.resource}.{JOB_SET.group}"}
-        self.job_set_crds = Informer(api, CRDS, features.of_job_sets, query=only)
+        self.job_set_crds = Informer(api, CRDS, job_sets.features_of, query=only)
         only = {"fieldSelector": f"metadata.name={TRAIN_JOB.resource}.{TRAIN_JOB.group}"}
-        self.train_job_crds = Informer(api, CRDS, features.has_runtime_patches, query=only, metric_prefix="trainjob-")
+        self.train_job_crds = Informer(api, CRDS, trainer.has_runtime_patches, query=only, metric_prefix="trainjob-")
         self.caches: dict[KindSpec, Informer[Any]] = {batch.JOB: self.jobs, JOB_SET: self.job_sets}
         self.last_cached: Json | None = None  # what `object` last read from a cache, which takes time
 
@@ -194,7 +198,7 @@ class Cluster:
         """
         owner = await self.object(namespace, reference)
         controller = None if owner is None else controller_of(owner)
-        row = None if controller is None else row_of(controller)
+        row = None if controller is None else kind_of_controller(controller)
         if controller is None or row is None or not row.counts:
             return owner, None
         return owner, await self.object(namespace, controller)
@@ -206,7 +210,7 @@ class Cluster:
         client of the webhook's port can send a reference, and the answer reveals attempts and budgets of the object.
         Raise UnavailableError if the API does not answer.
         """
-        row = row_of(reference)
+        row = kind_of_controller(reference)
         if row is None:
             return None
         cache = self.caches.get(row)
@@ -354,3 +358,9 @@ def opt_in_of(namespace: Json) -> OptIn:
     """Return profile and mode in a namespace's labels."""
     labels = labels_of(namespace)
     return labels.get(names.PROFILE), labels.get(names.MODE)
+
+
+def settings_of(cluster: Cluster, policy: PolicySource, root: Json) -> Settings:
+    """Return the settings of a workload under its Namespace's profile; the defaults if the policy lacks it."""
+    name, _ = cluster.known_opt_in(root["metadata"]["namespace"])
+    return NamedProfile(name or "", policy.profile(name or "")).settings(annotations.of(root))

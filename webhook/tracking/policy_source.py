@@ -4,7 +4,9 @@ If a new version has problems, the last good one stays in force, also in the pod
 """
 
 import asyncio
+import contextlib
 import hashlib
+import os
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -20,8 +22,9 @@ from webhook.kube.paths import path_of
 from webhook.objects.problem import Json
 from webhook.policy.model import Emergency, Policy, Profile
 from webhook.policy.parse import KEY
-from webhook.tracking.last_good import LARGEST, LastGood
 
+LAST_GOOD: Final = "retry-policy-last-good.yaml"
+LARGEST: Final = 1024 * 1024  # bytes; a ConfigMap cannot be larger
 # Seconds between two reads of a file. Contents are compared and not modification times, because a mounted ConfigMap is
 # replaced by changing a symlink.
 INTERVAL: Final = 1.0
@@ -32,6 +35,44 @@ log = structlog.get_logger()
 
 def ignore(_trouble: str) -> None:
     """Do nothing."""
+
+
+class LastGood:
+    """Keeps the last good policy of a pod in a file of a folder, for the next container of the pod.
+
+    The folder is an emptyDir, which a container's end leaves as it is and the pod's end removes. A new pod therefore
+    never begins with an old policy, and nobody but this pod can write the file. What goes wrong with the file is
+    logged, and else of no consequence.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.file = folder / LAST_GOOD
+
+    def write(self, text: str) -> None:
+        """Replace the content of the file."""
+        new = self.file.with_suffix(".new")
+        try:
+            new.unlink(missing_ok=True)
+            with open(new, "x", encoding="utf-8", opener=_private) as opened:
+                opened.write(text)
+            new.replace(self.file)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                new.unlink(missing_ok=True)  # else it would take the room of the next certificate's key
+            log.warning("last good policy not kept", file=str(self.file), error=error.strerror)
+
+    def read(self) -> str | None:
+        """Return the content of the file; None if there is none, or it is not this user's."""
+        try:
+            with open(self.file, encoding="utf-8", opener=_private) as opened:
+                own = os.fstat(opened.fileno()).st_uid == os.getuid()
+                return opened.read(LARGEST) if own else None
+        except (OSError, UnicodeDecodeError):
+            return None
+
+
+def _private(file: str, flags: int) -> int:
+    return os.open(file, flags | os.O_NOFOLLOW, 0o600)
 
 
 class PolicySource:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from sys import intern
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from msgspec.structs import replace
 
@@ -26,7 +26,7 @@ from webhook.accounts.cached_account import (
 )
 from webhook.accounts.stored import begun, shared
 from webhook.accounts.tracked import RunningPods
-from webhook.accounts.tracker import Find, Key, Tracker, is_going, is_older, key_of, place_of
+from webhook.accounts.tracker import Find, Key, Tracker, is_going, is_older, key_of, key_of_job, place_of
 from webhook.kube import names, terminal
 from webhook.kube.bulkhead import Bulkhead, repeat
 from webhook.kube.informer import Informer
@@ -47,9 +47,8 @@ from webhook.systems.job_set.spec import JOB_SET
 from webhook.systems.kind_spec import KindSpec
 from webhook.tracking.cluster import Cluster
 from webhook.tracking.finished_jobs import STAYS, FinishedJobs
-from webhook.tracking.observers import Cached, PodObserver, WorkloadObserver
-from webhook.tracking.roots import Root, key_of_job, key_of_job_set, read
-from webhook.tracking.workload_state import INTERVAL, WorkloadState
+from webhook.tracking.observers import PodObserver, WorkloadObserver
+from webhook.tracking.workload_state import INTERVAL, Root, WorkloadState, read
 
 LONG_OVER: Final = 600.0  # seconds after the end of a Job for which its state is remembered
 UNSEEN_AFTER: Final = 10.0  # seconds after which a failure in a Job's status counts, although no pod of it was seen
@@ -136,8 +135,8 @@ class Trackers:
         )
         self.ended: dict[KindSpec, set[str]] = {}  # uids of the objects that are known to have ended
         self.pods.observers.append(PodObserver(self.see_pod, self.see_pod_gone, self.see_only, self.forget_namespaces))
-        cluster.jobs.observers.append(self.observer(batch.JOB, self.see_job, self.see_job_gone))
-        cluster.job_sets.observers.append(self.observer(JOB_SET, self.see_job_set, self._see_job_set_gone))
+        cluster.jobs.observers.append(self.observer(batch.JOB, self.see_job))
+        cluster.job_sets.observers.append(self.observer(JOB_SET, self.see_job_set))
         self.account_items = Packed[CachedAccount](compressed, whole)
         self.accounts = Informer(
             cluster.api,
@@ -151,9 +150,12 @@ class Trackers:
         )
         self.accounts.observers.append(self.observer(account.ACCOUNT, self.see_stored, self._see_stored_gone))
         self.names_of_accounts: dict[str, tuple[str, str]] = {}  # namespace and name by the uid of the workload
-        self.roots = {row: self._informer_of(row) for row in SYSTEMS}
+        self.others = {row: self._informer_of(row) for row in SYSTEMS}
+        self.roots: dict[KindSpec, Informer[Any]] = {batch.JOB: cluster.jobs, JOB_SET: cluster.job_sets, **self.others}
         self.running = RunningPods()
-        self.finished = FinishedJobs(cluster.jobs, is_needed=self.needs, left=self._see_left, clock=clock)
+        self.finished = FinishedJobs(
+            cluster.jobs, is_needed=self.needs, left=lambda job: self.tidy(key_of_job(job)), clock=clock
+        )
         self.find: Find = self.job_at
         self.states: dict[Key, WorkloadState] = {}
         self.succeeded: dict[Key, int] = {}  # `status.succeeded` of Jobs before a gap in the watch of pods; no zeros
@@ -178,14 +180,15 @@ class Trackers:
             scope=self.cluster.scope,
             clock=self.clock,
         )
-        found.observers.append(self.observer(row, partial(self.see_root, row), partial(self.see_root_gone, row)))
+        found.observers.append(self.observer(row, partial(self.see_root, row)))
         return found
 
     def observer(
-        self, row: KindSpec, seen: Callable[..., None], deleted: Callable[[Cached], None]
-    ) -> WorkloadObserver[Cached]:
+        self, row: KindSpec, seen: Callable[..., None], deleted: Callable[[Any], None] | None = None
+    ) -> WorkloadObserver[Any]:
         """Return what passes the events of the watch of a kind on."""
-        return WorkloadObserver(seen, deleted, self.forget_gone, self.ended.setdefault(row, set()))
+        ended = self.ended.setdefault(row, set())
+        return WorkloadObserver(seen, deleted or partial(self.see_gone, row), self.forget_gone, ended)
 
     async def run(self) -> None:
         """Watch the pods, and the workloads of other kinds than Job and JobSet, until cancelled."""
@@ -193,7 +196,7 @@ class Trackers:
             group.create_task(self.watch_pods())
             group.create_task(self.accounts.run())
             group.create_task(repeat("look at finished Jobs", INTERVAL, self.finished.look))
-            for roots in self.roots.values():
+            for roots in self.others.values():
                 group.create_task(roots.run())
 
     async def watch_pods(self) -> None:
@@ -216,10 +219,7 @@ class Trackers:
 
     def job_at(self, row: KindSpec, namespace: str, name: str) -> CachedJob | None:
         """Return a Job, or a workload of another kind, that exists; None if there is none."""
-        roots = self.roots.get(row)
-        if roots is None:
-            return self.cluster.jobs.get(namespace, name)
-        root = roots.get(namespace, name)
+        root = self.roots[row].get(namespace, name)
         return None if root is None else CachedJob(root)
 
     def job_of(self, pod: Pod) -> CachedJob | None:
@@ -236,10 +236,8 @@ class Trackers:
             root = self.root_of(key)
             if root is not None and key.job_set:
                 state.set_uid = root["metadata"]["uid"]
-            elif root is not None and key.system is not None:
-                self._take_root(key, state, CachedRoot(root), news=False)
-            elif root is not None and self.settled(key, root):  # its state was forgotten
-                self._take_job(key, state, root, news=False)
+            elif root is not None and (key.system is not None or self.settled(key, root)):  # its state was forgotten
+                self._take_root(key, state, root, news=False)
         return state
 
     def see_root(self, row: KindSpec, root: CachedRoot, *, news: bool = True) -> None:
@@ -313,7 +311,7 @@ class Trackers:
             found = None if replaced is None else self.account_about(key.namespace, replaced)
             if found is None or found["spec"].get("name") != key.name:
                 return None
-            at = at or _metadata_time(root)
+            at = at or root["metadata"].get("creationTimestamp") or ""
         if found is None:
             return None
         text: str = found["text"]
@@ -336,21 +334,21 @@ class Trackers:
         state = self.states.get(key)
         return state is not None and state.is_needed
 
-    def _see_left(self, job: CachedJob) -> None:
-        self.tidy(key_of_job(job))
-
-    def _take_root(self, key: Key, state: WorkloadState, root: CachedRoot, *, news: bool) -> None:
-        """Record the current state of a workload of another kind, and its account; `news`: as in `see_pod`."""
+    def _take_root(self, key: Key, state: WorkloadState, root: Root, *, news: bool) -> None:
+        """Record the current state of a workload other than a JobSet, and its account; `news`: as in `see_pod`."""
         uid = root["metadata"]["uid"]
-        if uid != state.tracker.root_uid:
+        if key.system is not None and uid != state.tracker.root_uid:
             state.tracker.adopt(root, key.workload, self.clock())
         state.tracker.see_job(CachedJob(root), alone=True)
+        state.see_root()
         self._take_account(key, state, root, news=news)
 
-    def see_root_gone(self, row: KindSpec, root: CachedRoot) -> None:
-        """Record that a workload of another kind was deleted."""
+    def see_gone(self, row: KindSpec, root: Root) -> None:
+        """Record that a Job or a workload of another kind was deleted."""
         metadata = root["metadata"]
-        key = Key(metadata["namespace"], row, metadata["name"])
+        key = key_of_job(CachedJob(root)) if row is batch.JOB else Key(metadata["namespace"], row, metadata["name"])
+        self.ended[row].discard(metadata["uid"])
+        self.succeeded.pop(key, None)
         state = self.states.get(key)
         if state is not None:
             state.tracker.see_job_gone(metadata["uid"])
@@ -423,7 +421,7 @@ class Trackers:
 
     def identified(self, pod: Pod) -> Pod:
         """Return a pod with the uid of its workload, which not every pod says itself."""
-        if pod.job_uid or pod.row not in self.roots:
+        if pod.job_uid:
             return pod
         root = self.roots[pod.row].get(pod.namespace, pod.job)
         return pod if root is None or is_older(pod, root) else replace(pod, job_uid=root["metadata"]["uid"])
@@ -498,25 +496,11 @@ class Trackers:
         else:
             self.succeeded.pop(key, None)
 
-    def see_job_gone(self, job: CachedJob) -> None:
-        """Record that a Job was deleted."""
-        key, uid = key_of_job(job), job["metadata"]["uid"]
-        self.ended[batch.JOB].discard(uid)
-        self.succeeded.pop(key, None)
-        state = self.states.get(key)
-        if state is not None:
-            state.tracker.see_job_gone(uid)
-            self.tidy(key)
-
     def see_job_set(self, job_set: CachedJobSet, *, news: bool = True) -> None:
         """Record the current state of a JobSet and its account; `news`: as in `see_pod`."""
-        key = key_of_job_set(job_set)
+        key = Key(job_set["metadata"]["namespace"], JOB_SET, job_set["metadata"]["name"])
         self.see_account(key, job_set, news=news)
         self.see_end(key, job_set, news=news)
-
-    def _see_job_set_gone(self, job_set: CachedJobSet) -> None:
-        self.ended[JOB_SET].discard(job_set["metadata"]["uid"])
-        self.tidy(key_of_job_set(job_set))
 
     async def forget_gone(self) -> None:
         """Forget, after a gap in a watch, the Jobs that were deleted, and the workloads without anything to count."""
@@ -562,13 +546,12 @@ class Trackers:
 
     def is_current(self, row: KindSpec) -> bool:
         """Return True if the watch of Jobs, or of the workloads of another kind, has no gap."""
-        roots = self.roots.get(row)
-        return self.cluster.jobs.live if roots is None else roots.live
+        return self.roots[batch.JOB if row is JOB_SET else row].live
 
     def knows_all(self, row: KindSpec) -> bool:
         """Return True if all Jobs, or all workloads of another kind, have been listed."""
-        roots = self.cluster.job_sets if row is JOB_SET else self.roots.get(row)
-        return self.cluster.jobs.synced.is_set() if roots is None else roots.synced.is_set() or roots.missing
+        roots = self.roots[row]
+        return roots.synced.is_set() or (row is not batch.JOB and roots.missing)
 
     def see_end(self, key: Key, root: CachedJob | CachedJobSet, *, news: bool) -> None:
         """Record that a workload has ended, if it has."""
@@ -591,17 +574,11 @@ class Trackers:
             else:
                 was_over = uid in self.ended[batch.JOB]  # then it had left the cache, with an account that was known
                 news = state.tracker.root_uid == uid or (news and not was_over)
-                self._take_job(key, state, root, news=news)
+                self._take_root(key, state, root, news=news)
                 self._forget_settled(key)
                 return
             state.see_root()
             self._take_account(key, state, root, news=news)
-
-    def _take_job(self, key: Key, state: WorkloadState, root: Root, *, news: bool) -> None:
-        """Record the current state of a Job without a JobSet, and its account; `news`: as in `_take_account`."""
-        state.tracker.see_job(CachedJob(root), alone=True)
-        state.see_root()
-        self._take_account(key, state, root, news=news)
 
     def settled(self, key: Key, root: Root) -> str:
         """Return the text of the account of a Job without a JobSet that ended long ago; empty for any other.
@@ -653,10 +630,7 @@ class Trackers:
 
     def root_of(self, key: Key) -> Root | None:
         """Return the object that is a workload; None if it does not exist."""
-        roots = self.roots.get(key.row)
-        if roots is not None:
-            return roots.get(key.namespace, key.name)
-        return self.job_set_of(key) if key.job_set else self.cluster.jobs.get(key.namespace, key.name)
+        return self.roots[key.row].get(key.namespace, key.name)
 
     def job_set_of(self, key: Key) -> CachedJobSet | None:
         """Return the JobSet of a key; None if the key is a Job's, or the JobSet does not exist."""
@@ -666,11 +640,6 @@ class Trackers:
 def _is_successor(root: Json) -> bool:
     metadata = root["metadata"]
     return any(names.RETRY_OF in (metadata.get(part) or {}) for part in ("annotations", "labels"))
-
-
-def _metadata_time(root: Json) -> str:
-    """Return when an object was created, RFC 3339; empty if it does not say it."""
-    return root["metadata"].get("creationTimestamp") or ""
 
 
 def _place_of_pod(uid: str) -> tuple[str, str]:

@@ -1,18 +1,25 @@
-"""What this replica knows of one workload, and what of it is written in the account. Pure: times are arguments."""
+"""What this replica knows of one workload, and what of it is written in the account. Times are arguments."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+import structlog
+
 from webhook.accounts import limits
 from webhook.accounts.account import Account
-from webhook.accounts.stored import shared
-from webhook.accounts.tracker import Tracker
+from webhook.accounts.cached import CachedJob, CachedJobSet, CachedRoot
+from webhook.accounts.stored import decode, shared
+from webhook.accounts.tracker import Key, Tracker
 from webhook.kube.backoff import Backoff
 from webhook.objects.problem import Json
 from webhook.pods import outcomes
 from webhook.pods.pods import Pod
 from webhook.policy.attempt_costs import AttemptCost
+
+Root = CachedJob | CachedJobSet | CachedRoot  # the object that has an account
+
+log = structlog.get_logger()
 
 # Seconds.
 INTERVAL: Final = 1.0  # between two writes of the same account
@@ -187,3 +194,17 @@ class WorkloadState:
     def forget_failures(self) -> None:
         """Record that a write has succeeded, or that another replica writes now."""
         self.backoff = None
+
+
+def read(key: Key, text: str | None, decoded: Callable[[str | None], Account] = decode) -> Account:
+    """Return the account in a status; an empty one, with a line in the log, if it is malformed or too long."""
+    try:
+        return decoded(text)
+    except ValueError as error:
+        log.warning("account unreadable, begun anew", **where(key), error=str(error))
+        return Account()
+
+
+def where(key: Key) -> dict[str, str]:
+    """Return the fields of a log line that name a workload."""
+    return {"kind": key.kind, "namespace": key.namespace, "name": key.name}

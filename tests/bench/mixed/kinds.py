@@ -28,7 +28,7 @@ WORKLOAD: Final = "mixed-workload"  # label of every pod: the name of its worklo
 PART: Final = "mixed-part"  # label of the pods that the program creates
 RETRIES: Final = 10
 IMAGE: Final = "example.invalid/main"
-PYTORCH: Final = next(row for row in kubeflow.ROWS if row.kind == "PyTorchJob")
+PYTORCH: Final = next(row for row in kubeflow.KINDS if row.kind == "PyTorchJob")
 CONTAINER: Final = {"name": "main", "image": IMAGE, "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}}}
 TEMPLATE: Final[Json] = {"spec": {"restartPolicy": "Never", "containers": [CONTAINER]}}
 

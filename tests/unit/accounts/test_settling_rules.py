@@ -11,7 +11,7 @@ from webhook.accounts.counted import PodsOfJob
 from webhook.objects.problem import Json
 from webhook.policy.model import Profile
 from webhook.policy.settings import Settings
-from webhook.systems.job.spec import QUEUE_NAME
+from webhook.systems.kueue import QUEUE_NAME
 
 SETTINGS = Settings(profile_name="default", profile=Profile())
 COUPLED: dict[str, Any] = {"completionMode": "Indexed", "completions": 4, "parallelism": 4}

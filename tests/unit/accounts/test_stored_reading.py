@@ -11,7 +11,7 @@ from webhook.kube import names
 from webhook.objects.problem import Json
 from webhook.systems.job import spec as batch
 from webhook.systems.job_set.spec import JOB_SET
-from webhook.tracking.roots import read
+from webhook.tracking.workload_state import read
 
 ROOT: Json = {"metadata": {"namespace": "ml", "name": "train", "uid": "job-uid"}}
 SPENT = Account(ended=3, cost={"retry": 2, "fatal": 1})

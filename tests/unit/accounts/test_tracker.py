@@ -300,7 +300,8 @@ def test_a_pod_that_is_seen_after_its_account_is_not_counted_again() -> None:
     found.see_account(counted(failed(1)))
     found.see(failed(1), 0.0)
     assert uncounted(found, Account()) == []
-    assert found.has_counted(failed(1).uid)
+    assert found.failed_pod(failed(1).uid) is not None
+    assert not found.is_open(failed(1).uid)
 
 
 def test_the_ends_of_pods_that_are_listed_before_their_job_are_remembered() -> None:

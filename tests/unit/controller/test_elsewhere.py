@@ -447,7 +447,7 @@ def test_a_workload_that_is_deleted_is_forgotten() -> None:
         key = Key("ml", argo.WORKFLOW, "train")
         assert key in ledger.trackers.states
         root = ledger.trackers.roots[argo.WORKFLOW].items.pop(("ml", "train"))
-        ledger.trackers.see_root_gone(argo.WORKFLOW, root)
+        ledger.trackers.see_gone(argo.WORKFLOW, root)
         assert key not in ledger.trackers.states
 
     played(of_workflow(0, code=1), then=delete)

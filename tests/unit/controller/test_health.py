@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 import aiohttp
 import pytest
 
-from webhook.controller.health import listen, routes
+from webhook.controller.app import listen, routes
 from webhook.program.start import CannotStartError
 
 

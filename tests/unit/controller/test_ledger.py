@@ -15,7 +15,7 @@ from webhook import metrics
 from webhook.accounts.account import Account
 from webhook.accounts.stored import decode, encode
 from webhook.accounts.tracker import Key
-from webhook.controller import patches
+from webhook.controller import store
 from webhook.controller.ledger import Ledger
 from webhook.kube import names
 from webhook.kube.client import ApiError
@@ -185,7 +185,7 @@ def test_a_pod_without_annotations_gets_the_counted_annotation() -> None:
     server = Server()
     found = ledger(server)
     key, uid = found.cluster.state_key, failed(1).uid
-    asyncio.run(patches.mark(found.api, key, failed(1, annotated=False)))
+    asyncio.run(store.mark(found.api, key, failed(1, annotated=False)))
     ((_, patch),) = server.patches
     mark = applied(patch, {"metadata": {"uid": uid}})["metadata"]["annotations"][names.COUNTED]
     assert key.counted(uid, mark)

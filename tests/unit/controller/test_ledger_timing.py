@@ -15,6 +15,7 @@ from webhook.accounts.tracker import Key
 from webhook.controller.ledger import GATHERING, Ledger
 from webhook.kube.client import ApiError
 from webhook.policy.model import Disruptions, Profile
+from webhook.systems.job import spec as batch
 from webhook.tracking.trackers import UNSEEN_AFTER
 from webhook.tracking.workload_state import INTERVAL, LONGEST_PAUSE, WATCH_DELAY
 
@@ -361,7 +362,7 @@ def test_the_account_of_a_deleted_workload_is_not_written() -> None:
             cached = see_job(ledger)
             ledger.trackers.see_pod(failed(1))
             ledger.cluster.jobs.items.clear()
-            ledger.trackers.see_job_gone(cached)
+            ledger.trackers.see_gone(batch.JOB, cached)
             await asyncio.sleep(INTERVAL)
             assert Key(*KEY) not in ledger.trackers.states
 

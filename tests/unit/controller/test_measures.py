@@ -1,7 +1,7 @@
 """The metrics about what the ledger counts."""
 
 from webhook import metrics
-from webhook.controller import measures
+from webhook.controller import ledger
 
 
 def test_what_has_not_happened_yet_is_reported_as_zero() -> None:
@@ -12,7 +12,7 @@ def test_what_has_not_happened_yet_is_reported_as_zero() -> None:
         metrics.LEDGER_STOPPED,
     ):
         metric.clear()
-    measures.report_zeros()
+    ledger.report_zeros()
     for name, labels in (
         ("ledger_attempts", {"cause": "DeadlineExceeded", "cost": "none"}),
         ("ledger_disruptions", {"reason": "Other"}),

@@ -57,8 +57,8 @@ def workflow(account: Account | None = None, profile: Profile | None = None, **s
 
 
 def explain(system: System, root: Json, pods: Iterable[Json]) -> Explanation:
-    with patch.dict(SYSTEMS, {system.row: system}):
-        return build.explain(system.row, root, [], [*pods, *held(root)])
+    with patch.dict(SYSTEMS, {system.kind: system}):
+        return build.explain(system.kind, root, [], [*pods, *held(root)])
 
 
 def pod(step: str, attempt: int = 0, *, limit: int = 3, minute: int = 0, **status: Any) -> Json:

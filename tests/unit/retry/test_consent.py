@@ -3,7 +3,7 @@
 import pytest
 
 from webhook.kube import names
-from webhook.retry.consent import may_run_twice
+from webhook.retry.requests import may_run_twice
 
 YES, NO = {names.RETRYABLE: "true"}, {names.RETRYABLE: "false"}
 

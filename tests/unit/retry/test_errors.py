@@ -4,7 +4,7 @@ import pytest
 
 from webhook.kube.client import ApiError
 from webhook.objects.problem import Problem
-from webhook.retry.errors import FINAL, LONGEST_ERROR, ProblemError, RefusedError, StuckError, brief
+from webhook.retry.reading import FINAL, LONGEST_ERROR, ProblemError, RefusedError, StuckError, brief
 
 
 @pytest.mark.parametrize("kind", [RefusedError, StuckError])

@@ -14,8 +14,8 @@ from webhook.kube import names
 from webhook.kube.client import ApiError
 from webhook.objects.problem import Json
 from webhook.retry import executor, record
-from webhook.retry.errors import RefusedError, StuckError
-from webhook.systems import core
+from webhook.retry.reading import RefusedError, StuckError
+from webhook.systems import core, kueue
 from webhook.systems.job import rerun as of_job
 from webhook.systems.job import spec as batch
 from webhook.systems.job_set import rerun as of_job_set
@@ -270,7 +270,7 @@ def test_a_job_whose_successor_would_be_rejected_is_not_deleted() -> None:
 
 def test_a_job_that_another_webhook_would_put_into_a_queue_is_not_deleted() -> None:
     server = Rejecting((batch.JOB, job()))
-    server.answer_to_trial = {"metadata": {"name": "x", "labels": {batch.QUEUE_NAME: "gpus"}}}
+    server.answer_to_trial = {"metadata": {"name": "x", "labels": {kueue.QUEUE_NAME: "gpus"}}}
     assert refused(rerun_job(server)) == (
         "Job ml/train would be put into a Kueue queue, which it was not in before; create it again"
     )

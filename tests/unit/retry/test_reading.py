@@ -11,7 +11,7 @@ from tests.unit.retry.server import Server, api_of
 from webhook.kube.client import ApiError
 from webhook.objects.problem import Json
 from webhook.retry import reading
-from webhook.retry.errors import RefusedError
+from webhook.retry.reading import RefusedError
 from webhook.systems.adapter import Adapter, Right, Workload
 from webhook.systems.job import rerun as of_job
 from webhook.systems.job import spec as batch
@@ -42,7 +42,7 @@ def root(name: str, created: str = "08:00", owners: tuple[Json, ...] = (), **mor
 
 
 def read(adapter: Adapter, subject: Json, *items: tuple[KindSpec, Json], **how: Any) -> Workload:
-    server = Server((adapter.row, subject), *items)
+    server = Server((adapter.kind, subject), *items)
     return run(reading.read(api_of(server), adapter, subject, WHEN, **how))
 
 

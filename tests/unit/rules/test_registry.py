@@ -50,7 +50,7 @@ from webhook.systems.job import spec as batch
 from webhook.systems.job.spec import INDEX_IGNORED_FAILURES
 from webhook.systems.job_set.spec import SET_NAME
 from webhook.systems.kind_spec import OwnerReference
-from webhook.systems.kinds import KINDS, row_for
+from webhook.systems.kinds import KINDS, kind_of
 from webhook.systems.trainer import spec as trainer
 
 JOB_SETS = job_sets((None, 0, 3, 12), (None, "Never", "OnFailure"))
@@ -95,7 +95,7 @@ class Watched:
         self.reached: set[Pattern] = set()  # declared patterns that an edit has matched
 
     def apply(self, rules: Iterable[Rule[Any]], context: Any, editor: Editor) -> list[Any]:
-        row = row_for(editor.root) or core.POD  # only some fields of a pod are read, its kind not among them
+        row = kind_of(editor.root) or core.POD  # only some fields of a pod are read, its kind not among them
         warnings = []
         for rule in rules:
             before = len(editor.edits)

@@ -158,7 +158,7 @@ def test_unknown_keys_bring_warnings_in_modes_enforce_and_warn_and_none_in_audit
 
 
 def test_the_mode_label_is_known_on_a_cluster_wide_template() -> None:
-    (row,) = [row for row in argo.ROWS if not row.namespaced]
+    (row,) = [row for row in argo.KINDS if not row.namespaced]
     root: Json = {"apiVersion": row.api_version, "kind": row.kind, "metadata": {"name": "all"}, "spec": {}}
     assert warnings_of({**root, "metadata": {"name": "all", "labels": {names.MODE: "Warn"}}}) == []
 

@@ -7,22 +7,22 @@ from webhook.objects.shape import wrong_types
 from webhook.systems.kind_spec import Field, KindSpec
 
 
-def root_of(row: KindSpec, spec: Json, version: str | None = None, **metadata: Json) -> Json:
+def root_of(kind: KindSpec, spec: Json, version: str | None = None, **metadata: Json) -> Json:
     """Return an object of a kind."""
-    api_version = f"{row.group}/{version or row.versions[0]}"
-    return {"apiVersion": api_version, "kind": row.kind, "metadata": {"name": "train", **metadata}, "spec": spec}
+    api_version = f"{kind.group}/{version or kind.versions[0]}"
+    return {"apiVersion": api_version, "kind": kind.kind, "metadata": {"name": "train", **metadata}, "spec": spec}
 
 
-def retries(row: KindSpec, root: Json) -> dict[str, int | None]:
+def retries(kind: KindSpec, root: Json) -> dict[str, int | None]:
     """Return the retries that each retry field outside JobSpecs allows; None for unlimited."""
-    assert wrong(row, root) == []
-    return {field(budget.path): budget.retries for budget in row.budgets(root)}
+    assert wrong(kind, root) == []
+    return {field(budget.path): budget.retries for budget in kind.budgets(root)}
 
 
-def templates(row: KindSpec, root: Json) -> list[str]:
+def templates(kind: KindSpec, root: Json) -> list[str]:
     """Return the paths of the pod templates outside JobSpecs."""
-    assert wrong(row, root) == []
-    return [field(path) for path, _ in row.templates(root)]
+    assert wrong(kind, root) == []
+    return [field(path) for path, _ in kind.templates(root)]
 
 
 def places(fields: Iterable[Field], root: Json) -> list[str]:
@@ -30,12 +30,12 @@ def places(fields: Iterable[Field], root: Json) -> list[str]:
     return [field(path) for one in fields for path, _ in one.find(root)]
 
 
-def timeouts_unset(row: KindSpec, root: Json) -> list[str]:
+def timeouts_unset(kind: KindSpec, root: Json) -> list[str]:
     """Return the paths of the time limits of one attempt that the author left out."""
-    assert wrong(row, root) == []
-    return [field(path) for one in row.timeout_fields for path in one.unset(root)]
+    assert wrong(kind, root) == []
+    return [field(path) for one in kind.timeout_fields for path in one.unset(root)]
 
 
-def wrong(row: KindSpec, root: Json) -> list[str]:
+def wrong(kind: KindSpec, root: Json) -> list[str]:
     """Return the problems of wrong types, which are found before any rule reads the object."""
-    return [str(problem) for problem in wrong_types(root, row.shape)]
+    return [str(problem) for problem in wrong_types(root, kind.shape)]

@@ -26,7 +26,7 @@ def test_each_workload_has_an_account_of_its_own_whose_name_the_api_accepts(one:
 
 
 def test_jobs_of_two_systems_and_a_job_that_was_created_again_have_accounts_of_their_own() -> None:
-    names = {account.name_of(row, "train", uid) for row in (batch.JOB, volcano.JOB) for uid in ("1", "2")}
+    names = {account.name_of(kind, "train", uid) for kind in (batch.JOB, volcano.JOB) for uid in ("1", "2")}
     assert len(names) == 4
 
 
@@ -44,12 +44,12 @@ def test_an_account_belongs_to_the_workload_that_is_an_object_and_keeps_it_from_
     assert made["spec"] == owner
 
 
-@pytest.mark.parametrize("row", [batch.JOB, JOB_SET, FLYTE_WORKFLOW])
-def test_an_account_is_that_of_the_workload_that_it_was_made_for(row: KindSpec) -> None:
-    made = account.new(row, ROOT)
-    assert account.is_of(made, row, ROOT)
-    assert not account.is_of(made, row, {"metadata": {**ROOT["metadata"], "uid": "u-2"}})
-    assert not account.is_of(made, row, {"metadata": {**ROOT["metadata"], "name": "f2"}})
+@pytest.mark.parametrize("kind", [batch.JOB, JOB_SET, FLYTE_WORKFLOW])
+def test_an_account_is_that_of_the_workload_that_it_was_made_for(kind: KindSpec) -> None:
+    made = account.new(kind, ROOT)
+    assert account.is_of(made, kind, ROOT)
+    assert not account.is_of(made, kind, {"metadata": {**ROOT["metadata"], "uid": "u-2"}})
+    assert not account.is_of(made, kind, {"metadata": {**ROOT["metadata"], "name": "f2"}})
 
 
 def test_an_account_without_an_owner_is_nobodys() -> None:

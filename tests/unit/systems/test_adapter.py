@@ -34,7 +34,7 @@ def test_by_default_an_object_is_neither_reset_nor_stopped_nor_unfinished() -> N
 
 def adapter(runs: Adapter | None = None) -> Adapter:
     return Adapter(
-        row=batch.JOB if runs is None else CRON_JOB,
+        kind=batch.JOB if runs is None else CRON_JOB,
         rights=lambda _root: [],
         run_id=lambda _found: "",
         refusal=lambda _found: None,

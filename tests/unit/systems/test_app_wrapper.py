@@ -32,8 +32,8 @@ def test_only_objects_of_known_kinds_in_a_wrapper_are_read() -> None:
     service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "train"}, "spec": {"ports": 1}}
     root = wrapper(service, job())
     assert wrong(APP_WRAPPER, root) == []
-    ((path, inner, row),) = embedded_in(APP_WRAPPER, root)
-    assert (field(path), inner, row) == ("spec.components[1].template", job(), JOB)
+    ((path, inner, kind),) = embedded_in(APP_WRAPPER, root)
+    assert (field(path), inner, kind) == ("spec.components[1].template", job(), JOB)
 
 
 def test_a_wrapper_in_a_wrapper_contains_objects_too() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from webhook.objects.problem import Json
 from webhook.systems.kind_spec import EmbeddedJob, KindSpec, OwnerReference, controller_of
-from webhook.systems.kinds import KINDS, row_of
+from webhook.systems.kinds import KINDS, kind_of_controller
 
 TWO_JOBS = KindSpec(
     group="example.test",
@@ -91,20 +91,20 @@ def test_an_object_without_an_owner_that_controls_it_has_no_controller(root: Jso
 def test_a_reference_without_its_fields_has_no_known_kind() -> None:
     found = controller_of(owned({"controller": True, "apiVersion": None}))
     assert found == OwnerReference("", "", "", "", "")
-    assert row_of(found) is None
+    assert kind_of_controller(found) is None
 
 
 def test_a_controllers_kind_may_be_in_lower_case_as_flyte_writes_it() -> None:
     found = controller_of(owned(reference(apiVersion="flyte.lyft.com/v1alpha1", kind="flyteworkflow")))
     assert found is not None
-    assert row_of(found) is KINDS["flyte.lyft.com", "FlyteWorkflow"]
+    assert kind_of_controller(found) is KINDS["flyte.lyft.com", "FlyteWorkflow"]
 
 
 @pytest.mark.parametrize("kind", ["CronJob", "Pod"])
 def test_a_kind_that_controls_no_pods_is_not_found_as_a_controller(kind: str) -> None:
     group = "batch" if kind == "CronJob" else ""
-    assert row_of(OwnerReference(group, "v1", kind, "n", "u")) is None
+    assert kind_of_controller(OwnerReference(group, "v1", kind, "n", "u")) is None
 
 
 def test_the_table_has_each_row_under_its_group_and_kind() -> None:
-    assert all((row.group, row.kind) == key for key, row in KINDS.items())
+    assert all((kind.group, kind.kind) == key for key, kind in KINDS.items())

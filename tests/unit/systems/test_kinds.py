@@ -16,33 +16,33 @@ from webhook.policy.model import Duration, Policy, Profile, Retries
 from webhook.systems.kind_spec import Field, KindSpec, RetryField
 from webhook.systems.kinds import KINDS, full_name
 
-ADMITTED = [row for row in KINDS.values() if row.admitted]
-RETRY_FIELDS = [(row, one) for row in ADMITTED for one in row.retry_fields]
-WITH_JOBS = [row for row in ADMITTED if row.job_specs]
+ADMITTED = [kind for kind in KINDS.values() if kind.admitted]
+RETRY_FIELDS = [(kind, one) for kind in ADMITTED for one in kind.retry_fields]
+WITH_JOBS = [kind for kind in ADMITTED if kind.job_specs]
 CLAMPING = policy(default=Profile(retries=Retries(on_exceed="Clamp")))
 NO_MORE = "profile 'default' allows no more"
 TIMED = policy(default=Profile(attempt_timeout=Duration(5400)))
 
 
-def kind(row: KindSpec) -> str:
-    return f"{row.kind}.{row.group}"
+def title(kind: KindSpec) -> str:
+    return f"{kind.kind}.{kind.group}"
 
 
 def case_name(case: tuple[KindSpec, Field]) -> str:
-    row, one = case
+    kind, one = case
     path = [part for part in (*one.within, *one.name) if not isinstance(part, Nested)]
-    return f"{kind(row)} {field(tuple(path))}"
+    return f"{title(kind)} {field(tuple(path))}"
 
 
-def empty(row: KindSpec) -> Json:
+def empty(kind: KindSpec) -> Json:
     """Return an object of a kind without any optional field."""
     root: Json = {
-        "apiVersion": f"{row.group}/{row.versions[0]}",
-        "kind": row.kind,
+        "apiVersion": f"{kind.group}/{kind.versions[0]}",
+        "kind": kind.kind,
         "metadata": {"name": "one", "namespace": "ml"},
     }
-    for pattern in row.job_specs:
-        put(root, row.shape, pattern, job_spec(backoffLimit=3))
+    for pattern in kind.job_specs:
+        put(root, kind.shape, pattern, job_spec(backoffLimit=3))
     return root
 
 
@@ -80,29 +80,29 @@ def written(one: RetryField, number: Any) -> Any:
     return str(number) if one.text and number is not None else number
 
 
-def retries_at(row: KindSpec, root: Json, path: Path) -> Any:
+def retries_at(kind: KindSpec, root: Json, path: Path) -> Any:
     """Return the value of a retry field, without the runs that it allows only after disruptions."""
     value = at(root, path)
-    disruptions = sum(budget.disruptions for budget in row.budgets(root) if budget.path == path)
+    disruptions = sum(budget.disruptions for budget in kind.budgets(root) if budget.path == path)
     return type(value)(int(value) - disruptions) if disruptions else value
 
 
-def with_retries(row: KindSpec, one: RetryField, value: Any, *, nested: bool = False) -> tuple[Json, Path]:
+def with_retries(kind: KindSpec, one: RetryField, value: Any, *, nested: bool = False) -> tuple[Json, Path]:
     """Return an object whose retry field has a value, and the field's path."""
-    root = empty(row)
-    path = put(root, row.shape, (*one.within, *one.name), written(one, value), nested=nested)
+    root = empty(kind)
+    path = put(root, kind.shape, (*one.within, *one.name), written(one, value), nested=nested)
     if one.counts_with is not None:
         name, counting = one.counts_with
         at(root, path[:-1])[name] = counting
-    assert list(wrong_types(root, row.shape)) == []
+    assert list(wrong_types(root, kind.shape)) == []
     return root, path
 
 
 @pytest.mark.parametrize("case", RETRY_FIELDS, ids=case_name)
 def test_ten_retries_are_admitted_and_eleven_denied(case: tuple[KindSpec, RetryField]) -> None:
-    row, one = case
-    accepted, _ = with_retries(row, one, 10 + one.single)
-    refused, path = with_retries(row, one, 11 + one.single)
+    kind, one = case
+    accepted, _ = with_retries(kind, one, 10 + one.single)
+    refused, path = with_retries(kind, one, 11 + one.single)
     assert validate(mutate(accepted).object).allowed
     answer = validate(mutate(refused).object)
     assert not answer.allowed
@@ -112,10 +112,10 @@ def test_ten_retries_are_admitted_and_eleven_denied(case: tuple[KindSpec, RetryF
 
 @pytest.mark.parametrize("case", RETRY_FIELDS, ids=case_name)
 def test_too_many_retries_are_lowered_if_the_profile_clamps(case: tuple[KindSpec, RetryField]) -> None:
-    row, one = case
-    root, path = with_retries(row, one, 25)
+    kind, one = case
+    root, path = with_retries(kind, one, 25)
     answer = mutate(root, under=CLAMPING)
-    assert retries_at(row, answer.object, path) == written(one, 10 + one.single)
+    assert retries_at(kind, answer.object, path) == written(one, 10 + one.single)
     lowered = f"{field(path)}: 25 lowered to {10 + one.single}; {NO_MORE}"
     assert [warning for warning in answer.warnings if warning.startswith(field(path))] == [lowered]
     assert validate(answer.object, under=CLAMPING).allowed
@@ -157,23 +157,23 @@ def test_a_negative_number_is_unlimited_for_fields_with_that_meaning(case: tuple
 
 @pytest.mark.parametrize("case", RETRY_FIELDS, ids=case_name)
 def test_max_retries_overrides_every_retry_field(case: tuple[KindSpec, RetryField]) -> None:
-    row, one = case
-    root, path = with_retries(row, one, 9)
+    kind, one = case
+    root, path = with_retries(kind, one, 9)
     root["metadata"].setdefault("annotations", {})[names.MAX_RETRIES] = "2"
-    assert retries_at(row, mutate(root).object, path) == written(one, 2 + one.single)
+    assert retries_at(kind, mutate(root).object, path) == written(one, 2 + one.single)
 
 
 @pytest.mark.parametrize("case", [case for case in RETRY_FIELDS if case[1].made], ids=case_name)
 def test_max_retries_sets_a_field_that_is_left_out(case: tuple[KindSpec, RetryField]) -> None:
-    row, one = case
-    root, path = with_retries(row, one, None)
+    kind, one = case
+    root, path = with_retries(kind, one, None)
     root["metadata"].setdefault("annotations", {})[names.MAX_RETRIES] = "4"
-    assert retries_at(row, mutate(root).object, path) == written(one, 4 + one.single)
+    assert retries_at(kind, mutate(root).object, path) == written(one, 4 + one.single)
 
 
-@pytest.mark.parametrize("row", ADMITTED, ids=kind)
-def test_an_object_without_settings_is_admitted_twice_with_the_same_result(row: KindSpec) -> None:
-    once = mutate(empty(row), under=TIMED).object
+@pytest.mark.parametrize("kind", ADMITTED, ids=title)
+def test_an_object_without_settings_is_admitted_twice_with_the_same_result(kind: KindSpec) -> None:
+    once = mutate(empty(kind), under=TIMED).object
     assert mutate(once, under=TIMED).patch == []
     assert validate(once, under=TIMED).allowed
 
@@ -187,9 +187,9 @@ def test_applying_an_unchanged_manifest_changes_nothing(case: tuple[KindSpec, Re
     assert {**again, "metadata": None} == {**stored, "metadata": None}
 
 
-@pytest.mark.parametrize("row", [row for row in ADMITTED if row.immutable and row.kind != "Job"], ids=kind)
-def test_immutable_objects_are_not_edited_in_updates(row: KindSpec) -> None:
-    old, path = with_retries(row, row.retry_fields[0], 25)
+@pytest.mark.parametrize("kind", [kind for kind in ADMITTED if kind.immutable and kind.kind != "Job"], ids=title)
+def test_immutable_objects_are_not_edited_in_updates(kind: KindSpec) -> None:
+    old, path = with_retries(kind, kind.retry_fields[0], 25)
     new = deepcopy(old)
     new["metadata"]["labels"] = {"a": "b"}
     assert mutate(new, under=CLAMPING, old=old).patch == []
@@ -198,87 +198,87 @@ def test_immutable_objects_are_not_edited_in_updates(row: KindSpec) -> None:
     assert not validate(new, old=old).allowed
 
 
-@pytest.mark.parametrize("row", WITH_JOBS, ids=kind)
-def test_the_limit_applies_to_the_jobs_in_a_kind(row: KindSpec) -> None:
-    root = empty(row)
-    path = put(root, row.shape, row.job_specs[0], job_spec(backoffLimit=11))
+@pytest.mark.parametrize("kind", WITH_JOBS, ids=title)
+def test_the_limit_applies_to_the_jobs_in_a_kind(kind: KindSpec) -> None:
+    root = empty(kind)
+    path = put(root, kind.shape, kind.job_specs[0], job_spec(backoffLimit=11))
     message = validate(root).message
     assert f"{field(path)}.backoffLimit: 11 retries exceed the limit of 10 in profile 'default'" in message
 
 
-def annotations_for_pods(row: KindSpec) -> Iterator[Pattern]:
-    for template in row.pod_templates:
+def annotations_for_pods(kind: KindSpec) -> Iterator[Pattern]:
+    for template in kind.pod_templates:
         yield (*template, "metadata", "annotations")
-    for spec in row.job_specs:
+    for spec in kind.job_specs:
         yield (*spec, "template", "metadata", "annotations")
-    for one in row.pod_annotations:
+    for one in kind.pod_annotations:
         yield (*one.within, *one.name)
 
 
-@pytest.mark.parametrize("row", [row for row in ADMITTED if any(annotations_for_pods(row))], ids=kind)
-def test_annotations_of_an_author_are_copied_to_the_pods(row: KindSpec) -> None:
-    root = empty(row)
+@pytest.mark.parametrize("kind", [kind for kind in ADMITTED if any(annotations_for_pods(kind))], ids=title)
+def test_annotations_of_an_author_are_copied_to_the_pods(kind: KindSpec) -> None:
+    root = empty(kind)
     root["metadata"]["annotations"] = {names.INTERRUPTIBLE: "false"}
-    paths = [put(root, row.shape, pattern, {}) for pattern in annotations_for_pods(row)]
+    paths = [put(root, kind.shape, pattern, {}) for pattern in annotations_for_pods(kind)]
     answer = mutate(root)
     assert [at(answer.object, path) for path in paths] == [{names.INTERRUPTIBLE: "false"}] * len(paths)
 
 
-@pytest.mark.parametrize("row", [row for row in ADMITTED if any(annotations_for_pods(row))], ids=kind)
-def test_a_malformed_annotation_for_the_pods_is_reported_with_its_path(row: KindSpec) -> None:
-    root = empty(row)
-    pattern = next(annotations_for_pods(row))
-    path = put(root, row.shape, pattern, {names.MAX_RETRIES: "many"})
+@pytest.mark.parametrize("kind", [kind for kind in ADMITTED if any(annotations_for_pods(kind))], ids=title)
+def test_a_malformed_annotation_for_the_pods_is_reported_with_its_path(kind: KindSpec) -> None:
+    root = empty(kind)
+    pattern = next(annotations_for_pods(kind))
+    path = put(root, kind.shape, pattern, {names.MAX_RETRIES: "many"})
     assert validate(root).message.startswith(f"{field(path)}[{names.MAX_RETRIES}]: is 'many'")
 
 
-@pytest.mark.parametrize("row", [row for row in ADMITTED if row.pod_templates], ids=kind)
-def test_a_container_that_restarts_in_place_has_unlimited_retries(row: KindSpec) -> None:
-    root = empty(row)
+@pytest.mark.parametrize("kind", [kind for kind in ADMITTED if kind.pod_templates], ids=title)
+def test_a_container_that_restarts_in_place_has_unlimited_retries(kind: KindSpec) -> None:
+    root = empty(kind)
     container = {"name": "main", "restartPolicy": "Always"}
-    path = put(root, row.shape, (*row.pod_templates[0], "spec"), {"containers": [container]})
+    path = put(root, kind.shape, (*kind.pod_templates[0], "spec"), {"containers": [container]})
     assert f"{field(path)}.containers[0]: restarts the container in place" in validate(root).message
     clamped = mutate(root, under=CLAMPING).object
     assert at(clamped, (*path, "containers")) == [{"name": "main"}]
 
 
-def timed(row: KindSpec, under: Policy) -> list[Any]:
+def timed(kind: KindSpec, under: Policy) -> list[Any]:
     """Return the time limits of attempts after admission, if the author left them out."""
     found = []
-    for one in row.timeout_fields:
-        root = empty(row)
-        path = put(root, row.shape, (*one.within, *one.name), None)
+    for one in kind.timeout_fields:
+        root = empty(kind)
+        path = put(root, kind.shape, (*one.within, *one.name), None)
         if one.only_with:
             at(root, path[:-1])[min(one.only_with)] = {}
         found.append(at(mutate(root, under=under).object, path))
     return found
 
 
-@pytest.mark.parametrize("row", [row for row in ADMITTED if row.timeout_fields], ids=kind)
-def test_each_attempt_gets_a_time_limit(row: KindSpec) -> None:
-    assert timed(row, TIMED) == ["5400s" if one.duration else 5400 for one in row.timeout_fields]
-    assert timed(row, policy()) == [None] * len(row.timeout_fields)
+@pytest.mark.parametrize("kind", [kind for kind in ADMITTED if kind.timeout_fields], ids=title)
+def test_each_attempt_gets_a_time_limit(kind: KindSpec) -> None:
+    assert timed(kind, TIMED) == ["5400s" if one.duration else 5400 for one in kind.timeout_fields]
+    assert timed(kind, policy()) == [None] * len(kind.timeout_fields)
 
 
-MADE = [(row, one) for row in ADMITTED for one in row.made_annotations]
-JUDGED = [(row, one) for row in ADMITTED for one in row.judged_annotations]
+MADE = [(kind, one) for kind in ADMITTED for one in kind.made_annotations]
+JUDGED = [(kind, one) for kind in ADMITTED for one in kind.judged_annotations]
 
 
 @pytest.mark.parametrize("case", MADE, ids=case_name)
 def test_annotations_of_an_author_are_copied_to_the_workloads_that_are_created(case: tuple[KindSpec, Field]) -> None:
-    row, one = case
-    root = empty(row)
+    kind, one = case
+    root = empty(kind)
     said = {names.MAX_RETRIES: "2", names.SKIP: "false"}
     root["metadata"]["annotations"] = said
-    path = put(root, row.shape, (*one.within, *one.name), {})
+    path = put(root, kind.shape, (*one.within, *one.name), {})
     assert at(mutate(root).object, path) == said
 
 
 @pytest.mark.parametrize("case", JUDGED, ids=case_name)
 def test_a_malformed_annotation_for_some_pods_is_reported_with_its_path(case: tuple[KindSpec, Field]) -> None:
-    row, one = case
-    root = empty(row)
-    path = put(root, row.shape, (*one.within, *one.name), {names.MAX_RETRIES: "many"})
+    kind, one = case
+    root = empty(kind)
+    path = put(root, kind.shape, (*one.within, *one.name), {names.MAX_RETRIES: "many"})
     assert f"{field(path)}[{names.MAX_RETRIES}]: is 'many'" in validate(mutate(root).object).message
 
 
@@ -286,5 +286,5 @@ def test_the_name_of_an_object_has_the_group_of_its_kind_if_two_kinds_share_a_na
     assert full_name(KINDS["batch", "Job"], "ml", "train") == "ml/job/train"
     assert full_name(KINDS["batch.volcano.sh", "Job"], "ml", "train") == "ml/job.batch.volcano.sh/train"
     assert full_name(KINDS["argoproj.io", "ClusterWorkflowTemplate"], "", "build") == "clusterworkflowtemplate/build"
-    words = [full_name(row, "", "") for row in KINDS.values()]
+    words = [full_name(kind, "", "") for kind in KINDS.values()]
     assert len(words) == len(set(words))

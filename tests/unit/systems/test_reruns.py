@@ -16,7 +16,7 @@ from webhook.systems.reruns import ADAPTERS
 from webhook.systems.tekton import spec as tekton
 from webhook.systems.volcano import spec as volcano
 
-EVERY = pytest.mark.parametrize("adapter", ADAPTERS.values(), ids=lambda adapter: adapter.row.kind)
+EVERY = pytest.mark.parametrize("adapter", ADAPTERS.values(), ids=lambda adapter: adapter.kind.kind)
 WHEN = "2026-11-22T08:30:00+00:00"
 ENDED = "2026-11-22T08:00:00Z"
 FAILED = [{"type": "Failed", "status": "True"}, {"type": "Succeeded", "status": "False"}]
@@ -41,11 +41,11 @@ def workload(root: Json) -> Workload:
 def test_only_these_kinds_can_run_again() -> None:
     rows = {batch.JOB, CRON_JOB, JOB_SET, tekton.PIPELINE_RUN, argo.WORKFLOW, ray.RAY_JOB, volcano.JOB}
     assert set(ADAPTERS) == rows
-    assert all(row is adapter.row for row, adapter in ADAPTERS.items())
+    assert all(kind is adapter.kind for kind, adapter in ADAPTERS.items())
 
 
 def test_each_kind_that_gets_the_annotation_retryable_has_an_adapter() -> None:
-    assert {row for row in KINDS.values() if row.runs_again} <= set(ADAPTERS)
+    assert {kind for kind in KINDS.values() if kind.runs_again} <= set(ADAPTERS)
 
 
 @EVERY
@@ -69,15 +69,15 @@ def test_an_object_that_another_controller_owns_is_refused(adapter: Adapter) -> 
 def test_a_failed_object_has_a_run_id_and_a_line_for_the_user(adapter: Adapter) -> None:
     found = workload(failed())
     assert adapter.run_id(found)
-    assert adapter.promise(found).startswith(f"{adapter.of_run.row.kind} ml/train:")
+    assert adapter.promise(found).startswith(f"{adapter.of_run.kind.kind} ml/train:")
 
 
 @EVERY
 def test_a_retry_requires_permissions_on_the_kind_that_runs(adapter: Adapter) -> None:
     found = {(right.group, right.resource) for right in adapter.rights(failed())}
-    assert (adapter.of_run.row.group, adapter.of_run.row.resource) in found
+    assert (adapter.of_run.kind.group, adapter.of_run.kind.resource) in found
 
 
 @EVERY
 def test_only_a_job_runs_again_as_another_object(adapter: Adapter) -> None:
-    assert (adapter.in_place is None) is (adapter.of_run.row is batch.JOB)
+    assert (adapter.in_place is None) is (adapter.of_run.kind is batch.JOB)

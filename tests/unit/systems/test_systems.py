@@ -27,8 +27,8 @@ CACHED: Json = {"metadata": ROOT["metadata"], "spec": {}, "status": {}}
 
 def pod(system: System, **fields: Any) -> Pod:
     """Return a failed pod of a workload of a system."""
-    row = {"group": system.row.group, "kind": system.row.kind}
-    of_workload = {**row, "job": "train", "job_uid": "uid", "controller": "train", "controller_uid": "uid"}
+    kind = {"group": system.kind.group, "kind": system.kind.kind}
+    of_workload = {**kind, "job": "train", "job_uid": "uid", "controller": "train", "controller_uid": "uid"}
     return Pod(namespace="ml", name="train-0", uid="uid-0", phase="Failed", **{**of_workload, **fields})
 
 
@@ -39,7 +39,7 @@ def writes_of(system: System) -> list[Write]:
 
 
 def test_a_system_is_found_by_its_kind_and_job_and_job_set_have_none() -> None:
-    assert [system_of(system.row) for system in (WORKFLOW, PIPELINE_RUN, TASK_RUN)] == [
+    assert [system_of(system.kind) for system in (WORKFLOW, PIPELINE_RUN, TASK_RUN)] == [
         WORKFLOW,
         PIPELINE_RUN,
         TASK_RUN,
@@ -47,14 +47,14 @@ def test_a_system_is_found_by_its_kind_and_job_and_job_set_have_none() -> None:
     assert (system_of(batch.JOB), system_of(JOB_SET)) == (None, None)
 
 
-@pytest.mark.parametrize("row", SYSTEMS, ids=repr)
-def test_a_system_writes_only_what_the_admission_policies_allow_it(row: KindSpec) -> None:
+@pytest.mark.parametrize("kind", SYSTEMS, ids=repr)
+def test_a_system_writes_only_what_the_admission_policies_allow_it(kind: KindSpec) -> None:
     allowed = {
-        f"{other.row.path('ml', 'train')} /spec/{'/'.join(map(str, path))}"
+        f"{other.kind.path('ml', 'train')} /spec/{'/'.join(map(str, path))}"
         for other in SYSTEMS.values()
         for path in other.writes
     }
-    for write in writes_of(SYSTEMS[row]):
+    for write in writes_of(SYSTEMS[kind]):
         changing = [one for one in write.operations if one["op"] != "test" and one["path"] != VERSION]
         assert {f"{write.path} {one['path']}" for one in changing} <= allowed
 
@@ -62,9 +62,9 @@ def test_a_system_writes_only_what_the_admission_policies_allow_it(row: KindSpec
 VERSION = "/metadata/resourceVersion"
 
 
-@pytest.mark.parametrize("row", SYSTEMS, ids=repr)
-def test_a_new_workload_has_not_ended_and_metadata_alone_is_enough_to_count_a_pod(row: KindSpec) -> None:
-    system = SYSTEMS[row]
+@pytest.mark.parametrize("kind", SYSTEMS, ids=repr)
+def test_a_new_workload_has_not_ended_and_metadata_alone_is_enough_to_count_a_pod(kind: KindSpec) -> None:
+    system = SYSTEMS[kind]
     assert not system.has_ended(ROOT)
     cost = system.cost_of(pod(system), CACHED, Spent(retries=0, disruptions=0, budget=3), SETTINGS)
     assert cost in {"retry", "disruption", "free", "fatal", "none"}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from webhook.tracking.last_good import NAME, LastGood
+from webhook.tracking.policy_source import LAST_GOOD, LastGood
 
 
 def test_the_next_container_reads_the_last_policy_that_was_written(tmp_path: Path) -> None:
@@ -16,8 +16,8 @@ def test_the_next_container_reads_the_last_policy_that_was_written(tmp_path: Pat
     for text in ("profiles: {a: {}}\n", "profiles: {ü: {}}\n"):
         last_good.write(text)
         assert LastGood(tmp_path).read() == text
-    assert [file.name for file in tmp_path.iterdir()] == [NAME]
-    assert (tmp_path / NAME).stat().st_mode & 0o777 == 0o600
+    assert [file.name for file in tmp_path.iterdir()] == [LAST_GOOD]
+    assert (tmp_path / LAST_GOOD).stat().st_mode & 0o777 == 0o600
 
 
 def test_a_container_that_is_killed_while_it_writes_leaves_the_former_policy(tmp_path: Path) -> None:
@@ -42,7 +42,7 @@ def test_a_symlink_and_a_file_of_another_user_are_not_read(tmp_path: Path, monke
 
 
 def test_a_file_that_is_no_text_is_not_read(tmp_path: Path) -> None:
-    (tmp_path / NAME).write_bytes(b"\xff")
+    (tmp_path / LAST_GOOD).write_bytes(b"\xff")
     assert LastGood(tmp_path).read() is None
 
 
@@ -57,7 +57,7 @@ def test_a_policy_for_which_there_is_no_space_leaves_the_former_one(
     monkeypatch.setattr(Path, "replace", full)
     with capture_logs():
         LastGood(tmp_path).write("second")
-    assert [file.name for file in tmp_path.iterdir()] == [NAME]
+    assert [file.name for file in tmp_path.iterdir()] == [LAST_GOOD]
     assert LastGood(tmp_path).read() == "first"
 
 

@@ -15,8 +15,7 @@ from tests.metrics import counted
 from webhook.kube.client import ListMeta, Page
 from webhook.objects.problem import Json
 from webhook.policy.parse import KEY, load_default
-from webhook.tracking.last_good import LARGEST, LastGood
-from webhook.tracking.policy_source import INTERVAL, REMINDED, PolicySource
+from webhook.tracking.policy_source import INTERVAL, LARGEST, REMINDED, LastGood, PolicySource
 
 GONE = f"ConfigMap retry-policy/policy: has no key {KEY}, or does not exist; create it with this key"
 BAD = "apiVersion: retry-policy.dev/v1alpha1\nkind: RetryPolicy\nprofiles: {default: {retries: {limit: -1}}}\n"

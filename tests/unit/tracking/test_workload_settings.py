@@ -5,9 +5,8 @@ from typing import Any
 from tests.admission import policy
 from webhook.kube import names
 from webhook.policy.model import Profile, Retries
-from webhook.tracking.cluster import Cluster
+from webhook.tracking.cluster import Cluster, settings_of
 from webhook.tracking.policy_source import PolicySource
-from webhook.tracking.workload_settings import settings_of
 
 
 def test_they_are_those_of_the_namespaces_profile_with_the_workloads_annotations() -> None:

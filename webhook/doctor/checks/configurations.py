@@ -9,8 +9,7 @@ from webhook.doctor.shipped import MUTATING, NAME, VALIDATING, normal, shipped_i
 from webhook.doctor.snapshot import Objects, Snapshot
 from webhook.objects.patch import at
 from webhook.objects.problem import Json, listed
-from webhook.systems.job_set.rules import features
-from webhook.systems.job_set.spec import JOB_SET
+from webhook.systems.job_set.spec import JOB_SET, features_of
 from webhook.systems.kind_spec import KindSpec
 from webhook.systems.kinds import KINDS
 
@@ -219,7 +218,7 @@ def job_sets(snapshot: Snapshot) -> Iterator[Finding]:
         served = snapshot.kinds is not None and set(JOB_SET.versions) & set(
             snapshot.kinds.get((JOB_SET.group, JOB_SET.resource), ())
         )
-        if served and not features.of_job_sets(crd).message_patterns:
+        if served and not features_of(crd).message_patterns:
             name = crd["metadata"]["name"]
             what = "is older than JobSet 0.10 (no onJobFailureMessagePatterns): a disruption replaces only the pod"
             yield warning(

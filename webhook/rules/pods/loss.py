@@ -22,7 +22,7 @@ from webhook.systems.flyte import spec as flyte
 from webhook.systems.job import spec as batch
 from webhook.systems.job.rules.failure_policy import matches_disruption
 from webhook.systems.job.rules.lint import FAILING
-from webhook.systems.job_set.rules.job_set import DISRUPTED, FREE
+from webhook.systems.job_set.rules.job_set import FREE, MESSAGE_OF_DISRUPTION
 from webhook.systems.job_set.spec import JOB_SET, REPLICATED_JOB
 from webhook.systems.pod_source import Evidence, Level, number_at
 from webhook.systems.ray import spec as ray
@@ -32,7 +32,7 @@ from webhook.systems.spark.spec import EXECUTOR
 # Pods that their workload's own system replaces, by a label (KubeRay 1.5, Spark 4.0).
 REPLACED: Final = {ray.GROUP: (ray.NODE_TYPE, "worker"), spark.GROUP: (spark.ROLE, EXECUTOR)}
 # Flyte has retries of its own for disruptions (max-node-retries-system-failures of its propeller, 3 by default).
-FREE_SYSTEMS: Final = frozenset(row.group for row in flyte.ROWS)
+FREE_SYSTEMS: Final = frozenset(kind.group for kind in flyte.KINDS)
 
 
 def is_lost_when_disrupted(evidence: Evidence, levels: list[Level]) -> bool:
@@ -84,7 +84,7 @@ def action_on_disruption(spec: Json) -> str:
 def end_of_job(spec: Json, action: str) -> JobEnd:
     """Return how a disruption ends a Job, by the `action` on it (pkg/controller/job of Kubernetes)."""
     if action == "FailJob":
-        return JobEnd(POD_FAILURE_POLICY, f"Pod {DISRUPTED} rule at index 0")
+        return JobEnd(POD_FAILURE_POLICY, f"Pod {MESSAGE_OF_DISRUPTION} rule at index 0")
     if spec.get("backoffLimitPerIndex") is not None:
         return JobEnd("FailedIndexes", "Job has failed indexes")
     return JobEnd("BackoffLimitExceeded", "Job has reached the specified backoff limit")

@@ -30,13 +30,13 @@ from webhook.rules.facts import Facts
 from webhook.rules.pods import containers
 from webhook.rules.pods.memory_bounds import FIELDS, Bound, amount_of, bounds, largest_amount, room_of
 from webhook.rules.rule import Rule, in_pods
-from webhook.systems.job import spec as batch
+from webhook.systems import kueue
 from webhook.systems.pod_source import Evidence
 
 if TYPE_CHECKING:
     from webhook.rules.contexts import PodContext
 
-KUEUE: Final = batch.QUEUE_NAME.partition("/")[0] + "/"
+KUEUE: Final = kueue.QUEUE_NAME.partition("/")[0] + "/"
 UNIT: Final = 1024**2  # bytes: memory grows by whole MiB
 MOST_CONTAINERS: Final = 100  # of a pod: the time for each is in proportion to their number
 WRITES: Final[tuple[Pattern, ...]] = tuple(("spec", field) for field in containers.FIELDS)
@@ -113,7 +113,7 @@ def obstacle_of(pod: Json, evidence: Evidence, facts: Facts) -> Bound | None:
     """
     owners = [one.get("metadata") or {} for one in (evidence.owner, evidence.above) if one is not None]
     keys = [*evidence.labels, *evidence.annotations]
-    if any(map(batch.is_queued, owners)) or any(key.startswith(KUEUE) for key in keys):
+    if any(map(kueue.is_queued, owners)) or any(key.startswith(KUEUE) for key in keys):
         return Bound(Fraction(1), "Kueue", "the quota of its Kueue queue")
     if at(pod, ("spec", "resources")):
         return Bound(Fraction(1), "PodResources", "the resources of the whole pod")

@@ -16,11 +16,11 @@ from webhook.policy import costs
 from webhook.policy.attempt_costs import AttemptCost
 from webhook.policy.settings import Settings
 from webhook.systems.argo import spec as argo
+from webhook.systems.core import SIGNALLED
 from webhook.systems.system import Spent, System, Write, set_in_spec
 
 EXECUTOR: Final = frozenset({"init", "wait"})  # containers of Argo: if one of them fails, the node has an error
 MAIN: Final = "main"
-SIGNALS: Final = frozenset({137, 143})  # exit codes of containers that SIGKILL or SIGTERM ended
 
 
 def cost_of(pod: Pod, _root: Json, spent: Spent, settings: Settings) -> AttemptCost:
@@ -57,7 +57,7 @@ def rank(ended: Exit) -> int:
 
 def is_signalled(pod: Pod, failed: Exit | None) -> bool:
     """Return True if a signal ended a container, other than for its memory or because the pod ran for too long."""
-    return failed is not None and failed.code in SIGNALS and failed.reason != OOM and not pod.reason
+    return failed is not None and failed.code in SIGNALLED and failed.reason != OOM and not pod.reason
 
 
 def has_ended(root: Json) -> bool:
@@ -77,7 +77,7 @@ def suspend(root: Json) -> Write:
 
 
 WORKFLOW: Final = System(
-    row=argo.WORKFLOW,
+    kind=argo.WORKFLOW,
     unit="step",
     cost_of=cost_of,
     has_ended=has_ended,

@@ -18,8 +18,7 @@ from webhook.objects.patch import EVERY, at, find
 from webhook.objects.problem import Json
 from webhook.systems.argo import spec as argo
 from webhook.systems.argo.spec import NODE_NAME, retries_in_sum
-from webhook.systems.job.spec import decoded
-from webhook.systems.kind_spec import NUMBER, OwnerReference
+from webhook.systems.kind_spec import NUMBER, OwnerReference, decoded
 from webhook.systems.pod_source import Evidence, Level, Place, PodSource
 
 NAME: Final = "Argo"

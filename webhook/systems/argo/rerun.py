@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 
 from webhook.objects.patch import at
 from webhook.objects.problem import Json, Problem
-from webhook.retry import consent, record, requests
+from webhook.retry import record, requests
 from webhook.systems import core, refusals
 from webhook.systems.adapter import Adapter, Children, InPlace, Right, Steps, Workload
 from webhook.systems.argo import spec as argo
@@ -199,7 +199,7 @@ def templates_without_consent(workflow: Json) -> list[str]:
             own[template.get("name") or ""] = at(template, ("metadata", "annotations"))
     run = [graph.nodes[key] for key in plan(graph).gone if graph.type_of(key) in EXECUTED]
     ran = {str(node.get("templateName") or "") for node in run} or {""}
-    return sorted(one for one in ran if not consent.may_run_twice([outer, own.get(one)]))
+    return sorted(one for one in ran if not requests.may_run_twice([outer, own.get(one)]))
 
 
 def phase_of(workflow: Json) -> str:
@@ -265,14 +265,14 @@ def cannot_be_suspended(workflow: Json) -> Problem | None:
 
 
 ADAPTER: Final = Adapter(
-    row=argo.WORKFLOW,
+    kind=argo.WORKFLOW,
     rights=lambda _: [*RIGHTS],
     run_id=lambda found: run_of(found.root),
     refusal=lambda found: refusal(found.root),
     promise=promise,
     cannot_be_suspended=cannot_be_suspended,
     children=Children(
-        rows=(core.POD,), selector=lambda root: f"{WORKFLOW}={root['metadata']['name']}", is_child=is_child
+        kinds=(core.POD,), selector=lambda root: f"{WORKFLOW}={root['metadata']['name']}", is_child=is_child
     ),
     in_place=InPlace(steps=steps, has_begun=has_begun, status=""),
 )

@@ -56,11 +56,11 @@ class Strategy(NamedTuple):
     decides: bool = True
 
 
-def writes(row: KindSpec) -> tuple[Pattern, ...]:
+def writes(kind: KindSpec) -> tuple[Pattern, ...]:
     """Return the patterns of the retryStrategies of a kind; none if it is not one of Argo's."""
-    if row not in argo.ROWS:
+    if kind not in argo.KINDS:
         return ()
-    spec = argo.spec_of(row)
+    spec = argo.spec_of(kind)
     return tuple(
         (*within, "retryStrategy")
         for within in (spec, (*spec, "templateDefaults"), (*spec, "templates", EVERY, argo.INLINE))
@@ -69,12 +69,12 @@ def writes(row: KindSpec) -> tuple[Pattern, ...]:
 
 def _edit(context: "WorkloadContext") -> list[Problem]:
     """Inject the expressions into every retryStrategy that is there; return warnings about those left alone."""
-    row, root, settings, editor = context.row, context.root, context.settings, context.editor
-    found = list(strategies(row, root))
+    kind, root, settings, editor = context.row, context.root, context.settings, context.editor
+    found = list(strategies(kind, root))
     warnings: list[Problem] = []
     injects = not settings.skip and settings.profile.failure_policy.inject != "Never"
     if injects and sum(strategy.decides for strategy in found) > MOST_STRATEGIES:
-        path = (*argo.spec_of(row), "templates")
+        path = (*argo.spec_of(kind), "templates")
         what = f"more than {MOST_STRATEGIES} retryStrategies: bugs are retried, disruptions cost a retry"
         warnings, injects = [Problem(path, what, "use one of templateDefaults")], False
     is_raised = False  # whether the limit of templateDefaults counts disruptions
@@ -83,7 +83,7 @@ def _edit(context: "WorkloadContext") -> list[Problem]:
         if injects and strategy.decides:
             fields, warning = wanted(strategy, settings)
             warnings += warning
-        if strategy.path == (*argo.spec_of(row), "templateDefaults", "retryStrategy"):
+        if strategy.path == (*argo.spec_of(kind), "templateDefaults", "retryStrategy"):
             is_raised = "limit" in fields
         elif is_raised and not fields and not strategy.shared and "limit" not in strategy.own:
             fields = {"limit": strategy.merged["limit"]}  # not the one that it would inherit
@@ -106,9 +106,9 @@ def bounded(strategy: Strategy, fields: Json, settings: Settings) -> Json:
     return {"retryPolicy": said, "expression": argo.bounded(expression, settings.profile.retries.limit)}
 
 
-def strategies(row: KindSpec, root: Json) -> Iterator[Strategy]:
+def strategies(kind: KindSpec, root: Json) -> Iterator[Strategy]:
     """Yield the retryStrategies of a workload."""
-    spec = argo.spec_of(row)
+    spec = argo.spec_of(kind)
     defaults = at(root, (*spec, "templateDefaults", "retryStrategy"))
     for within in (spec, (*spec, "templateDefaults")):
         own = at(root, (*within, "retryStrategy"))
@@ -157,7 +157,7 @@ def wanted(strategy: Strategy, settings: Settings) -> tuple[Json, list[Problem]]
     else:
         condition = earlier[0]
     if settings.disruption_action == "FailJob":
-        return {"retryPolicy": "Always", "expression": f"({condition}) && !({argo.DISRUPTED})"}, []
+        return {"retryPolicy": "Always", "expression": f"({condition}) && !({argo.IS_DISRUPTED})"}, []
     fields: Json = {"retryPolicy": "Always", "expression": argo.sparing_disruptions(condition, retries)}
     if retries is not None and limit is not None:
         free = settings.disruption_budget if settings.disruption_action == "Ignore" else 0

@@ -48,13 +48,13 @@ INLINE: Final = Nested((("steps", EVERY, EVERY, "inline"), ("dag", "tasks", EVER
 EXITED: Final = "([^ ]+: )?[A-Za-z]+ [(]exit code "
 # Whether the last attempt was ended from outside, as far as Argo knows: its pod was deleted, the kubelet evicted or
 # rejected it or its node was shut down, or a container had SIGTERM or SIGKILL, other than for its memory.
-DISRUPTED: Final = (
+IS_DISRUPTED: Final = (
     "lastRetry.message matches '^(pod deleted$"
     "|can.t find failed message for pod |The node was low on resource|Preempted in order to admit critical pod"
     "|Pod was (terminated in response to imminent node shutdown|rejected as the node is shutting down)"
     "|([^ ]+: )?(Error|ContainerStatusUnknown) [(]exit code 1(37|43)[)])'"
 )
-BEFORE: Final = f"{DISRUPTED} || ("
+BEFORE: Final = f"{IS_DISRUPTED} || ("
 AFTER: Final = re.compile(r"\) && asInt\(retries\) < ([0-9]{1,9})")
 BOUNDED: Final = re.compile(r"asInt\(retries\) < ([0-9]{1,9}) && \((.*)\)", re.DOTALL)
 LONGEST_EXPRESSION: Final = 4_096  # characters of an author's expression that are looked at
@@ -294,9 +294,9 @@ CRON_WORKFLOW: Final = KindSpec(
     ignores_case=True,
 )
 
-ROWS: Final = (WORKFLOW, WORKFLOW_TEMPLATE, CLUSTER_WORKFLOW_TEMPLATE, CRON_WORKFLOW)
+KINDS: Final = (WORKFLOW, WORKFLOW_TEMPLATE, CLUSTER_WORKFLOW_TEMPLATE, CRON_WORKFLOW)
 
 
-def spec_of(row: KindSpec) -> Path:
+def spec_of(kind: KindSpec) -> Path:
     """Return the path of the WorkflowSpec in an object of one of these kinds."""
-    return CRON_SPEC if row is CRON_WORKFLOW else SPEC
+    return CRON_SPEC if kind is CRON_WORKFLOW else SPEC

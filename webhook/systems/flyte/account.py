@@ -52,7 +52,7 @@ def suspend(_root: Json) -> None:
 
 
 FLYTE_WORKFLOW: Final = System(
-    row=flyte.FLYTE_WORKFLOW,
+    kind=flyte.FLYTE_WORKFLOW,
     unit="node",
     cost_of=cost_of,
     has_ended=has_ended,

@@ -57,4 +57,4 @@ TASK_ACTION: Final = KindSpec(
     owns_pods=True,
 )
 
-ROWS: Final = (FLYTE_WORKFLOW, TASK_ACTION)
+KINDS: Final = (FLYTE_WORKFLOW, TASK_ACTION)

@@ -30,12 +30,12 @@ from webhook.kube import names, terminal
 from webhook.kube.paths import is_name
 from webhook.objects.patch import Editor, at, pointer
 from webhook.objects.problem import Json, Path, Problem
-from webhook.retry import consent, record
+from webhook.retry import record, requests
 from webhook.rules import undo
-from webhook.systems import refusals
+from webhook.systems import kueue, refusals
 from webhook.systems.adapter import Adapter, Right, Workload
 from webhook.systems.job import spec as batch
-from webhook.systems.kind_spec import controller_of
+from webhook.systems.kind_spec import controller_of, copied
 
 LONGEST_NAME: Final = 63  # characters of a Job's name, which is a label value of its pods
 UID: Final = re.compile("[0-9A-Za-z-]{1,63}")
@@ -52,13 +52,7 @@ NOT_IN_MANIFEST: Final = frozenset(
     )
 )
 # Labels that the placeholder does not get: with the first Kueue would start it, with the second Argo CD could prune it.
-NOT_ON_PLACEHOLDER: Final = (batch.QUEUE_NAME, "app.kubernetes.io/instance")
-# The fields and keys that Kueue writes in a pod template.
-OF_KUEUE: Final = {"metadata": ("annotations", "labels"), "spec": ("nodeSelector", "tolerations", "schedulingGates")}
-WRITTEN_BY_KUEUE: Final = (
-    *("kueue.x-k8s.io/podset", "kueue.x-k8s.io/workload", "kueue.x-k8s.io/workload-slice-name"),
-    *("kueue.x-k8s.io/cluster-queue-name", "kueue.x-k8s.io/local-queue-name"),
-)
+NOT_ON_PLACEHOLDER: Final = (kueue.QUEUE_NAME, "app.kubernetes.io/instance")
 MANAGED_BY: Final = "retry-policy.dev/placeholder"  # of a placeholder: no controller runs it, even if it is resumed
 OF_DELETION: Final = ("foregroundDeletion", "orphan")  # finalizers
 
@@ -165,7 +159,7 @@ def refusal(job: Json, outer: Json | None = None) -> Problem | None:
     if not terminal.has_failed(job):
         return refusals.has_not_ended(name)
     maps = [None if outer is None else outer["metadata"].get("annotations"), metadata.get("annotations")]
-    if not consent.may_run_twice([*maps, at(job, ("spec", "template", "metadata", "annotations"))]):
+    if not requests.may_run_twice([*maps, at(job, ("spec", "template", "metadata", "annotations"))]):
         return refusals.may_not_run_twice(name, f"job/{metadata['name']}", job)
     return None
 
@@ -186,7 +180,7 @@ def placeholder_for(job: Json, by: str, when: str) -> Json:
         by=by,
         at=when,
         metadata=cast("Metadata", manifest["metadata"]),
-        suspend=bool(job["spec"].get("suspend")) or batch.is_queued(metadata),
+        suspend=bool(job["spec"].get("suspend")) or kueue.is_queued(metadata),
         history=history_of(job, by, when),
         stored_done=packed(done_of(job)),
     )
@@ -242,27 +236,6 @@ def manifest_of(job: Json) -> Json:
     return {"metadata": {key: value for key, value in found.items() if value}, "spec": spec}
 
 
-def before_kueue(job: Json, workload: Json | None) -> Json:
-    """Return a Job as it was before Kueue started it and wrote node selectors and labels into the pod template.
-
-    `workload`: Kueue's Workload of the Job, which has the original template; None if it does not exist. Kueue does not
-    start a Job whose template differs from the one that it would write (pkg/podset of Kueue 0.19).
-    """
-    template = copied(job["spec"]["template"])
-    before = at(workload, ("spec", "podSets", 0, "template"))
-    for part, fields in OF_KUEUE.items():
-        its_own = template.setdefault(part, {})
-        for name in fields:
-            value = at(before, (part, name)) if before is not None else its_own.get(name)
-            its_own.pop(name, None)
-            if value:
-                its_own[name] = value
-    for name in ("annotations", "labels"):
-        entries = template["metadata"].get(name) or {}
-        template["metadata"][name] = without(entries, *WRITTEN_BY_KUEUE)
-    return {**job, "spec": {**job["spec"], "template": template}}
-
-
 def state_of(placeholder: Json) -> RetryState:
     """Return the retry state of a placeholder; raise ValueError if it is absent or malformed."""
     try:
@@ -304,7 +277,7 @@ def successor(placeholder: Json) -> Json:
     """Return the successor, suspended until its status has the part that has succeeded."""
     state = state_of(placeholder)
     manifest = manifest_of(placeholder)
-    annotations = {**without(state.metadata.get("annotations") or {}, batch.QUEUE_NAME), names.RETRY_OF: state.uid}
+    annotations = {**without(state.metadata.get("annotations") or {}, kueue.QUEUE_NAME), names.RETRY_OF: state.uid}
     if state.suspend:
         annotations[names.STAYS_SUSPENDED] = "true"
     return {
@@ -316,16 +289,10 @@ def successor(placeholder: Json) -> Json:
             "namespace": placeholder["metadata"]["namespace"],
             "annotations": annotations,
             # Never empty: the API server gives a Job without labels those of its pods.
-            "labels": {**without(state.metadata.get("labels") or {}, batch.QUEUE_NAME), names.RETRY_OF: state.uid},
+            "labels": {**without(state.metadata.get("labels") or {}, kueue.QUEUE_NAME), names.RETRY_OF: state.uid},
         },
         "spec": {**manifest["spec"], "suspend": True},
     }
-
-
-def copied(found: Json) -> Json:
-    """Return a copy of an object, which may have megabytes: seven times as fast as `deepcopy`."""
-    again: Json = msgspec.json.decode(msgspec.json.encode(found))
-    return again
 
 
 def without(entries: dict[str, str], *keys: str) -> dict[str, str]:
@@ -340,7 +307,7 @@ def is_successor(job: Json, uid: str) -> bool:
 
 def is_queued_by_others(accepted: Json, state: RetryState) -> bool:
     """Return True if admission puts a successor into a queue that its author did not name."""
-    return batch.is_queued(accepted["metadata"]) and not batch.is_queued(dict(state.metadata))
+    return kueue.is_queued(accepted["metadata"]) and not kueue.is_queued(dict(state.metadata))
 
 
 def is_released(job: Json, uid: str) -> bool:
@@ -379,9 +346,9 @@ def release(state: RetryState) -> list[Json]:
     found.append({"op": "add", "path": history, "value": state.history})
     named = {"labels": state.metadata.get("labels"), "annotations": state.metadata.get("annotations")}
     for field, entries in named.items():
-        if entries and batch.QUEUE_NAME in entries:
-            queue = entries[batch.QUEUE_NAME]
-            found.append({"op": "add", "path": pointer(("metadata", field, batch.QUEUE_NAME)), "value": queue})
+        if entries and kueue.QUEUE_NAME in entries:
+            queue = entries[kueue.QUEUE_NAME]
+            found.append({"op": "add", "path": pointer(("metadata", field, kueue.QUEUE_NAME)), "value": queue})
     found.append({"op": "remove", "path": pointer(("metadata", "labels", names.RETRY_OF))})
     if not state.suspend:
         found.append({"op": "replace", "path": "/spec/suspend", "value": False})
@@ -411,7 +378,7 @@ def cannot_be_suspended(job: Json) -> Problem | None:
     name = refusals.kind_and_name("Job", job)
     if is_placeholder(job) or names.RETRY_OF in (job["metadata"].get("annotations") or {}):
         return Problem((), f"{name} is part of a retry that has begun", "continue it with retry-policy retry")
-    return refusals.is_queued(name) if batch.is_queued(job["metadata"]) else None
+    return refusals.is_queued(name) if kueue.is_queued(job["metadata"]) else None
 
 
 def _rights_of_cron_job(_: Json) -> list[Right]:
@@ -443,7 +410,7 @@ def _promise_of_cron_job(found: Workload) -> str:
 
 
 ADAPTER: Final = Adapter(
-    row=batch.JOB,
+    kind=batch.JOB,
     rights=rights,
     run_id=lambda found: str(found.root["metadata"]["uid"]),
     refusal=lambda found: refusal(found.root, found.controller),
@@ -452,7 +419,7 @@ ADAPTER: Final = Adapter(
     controller=batch.CRON_JOB,
 )
 OF_CRON_JOB: Final = Adapter(
-    row=batch.CRON_JOB,
+    kind=batch.CRON_JOB,
     rights=_rights_of_cron_job,
     run_id=_run_id_of_cron_job,
     refusal=_refusal_of_cron_job,

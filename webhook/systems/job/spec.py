@@ -1,21 +1,17 @@
 """batch/v1: Jobs and CronJobs, and the JobSpec fields that rules read in every kind that contains a JobSpec."""
 
-from typing import Any, Final
+from typing import Final
 
-import msgspec
-
-from webhook.objects import bounds
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.objects.shape import ANY_KEY, Shape
 from webhook.systems.core import CONTAINER, METADATA, NODE_CHOICE
-from webhook.systems.kind_spec import ALONE, Budget, EmbeddedJob, KindSpec, Traits, controller_of
+from webhook.systems.kind_spec import ALONE, Budget, EmbeddedJob, KindSpec, Traits, controller_of, decoded
 
 # The API server's own default (pkg/apis/batch/v1/defaults.go).
 DEFAULT_BACKOFF_LIMIT: Final = 6
 UNLIMITED: Final = 2147483647
 CONTROLLER: Final = "kubernetes.io/job-controller"  # the default of managedBy
-QUEUE_NAME: Final = "kueue.x-k8s.io/queue-name"
 # Annotations that the Job controller writes on each pod of a Job with backoffLimitPerIndex; the second one not for 0.
 INDEX_FAILURES: Final = "batch.kubernetes.io/job-index-failure-count"
 INDEX_IGNORED_FAILURES: Final = "batch.kubernetes.io/job-index-ignored-failure-count"
@@ -116,15 +112,7 @@ CRON_JOB: Final = KindSpec(
     job_specs=(("spec", "jobTemplate", "spec"),),
 )
 
-ROWS: Final = (JOB, CRON_JOB)
-
-
-def is_queued(metadata: Json) -> bool:
-    """Return True if an object is in a Kueue queue: Kueue then starts it, and deletes its pods when it evicts it.
-
-    The queue is a label; in old manifests it is an annotation.
-    """
-    return QUEUE_NAME in (metadata.get("labels") or {}) or QUEUE_NAME in (metadata.get("annotations") or {})
+KINDS: Final = (JOB, CRON_JOB)
 
 
 def retry_field(spec: Json) -> str:
@@ -274,13 +262,3 @@ def was_applied(metadata: Json, name: str) -> bool:
         if at(entry, ("operation",)) == "Apply" and at(entry, ("fieldsV1", "f:spec", f"f:{name}")) is not None:
             return True
     return False
-
-
-def decoded(text: str) -> Any:
-    """Return the value of JSON text from another program; None if it is not JSON, or longer than annotations can be."""
-    if len(text) > bounds.MAX_ANNOTATIONS:
-        return None
-    try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError):
-        return None

@@ -10,10 +10,9 @@ from typing import Final
 from webhook.kube import terminal
 from webhook.objects.patch import at
 from webhook.objects.problem import Json, Path, Problem
-from webhook.retry import consent, record, requests
-from webhook.systems import refusals
+from webhook.retry import record, requests
+from webhook.systems import kueue, refusals
 from webhook.systems.adapter import Adapter, InPlace, Right, Steps, Workload
-from webhook.systems.job import spec as batch
 from webhook.systems.job_set.spec import CONTROLLER, JOB_SET, run_id
 from webhook.systems.kind_spec import controller_of
 
@@ -35,7 +34,7 @@ def refusal(job_set: Json) -> Problem | None:
     controller = controller_of(job_set)
     if controller is not None:
         return refusals.is_run_by(name, f"{controller.kind} {controller.name}")
-    if batch.is_queued(metadata):
+    if kueue.is_queued(metadata):
         what = f"{name} is in a Kueue queue, which has finished with it and would not count a rerun"
         return Problem((), what, "create it again")
     if terminal.has_ended_well(job_set):
@@ -54,7 +53,7 @@ def may_run_twice(job_set: Json, replicated: Json) -> bool:
         ("template", "metadata", "annotations"),
         ("template", "spec", "template", "metadata", "annotations"),
     )
-    return consent.may_run_twice(
+    return requests.may_run_twice(
         [job_set["metadata"].get("annotations"), at(replicated, of_job), at(replicated, of_pod)]
     )
 
@@ -117,12 +116,12 @@ def steps(found: Workload, by: str) -> Steps:
 def cannot_be_suspended(job_set: Json) -> Problem | None:
     """Return why a JobSet can be neither suspended nor resumed; None if it can."""
     return (
-        refusals.is_queued(refusals.kind_and_name("JobSet", job_set)) if batch.is_queued(job_set["metadata"]) else None
+        refusals.is_queued(refusals.kind_and_name("JobSet", job_set)) if kueue.is_queued(job_set["metadata"]) else None
     )
 
 
 ADAPTER: Final = Adapter(
-    row=JOB_SET,
+    kind=JOB_SET,
     rights=lambda _: [*IN_PLACE],
     run_id=lambda found: run_of(found.root),
     refusal=lambda found: refusal(found.root),

@@ -7,8 +7,9 @@ from webhook.objects.problem import Json, Path
 from webhook.objects.shape import Shape
 from webhook.policy.settings import count
 from webhook.systems.core import METADATA
-from webhook.systems.job.spec import JOB_SPEC, is_queued
+from webhook.systems.job.spec import JOB_SPEC
 from webhook.systems.kind_spec import KindSpec, RetryField, Traits
+from webhook.systems.kueue import is_queued
 
 CONTROLLER: Final = "jobset.sigs.k8s.io/jobset-controller"  # the default of managedBy
 # Labels that its controller writes on the Jobs of a set and on their pods; the last counts restarts of the Job alone.
@@ -21,7 +22,13 @@ SPEC: Final[Path] = ("spec",)
 JOBS_STATUS: Final[Path] = ("status", "replicatedJobsStatus")
 JOB_RESTARTS: Final = "jobRestarts"
 COSTLY_JOB_RESTARTS: Final = "jobRestartsCountTowardsMax"
+RESTART_JOB: Final = "RestartJob"  # an action of rules
 RUN: Final = "restart "  # before the number, in the name of a run
+_RULE_SCHEMA: Final = (
+    *("schema", "openAPIV3Schema"),
+    *(step for field in (*SPEC, "failurePolicy", "rules") for step in ("properties", field)),
+    *("items", "properties"),
+)
 
 FAILURE_RULE: Final[Shape] = {
     "name": str,
@@ -93,7 +100,7 @@ JOB_SET: Final = KindSpec(
     retry_fields=(max_restarts_of(SPEC),),
     traits=traits,
 )
-ROWS: Final = (JOB_SET,)
+KINDS: Final = (JOB_SET,)
 
 
 class JobRestarts(NamedTuple):
@@ -135,3 +142,20 @@ def restarts_before_run(of: str) -> int | None:
 def whole(count: object) -> int:
     """Return a count from a status; 0 if it is left out or is not a positive integer."""
     return count if type(count) is int and count > 0 else 0
+
+
+class JobSetFeatures(NamedTuple):
+    """Which features the CRD of JobSets has for failurePolicy rules: message patterns, and the action RestartJob."""
+
+    message_patterns: bool
+    restart_job: bool
+
+
+def features_of(crd: Json) -> JobSetFeatures:
+    """Return the features in the CRD of JobSets: the API server drops fields that it lacks."""
+    served = [version for version in crd["spec"]["versions"] if version["name"] in JOB_SET.versions]
+    rules = [at(version, _RULE_SCHEMA) or {} for version in served]
+    return JobSetFeatures(
+        message_patterns=any("onJobFailureMessagePatterns" in rule for rule in rules),
+        restart_job=any(RESTART_JOB in (at(rule, ("action", "enum")) or ()) for rule in rules),
+    )

@@ -65,7 +65,7 @@ def has_ended(root: Json) -> bool:
     )
 
 
-def fail(row: KindSpec, root: Json, pod: Pod, reason: str, message: str) -> Write:
+def fail(kind: KindSpec, root: Json, pod: Pod, reason: str, message: str) -> Write:
     """Return the write that fails a job, as of the end of a pod."""
     status, time = root.get("status") or {}, pod.finished or pod.created
     times = {"lastUpdateTime": time, "lastTransitionTime": time}
@@ -77,33 +77,33 @@ def fail(row: KindSpec, root: Json, pod: Pod, reason: str, message: str) -> Writ
     conditions.append({"type": FAILED, "status": "True", "reason": reason, "message": message, **times})
     ended = {"completionTime": time, **status, "conditions": conditions}
     return Write(
-        f"{path_of(row, root)}/status", [unless_changed(root), {"op": "add", "path": "/status", "value": ended}]
+        f"{path_of(kind, root)}/status", [unless_changed(root), {"op": "add", "path": "/status", "value": ended}]
     )
 
 
-def suspend(row: KindSpec, root: Json) -> Write:
+def suspend(kind: KindSpec, root: Json) -> Write:
     """Return the write that suspends a job: the operator deletes its pods."""
     change: dict[str, Any] = {"path": "/spec/runPolicy/suspend", "value": True}
     if at(root, SUSPEND[:-1]) is None:
         change = {"path": "/spec/runPolicy", "value": {"suspend": True}}
-    return Write(path_of(row, root), [unless_changed(root), {"op": "add", **change}])
+    return Write(path_of(kind, root), [unless_changed(root), {"op": "add", **change}])
 
 
-def path_of(row: KindSpec, root: Json) -> str:
+def path_of(kind: KindSpec, root: Json) -> str:
     """Return the API path of a job."""
-    return row.path(root["metadata"]["namespace"], root["metadata"]["name"])
+    return kind.path(root["metadata"]["namespace"], root["metadata"]["name"])
 
 
-def system(row: KindSpec) -> System:
+def system(kind: KindSpec) -> System:
     """Return the System of a kind of the training operator."""
     return System(
-        row=row,
+        kind=kind,
         unit="replica",
         cost_of=cost_of,
         has_ended=has_ended,
         ends_bugs=True,
-        fail=partial(fail, row),
-        suspend=partial(suspend, row),
+        fail=partial(fail, kind),
+        suspend=partial(suspend, kind),
         writes={SUSPEND[1:]: (True,)},
         reads_spec=True,
         bounded=False,
@@ -113,7 +113,7 @@ def system(row: KindSpec) -> System:
 
 TRAINING: Final = tuple(map(system, kubeflow.TRAINING.values()))
 MPI_JOB: Final = System(
-    row=kubeflow.MPI_JOB,
+    kind=kubeflow.MPI_JOB,
     unit="replica",
     cost_of=cost_of_worker,
     has_ended=has_ended,

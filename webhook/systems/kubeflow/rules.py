@@ -39,16 +39,16 @@ CLEAN_UP: Final = ("spec", "runPolicy", "cleanPodPolicy")
 RUNNING: Final = "Running"  # those that run are deleted; others stay, with their logs
 
 
-def replicas_of(row: KindSpec) -> Pattern:
+def replicas_of(kind: KindSpec) -> Pattern:
     """Return the pattern of the replica types of a kind of the training operator; empty for another kind."""
-    if kubeflow.TRAINING.get(row.kind) is not row:
+    if kubeflow.TRAINING.get(kind.kind) is not kind:
         return ()
-    return ("spec", kubeflow.REPLICA_SPECS[row.kind], EVERY)
+    return ("spec", kubeflow.REPLICA_SPECS[kind.kind], EVERY)
 
 
-def writes(row: KindSpec) -> tuple[Pattern, ...]:
+def writes(kind: KindSpec) -> tuple[Pattern, ...]:
     """Return what the rule writes in a kind: the restartPolicy of each replica type, and what cleans up pods."""
-    replicas = replicas_of(row)
+    replicas = replicas_of(kind)
     return ((*replicas, FIELD), CLEAN_UP[:2]) if replicas else ()
 
 
@@ -57,9 +57,9 @@ def _edit(context: "WorkloadContext") -> list[Problem]:
 
     A leader must bound the retries of the object.
     """
-    row, root, old, settings, editor = context.row, context.root, context.old, context.settings, context.editor
-    replicas = list(find(root, replicas_of(row)))
-    warnings = edit_replicas(row, old, settings, editor, replicas) if fits(root, settings, replicas) else []
+    kind, root, old, settings, editor = context.row, context.root, context.old, context.settings, context.editor
+    replicas = list(find(root, replicas_of(kind)))
+    warnings = edit_replicas(kind, old, settings, editor, replicas) if fits(root, settings, replicas) else []
     exit_codes = any(replica.get(FIELD) == kubeflow.EXIT_CODE for _, replica in replicas)
     if exit_codes and at(root, CLEAN_UP) is None and (old is None or at(old, CLEAN_UP) == RUNNING):
         editor.set(CLEAN_UP, RUNNING)
@@ -67,14 +67,14 @@ def _edit(context: "WorkloadContext") -> list[Problem]:
 
 
 def edit_replicas(
-    row: KindSpec, old: Json | None, settings: Settings, editor: Editor, replicas: list[tuple[Path, Json]]
+    kind: KindSpec, old: Json | None, settings: Settings, editor: Editor, replicas: list[tuple[Path, Json]]
 ) -> list[Problem]:
     """Set ExitCode in replica types with OnFailure; return warnings."""
     warnings = []
     for path, replica in replicas:
         field = (*path, FIELD)
         said = bool(replica.get(FIELD))
-        if (replica.get(FIELD) or kubeflow.BY_DEFAULT.get(row.kind)) != ON_FAILURE:
+        if (replica.get(FIELD) or kubeflow.BY_DEFAULT.get(kind.kind)) != ON_FAILURE:
             continue
         if old is not None and at(old, field) != kubeflow.EXIT_CODE:
             continue

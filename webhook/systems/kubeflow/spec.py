@@ -34,7 +34,7 @@ OF_LAUNCHER: Final = replace(BACKOFF_LIMIT, absent_in=("kubeflow.org/v2beta1", D
 MAX_RESTARTS: Final = RetryField(within=("spec", "elasticPolicy"), name=("maxRestarts",), made=False)
 
 
-def row(
+def _kind(
     kind: str,
     replica_specs: str,
     *fields: RetryField,
@@ -81,10 +81,10 @@ REPLICA_SPECS: Final = {
     "JAXJob": "jaxReplicaSpecs",
 }
 TRAINING: Final = {  # the kinds of the training operator in whose replicas ExitCode is the same
-    kind: row(kind, name, *((MAX_RESTARTS,) if kind in BY_DEFAULT else ())) for kind, name in REPLICA_SPECS.items()
+    kind: _kind(kind, name, *((MAX_RESTARTS,) if kind in BY_DEFAULT else ())) for kind, name in REPLICA_SPECS.items()
 }
 MPI_JOB: Final = replace(
-    row("MPIJob", "mpiReplicaSpecs", versions=("v1", "v2beta1"), backoff_limit=OF_LAUNCHER),
+    _kind("MPIJob", "mpiReplicaSpecs", versions=("v1", "v2beta1"), backoff_limit=OF_LAUNCHER),
     read_in="v2beta1",  # the MPI operator's: that of the training operator has no account
 )
 
@@ -102,4 +102,4 @@ def restart_policy_of(root: Json, replica_type: str) -> str:
     return BY_DEFAULT.get(kind, "Never")
 
 
-ROWS: Final = (*list(TRAINING.values())[:2], MPI_JOB, *list(TRAINING.values())[2:])
+KINDS: Final = (*list(TRAINING.values())[:2], MPI_JOB, *list(TRAINING.values())[2:])

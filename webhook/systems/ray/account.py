@@ -14,7 +14,7 @@ from webhook.pods.outcomes import was_killed
 from webhook.pods.pods import Pod
 from webhook.policy.attempt_costs import AttemptCost
 from webhook.policy.settings import Settings
-from webhook.systems.job import spec as batch
+from webhook.systems import kueue
 from webhook.systems.ray import spec as ray
 from webhook.systems.ray.spec import HEAD
 from webhook.systems.system import Spent, System, Write, set_in_spec
@@ -47,13 +47,13 @@ def fail(_root: Json, _pod: Pod, _reason: str, _message: str) -> None:
 
 def suspend(root: Json) -> Write | None:
     """Return the write that suspends a RayJob; None if KubeRay would end it as not valid, or Kueue resume it."""
-    if not ray.may_be_suspended(root["spec"]) or batch.is_queued(root["metadata"]):
+    if not ray.may_be_suspended(root["spec"]) or kueue.is_queued(root["metadata"]):
         return None
     return set_in_spec(ray.RAY_JOB, root, "suspend", value=True)
 
 
 RAY_JOB: Final = System(
-    row=ray.RAY_JOB,
+    kind=ray.RAY_JOB,
     unit="group",
     cost_of=cost_of,
     has_ended=has_ended,

@@ -18,10 +18,9 @@ from typing import Final
 from webhook.kube import terminal
 from webhook.objects.patch import at
 from webhook.objects.problem import Json, Path, Problem
-from webhook.retry import consent, record, requests
-from webhook.systems import refusals
+from webhook.retry import record, requests
+from webhook.systems import kueue, refusals
 from webhook.systems.adapter import Adapter, InPlace, Right, Steps, Workload
-from webhook.systems.job import spec as batch
 from webhook.systems.kind_spec import controller_of
 from webhook.systems.ray.spec import RAY_CRON_JOB, RAY_JOB, may_be_suspended, may_retry
 
@@ -48,7 +47,7 @@ def refusal(ray_job: Json) -> Problem | None:
     # A RayCronJob creates its RayJobs, and reads nothing of them afterwards.
     if controller is not None and (controller.group, controller.kind) != (RAY_CRON_JOB.group, RAY_CRON_JOB.kind):
         return refusals.is_run_by(name, f"{controller.kind} {controller.name}")
-    if batch.is_queued(metadata):
+    if kueue.is_queued(metadata):
         what = f"{name} is in a Kueue queue, which has finished with it and would not count a rerun"
         return Problem((), what, "create it again")
     if not may_retry(spec):
@@ -61,7 +60,7 @@ def refusal(ray_job: Json) -> Problem | None:
         return refusals.has_succeeded(name)
     if not terminal.has_failed(ray_job):
         return refusals.has_not_ended(name)
-    if not consent.may_run_twice([metadata.get("annotations"), at(ray_job, HEAD)]):
+    if not requests.may_run_twice([metadata.get("annotations"), at(ray_job, HEAD)]):
         return refusals.may_not_run_twice(name, f"rayjob/{metadata['name']}", ray_job)
     return None
 
@@ -108,7 +107,7 @@ def steps(found: Workload, by: str) -> Steps:
 def cannot_be_suspended(ray_job: Json) -> Problem | None:
     """Return why a RayJob can be neither suspended nor resumed; None if it can."""
     name = refusals.kind_and_name(RAY_JOB.kind, ray_job)
-    if batch.is_queued(ray_job["metadata"]):
+    if kueue.is_queued(ray_job["metadata"]):
         return refusals.is_queued(name)
     if may_be_suspended(ray_job["spec"]):
         return None
@@ -116,7 +115,7 @@ def cannot_be_suspended(ray_job: Json) -> Problem | None:
 
 
 ADAPTER: Final = Adapter(
-    row=RAY_JOB,
+    kind=RAY_JOB,
     rights=lambda _: [*IN_PLACE],
     run_id=lambda found: run_of(found.root),
     refusal=lambda found: refusal(found.root),

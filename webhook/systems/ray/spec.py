@@ -97,4 +97,4 @@ RAY_CLUSTER: Final = KindSpec(
     counted_under=RAY_JOB.kind,
 )
 
-ROWS: Final = (RAY_JOB, RAY_CRON_JOB, RAY_CLUSTER)
+KINDS: Final = (RAY_JOB, RAY_CRON_JOB, RAY_CLUSTER)

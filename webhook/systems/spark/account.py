@@ -14,7 +14,7 @@ from webhook.pods.outcomes import was_killed
 from webhook.pods.pods import Pod
 from webhook.policy.attempt_costs import AttemptCost
 from webhook.policy.settings import Settings
-from webhook.systems.job import spec as batch
+from webhook.systems import kueue
 from webhook.systems.spark import spec as spark
 from webhook.systems.spark.spec import DRIVER
 from webhook.systems.system import Spent, System, Write, set_in_spec
@@ -57,7 +57,7 @@ def suspend(root: Json) -> Write | None:
 
     It fails, and is tried again, as long as the operator may be submitting a run.
     """
-    if batch.is_queued(root["metadata"]):
+    if kueue.is_queued(root["metadata"]):
         return None
     write, state = set_in_spec(spark.SPARK_APPLICATION, root, "suspend", value=True), at(root, STATE)
     steady = {"op": "test", "path": pointer(STATE), "value": state if state in STEADY else RUNNING}
@@ -70,7 +70,7 @@ def suspend_of_apache(_root: Json) -> None:
 
 
 SPARK_APPLICATION: Final = System(
-    row=spark.SPARK_APPLICATION,
+    kind=spark.SPARK_APPLICATION,
     unit="role",
     cost_of=cost_of,
     has_ended=has_ended,
@@ -81,7 +81,7 @@ SPARK_APPLICATION: Final = System(
     is_single=lambda scope: scope == DRIVER,
 )
 OF_APACHE: Final = System(
-    row=spark.APACHE_SPARK_APPLICATION,
+    kind=spark.APACHE_SPARK_APPLICATION,
     unit="role",
     cost_of=cost_of,
     has_ended=has_ended_of_apache,

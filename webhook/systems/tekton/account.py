@@ -77,7 +77,7 @@ def fail(_root: Json, pod: Pod, _reason: str, message: str) -> Write | None:
 
 
 PIPELINE_RUN: Final = System(
-    row=tekton.PIPELINE_RUN,
+    kind=tekton.PIPELINE_RUN,
     unit="task",
     cost_of=cost_of,
     has_ended=has_ended,
@@ -87,7 +87,7 @@ PIPELINE_RUN: Final = System(
     scopes_end_alone=True,
 )
 TASK_RUN: Final = System(
-    row=tekton.TASK_RUN,
+    kind=tekton.TASK_RUN,
     unit="task",
     cost_of=cost_of,
     has_ended=has_ended,

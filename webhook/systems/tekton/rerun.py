@@ -22,7 +22,7 @@ from webhook.objects.patch import at
 from webhook.objects.problem import Json, Problem
 from webhook.objects.times import between, time_of
 from webhook.policy.reader import duration
-from webhook.retry import consent, record, requests
+from webhook.retry import record, requests
 from webhook.systems import refusals
 from webhook.systems.adapter import Adapter, Children, InPlace, Right, Steps, Workload
 from webhook.systems.kind_spec import controller_of
@@ -125,9 +125,9 @@ def missing_consent(run: Json, planned: Plan, name: str) -> Problem | None:
     for child in planned.gone:
         task = task_of(child)
         of_task = at(specs.get(task), ("taskSpec", "metadata", "annotations"))
-        if not consent.may_run_twice([outer, child["metadata"].get("annotations"), of_task]):
+        if not requests.may_run_twice([outer, child["metadata"].get("annotations"), of_task]):
             without_consent.add(task)
-    if not planned.again and not consent.may_run_twice([outer]):
+    if not planned.again and not requests.may_run_twice([outer]):
         without_consent.add("itself")
     if not without_consent:
         return None
@@ -285,12 +285,12 @@ def cannot_be_suspended(run: Json) -> Problem:
 
 
 CHILDREN: Final = Children(
-    rows=(tekton.TASK_RUN, tekton.CUSTOM_RUN),
+    kinds=(tekton.TASK_RUN, tekton.CUSTOM_RUN),
     selector=lambda run: f"{LABEL}={run['metadata']['name']}",
     is_child=is_child,
 )
 ADAPTER: Final = Adapter(
-    row=tekton.PIPELINE_RUN,
+    kind=tekton.PIPELINE_RUN,
     rights=lambda _: [*IN_PLACE],
     run_id=lambda found: run_of(found.root),
     refusal=refusal,

@@ -130,4 +130,4 @@ TRIGGER_TEMPLATE: Final = KindSpec(
     made_annotations=(Field(within=TEMPLATES, name=("metadata", "annotations")),),
 )
 
-ROWS: Final = (TASK, PIPELINE, PIPELINE_RUN, TASK_RUN, CUSTOM_RUN, TRIGGER_TEMPLATE)
+KINDS: Final = (TASK, PIPELINE, PIPELINE_RUN, TASK_RUN, CUSTOM_RUN, TRIGGER_TEMPLATE)

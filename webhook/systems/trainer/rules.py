@@ -33,9 +33,9 @@ MOST_PATCHES: Final = 16  # the most that the CRD allows
 OLDER_FIELDS: Final = ("annotations", "labels", "podTemplateOverrides")
 
 
-def writes(row: KindSpec) -> tuple[Pattern, ...]:
+def writes(kind: KindSpec) -> tuple[Pattern, ...]:
     """Return what the rule writes in a kind: two fields of a TrainJob."""
-    return (OLDER, PATCHES) if row is TRAIN_JOB else ()
+    return (OLDER, PATCHES) if kind is TRAIN_JOB else ()
 
 
 def _edit(context: "WorkloadContext") -> list[Problem]:

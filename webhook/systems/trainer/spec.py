@@ -7,7 +7,7 @@ runtime is a JobSetSpec, and the JobSet that is created from it is admitted like
 from dataclasses import replace
 from typing import Final
 
-from webhook.objects.patch import EVERY
+from webhook.objects.patch import EVERY, at
 from webhook.objects.problem import Json, Path
 from webhook.objects.shape import ANY_KEY, Shape
 from webhook.systems.core import METADATA
@@ -28,6 +28,7 @@ ANNOTATED: Final[Shape] = {"annotations": {ANY_KEY: str}}
 JOB_PATCH: Final[Shape] = {"metadata": ANNOTATED, "spec": {"template": {"metadata": ANNOTATED}}}
 PATCHED_TEMPLATE: Final[Path] = ("spec", "runtimePatches", EVERY, "trainingRuntimeSpec", "template")
 PATCHED_JOB: Final[Path] = (*PATCHED_TEMPLATE, "spec", "replicatedJobs", EVERY, "template")
+_RUNTIME_PATCHES: Final = ("schema", "openAPIV3Schema", "properties", "spec", "properties", "runtimePatches")
 RETRY_FIELDS: Final = (
     max_restarts_of(TEMPLATE),
     RetryField(within=("spec", "mlPolicy", "torch", "elasticPolicy"), name=("maxRestarts",), made=False),
@@ -86,4 +87,13 @@ CLUSTER_TRAINING_RUNTIME: Final = replace(
     TRAINING_RUNTIME, kind="ClusterTrainingRuntime", resource="clustertrainingruntimes", namespaced=False
 )
 
-ROWS: Final = (TRAIN_JOB, TRAINING_RUNTIME, CLUSTER_TRAINING_RUNTIME)
+KINDS: Final = (TRAIN_JOB, TRAINING_RUNTIME, CLUSTER_TRAINING_RUNTIME)
+
+
+def has_runtime_patches(crd: Json) -> bool:
+    """Return True if the CRD of TrainJobs has the field runtimePatches."""
+    return any(
+        at(version, _RUNTIME_PATCHES) is not None
+        for version in crd["spec"]["versions"]
+        if version["name"] in TRAIN_JOB.versions
+    )

@@ -130,7 +130,7 @@ def command(root: Json, action: str, reason: str, message: str) -> Create:
 
 
 JOB: Final = System(
-    row=volcano.JOB,
+    kind=volcano.JOB,
     unit="task",
     cost_of=cost_of,
     has_ended=has_ended,

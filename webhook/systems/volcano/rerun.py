@@ -20,7 +20,7 @@ from typing import Final
 from webhook.objects.patch import at
 from webhook.objects.problem import Json, Problem
 from webhook.objects.times import time_of
-from webhook.retry import consent, record, requests
+from webhook.retry import record, requests
 from webhook.systems import core, refusals
 from webhook.systems.adapter import Adapter, Children, InPlace, Right, Steps, Workload
 from webhook.systems.kind_spec import controller_of
@@ -65,13 +65,13 @@ def tasks_without_consent(job: Json, pods: tuple[Json, ...]) -> list[str]:
     """Return the tasks of which a pod would run again and may not; an empty name for a Job without tasks."""
     outer = job["metadata"].get("annotations")
     if not tasks(job):
-        return [] if consent.may_run_twice([outer]) else [""]
+        return [] if requests.may_run_twice([outer]) else [""]
     kept = [task_of(pod) for pod in stays(job, pods)]
     return [
         str(task.get("name") or "")
         for task in tasks(job)
         if kept.count(task.get("name") or "") < (task.get("replicas") or 0)
-        and not consent.may_run_twice([outer, at(task, ("template", "metadata", "annotations"))])
+        and not requests.may_run_twice([outer, at(task, ("template", "metadata", "annotations"))])
     ]
 
 
@@ -179,13 +179,13 @@ def cannot_be_suspended(job: Json) -> Problem:
 
 
 ADAPTER: Final = Adapter(
-    row=volcano.JOB,
+    kind=volcano.JOB,
     rights=lambda _: [*RIGHTS],
     run_id=lambda found: run_of(found.root),
     refusal=refusal,
     promise=promise,
     cannot_be_suspended=cannot_be_suspended,
-    children=Children(rows=(core.POD,), selector=lambda root: f"{NAME}={root['metadata']['name']}", is_child=is_child),
+    children=Children(kinds=(core.POD,), selector=lambda root: f"{NAME}={root['metadata']['name']}", is_child=is_child),
     in_place=InPlace(
         steps=steps,
         has_begun=has_begun,

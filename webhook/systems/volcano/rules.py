@@ -24,7 +24,7 @@ from webhook.objects import bounds
 from webhook.objects.patch import EVERY, Pattern, at, find
 from webhook.objects.problem import Json, Path, Problem
 from webhook.rules.rule import Rule
-from webhook.systems.job.rules import lint
+from webhook.systems.core import SIGNALLED
 from webhook.systems.kind_spec import KindSpec
 from webhook.systems.volcano import spec as volcano
 from webhook.systems.volcano.spec import ANY, ENDS, FAILED, RESTARTS, TASKS, events_of, pods_of, tolerates_failures
@@ -37,9 +37,9 @@ OF_JOB: Final[Path] = ("spec", POLICIES)
 APART: Final = frozenset({"env"})  # plugins with which the pods of a Job still do not know each other
 
 
-def writes(row: KindSpec) -> tuple[Pattern, ...]:
+def writes(kind: KindSpec) -> tuple[Pattern, ...]:
     """Return what the rule writes in a kind: the policies of a Job, which each other kind becomes."""
-    return (OF_JOB, (*TASKS, EVERY, POLICIES)) if row is volcano.JOB else ()
+    return (OF_JOB, (*TASKS, EVERY, POLICIES)) if kind is volcano.JOB else ()
 
 
 def _edit(context: "WorkloadContext") -> list[Problem]:
@@ -50,7 +50,7 @@ def _edit(context: "WorkloadContext") -> list[Problem]:
         return []
     if is_coupled(root) and policy.coupled != "FailJob":
         return []
-    codes = sorted({*policy.retriable_exit_codes, *lint.DISRUPTED})
+    codes = sorted({*policy.retriable_exit_codes, *SIGNALLED})
     changed = [(path, merged(own, codes)) for path, own in lists_of(root) if restarts_failed(own)]
     longest = max((len(found) for _, found in changed), default=0)
     if max(longest, len(changed)) > bounds.MAX_RULES:

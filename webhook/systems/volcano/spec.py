@@ -89,7 +89,7 @@ JOB_TEMPLATE: Final = KindSpec(
     retry_fields=retry_fields(SPEC),
 )
 
-ROWS: Final = (JOB, CRON_JOB, JOB_TEMPLATE)
+KINDS: Final = (JOB, CRON_JOB, JOB_TEMPLATE)
 
 
 def events_of(policy: Json) -> list[str]:

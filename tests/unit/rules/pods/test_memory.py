@@ -22,7 +22,7 @@ from webhook.rules.facts import Facts
 from webhook.rules.pods import memory
 from webhook.rules.pods.memory_bounds import Restrictions
 from webhook.serving.endpoints import count
-from webhook.systems.job import spec as batch
+from webhook.systems import kueue
 
 GI: Final = 1024**3
 
@@ -162,7 +162,7 @@ def test_memory_grows_up_to_what_the_largest_node_has_left_by_daemons() -> None:
     assert (note(chosen) or "").endswith("held by the largest node)")
 
 
-QUEUED: Final = {batch.QUEUE_NAME: "team"}
+QUEUED: Final = {kueue.QUEUE_NAME: "team"}
 
 
 @pytest.mark.parametrize(

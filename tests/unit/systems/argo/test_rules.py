@@ -30,18 +30,18 @@ from webhook.systems.job import spec as batch
 from webhook.systems.kind_spec import KindSpec
 
 
-def made(row: KindSpec, spec: Json, **annotations: str) -> Json:
+def made(kind: KindSpec, spec: Json, **annotations: str) -> Json:
     said = {names.PREFIX + key.replace("_", "-"): value for key, value in annotations.items()}
     metadata = {"name": "train", **({"annotations": said} if said else {})}
-    root: Json = {"apiVersion": "argoproj.io/v1alpha1", "kind": row.kind, "metadata": metadata}
-    if row is argo.CRON_WORKFLOW:
+    root: Json = {"apiVersion": "argoproj.io/v1alpha1", "kind": kind.kind, "metadata": metadata}
+    if kind is argo.CRON_WORKFLOW:
         return {**root, "spec": {"schedule": "0 3 * * *", "workflowSpec": spec}}
     return {**root, "spec": spec}
 
 
-def strategies(row: KindSpec, root: Json) -> dict[str, Json]:
+def strategies(kind: KindSpec, root: Json) -> dict[str, Json]:
     """Return the retryStrategies of a workload, by their paths in a Workflow."""
-    spec = at(root, argo.spec_of(row))
+    spec = at(root, argo.spec_of(kind))
     places = [("retryStrategy",), ("templateDefaults", "retryStrategy"), ("templates", 0, "retryStrategy")]
     return {field(("spec", *path)): found for path in places if (found := at(spec, path)) is not None}
 
@@ -60,24 +60,24 @@ def profile(**fields: Any) -> Policy:
     return policy(default=Profile(**fields))
 
 
-@pytest.mark.parametrize("row", argo.ROWS, ids=lambda row: row.kind)
+@pytest.mark.parametrize("kind", argo.KINDS, ids=lambda kind: kind.kind)
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_the_policy_is_merged_with_what_the_author_wrote(case: tuple[Json, dict[str, Json]], row: KindSpec) -> None:
+def test_the_policy_is_merged_with_what_the_author_wrote(case: tuple[Json, dict[str, Json]], kind: KindSpec) -> None:
     author, wanted = case
-    answer = mutate(made(row, deepcopy(author)))
-    assert strategies(row, answer.object) == wanted
+    answer = mutate(made(kind, deepcopy(author)))
+    assert strategies(kind, answer.object) == wanted
     assert validate(answer.object).allowed
 
 
-@pytest.mark.parametrize("row", argo.ROWS, ids=lambda row: row.kind)
+@pytest.mark.parametrize("kind", argo.KINDS, ids=lambda kind: kind.kind)
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_an_unchanged_manifest_applied_again_changes_nothing(case: tuple[Json, Any], row: KindSpec) -> None:
-    stored = mutate(made(row, deepcopy(case[0]))).object
+def test_an_unchanged_manifest_applied_again_changes_nothing(case: tuple[Json, Any], kind: KindSpec) -> None:
+    stored = mutate(made(kind, deepcopy(case[0]))).object
     assert mutate(stored).patch == []
     assert mutate(stored, old=stored).patch == []
     applied = deepcopy(stored)  # of the stored fields only those remain that the manifest lacks
-    for path, own in strategies(row, made(row, case[0])).items():
-        strategies(row, applied)[path].update(own)
+    for path, own in strategies(kind, made(kind, case[0])).items():
+        strategies(kind, applied)[path].update(own)
     assert mutate(applied, old=stored).object == stored
 
 
@@ -117,12 +117,12 @@ def with_parameters(strategy: Json, parameters: Any, inputs: Any = None) -> Json
     return workflow_spec(template(strategy, container={"image": "example.test/train"}, **said), **arguments)
 
 
-@pytest.mark.parametrize("row", argo.ROWS, ids=lambda row: row.kind)
+@pytest.mark.parametrize("kind", argo.KINDS, ids=lambda kind: kind.kind)
 @pytest.mark.parametrize(
     "limit",
     [N, "{{ workflow.parameters.n }}", "{{=asInt(workflow.parameters.n)}}", "{{= workflow.parameters['n'] }}"],
 )
-def test_a_limit_whose_parameter_is_in_the_same_object_is_judged_as_a_number(row: KindSpec, limit: str) -> None:
+def test_a_limit_whose_parameter_is_in_the_same_object_is_judged_as_a_number(kind: KindSpec, limit: str) -> None:
     for value, allowed in (
         (1000, False),
         ("1000", False),
@@ -131,11 +131,11 @@ def test_a_limit_whose_parameter_is_in_the_same_object_is_judged_as_a_number(row
         ("10", True),
         (3, True),
     ):
-        answer = mutate(made(row, with_parameters({"limit": limit}, [{"name": "n", "value": value}])))
+        answer = mutate(made(kind, with_parameters({"limit": limit}, [{"name": "n", "value": value}])))
         assert validate(answer.object).allowed is allowed, value
         assert answer.warnings == []
     message = validate(
-        mutate(made(row, with_parameters({"limit": limit}, [{"name": "n", "value": 1000}]))).object
+        mutate(made(kind, with_parameters({"limit": limit}, [{"name": "n", "value": 1000}]))).object
     ).message
     assert "retryStrategy.limit: 1000 retries exceed the limit of 10" in message
 
@@ -306,7 +306,7 @@ def test_with_one_budget_for_all_failures_the_limit_stays() -> None:
 def test_a_disruption_that_is_fatal_is_not_retried() -> None:
     fatal = FailureRule(match=Match(cause="Disruption"), next=Next(cost="Fatal"))
     found = strategy_of({"limit": 2}, profile(on_failure=(fatal,)))
-    expression = f"({FAILED} && {NO_BUG}) && !({argo.DISRUPTED})"
+    expression = f"({FAILED} && {NO_BUG}) && !({argo.IS_DISRUPTED})"
     assert found == {"limit": 2, "retryPolicy": "Always", "expression": expression}
 
 

@@ -10,7 +10,7 @@ from webhook.systems.argo.spec import (
     CLUSTER_WORKFLOW_TEMPLATE,
     CRON_WORKFLOW,
     DEEPEST,
-    ROWS,
+    KINDS,
     WORKFLOW,
     WORKFLOW_TEMPLATE,
 )
@@ -148,7 +148,7 @@ def test_inline_templates_that_are_nested_too_deeply_are_a_problem() -> None:
 
 
 @pytest.mark.parametrize(
-    ("row", "is_immutable", "owns_pods", "is_namespaced"),
+    ("kind", "is_immutable", "owns_pods", "is_namespaced"),
     [
         (WORKFLOW, True, True, True),
         (WORKFLOW_TEMPLATE, False, False, True),
@@ -157,10 +157,10 @@ def test_inline_templates_that_are_nested_too_deeply_are_a_problem() -> None:
     ],
 )
 def test_only_a_workflow_runs_pods_and_is_immutable(
-    row: KindSpec,
+    kind: KindSpec,
     is_immutable: bool,  # noqa: FBT001
     owns_pods: bool,  # noqa: FBT001
     is_namespaced: bool,  # noqa: FBT001
 ) -> None:
-    assert row in ROWS
-    assert (row.immutable, row.owns_pods, row.namespaced) == (is_immutable, owns_pods, is_namespaced)
+    assert kind in KINDS
+    assert (kind.immutable, kind.owns_pods, kind.namespaced) == (is_immutable, owns_pods, is_namespaced)

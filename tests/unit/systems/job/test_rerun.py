@@ -11,6 +11,7 @@ from tests.objects import job_spec, stored_job
 from webhook.kube import names
 from webhook.objects.problem import Json
 from webhook.retry import record
+from webhook.systems import kueue
 from webhook.systems.job import rerun as of_job
 
 WHEN = "2026-11-21T12:00:00+00:00"
@@ -224,7 +225,7 @@ def test_the_fields_that_kueue_wrote_are_restored_from_its_workload() -> None:
     job["spec"]["template"]["metadata"] = {"labels": {"a": "b", **KUEUES}, "annotations": KUEUES}
     job["spec"]["template"]["spec"] |= {"nodeSelector": {"flavor": "spot"}, "tolerations": [{"key": "spot"}]}
     kept_by_kueue = {"metadata": {"labels": {"a": "b"}}, "spec": {"tolerations": [{"key": "mine"}]}}
-    template = of_job.before_kueue(job, {"spec": {"podSets": [{"template": kept_by_kueue}]}})["spec"]["template"]
+    template = kueue.before_kueue(job, {"spec": {"podSets": [{"template": kept_by_kueue}]}})["spec"]["template"]
     assert template["metadata"] == {"labels": {"a": "b"}, "annotations": {}}
     assert template["spec"]["tolerations"] == [{"key": "mine"}]
     assert "nodeSelector" not in template["spec"]
@@ -234,5 +235,5 @@ def test_the_fields_that_kueue_wrote_are_restored_from_its_workload() -> None:
 def test_without_its_workload_only_the_keys_of_kueue_are_removed() -> None:
     job = failed()
     job["spec"]["template"]["metadata"] = {"labels": {"a": "b", **KUEUES}, "annotations": KUEUES}
-    template = of_job.before_kueue(job, None)["spec"]["template"]
+    template = kueue.before_kueue(job, None)["spec"]["template"]
     assert template["metadata"] == {"labels": {"a": "b"}, "annotations": {}}

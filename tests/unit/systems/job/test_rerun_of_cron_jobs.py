@@ -7,9 +7,9 @@ import pytest
 from tests.objects import job_spec
 from webhook.kube import names
 from webhook.objects.problem import Json
+from webhook.systems import kueue
 from webhook.systems.adapter import Workload
 from webhook.systems.job import rerun as of_job
-from webhook.systems.job import spec as batch
 from webhook.systems.job.rerun import OF_CRON_JOB
 
 WHEN = "2026-11-22T08:30:00+00:00"
@@ -99,5 +99,5 @@ def test_a_retry_requires_the_permissions_for_any_job() -> None:
 
 def test_any_cron_job_can_be_suspended() -> None:
     queued = nightly()
-    queued["metadata"]["labels"] = {batch.QUEUE_NAME: "gpus"}
+    queued["metadata"]["labels"] = {kueue.QUEUE_NAME: "gpus"}
     assert OF_CRON_JOB.cannot_be_suspended(queued) is None

@@ -72,8 +72,8 @@ def test_the_retries_of_a_job_are_in_one_field(spec: Json, name: str, budget: in
     assert retry_budget(spec) == budget
 
 
-def author_wrote_limit(root: Json, row: KindSpec = JOB) -> bool:
-    (found,) = row.jobs(root)
+def author_wrote_limit(root: Json, kind: KindSpec = JOB) -> bool:
+    (found,) = kind.jobs(root)
     return says_backoff_limit(root, found, 10)
 
 

@@ -154,5 +154,5 @@ def test_it_is_undone_when_the_author_writes_a_restart_policy() -> None:
 
 
 def test_the_rule_writes_in_the_kinds_of_the_training_operator_alone() -> None:
-    assert all(kubeflow.writes(row) for row in TRAINING.values())
+    assert all(kubeflow.writes(kind) for kind in TRAINING.values())
     assert kubeflow.writes(MPI_JOB) == ()

@@ -7,9 +7,9 @@ import pytest
 from tests.unit.systems.reading import retries, root_of, templates, wrong
 from webhook.objects.problem import Json
 from webhook.systems.kind_spec import KindSpec
-from webhook.systems.kubeflow.spec import ROWS
+from webhook.systems.kubeflow import spec as kubeflow
 
-KINDS = {row.kind: row for row in ROWS}
+KINDS = {kind.kind: kind for kind in kubeflow.KINDS}
 REPLICA_SPECS = {
     "PyTorchJob": "pytorchReplicaSpecs",
     "TFJob": "tfReplicaSpecs",
@@ -66,8 +66,8 @@ def test_the_mpi_jobs_of_both_operators_are_admitted() -> None:
     assert KINDS["MPIJob"].versions == ("v1", "v2beta1")
 
 
-def unbounded(row: KindSpec, root: Json) -> list[str]:
-    return [str(problem) for problem in row.unbounded(root)]
+def unbounded(kind: KindSpec, root: Json) -> list[str]:
+    return [str(problem) for problem in kind.unbounded(root)]
 
 
 @pytest.mark.parametrize("kind", REPLICA_SPECS)

@@ -18,11 +18,11 @@ SPENT = Spent(retries=0, disruptions=0, budget=2)
 EVICTED = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
 DELETED = {"deletionTimestamp": "2026-01-01T00:00:30Z", "deletionGracePeriodSeconds": 0}
 LABELS = {
-    SPARK_APPLICATION.row: {
+    SPARK_APPLICATION.kind: {
         "sparkoperator.k8s.io/app-name": "etl",
         "sparkoperator.k8s.io/launched-by-spark-operator": "true",
     },
-    OF_APACHE.row: {"spark.operator/spark-app-name": "etl"},
+    OF_APACHE.kind: {"spark.operator/spark-app-name": "etl"},
 }
 EITHER = pytest.mark.parametrize("system", [SPARK_APPLICATION, OF_APACHE], ids=("kubeflow", "apache"))
 
@@ -37,7 +37,7 @@ def application(state: str = "RUNNING", spec: Json | None = None, **metadata: An
 
 def pod(system: System, role: str, code: int = 0, metadata: Json | None = None, **status: Any) -> Pod:
     """Return a driver or executor; it runs unless it has an exit code."""
-    labels = {**LABELS[system.row], "spark-role": role}
+    labels = {**LABELS[system.kind], "spark-role": role}
     given = {"finalizers": [], "labels": labels, "ownerReferences": [], **(metadata or {})}
     root = stored_pod(1, "Failed" if code else "Running", code, **given)
     root["status"] |= status

@@ -115,7 +115,7 @@ def test_a_long_message_is_cut() -> None:
 
 def test_a_run_and_a_task_run_have_an_account_and_neither_can_be_suspended() -> None:
     for system in (tekton.PIPELINE_RUN, tekton.TASK_RUN):
-        assert SYSTEMS[system.row] is system
+        assert SYSTEMS[system.kind] is system
         assert system.suspend({}) is None
 
 

@@ -63,12 +63,12 @@ def test_a_task_with_on_error_continue_cannot_get_retries() -> None:
     assert [budget.may_raise for budget in budgets] == [False, True, True]
 
 
-@pytest.mark.parametrize("row", [TASK_RUN, CUSTOM_RUN])
+@pytest.mark.parametrize("kind", [TASK_RUN, CUSTOM_RUN])
 @pytest.mark.parametrize(("spec", "allowed"), [({"retries": 3}, 3), ({}, 0), ({"retries": None}, 0)])
 def test_a_run_of_one_task_has_one_retry_field_and_no_retries_if_it_is_absent(
-    row: Any, spec: Json, allowed: int
+    kind: Any, spec: Json, allowed: int
 ) -> None:
-    assert retries(row, root_of(row, spec)) == {"spec.retries": allowed}
+    assert retries(kind, root_of(kind, spec)) == {"spec.retries": allowed}
 
 
 def test_a_task_has_no_retries() -> None:
@@ -92,7 +92,7 @@ def test_pods_of_one_task_have_annotations_in_its_spec_or_in_that_of_the_run() -
 
 
 def test_updates_of_runs_are_not_edited_because_tekton_rejects_changes_of_their_spec() -> None:
-    assert [row.kind for row in (TASK, PIPELINE, PIPELINE_RUN, TASK_RUN, CUSTOM_RUN) if row.immutable] == [
+    assert [kind.kind for kind in (TASK, PIPELINE, PIPELINE_RUN, TASK_RUN, CUSTOM_RUN) if kind.immutable] == [
         "PipelineRun",
         "TaskRun",
     ]
@@ -108,7 +108,7 @@ def test_a_trigger_template_contains_the_runs_that_an_event_creates() -> None:
     unknown = {"apiVersion": "tekton.dev/v1", "kind": "$(tt.params.kind)"}
     root = trigger_template(other, run, unknown)
     assert wrong(TRIGGER_TEMPLATE, root) == []
-    found = [(field(path), inner, row) for path, inner, row in embedded_in(TRIGGER_TEMPLATE, root)]
+    found = [(field(path), inner, kind) for path, inner, kind in embedded_in(TRIGGER_TEMPLATE, root)]
     assert found == [("spec.resourcetemplates[1]", run, PIPELINE_RUN)]
 
 
@@ -120,7 +120,7 @@ def test_each_resource_template_gets_annotations_of_the_trigger_template() -> No
 
 
 @pytest.mark.parametrize(
-    ("row", "spec", "problem"),
+    ("kind", "spec", "problem"),
     [
         (TASK_RUN, {"retries": "3"}, "spec.retries: is a string; must be an integer"),
         (TASK_RUN, {"timeout": 60}, "spec.timeout: is an integer; must be a string"),
@@ -129,5 +129,5 @@ def test_each_resource_template_gets_annotations_of_the_trigger_template() -> No
         (TRIGGER_TEMPLATE, {"resourcetemplates": ["run"]}, "spec.resourcetemplates[0]: is a string; must be an object"),
     ],
 )
-def test_a_value_of_a_wrong_type_is_refused(row: Any, spec: Json, problem: str) -> None:
-    assert wrong(row, root_of(row, spec)) == [problem]
+def test_a_value_of_a_wrong_type_is_refused(kind: Any, spec: Json, problem: str) -> None:
+    assert wrong(kind, root_of(kind, spec)) == [problem]

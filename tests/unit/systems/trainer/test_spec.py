@@ -13,19 +13,19 @@ from webhook.systems.trainer.spec import CLUSTER_TRAINING_RUNTIME, TRAIN_JOB, TR
 RUNTIMES = [TRAINING_RUNTIME, CLUSTER_TRAINING_RUNTIME]
 
 
-def runtime(row: KindSpec, nodes: int = 1, ml_policy: Json | None = None, **job_set_spec: Any) -> Json:
+def runtime(kind: KindSpec, nodes: int = 1, ml_policy: Json | None = None, **job_set_spec: Any) -> Json:
     """Return a runtime as Trainer ships it: one replicated Job with the ancestor label `trainer`."""
     metadata = {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}
     jobs = [{"name": "node", "template": {"metadata": metadata, "spec": job_spec(parallelism=nodes)}}]
     template = {"spec": {"replicatedJobs": jobs, **job_set_spec}}
-    return root_of(row, {"mlPolicy": ml_policy or {"numNodes": 1, "torch": {}}, "template": template})
+    return root_of(kind, {"mlPolicy": ml_policy or {"numNodes": 1, "torch": {}}, "template": template})
 
 
-@pytest.mark.parametrize("row", RUNTIMES)
-def test_a_runtime_has_the_restarts_of_its_job_set_and_none_by_default(row: KindSpec) -> None:
+@pytest.mark.parametrize("kind", RUNTIMES)
+def test_a_runtime_has_the_restarts_of_its_job_set_and_none_by_default(kind: KindSpec) -> None:
     path = "spec.template.spec.failurePolicy.maxRestarts"
-    assert retries(row, runtime(row)) == {path: 0}
-    assert retries(row, runtime(row, failurePolicy={"maxRestarts": 3})) == {path: 3}
+    assert retries(kind, runtime(kind)) == {path: 0}
+    assert retries(kind, runtime(kind, failurePolicy={"maxRestarts": 3})) == {path: 3}
 
 
 def test_torchruns_restarts_are_a_separate_field() -> None:
@@ -47,7 +47,7 @@ def test_the_jobs_of_a_runtime_are_those_of_a_job_set(
 
 
 def test_a_runtime_gets_no_failure_policy_because_its_jobs_get_it_when_they_are_created() -> None:
-    assert not any(row.failure_policy for row in RUNTIMES)
+    assert not any(kind.failure_policy for kind in RUNTIMES)
 
 
 def test_a_cluster_runtime_is_cluster_scoped() -> None:
@@ -89,7 +89,7 @@ def test_patches_of_the_runtime_can_have_annotations_of_job_set_job_and_pod() ->
 
 
 @pytest.mark.parametrize(
-    ("row", "spec", "problem"),
+    ("kind", "spec", "problem"),
     [
         (TRAIN_JOB, {"podTemplateOverrides": {}}, "spec.podTemplateOverrides: is an object; must be a list"),
         (TRAIN_JOB, {"annotations": {"a": 1}}, "spec.annotations.a: is an integer; must be a string"),
@@ -101,5 +101,5 @@ def test_patches_of_the_runtime_can_have_annotations_of_job_set_job_and_pod() ->
         ),
     ],
 )
-def test_a_value_of_a_wrong_type_is_refused(row: KindSpec, spec: Json, problem: str) -> None:
-    assert wrong(row, root_of(row, spec)) == [problem]
+def test_a_value_of_a_wrong_type_is_refused(kind: KindSpec, spec: Json, problem: str) -> None:
+    assert wrong(kind, root_of(kind, spec)) == [problem]

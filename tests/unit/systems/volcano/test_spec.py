@@ -5,7 +5,7 @@ import pytest
 from tests.unit.systems.reading import places, retries, root_of, templates, wrong
 from webhook.objects.problem import Json
 from webhook.systems.kind_spec import KindSpec
-from webhook.systems.volcano.spec import CRON_JOB, JOB, JOB_TEMPLATE, ROWS
+from webhook.systems.volcano.spec import CRON_JOB, JOB, JOB_TEMPLATE, KINDS
 
 
 def task(name: str, **fields: int) -> Json:
@@ -19,10 +19,10 @@ def spec(*tasks: Json, **fields: int) -> Json:
     return {"schedulerName": "volcano", "minAvailable": 2, "policies": policies, "tasks": list(tasks), **fields}
 
 
-@pytest.mark.parametrize("row", [JOB, JOB_TEMPLATE])
+@pytest.mark.parametrize("kind", [JOB, JOB_TEMPLATE])
 @pytest.mark.parametrize(("runs", "allowed"), [(0, 0), (1, 0), (2, 1), (4, 3)])
-def test_a_job_counts_runs_and_the_first_run_is_not_a_retry(row: KindSpec, runs: int, allowed: int) -> None:
-    assert retries(row, root_of(row, spec(task("main"), maxRetry=runs))) == {"spec.maxRetry": allowed}
+def test_a_job_counts_runs_and_the_first_run_is_not_a_retry(kind: KindSpec, runs: int, allowed: int) -> None:
+    assert retries(kind, root_of(kind, spec(task("main"), maxRetry=runs))) == {"spec.maxRetry": allowed}
 
 
 def test_a_job_without_max_retry_has_three_runs() -> None:
@@ -52,8 +52,8 @@ def test_the_annotations_of_a_job_template_are_not_copied_to_its_jobs() -> None:
 
 
 def test_only_a_job_runs_pods_and_is_immutable() -> None:
-    assert [row.kind for row in ROWS if row.owns_pods and row.immutable] == ["Job"]
-    assert not any(row.owns_pods or row.immutable for row in (CRON_JOB, JOB_TEMPLATE))
+    assert [kind.kind for kind in KINDS if kind.owns_pods and kind.immutable] == ["Job"]
+    assert not any(kind.owns_pods or kind.immutable for kind in (CRON_JOB, JOB_TEMPLATE))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ Reads, in the JobSpec:
 in its metadata:
     labels or annotations[kueue.x-k8s.io/queue-name], ownerReferences
     annotations[retry-policy.dev/{retry-of,stays-suspended}]
-and the traits of the kind's row
+and the traits of the kind's spec
 Writes:
     podFailurePolicy.rules, podReplacementPolicy
     template.spec.restartPolicy, by webhook/systems/job/rules/restart_policy.py
@@ -25,11 +25,12 @@ from webhook.objects.problem import Json, Problem
 from webhook.pods import matching
 from webhook.policy.settings import Settings
 from webhook.rules.rule import Rule, where_jobs_get_policies
+from webhook.systems.core import KILLED, SIGNALLED
 from webhook.systems.job import spec as batch
 from webhook.systems.job.rules import failure_costs, restart_policy, schema
-from webhook.systems.job.rules.lint import DISRUPTED, DISRUPTION, FAILING, KILLED
-from webhook.systems.job.spec import is_queued
+from webhook.systems.job.rules.lint import DISRUPTION, FAILING
 from webhook.systems.kind_spec import EmbeddedJob
+from webhook.systems.kueue import is_queued
 
 if TYPE_CHECKING:
     from webhook.rules.contexts import JobContext
@@ -136,7 +137,7 @@ def with_costs(
     """Return the rules by which a bug fails a Job after those of `onFailure`, each as far as the API can judge it."""
     bugs = failure_costs.without_unsure(bugs, job, settings)
     fails = wanted.fails_bugs and is_judged(job) and not is_settled(job, settings)
-    spared = DISRUPTED if may_be_suspended_or_scaled(job) else ()
+    spared = SIGNALLED if may_be_suspended_or_scaled(job) else ()
     added = failure_costs.rules(job, settings, fails=fails, counted=wanted.counted, spared=spared)
     return [*failure_costs.with_effect(added, author_rules, bugs), *bugs]
 
@@ -151,7 +152,7 @@ def without_ours(job: EmbeddedJob, settings: Settings) -> list[Json]:
     actions = (settings.disruption_action, settings.profile.disruptions.action, *FAILING)
     bugs = bug_rules(job, settings, [])[0]
     ours = [*map(disruption_rule, actions), *bugs, *failure_costs.without_unsure(bugs, job, settings)]
-    for fails, counted, spared in product((True, False), (True, False), ((), DISRUPTED)):
+    for fails, counted, spared in product((True, False), (True, False), ((), SIGNALLED)):
         ours += failure_costs.rules(job, settings, fails=fails, counted=counted, spared=spared)
     return [rule for rule in (job.spec.get("podFailurePolicy") or {}).get("rules") or [] if rule not in ours]
 

@@ -20,14 +20,11 @@ from typing import Final
 
 from webhook.objects.problem import Json, Path, Problem
 from webhook.pods.matching import ExitCodes, conditions_of, exit_codes_of
-from webhook.pods.pods import DISRUPTED as DISRUPTED_CONDITION
+from webhook.pods.pods import DISRUPTED
+from webhook.systems.core import KILLED, SIGNALLED
 from webhook.systems.job import spec as batch
 
-DISRUPTION: Final = (DISRUPTED_CONDITION, "True")
-KILLED: Final = 137
-TERMINATED: Final = 143
-# The usual exit codes of disrupted pods: killed after the grace period, or ended by SIGTERM.
-DISRUPTED: Final = (KILLED, TERMINATED)
+DISRUPTION: Final = (DISRUPTED, "True")
 FAILING: Final = ("FailIndex", "FailJob")
 # By the action of a disruption rule: actions that an exit-code rule before it should not have.
 HARSHER: Final = {"Ignore": ("Count", *FAILING), "Count": FAILING}
@@ -100,7 +97,7 @@ def fails_if_killed(rule: Rule, earlier: Sequence[Rule]) -> bool:
 def order_warnings(rule: Rule, earlier: Sequence[Rule]) -> Iterator[Problem]:
     """Warn about a disruption rule after a rule with a harsher action for the exit codes of disrupted pods."""
     for index, other in enumerate(earlier):
-        code = next((code for code in DISRUPTED if takes(other, code, earlier[:index])), None)
+        code = next((code for code in SIGNALLED if takes(other, code, earlier[:index])), None)
         if other.action in HARSHER.get(rule.action, ()) and code is not None:
             what = f"rules[{other.path[-1]}] matches code {code} first"
             yield Problem(rule.path, what, "move this rule up")

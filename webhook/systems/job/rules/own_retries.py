@@ -2,19 +2,15 @@
 
 Reads, in a JobSpec:
     backoffLimit, backoffLimitPerIndex, podFailurePolicy.rules
-of the JobSet:
-    spec.failurePolicy.{maxRestarts,rules[*].{action,onJobFailureMessagePatterns}}
 """
 
 from typing import Final
 
-from webhook.objects.patch import at
-from webhook.objects.problem import Json, Path, Problem
+from webhook.objects.problem import Path, Problem
 from webhook.policy.settings import Settings
 from webhook.systems.job import spec as batch
 from webhook.systems.job.rules import failure_policy
 from webhook.systems.job.rules.lint import FAILING
-from webhook.systems.job_set.rules.free_restarts import may_be_free_after_bugs
 from webhook.systems.kind_spec import Budget, EmbeddedJob
 
 MOST_CODES: Final = 3  # that a warning lists
@@ -27,14 +23,6 @@ def runs_once(job: EmbeddedJob, settings: Settings, *, set_restarts: bool) -> bo
     """
     retries = batch.retry_budget(job.spec) if settings.max_retries is None else settings.max_retries
     return not (retries or settings.max_disruptions or set_restarts)
-
-
-def restarts(job_set: Json | None) -> bool:
-    """Return True if a JobSet restarts after some failure because of its author, not because of a rule of ours."""
-    policy = at(job_set, ("spec", "failurePolicy"))
-    if not isinstance(policy, dict):
-        return False  # no JobSet, no policy, or an object of another kind
-    return bool(policy.get("maxRestarts")) or any(map(may_be_free_after_bugs, policy.get("rules") or ()))
 
 
 def once_warning(path: Path, job: EmbeddedJob, settings: Settings) -> list[Problem]:

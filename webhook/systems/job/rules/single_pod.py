@@ -36,9 +36,9 @@ GENERATED: Final = 5  # the suffix that the API server adds to generateName
 SCHEDULED: Final = 11  # the room that the API leaves after a CronJob's name for the suffix of its Jobs' names
 
 
-def writes(row: KindSpec) -> tuple[Pattern, ...]:
+def writes(kind: KindSpec) -> tuple[Pattern, ...]:
     """Return the patterns that the rule writes in a kind: only in Jobs and CronJobs."""
-    return below(row.job_specs, WRITES) if row in {batch.JOB, CRON_JOB} else ()
+    return below(kind.job_specs, WRITES) if kind in {batch.JOB, CRON_JOB} else ()
 
 
 def _edit(context: "JobContext") -> list[Problem]:
@@ -59,19 +59,19 @@ def is_of_one_pod(spec: Json) -> bool:
     return parallelism in {None, 1} and (completions == 1 or (completions is None and parallelism is None))
 
 
-def may_be_indexed(root: Json, row: KindSpec, job: EmbeddedJob) -> bool:
+def may_be_indexed(root: Json, kind: KindSpec, job: EmbeddedJob) -> bool:
     """Return True if neither the API nor the program has a problem with an index in the pod's name."""
     if controller_of(root) is not None or job.spec.get("manualSelector") or job.pod_spec.get("hostname") is not None:
         return False
-    return is_short(root.get("metadata") or {}, row) and back_off.may_have_it(job)
+    return is_short(root.get("metadata") or {}, kind) and back_off.may_have_it(job)
 
 
-def is_short(metadata: Json, row: KindSpec) -> bool:
+def is_short(metadata: Json, kind: KindSpec) -> bool:
     """Return True if the name of a Job with these metadata, together with an index, is a DNS label."""
     name, behind = metadata.get("name"), 0
     if not name:
         name, behind = str(metadata.get("generateName") or ""), GENERATED
-    if row is CRON_JOB:
+    if kind is CRON_JOB:
         behind = SCHEDULED
     return "." not in name and len(name) + behind + INDEX <= LONGEST_LABEL
 

@@ -3,7 +3,7 @@
 Reads and writes:
     in a JobSpec: template.spec.activeDeadlineSeconds, which bounds each pod; the Job's own field, which bounds all
         attempts together, is not changed
-    elsewhere: the timeout fields of the kind's row
+    elsewhere: the timeout fields of the kind's spec
 """
 
 from typing import TYPE_CHECKING, Final
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 DEADLINE: Final[Path] = ("template", "spec", "activeDeadlineSeconds")  # in a JobSpec
 
 
-def writes_beside(row: KindSpec) -> tuple[Pattern, ...]:
+def writes_beside(kind: KindSpec) -> tuple[Pattern, ...]:
     """Return the patterns that the rule writes in a kind outside JobSpecs."""
-    return tuple(field.written for field in row.timeout_fields)
+    return tuple(field.written for field in kind.timeout_fields)
 
 
 def edit(job: EmbeddedJob, settings: Settings, editor: Editor) -> None:

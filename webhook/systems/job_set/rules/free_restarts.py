@@ -31,7 +31,7 @@ from webhook.policy.settings import Settings
 from webhook.rules.rule import Rule, in_job_specs
 from webhook.systems.job import spec as batch
 from webhook.systems.job.rules import failure_costs, lint, schema
-from webhook.systems.job_set.rules.job_set import DISRUPTED, FREE, RULES, replicated_job_name
+from webhook.systems.job_set.rules.job_set import FREE, MESSAGE_OF_DISRUPTION, RULES, replicated_job_name
 from webhook.systems.job_set.spec import JOB_SET
 from webhook.systems.kind_spec import EmbeddedJob, KindSpec
 
@@ -62,9 +62,9 @@ CRASH: Final = 1  # the exit code of most bugs
 DEADLINE_REMEDY: Final = f"use Count, or set activeDeadlineSeconds to {LONGEST_DEADLINE} or less"
 
 
-def writes_in_set(row: KindSpec) -> tuple[Pattern, ...]:
+def writes_in_set(kind: KindSpec) -> tuple[Pattern, ...]:
     """Return the patterns that the rule writes in a kind outside JobSpecs: only in a JobSet."""
-    return ((*RULES, EVERY, "action"),) if row is JOB_SET else ()
+    return ((*RULES, EVERY, "action"),) if kind is JOB_SET else ()
 
 
 def is_counted(job: EmbeddedJob, settings: Settings, *, ledger: bool) -> bool:
@@ -193,7 +193,17 @@ def free_after_bugs(root: Json, jobs: list[EmbeddedJob]) -> dict[Path, JobEnd]:
 
 def may_be_free_after_bugs(rule: Json) -> bool:
     """Return True if a rule of a JobSet restarts it at no cost, and is not limited to disruptions as ours is."""
-    return (rule.get("action") or "").endswith(FREE) and rule.get("onJobFailureMessagePatterns") != [DISRUPTED]
+    return (rule.get("action") or "").endswith(FREE) and rule.get("onJobFailureMessagePatterns") != [
+        MESSAGE_OF_DISRUPTION
+    ]
+
+
+def restarts(job_set: Json | None) -> bool:
+    """Return True if a JobSet restarts after some failure because of its author, not because of a rule of ours."""
+    policy = at(job_set, ("spec", "failurePolicy"))
+    if not isinstance(policy, dict):
+        return False  # no JobSet, no policy, or an object of another kind
+    return bool(policy.get("maxRestarts")) or any(map(may_be_free_after_bugs, policy.get("rules") or ()))
 
 
 def endings_by_bugs(root: Json, job: EmbeddedJob) -> Iterator[JobEnd]:

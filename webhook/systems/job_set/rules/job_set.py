@@ -24,7 +24,7 @@ from webhook.pods.matching import MOST_RULES, POD_FAILURE_POLICY
 from webhook.policy.settings import Settings
 from webhook.rules.rule import Rule
 from webhook.systems.job.rules import lint
-from webhook.systems.job_set.spec import JOB_SET
+from webhook.systems.job_set.spec import JOB_SET, RESTART_JOB
 from webhook.systems.kind_spec import EmbeddedJob, KindSpec
 
 if TYPE_CHECKING:
@@ -40,22 +40,20 @@ DISRUPTION_RULE: Final = "retryPolicyDisruption"
 JOB_DISRUPTION_RULE: Final = "retryPolicyJobDisruption"
 DISRUPTION_RULES: Final = (DISRUPTION_RULE, JOB_DISRUPTION_RULE)
 BUG_RULE: Final = "retryPolicyBug"
-FAILING: Final = "FailJobSet"
+FAIL_SET: Final = "FailJobSet"
 RESTART_SET: Final = "RestartJobSet"
-RESTART_JOB: Final = "RestartJob"
 FREE: Final = "AndIgnoreMaxRestarts"  # the end of the name of an action that costs nothing
 REASONS: Final = (POD_FAILURE_POLICY,)
-DISRUPTED: Final = "has condition DisruptionTarget matching FailJob"
-DISRUPTION: Final = (
-    f"Pod namespace/pod {DISRUPTED} rule at index 0"  # the message of a Job that a disruption has failed; names vary
-)
+MESSAGE_OF_DISRUPTION: Final = "has condition DisruptionTarget matching FailJob"
+# The message of a Job that a disruption has failed; names vary.
+DISRUPTION: Final = f"Pod namespace/pod {MESSAGE_OF_DISRUPTION} rule at index 0"
 # JobSet refuses the action RestartJob beside more replicas (maxReplicasPerReplicatedJob in pkg/webhooks).
 MOST_REPLICAS: Final = 1024
 
 
-def writes(row: KindSpec) -> tuple[Pattern, ...]:
+def writes(kind: KindSpec) -> tuple[Pattern, ...]:
     """Return the patterns that the rule writes in a kind: the failurePolicy of a JobSet, which it may create."""
-    return (RULES[:-1],) if row is JOB_SET else ()
+    return (RULES[:-1],) if kind is JOB_SET else ()
 
 
 class FailurePolicyRule(NamedTuple):
@@ -99,14 +97,14 @@ def _edit(context: "WorkloadContext") -> list[Problem]:
             editor.insert(RULES, 0, rule)
     catch_all = [rule for rule in author_rules if not rule.patterns]
     if adds_bug and not all(action_for(catch_all, name) for name in judged):
-        editor.append(RULES, {"name": BUG_RULE, "action": FAILING, "onJobFailureReasons": [*REASONS]})
+        editor.append(RULES, {"name": BUG_RULE, "action": FAIL_SET, "onJobFailureReasons": [*REASONS]})
     return warnings
 
 
 def disruption_rules(root: Json, alone: list[str], settings: Settings) -> list[Json]:
     """Return the rules for disruptions; `alone`: the replicated Jobs of which only the failed Job restarts."""
     cost = "" if settings.disruption_action == "Count" else FREE
-    match = {"onJobFailureReasons": [*REASONS], "onJobFailureMessagePatterns": [DISRUPTED]}
+    match = {"onJobFailureReasons": [*REASONS], "onJobFailureMessagePatterns": [MESSAGE_OF_DISRUPTION]}
     if alone == replicated_jobs(root):
         return [{"name": DISRUPTION_RULE, "action": RESTART_JOB + cost, **match}]
     rule = {"name": DISRUPTION_RULE, "action": RESTART_SET + cost, **match}
@@ -175,7 +173,7 @@ def rules_for_bugs(root: Json) -> list[FailurePolicyRule]:
     return [
         rule
         for rule in rules_of(root)
-        if not rule.patterns or not (rule.action == FAILING or all(map(is_of_disruptions, rule.patterns)))
+        if not rule.patterns or not (rule.action == FAIL_SET or all(map(is_of_disruptions, rule.patterns)))
     ]
 
 
@@ -186,7 +184,7 @@ def action_by_default(root: Json, *, adds_rule: bool) -> str:
     """
     if len(at(root, RULES) or ()) > MOST_RULES:
         return RESTART_SET  # because a rule that is not read may restart the set
-    return FAILING if adds_rule or not at(root, MAX_RESTARTS) else RESTART_SET
+    return FAIL_SET if adds_rule or not at(root, MAX_RESTARTS) else RESTART_SET
 
 
 def adds_bug_rule(root: Json, settings: Settings) -> bool:

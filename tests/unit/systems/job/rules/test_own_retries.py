@@ -15,6 +15,7 @@ from webhook.policy.settings import resolve
 from webhook.rules.facts import Facts
 from webhook.systems.job import spec as batch
 from webhook.systems.job.rules import own_retries
+from webhook.systems.job_set.rules import free_restarts
 
 ONCE = "0: disruptions fail the Job too; max-disruptions allows some"
 ONLY_143 = "only exit code 143 is retried; add a podFailurePolicy rule Count In [CODES]"
@@ -273,7 +274,7 @@ def test_a_job_set_restarts_by_max_restarts_or_by_a_free_restart_rule_of_its_aut
     root: Json | None,
     restarts: bool,  # noqa: FBT001
 ) -> None:
-    assert own_retries.restarts(root) is restarts
+    assert free_restarts.restarts(root) is restarts
 
 
 @pytest.mark.parametrize(

@@ -126,7 +126,7 @@ def test_a_job_is_of_one_pod_if_it_completes_once_and_is_no_work_queue(
 
 
 @pytest.mark.parametrize(
-    ("row", "metadata", "longest"),
+    ("kind", "metadata", "longest"),
     [
         (JOB, lambda length: {"name": "a" * length}, 61),
         (JOB, lambda length: {"generateName": "a" * length}, 56),
@@ -135,10 +135,10 @@ def test_a_job_is_of_one_pod_if_it_completes_once_and_is_no_work_queue(
     ids=["Job", "generated name", "CronJob"],
 )
 def test_the_name_of_a_job_with_an_index_after_it_must_be_a_dns_label(
-    row: KindSpec, metadata: Any, longest: int
+    kind: KindSpec, metadata: Any, longest: int
 ) -> None:
-    assert single_pod.is_short(metadata(longest), row)
-    assert not single_pod.is_short(metadata(longest + 1), row)
+    assert single_pod.is_short(metadata(longest), kind)
+    assert not single_pod.is_short(metadata(longest + 1), kind)
 
 
 def test_a_name_with_a_dot_is_no_dns_label() -> None:

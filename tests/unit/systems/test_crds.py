@@ -3,7 +3,8 @@
 import pytest
 
 from webhook.objects.problem import Json
-from webhook.systems.job_set.rules.features import JobSetFeatures, has_runtime_patches, of_job_sets
+from webhook.systems.job_set.spec import JobSetFeatures, features_of
+from webhook.systems.trainer.spec import has_runtime_patches
 
 
 def crd(version: str, *path: str, fields: Json) -> Json:
@@ -29,7 +30,7 @@ def job_set_crd(version: str = "v1alpha2", **fields: Json) -> Json:
 def test_job_set_features_are_read_from_the_version_that_admission_receives(
     found: Json, features: JobSetFeatures
 ) -> None:
-    assert of_job_sets(found) == features
+    assert features_of(found) == features
 
 
 def test_train_jobs_have_runtime_patches_if_their_crd_has_the_field() -> None:
