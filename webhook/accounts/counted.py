@@ -5,21 +5,26 @@ Both answer the same questions, so that whoever counts, decides or foretells ask
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import ClassVar
 
 from webhook.accounts import limits
 from webhook.accounts.account import Account, Attempt, Left
 from webhook.accounts.limits import Budgets
+from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.pods import outcomes
 from webhook.pods.outcomes import Outcome
 from webhook.pods.pods import Pod
-from webhook.policy.settings import Settings
+from webhook.policy.settings import Settings, count
+from webhook.systems.job_set.spec import costly_restarts, job_restarts
 from webhook.systems.system import Spent, System
 
 
 @dataclass(frozen=True)
 class PodsOfJob:
     """The pods of a Job. `job_set`: the JobSet of the Job; None if it has none. `settings`: those of the Job."""
+
+    scopes_have_retries: ClassVar = False  # of their own, which the account counts
 
     job: Json
     job_set: Json | None
@@ -50,23 +55,57 @@ class PodsOfJob:
 
         `has_ended`: whether the Job is known to have ended; it has too if a counted pod was fatal.
         """
-        has_ended = has_ended or limits.has_ended(account, self.job_set)
+        has_ended = has_ended or (self.job_set is None and account.spent_now("fatal") > 0)
         outcome = outcomes.outcome_of(pod, self.job, self.job_set, has_ended=has_ended)
-        return limits.with_budget(outcome, self.budgets, account, self.job_set)
+        return replace(outcome, cost="fatal") if self._is_last(account, outcome) else outcome
+
+    def _is_last(self, account: Account, outcome: Outcome) -> bool:
+        """Return True if the end of a pod costs a retry, and none is left for it.
+
+        In a JobSet the Job has retries of its own, and the set may restart it. There it is the last one if a rule has
+        failed the Job, and no restart is left.
+        """
+        pod, rule = outcome.pod, outcome.rule
+        if outcome.cost != "retry":
+            return False
+        if self.job_set is not None:
+            restarts = rule is not None and rule.action == "FailJob" and _is_of_this_run(self.job_set, pod)
+            return restarts and costly_restarts(self.job_set) >= self.budgets.retries
+        if pod.job_set:
+            return False  # its JobSet is not known
+        spent = (pod.index_failures or 0) if self.budgets.per_index else account.spent_now("retry")
+        return spent >= self.budgets.retries
 
     def left_of(self, account: Account, pod: Pod, detail: Attempt) -> Left:
         """Return what the scope of a counted pod has left; `detail` is the pod's Attempt."""
-        return limits.left_of(account, self.budgets, pod, detail, self.job, self.job_set)
+        budgets, is_retry = self.budgets, detail.cost == "retry"
+        if self.job_set is not None:  # the restarts that count towards maxRestarts, with the one that this end causes
+            causes_one = is_retry and detail.action == "FailJob" and _is_of_this_run(self.job_set, pod)
+            spent = costly_restarts(self.job_set) + causes_one
+        elif budgets.per_index:
+            spent = (pod.index_failures or 0) + is_retry
+        else:
+            spent = account.spent_now("retry")
+        disruptions = limits.disruptions_at(detail.scope, account, pod, self.job["spec"], self.job_set)
+        return Left(retries=max(0, budgets.retries - spent), disruptions=max(0, budgets.disruptions - disruptions))
 
     def disruptions_before(self, account: Account, pod: Pod) -> int | None:
         """Return the disruptions of a pod's scope before it, as the pod says itself; None if it does not."""
         return limits.disruptions_before(pod) if limits.are_in_pods(account, self.job["spec"], self.job_set) else None
 
 
+def _is_of_this_run(job_set: Json, pod: Pod) -> bool:
+    """Return True if neither a JobSet nor the Job of a pod was restarted since the pod was created."""
+    name, _, index = limits.scope_of(pod).rpartition("/")[0].rpartition("-")
+    alone = job_restarts(job_set, name, count(index) or 0)
+    return (at(job_set, ("status", "restarts")) or 0) + alone.in_all <= (pod.restart or 0)
+
+
 @dataclass(frozen=True, slots=True)
 class PodsOfSystem:
     """The pods of a workload of a System, `job`, perhaps its metadata alone; `settings`: those of the workload."""
 
+    scopes_have_retries: ClassVar = True
     system: System
     job: Json
     settings: Settings

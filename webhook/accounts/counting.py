@@ -44,8 +44,8 @@ def count(  # noqa: PLR0913 - where all of it meets
     `used`: what the pod used, if that is known. `evicted`: the reason for which Kueue has evicted the Workload of the
     pod; empty if it has not.
     """
-    attempt, is_of_job = counted.attempt_of(account, pod), isinstance(counted, PodsOfJob)
-    has_ended = has_ended or (bool(evicted) and not is_of_job)
+    attempt = counted.attempt_of(account, pod)
+    has_ended = has_ended or (bool(evicted) and counted.scopes_have_retries)
     outcome = counted.outcome_of(account, pod, has_ended=has_ended)
     outcome = replace(outcome, on_failure=on_failure.decided(pod, outcome, counted.settings.on_failure))
     message = words.last_words(outcome) if keeps_messages else ""
@@ -53,7 +53,7 @@ def count(  # noqa: PLR0913 - where all of it meets
     scope, before = limits.scope_of(pod), counted.disruptions_before(account, pod)
     detail = account.count(outcome, scope, attempt, message=message, used=used, disruptions=before)
     account.forget_messages(MOST_MESSAGES)
-    if outcome.cost == "retry" and not is_of_job:
+    if outcome.cost == "retry" and counted.scopes_have_retries:
         account.spend_retry(scope)
     return account.note_left(counted.left_of(account, pod, detail))
 
@@ -192,9 +192,8 @@ class CountingPass:
     @property
     def has_ended(self) -> bool:
         """Whether a workload of another kind has ended, as far as that was read."""
-        if self.system is None or self.whole is None:
-            return False
-        return outcomes.is_deleted(self.whole) or self.system.has_ended(self.whole)
+        whole, system = self.whole, self.system
+        return whole is not None and system is not None and (outcomes.is_deleted(whole) or system.has_ended(whole))
 
     def save(self, cause: str, used: Used | None, retries: int) -> None:
         """Record that a bug left so many retries unused."""

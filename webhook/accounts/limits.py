@@ -1,16 +1,14 @@
 """The budgets of a workload, what is left of them, and whether one is exceeded."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from webhook.accounts.account import Account, Attempt, Left
+from webhook.accounts.account import Account
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.pods import matching
-from webhook.pods.outcomes import Outcome
 from webhook.pods.pods import Pod
-from webhook.policy.settings import Settings, count
+from webhook.policy.settings import Settings
 from webhook.systems.job import spec as batch
-from webhook.systems.job_set.spec import costly_restarts, job_restarts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,11 +109,6 @@ def needs_failures(spec: Json) -> bool:
     return spec.get("backoffLimitPerIndex") is not None and not batch.has_index_budgets(spec)
 
 
-def has_ended(account: Account, job_set: Json | None) -> bool:
-    """Return True if a counted pod has ended its Job; always False in a JobSet, which may continue without a Job."""
-    return job_set is None and account.spent_now("fatal") > 0
-
-
 def scope_of(pod: Pod) -> str:
     """Return the scope of a pod, as `webhook/accounts/scopes.py` defines it."""
     return pod.scope or scope_named(pod.job_set, pod.job, pod.index)
@@ -129,53 +122,6 @@ def scope_named(job_set: str, job: str, index: str) -> str:
 def job_of(job_set: str, scope: str) -> str:
     """Return the name of the Job of a scope in a JobSet; empty if there is no JobSet."""
     return f"{job_set}-{scope.rpartition('/')[0]}" if job_set else ""
-
-
-def with_budget(outcome: Outcome, budgets: Budgets, account: Account, job_set: Json | None) -> Outcome:
-    """Return the outcome of a pod that is about to be counted; it is fatal if no retry is left for it.
-
-    In a JobSet the Job has retries of its own, and the set may restart it. There it is fatal if a rule has failed the
-    Job, and no restart is left.
-    """
-    if outcome.cost != "retry":
-        return outcome
-    if job_set is not None:
-        restarts = outcome.rule is not None and outcome.rule.action == "FailJob"
-        restarts = restarts and _is_of_this_run(job_set, outcome.pod)
-        is_over = restarts and costly_restarts(job_set) >= budgets.retries
-    elif outcome.pod.job_set:
-        is_over = False  # its JobSet is not known
-    else:
-        spent = (outcome.pod.index_failures or 0) if budgets.per_index else account.spent_now("retry")
-        is_over = spent >= budgets.retries
-    return replace(outcome, cost="fatal") if is_over else outcome
-
-
-def left_of(  # noqa: PLR0913, PLR0917 - where all of it meets
-    account: Account, budgets: Budgets, pod: Pod, detail: Attempt, job: Json, job_set: Json | None
-) -> Left:
-    """Return what the scope of a counted pod has left; `detail` is the pod's Attempt."""
-    if job_set is not None:
-        spent = _restarts_of(job_set, pod, detail)
-    elif budgets.per_index:
-        spent = (pod.index_failures or 0) + (detail.cost == "retry")
-    else:
-        spent = account.spent_now("retry")
-    return Left(
-        retries=max(0, budgets.retries - spent),
-        disruptions=max(0, budgets.disruptions - disruptions_at(detail.scope, account, pod, job["spec"], job_set)),
-    )
-
-
-def _restarts_of(job_set: Json, pod: Pod, detail: Attempt) -> int:
-    causes_one = detail.cost == "retry" and detail.action == "FailJob" and _is_of_this_run(job_set, pod)
-    return costly_restarts(job_set) + causes_one
-
-
-def _is_of_this_run(job_set: Json, pod: Pod) -> bool:
-    name, _, index = scope_of(pod).rpartition("/")[0].rpartition("-")
-    alone = job_restarts(job_set, name, count(index) or 0)
-    return (at(job_set, ("status", "restarts")) or 0) + alone.in_all <= (pod.restart or 0)
 
 
 def is_exceeded(account: Account, budgets: Budgets, scope: str) -> bool:

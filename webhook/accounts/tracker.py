@@ -53,6 +53,11 @@ class Key(NamedTuple):
         return self.name if self.row is JOB_SET else ""
 
     @property
+    def is_cached_whole(self) -> bool:
+        """Whether the watch delivers its spec and status, as of a Job and a JobSet, and not its metadata alone."""
+        return self.row is batch.JOB or self.row is JOB_SET
+
+    @property
     def system(self) -> System | None:
         """Its System; None if it is a Job or a JobSet."""
         return system_of(self.row)

@@ -215,7 +215,7 @@ class Ledger:
         state = self.trackers.states.get(key)
         if state is not None:
             self.queue.add(key, max(delay, GATHERING, state.written + INTERVAL - self.clock()))
-        elif key.system is None and self.trackers.root_of(key) is not None:
+        elif key.is_cached_whole and self.trackers.root_of(key) is not None:
             self.queue.add(key, max(delay, GATHERING))
 
     async def _write_what_is_queued(self) -> None:
@@ -235,7 +235,7 @@ class Ledger:
         The next try counts again from what the watches have delivered by then.
         """
         with self.bulkhead.around(*place_of(key)):
-            if key not in self.trackers.states and (key.system is not None or self.trackers.root_of(key) is None):
+            if key not in self.trackers.states and (not key.is_cached_whole or self.trackers.root_of(key) is None):
                 return None
             return await self._write_or_wait(key, self.trackers.state_of(key))
         metrics.LEDGER_WRITES.labels("bad").inc()
@@ -301,7 +301,7 @@ class Ledger:
         """Count the uncounted pods, and those named in `bugs` as bugs; return True if no pod is left to count."""
         tracker, account = state.tracker, counting.account
         doubtful = self.doubtful(counting.key, state) | self._maybe_evicted(counting)
-        if counting.system is not None and counting.whole is None:
+        if not counting.key.is_cached_whole and counting.whole is None:
             doubtful |= {pod.uid for pod in tracker.open_pods() if outcomes.was_killed(pod)}
         new = [pod for pod in tracker.uncounted(account) if pod.uid not in doubtful]
         room = account.room

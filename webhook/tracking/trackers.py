@@ -236,7 +236,7 @@ class Trackers:
             root = self.root_of(key)
             if root is not None and key.job_set:
                 state.set_uid = root["metadata"]["uid"]
-            elif root is not None and (key.system is not None or self.settled(key, root)):  # its state was forgotten
+            elif root is not None and (not key.is_cached_whole or self.settled(key, root)):  # its state was forgotten
                 self._take_root(key, state, root, news=False)
         return state
 
@@ -255,7 +255,7 @@ class Trackers:
             return
         self.names_of_accounts[found["spec"].get("uid") or ""] = intern(metadata["namespace"]), metadata["name"]
         root = self.root_of(key)
-        if root is not None and (key in self.states or (key.system is None and not self.settled(key, root))):
+        if root is not None and (key in self.states or (key.is_cached_whole and not self.settled(key, root))):
             self._take_account(key, self.state_of(key), root, news=news)
             self._forget_settled(key)
 
@@ -337,7 +337,7 @@ class Trackers:
     def _take_root(self, key: Key, state: WorkloadState, root: Root, *, news: bool) -> None:
         """Record the current state of a workload other than a JobSet, and its account; `news`: as in `see_pod`."""
         uid = root["metadata"]["uid"]
-        if key.system is not None and uid != state.tracker.root_uid:
+        if not key.is_cached_whole and uid != state.tracker.root_uid:
             state.tracker.adopt(root, key.workload, self.clock())
         state.tracker.see_job(CachedJob(root), alone=True)
         state.see_root()
@@ -362,7 +362,8 @@ class Trackers:
         pod = self.identified(self.located(pod))
         self._see_zone(pod, news=news)
         key, just_now = key_of(pod), pod.uid in self.running
-        if key not in self.states and key.system is None and (not _is_remarkable(pod) or self._is_settled_in(key, pod)):
+        is_known = key in self.states or not key.is_cached_whole
+        if not is_known and (not _is_remarkable(pod) or self._is_settled_in(key, pod)):
             self._see_running(pod)
         else:
             self._see_tracked(key, pod, news=news)
@@ -528,7 +529,7 @@ class Trackers:
         if state is None:
             return
         if self.root_of(key) is not None:
-            if key.system is None and state.is_idle(self.clock()):
+            if key.is_cached_whole and state.is_idle(self.clock()):
                 del self.states[key]
             else:
                 self._forget_settled(key)

@@ -8,7 +8,7 @@ from tests.unit.accounts.test_account import counted
 from webhook.accounts.account import Account, Attempt, Left
 from webhook.accounts.counted import PodsOfJob
 from webhook.accounts.counting import count
-from webhook.accounts.limits import budgets_of, is_exceeded, left_of, scope_of
+from webhook.accounts.limits import budgets_of, is_exceeded, scope_of
 from webhook.objects.problem import Json
 from webhook.pods.pods import Pod
 from webhook.policy.model import Disruptions, Profile
@@ -128,4 +128,4 @@ def test_a_failure_that_a_rule_makes_final_is_fatal_if_its_job_set_has_no_restar
 def test_a_retry_of_a_job_in_a_job_set_costs_no_restart_of_the_job_set() -> None:
     pod = failed(1, job_set="set", job="set-workers-0", restart=0)
     detail = Attempt(attempt=0, pod="p", cause="ExitCode", cost="retry")
-    assert left_of(Account(), budgets_of(job(), job_set(), settings()), pod, detail, job(), job_set()).retries == 3
+    assert PodsOfJob(job(), job_set(), settings()).left_of(Account(), pod, detail).retries == 3
