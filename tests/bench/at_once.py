@@ -20,7 +20,7 @@ import matplotlib as mpl
 from matplotlib import pyplot as plt
 
 from tests.bench.asking import cpu_seconds, resident
-from tests.bench.labelled import new_namespace
+from tests.bench.simulation import new_namespace
 from tests.cluster import binaries, control_plane, installation, nodes
 from tests.cluster.control_plane import HOST, free_ports
 from tests.cluster.credentials import Credentials

@@ -21,7 +21,7 @@ import yaml
 
 from tests.awaiting import until
 from tests.bench.faster import events
-from tests.bench.labelled import new_namespace
+from tests.bench.simulation import new_namespace
 from tests.cluster.ended_pods import EndedPods, records_in
 from tests.cluster.manifests import job
 from tests.cluster.nodes import own_node
@@ -78,17 +78,51 @@ class Truth:
         return sum(len(reasons) for reasons in self.reasons.values())
 
 
-class Run:
+class PodEnder:
+    """Adds nodes, and ends pods in the ways that every run needs."""
+
+    def __init__(self, api: Api) -> None:
+        self.api = api
+        self.nodes = 0
+
+    async def add_node(self) -> None:
+        self.nodes += 1
+        node = own_node(f"own-{self.nodes}", spot=self.nodes % 2 == 0)
+        node["spec"]["taints"] = [{"key": "none", "value": "none", "effect": "PreferNoSchedule"}]
+        await self.api.create("/api/v1/nodes", node)
+
+    async def evict(self, pod: Json) -> None:
+        metadata = {name: pod["metadata"][name] for name in ("name", "namespace")}
+        eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata}
+        await self.api.create(f"{_path(pod)}/eviction", eviction)
+
+    async def kubelet(self, pod: Json) -> None:
+        """End a pod as a kubelet does when its node shuts down, which KWOK's stages do not simulate."""
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        condition = {"type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet"}
+        operations: list[Json] = [
+            {"op": "test", "path": "/status/phase", "value": "Running"},
+            {"op": "add", "path": "/status/conditions/-", "value": {**condition, "lastTransitionTime": now}},
+            {"op": "add", "path": "/status/reason", "value": "Terminated"},
+            {"op": "replace", "path": "/status/phase", "value": "Failed"},
+        ]
+        await self.api.patch(f"{_path(pod)}/status", operations)
+
+
+def _path(pod: Json) -> str:
+    return f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"
+
+
+class Run(PodEnder):
     """One run against one stage."""
 
     def __init__(self, stage: Stage, api: Api, jobs: int, disruptions: int) -> None:
+        super().__init__(api)
         self.stage = stage
-        self.api = api
         self.jobs = jobs
         self.disruptions = disruptions
         self.truth = Truth()
         self.chance = random.Random(11)  # noqa: S311 - no secret
-        self.nodes = 0
         self.done: Counter[str] = Counter()
         self.tasks: set[asyncio.Task[None]] = set()
 
@@ -157,24 +191,6 @@ class Run:
     async def look_again(self, pod: Json) -> None:
         self.truth.see("MODIFIED", await self.api.get(f"{PODS}/{pod['metadata']['name']}"))
 
-    async def evict(self, pod: Json) -> None:
-        name = pod["metadata"]["name"]
-        eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": NAMESPACE}}
-        await self.api.create(f"{PODS}/{name}/eviction", eviction)
-
-    async def kubelet(self, pod: Json) -> None:
-        """End a pod as a kubelet does when its node shuts down, which KWOK's stages do not simulate."""
-        now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-        kind = {"type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet"}
-        condition = {**kind, "lastTransitionTime": now}
-        operations: list[Json] = [
-            {"op": "test", "path": "/status/phase", "value": "Running"},
-            {"op": "add", "path": "/status/conditions/-", "value": condition},
-            {"op": "add", "path": "/status/reason", "value": "Terminated"},
-            {"op": "replace", "path": "/status/phase", "value": "Failed"},
-        ]
-        await self.api.patch(f"{PODS}/{pod['metadata']['name']}/status", operations)
-
     async def preempt(self, pod: Json) -> None:
         node = pod["spec"]["nodeName"]
         there = sum(one["spec"].get("nodeName") == node for one in self.truth.running.values()) + 1
@@ -208,12 +224,6 @@ class Run:
         task = asyncio.create_task(wait())
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
-
-    async def add_node(self) -> None:
-        self.nodes += 1
-        node = own_node(f"own-{self.nodes}", spot=self.nodes % 2 == 0)
-        node["spec"]["taints"] = [{"key": "none", "value": "none", "effect": "PreferNoSchedule"}]
-        await self.api.create("/api/v1/nodes", node)
 
     async def compare(self) -> None:
         """Compare every account, and every placement, with the truth."""

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
+
+from webhook.kube import names
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
@@ -13,6 +16,36 @@ if TYPE_CHECKING:
 
     from webhook.kube.client import Api
     from webhook.objects.problem import Json
+
+
+def name_of(policy: str) -> str:
+    """Return the name of a compared policy as that of a namespace, a profile and files."""
+    return policy.replace(",", "").replace(" ", "-").lower()
+
+
+def policy_of(profiles: dict[str, Json]) -> str:
+    """Return the text of a policy with these profiles; JSON is YAML too."""
+    return json.dumps({"apiVersion": "retry-policy.dev/v1alpha1", "kind": "RetryPolicy", "profiles": profiles})
+
+
+def namespace_of(policy: str, *, opted_in: bool) -> Json:
+    """Return the namespace of a compared policy."""
+    labels = {names.PROFILE: name_of(policy)} if opted_in else {}
+    return {"metadata": {"name": name_of(policy), "labels": labels}}
+
+
+async def new_namespace(api: Api, name: str, profile: str = "default") -> None:
+    """Create a namespace that is opted in, in which pods can be created."""
+    await create_namespace(api, {"metadata": {"name": name, "labels": {names.PROFILE: profile}}})
+
+
+async def create_namespace(api: Api, namespace: Json) -> None:
+    """Create a namespace, and wait for its ServiceAccount, without which no pod can be created."""
+    await api.create("/api/v1/namespaces", namespace)
+    accounts = f"/api/v1/namespaces/{namespace['metadata']['name']}/serviceaccounts"
+    query = {"watch": "1", "fieldSelector": "metadata.name=default", "timeoutSeconds": "60"}
+    async with api.stream(accounts, query, "application/json") as lines:
+        await anext(lines)
 
 
 class Simulation:
@@ -63,8 +96,4 @@ class Simulation:
         """Create nodes and a namespace, and wait until pods can be created there."""
         for node in nodes:
             await self.api.create("/api/v1/nodes", node)
-        await self.api.create("/api/v1/namespaces", namespace)
-        accounts = f"/api/v1/namespaces/{namespace['metadata']['name']}/serviceaccounts"
-        query = {"watch": "1", "fieldSelector": "metadata.name=default", "timeoutSeconds": "60"}
-        async with self.api.stream(accounts, query, "application/json") as lines:
-            await anext(lines)
+        await create_namespace(self.api, namespace)

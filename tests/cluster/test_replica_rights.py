@@ -33,6 +33,7 @@ from webhook.pods.matching import POD_FAILURE_POLICY
 from webhook.retry import requests
 from webhook.systems import account_object as account
 from webhook.systems import core
+from webhook.systems.adapter import Workload, record_of
 from webhook.systems.argo import spec as argo
 from webhook.systems.flyte.spec import FLYTE_WORKFLOW
 from webhook.systems.job import rerun as of_job
@@ -1149,7 +1150,13 @@ OPERATED_MUST_NOT: Mapping[str, tuple[Callable[[Replica], Write], str]] = {
 }
 OPERATED_DOES: Mapping[str, Callable[[Replica], Write]] = {
     "write the requester on a JobSet": lambda one: Write(
-        "PATCH", one.of(JOB_SET, "training"), of_job_set.record_patch(one.found("jobset", "training"), "admin", WHEN)
+        "PATCH",
+        one.of(JOB_SET, "training"),
+        record_of(
+            Workload(root=one.found("jobset", "training"), run=None, when=WHEN),
+            "admin",
+            of_job_set.run_of(one.found("jobset", "training")),
+        ),
     ),
     "restart a failed JobSet": job_set_again,
     "fail a JobSet that restarted too often": job_set_ends,

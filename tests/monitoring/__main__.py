@@ -3,7 +3,7 @@
 import sys
 
 from tests.monitoring import pictures, results
-from tests.monitoring.run import running
+from tests.monitoring.scenario import running
 
 with running() as scenario:
     shown = results.ask(scenario.prometheus, *scenario.run())

@@ -11,7 +11,7 @@ import re
 import socket
 import ssl
 import time
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import yaml
@@ -25,13 +25,17 @@ from tests.cluster.namespace import Api, Namespace
 from tests.cluster.objects import condition
 from tests.faults.installed import POLICY
 from tests.faults.program import Program
+from tests.faults.stage import new_stage
+from tests.monitoring.alarms import impatient_rules
+from tests.monitoring.prometheus import Prometheus
 from webhook.kube import names
 from webhook.policy.parse import KEY
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tests.cluster.kubectl import Object
     from tests.faults.stage import Replica, Stage
-    from tests.monitoring.prometheus import Prometheus
 
 RATE = 30  # dry runs a second, besides the scenario
 BURST = 15  # at the same time: the API server then has connections to every replica
@@ -320,3 +324,13 @@ def sent(replica: Replica, body: bytes) -> http.client.HTTPSConnection:
     connection = http.client.HTTPSConnection("127.0.0.1", replica.port, context=context, timeout=LONGEST)
     connection.request("POST", "/mutate", body)
     return connection
+
+
+@contextmanager
+def running() -> Iterator[Scenario]:
+    """Yield a scenario that is prepared, and stop everything at the end."""
+    with new_stage(whole=True, requested_retries=True) as stage, ExitStack() as stack:
+        prometheus = Prometheus(stage.processes, stage.folder, impatient_rules())
+        scenario = Scenario(stage, prometheus, stack)
+        scenario.prepare()
+        yield scenario

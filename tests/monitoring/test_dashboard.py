@@ -8,7 +8,7 @@ import pytest
 
 from tests.monitoring import pictures, results
 from tests.monitoring.alarms import REAL, provoke
-from tests.monitoring.run import running
+from tests.monitoring.scenario import running
 from tools.generate.dashboard.panels import ROWS
 from tools.generate.rule_groups import recorded
 

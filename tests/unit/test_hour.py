@@ -7,9 +7,10 @@ from tests.bench import kubelet
 from tests.bench.hour.draw import KINDS, DrawnJob, jobs
 from tests.bench.hour.figures import Cell, table
 from tests.bench.hour.picture import draw
-from tests.bench.hour.policies import CRASH, POLICIES, WITH, manifest, name_of, nodes, policy_file
+from tests.bench.hour.policies import CRASH, POLICIES, WITH, manifest, nodes, policy_file
 from tests.bench.hour.rounds import program
 from tests.bench.hour.witness import JOB_NAME, Witness
+from tests.bench.simulation import name_of
 from webhook.objects.problem import Json
 from webhook.policy.model import Policy
 from webhook.policy.parse import parse

@@ -8,8 +8,9 @@ import pytest
 from tests.bench.market.draw import LONGEST, SHORTEST, Market
 from tests.bench.market.figures import KINDS, ON_DEMAND, Cell, Kind, lines, slowest_on_demand, table
 from tests.bench.market.ideal import FIRST_WAIT, outcome
-from tests.bench.market.policies import PROFILES, name_of, policy_file
+from tests.bench.market.policies import PROFILES, policy_file
 from tests.bench.market.witness import JOB_NAME, Witness
+from tests.bench.simulation import name_of
 from webhook.objects.problem import Json
 from webhook.policy.model import Policy
 from webhook.policy.parse import parse

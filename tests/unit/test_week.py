@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from tests.bench import kubelet
+from tests.bench.simulation import name_of
 from tests.bench.week import keep
 from tests.bench.week.compare import compared, summary, truth_of
 from tests.bench.week.compare import table as compare_table
@@ -31,7 +32,6 @@ from tests.bench.week.policies import (
     file_of,
     manifest,
     market_of,
-    name_of,
     nodes,
     policy_file,
     simulated,

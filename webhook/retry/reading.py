@@ -113,7 +113,8 @@ async def children_of(api: Api, adapter: Adapter, root: Json) -> tuple[Json, ...
             {**one, "kind": row.kind}
             for row in children.kinds
             async for one in api.objects(row.path(root["metadata"]["namespace"]), selector)
-            if children.is_child(one, root)
+            # The label alone is also on objects of its children.
+            if any(owner["uid"] == root["metadata"]["uid"] for owner in one["metadata"].get("ownerReferences") or ())
         ]
     )
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from webhook.objects.problem import Json, Problem
+from webhook.objects.times import time_of
+from webhook.retry import record, requests
 from webhook.systems.kind_spec import KindSpec
 
 
@@ -46,11 +48,10 @@ class Workload:
 
 @dataclass(frozen=True, slots=True)
 class Children:
-    """The children of an object: their kinds, their label selector, and `is_child`, which checks the owner."""
+    """The children of an object, which owns them: their kinds and their label selector."""
 
     kinds: tuple[KindSpec, ...]
     selector: Callable[[Json], str]
-    is_child: Callable[[Json, Json], bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,3 +128,42 @@ class Adapter:
     def of_run(self) -> "Adapter":
         """The adapter of the object that runs again: for a CronJob that of Jobs."""
         return self.runs or self
+
+
+def is_recorded(found: Workload, run: str) -> bool:
+    """Return True if the retry of this run is recorded already."""
+    return found.is_recorded or record.is_last(found.root, run)
+
+
+def record_of(found: Workload, by: str, run: str) -> list[Json]:
+    """Return the JSON Patch that records a retry, marks the object for the leader, and continues its account.
+
+    Empty if it is recorded already.
+    """
+    if is_recorded(found, run):
+        return []
+    return requests.begin_anew(found.root, record.Requested(at=found.when, by=by, of=run))
+
+
+def with_status(kind: KindSpec, root: Json, status: Json) -> Json:
+    """Return an object of a kind with another status, as an update of it."""
+    named = {"apiVersion": kind.api_version, "kind": kind.kind}
+    return {**named, "metadata": root["metadata"], "spec": root["spec"], "status": status}
+
+
+def has_new_child(now: Workload, before: Workload) -> bool:
+    """Return True if an object has a child that it did not have before."""
+    known = {child["metadata"]["uid"] for child in before.children}
+    return any(child["metadata"]["uid"] not in known for child in now.children)
+
+
+def was_undone(found: Workload) -> bool:
+    """Return True if a retry of an object that has failed was recorded, but the object has no newer child.
+
+    Its controller does that from an old cache, which still has the children that failed.
+    """
+    last = record.read(found.root)
+    since = requests.time_of(last[-1].at) if last else None
+    return since is not None and not any(
+        (time_of(child["metadata"]["creationTimestamp"]) or since) >= since for child in found.children
+    )

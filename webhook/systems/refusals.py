@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from webhook.kube import names
 from webhook.objects.problem import Json, Problem, listed
+from webhook.systems.kind_spec import KindSpec, controller_of
 
 
 def kind_and_name(kind: str, root: Json) -> str:
@@ -50,3 +51,25 @@ def may_not_run_twice(name: str, target: str, root: Json, parts: Sequence[str] =
 def is_queued(name: str) -> Problem:
     """Return why an object in one of Kueue's queues can be neither suspended nor resumed."""
     return Problem((), f"{name} is in a Kueue queue, which decides when it runs", "set spec.active in its Workload")
+
+
+def is_of_others(name: str, root: Json, *, manager: str = "", maker: KindSpec | None = None) -> Problem | None:
+    """Return the refusal of an object that is being deleted, or that another controller runs; None if neither.
+
+    `manager`: the value of managedBy of its own controller, which is the default. `maker`: a kind whose objects create
+    it, and read nothing of it afterwards.
+    """
+    if root["metadata"].get("deletionTimestamp"):
+        return is_being_deleted(name)
+    if manager and (root["spec"].get("managedBy") or manager) != manager:
+        return is_run_by(name, root["spec"]["managedBy"])
+    controller = controller_of(root)
+    if controller is None or (maker is not None and (controller.group, controller.kind) == (maker.group, maker.kind)):
+        return None
+    return is_run_by(name, f"{controller.kind} {controller.name}")
+
+
+def was_queued(name: str) -> Problem:
+    """Return the refusal of an object in one of Kueue's queues that has ended."""
+    what = f"{name} is in a Kueue queue, which has finished with it and would not count a rerun"
+    return Problem((), what, "create it again")

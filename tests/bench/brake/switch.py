@@ -26,7 +26,7 @@ from tests.admission import review_of
 from tests.bench.brake.upgrade import until
 from tests.bench.brake.witness import Witness
 from tests.bench.faster import events
-from tests.bench.labelled import new_namespace
+from tests.bench.simulation import new_namespace
 from tests.cluster.manifests import job
 from tests.faults.installed import POLICY
 from tests.faults.stage import Replica, Stage, new_stage

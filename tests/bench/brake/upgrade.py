@@ -22,7 +22,7 @@ import yaml
 from tests.bench.brake.witness import Witness, most_in_a_minute
 from tests.bench.disruptions import metrics
 from tests.bench.faster import events
-from tests.bench.labelled import new_namespace
+from tests.bench.simulation import new_namespace
 from tests.cluster.manifests import job
 from tests.cluster.nodes import own_node
 from tests.faults.stage import Stage, new_stage

@@ -8,19 +8,9 @@ from typing import TYPE_CHECKING
 from tests.bench import kubelet
 from tests.bench.faster import events
 from tests.bench.hour.draw import CRASHES_AFTER, HOUR, DrawnJob
-from tests.bench.hour.policies import (
-    CRASH,
-    NEEDED,
-    POLICIES,
-    interrupted_nodes,
-    is_bad,
-    manifest,
-    name_of,
-    namespace,
-    nodes,
-)
+from tests.bench.hour.policies import CRASH, NEEDED, POLICIES, interrupted_nodes, is_bad, manifest, namespace, nodes
 from tests.bench.hour.witness import JOB_NAME, Witness
-from tests.bench.simulation import Simulation
+from tests.bench.simulation import Simulation, name_of
 from webhook.policy import quantities
 
 if TYPE_CHECKING:

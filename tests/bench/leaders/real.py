@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final
 from tests.bench import kubelet
 from tests.bench.disruptions import leads
 from tests.bench.faster import events
-from tests.bench.labelled import new_namespace
 from tests.bench.leaders.scenarios import SCENARIOS, policy_file
 from tests.bench.leaders.verdict import History, has_ended, problems
+from tests.bench.simulation import new_namespace
 from tests.cluster.nodes import PLACEMENT, own_node
 from tests.cluster.objects import ACCOUNT
 from tests.faults.stage import new_stage

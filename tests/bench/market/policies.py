@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 from tests.bench.market.figures import ON_DEMAND
+from tests.bench.simulation import name_of, namespace_of, policy_of
 from tests.cluster.manifests import SECONDS, exits, job
 from tests.cluster.nodes import MARK, SPOT, own_node
-from webhook.kube import names
 
 if TYPE_CHECKING:
     from tests.bench.market.draw import DrawnJob
@@ -30,20 +29,12 @@ OWN = "retry-policy-test/market"  # label of nodes: the policy whose pods run th
 SHARED_MACHINES = 4  # of each policy
 
 
-def name_of(policy: str) -> str:
-    """Return a policy's name as that of a namespace and a profile."""
-    return policy.replace(",", "").replace(" ", "-").lower()
-
-
 def policy_file() -> str:
-    """Return a policy with a profile for each that is compared, and the default one; JSON is YAML too."""
-    profiles = {"default": SECTIONS} | {name_of(policy): sections for policy, sections in PROFILES.items()}
-    return json.dumps({"apiVersion": "retry-policy.dev/v1alpha1", "kind": "RetryPolicy", "profiles": profiles})
+    return policy_of({"default": SECTIONS} | {name_of(policy): sections for policy, sections in PROFILES.items()})
 
 
 def namespace(policy: str) -> Json:
-    labels = {names.PROFILE: name_of(policy)} if policy in PROFILES else {}
-    return {"metadata": {"name": name_of(policy), "labels": labels}}
+    return namespace_of(policy, opted_in=policy in PROFILES)
 
 
 def nodes(policy: str) -> list[Json]:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from tests.bench.faster import events
 from tests.bench.market.draw import LONGEST, PODS, DrawnJob, Market
 from tests.bench.market.figures import ON_DEMAND, Cell
-from tests.bench.market.policies import POLICIES, SHARED_MACHINES, manifest, name_of, namespace, nodes, shared_machine
+from tests.bench.market.policies import POLICIES, SHARED_MACHINES, manifest, namespace, nodes, shared_machine
 from tests.bench.market.witness import JOB_NAME, SeenPod, Witness
-from tests.bench.simulation import Simulation
+from tests.bench.simulation import Simulation, name_of
 from webhook.kube.client import Api, ApiError
 
 if TYPE_CHECKING:

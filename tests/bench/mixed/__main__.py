@@ -18,20 +18,18 @@ import sys
 import time
 from collections import Counter
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
 from typing import Any, Final
 
 import yaml
 
 from tests.bench import kubelet
-from tests.bench.disruptions import kill_leader, metrics, replace_follower
+from tests.bench.disruptions import PodEnder, kill_leader, metrics, replace_follower
 from tests.bench.faster import events
-from tests.bench.labelled import new_namespace
 from tests.bench.mixed import kinds
 from tests.bench.mixed.kinds import PART, WORKLOAD, Mixed, Part
 from tests.bench.mixed.truth import Truth
+from tests.bench.simulation import new_namespace
 from tests.cluster import binaries, job_set_controller, operators, tekton_controller
-from tests.cluster.nodes import own_node
 from tests.faults.stage import Stage, new_stage
 from webhook.accounts.stored import account_in
 from webhook.kube.client import Api, ApiError
@@ -55,12 +53,12 @@ LONGEST: Final = 120  # seconds until every account must be exact
 LONGEST_START: Final = 600  # seconds until every pod must run
 
 
-class Run:
+class Run(PodEnder):
     """One run against one stage."""
 
     def __init__(self, stage: Stage, api: Api, ends: int, share: float) -> None:
+        super().__init__(api)
         self.stage = stage
-        self.api = api
         self.ends = ends
         self.share = share
         self.kinds = [one for one in kinds.ALL if one.row in {batch.JOB, JOB_SET} or system_of(one.row) is not None]
@@ -72,7 +70,6 @@ class Run:
         self.attempts: Counter[tuple[str, int]] = Counter()
         self.done: Counter[str] = Counter()
         self.tasks: set[asyncio.Task[None]] = set()
-        self.nodes = 0
         self.over = False  # whether no pod is ended or created any more
 
     async def main(self) -> None:
@@ -99,12 +96,6 @@ class Run:
             yield
         finally:
             watching.cancel()
-
-    async def add_node(self) -> None:
-        self.nodes += 1
-        node = own_node(f"own-{self.nodes}", spot=self.nodes % 2 == 0)
-        node["spec"]["taints"] = [{"key": "none", "value": "none", "effect": "PreferNoSchedule"}]
-        await self.api.create("/api/v1/nodes", node)
 
     async def watch(self) -> None:
         async for kind, pod in events(self.api, PODS, {}):
@@ -245,23 +236,6 @@ class Run:
         await asyncio.sleep(1)
         with contextlib.suppress(ApiError):
             self.truth.see("MODIFIED", await self.api.get(f"{PODS}/{pod['metadata']['name']}"))
-
-    async def evict(self, pod: Json) -> None:
-        name = pod["metadata"]["name"]
-        eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": NAMESPACE}}
-        await self.api.create(f"{PODS}/{name}/eviction", eviction)
-
-    async def kubelet(self, pod: Json) -> None:
-        """End a pod as a kubelet does when its node shuts down, which KWOK's stages do not simulate."""
-        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        kind = {"type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet"}
-        operations: list[Json] = [
-            {"op": "test", "path": "/status/phase", "value": "Running"},
-            {"op": "add", "path": "/status/conditions/-", "value": {**kind, "lastTransitionTime": now}},
-            {"op": "add", "path": "/status/reason", "value": "Terminated"},
-            {"op": "replace", "path": "/status/phase", "value": "Failed"},
-        ]
-        await self.api.patch(f"{PODS}/{pod['metadata']['name']}/status", operations)
 
     async def taint(self, pod: Json) -> None:
         path = f"/api/v1/nodes/{pod['spec']['nodeName']}"

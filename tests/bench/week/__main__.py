@@ -22,11 +22,12 @@ from statistics import mean
 from typing import TYPE_CHECKING
 
 from tests.bench.faster import faster_cluster
+from tests.bench.simulation import name_of
 from tests.bench.week import figures
 from tests.bench.week.draw import DAYS, jobs
 from tests.bench.week.keep import cells_in, keep
 from tests.bench.week.picture import draw
-from tests.bench.week.policies import DEFAULT, HOUR, POLICIES, file_of, market_of, name_of, namespace, policy_file
+from tests.bench.week.policies import DEFAULT, HOUR, POLICIES, file_of, market_of, namespace, policy_file
 from tests.bench.week.rounds import Week
 from webhook.kube.client import Api
 

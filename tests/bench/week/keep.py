@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from tests.bench.simulation import name_of
 from tests.bench.week.figures import Cell
 from tests.bench.week.history import differences, server_records
-from tests.bench.week.policies import OURS, POLICIES, file_of, name_of, simulated
+from tests.bench.week.policies import OURS, POLICIES, file_of, simulated
 from tests.bench.week.records import records
 from webhook.history.record import decode, encode
 from webhook.policy.model import Policy

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from tests.bench.simulation import name_of, namespace_of
 from tests.bench.week.draw import CPU, DAY, MEMORY
 from tests.bench.week.market import PER_HOUR, SPOT_IN_ZONE, ZONES, Market
 from tests.cluster.manifests import job
 from tests.cluster.nodes import MARK, SPOT, own_node
-from webhook.kube import names
 from webhook.pods.pods import ZONE
 
 if TYPE_CHECKING:
@@ -55,11 +55,6 @@ def profiles(second: int = 1) -> dict[str, Json]:
     }
 
 
-def name_of(policy: str) -> str:
-    """Return a policy's name as that of a namespace, a profile and files."""
-    return policy.replace(",", "").replace(" ", "-").lower()
-
-
 def policy_file(market: Market) -> Json:
     """Return a policy with a profile for each that is compared, and the default one, for the time of the run.
 
@@ -99,8 +94,7 @@ def market_of(seed: int, days: int) -> Market:
 
 
 def namespace(policy: str) -> Json:
-    labels = {names.PROFILE: name_of(policy)} if policy in OURS else {}
-    return {"metadata": {"name": name_of(policy), "labels": labels}}
+    return namespace_of(policy, opted_in=policy in OURS)
 
 
 def nodes(policy: str) -> list[Json]:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from tests.bench import kubelet
 from tests.bench.faster import events
-from tests.bench.simulation import Simulation
+from tests.bench.simulation import Simulation, name_of
 from tests.bench.week.draw import DAY, DrawnJob
 from tests.bench.week.market import SPOT_IN_ZONE, ZONES, Market
-from tests.bench.week.policies import GIB, HOUR, POLICIES, manifest, name_of, namespace, nodes, spot_node
+from tests.bench.week.policies import GIB, HOUR, POLICIES, manifest, namespace, nodes, spot_node
 from tests.bench.week.witness import JOB_NAME, SeenPod, Witness
 
 if TYPE_CHECKING:

@@ -21,11 +21,10 @@ from typing import Any, Final, NamedTuple
 
 from webhook.objects.patch import at
 from webhook.objects.problem import Json, Problem
-from webhook.retry import record, requests
+from webhook.retry import requests
 from webhook.systems import core, refusals
-from webhook.systems.adapter import Adapter, Children, InPlace, Right, Steps, Workload
+from webhook.systems.adapter import Adapter, Children, InPlace, Right, Steps, Workload, is_recorded, record_of
 from webhook.systems.argo import spec as argo
-from webhook.systems.kind_spec import controller_of
 
 PREFIX: Final = "workflows.argoproj.io/"
 WORKFLOW: Final = f"{PREFIX}workflow"  # label of the pods
@@ -167,14 +166,12 @@ def without(gone: set[str], node: Json, begins: str | None) -> Json:
     return {**rest, **left, "phase": "Running", "startedAt": begins, "finishedAt": None}
 
 
-def refusal(workflow: Json) -> Problem | None:
+def refusal(found: Workload) -> Problem | None:
     """Return why a Workflow cannot run again; None if it can."""
-    metadata, controller, phase = workflow["metadata"], controller_of(workflow), phase_of(workflow)
-    name = refusals.kind_and_name("Workflow", workflow)
-    if metadata.get("deletionTimestamp"):
-        return refusals.is_being_deleted(name)
-    if controller is not None and (controller.group, controller.kind) != (argo.GROUP, argo.CRON_WORKFLOW.kind):
-        return refusals.is_run_by(name, f"{controller.kind} {controller.name}")
+    workflow = found.root
+    metadata, phase, name = workflow["metadata"], phase_of(workflow), refusals.kind_and_name("Workflow", workflow)
+    if problem := refusals.is_of_others(name, workflow, maker=argo.CRON_WORKFLOW):
+        return problem
     if phase == "Succeeded":
         return refusals.has_succeeded(name)
     if phase not in argo.FAILED or not run_of(workflow):
@@ -182,7 +179,7 @@ def refusal(workflow: Json) -> Problem | None:
     if any(at(workflow, ("status", field)) for field in OFFLOADED):
         what = f"{name}: its nodes are not stored in the Workflow itself"
         return Problem((), what, f"argo retry -n {metadata['namespace']} {metadata['name']}")
-    without_consent = [] if is_recorded(workflow) else templates_without_consent(workflow)
+    without_consent = [] if is_recorded(found, run_of(workflow)) else templates_without_consent(workflow)
     if without_consent:
         target = f"workflow/{metadata['name']}"
         return refusals.may_not_run_twice(name, target, workflow, [one for one in without_consent if one])
@@ -212,22 +209,12 @@ def run_of(workflow: Json) -> str:
     return at(workflow, ("status", "finishedAt")) or ""
 
 
-def is_recorded(workflow: Json) -> bool:
-    """Return True if the retry of this run is recorded already."""
-    return record.is_last(workflow, run_of(workflow))
-
-
-def record_patch(workflow: Json, by: str, when: str) -> list[Json]:
-    """Return the JSON Patch that records a retry, marks the Workflow for the leader, and continues its account."""
-    return requests.begin_anew(workflow, record.Requested(at=when, by=by, of=run_of(workflow)))
-
-
 def steps(found: Workload, by: str) -> Steps:
     """Return the writes that make a Workflow run again."""
     workflow = found.root
     gone = plan(Graph(workflow)).gone
     return Steps(
-        record=[] if is_recorded(workflow) else record_patch(workflow, by, found.when),
+        record=record_of(found, by, run_of(workflow)),
         deleted=tuple(pod for pod in found.children if at(pod, ("metadata", "annotations", NODE)) in gone),
         again=lambda stored: run_again(stored, found.when),
     )
@@ -236,11 +223,6 @@ def steps(found: Workload, by: str) -> Steps:
 def has_begun(now: Workload, before: Workload) -> bool:
     """Return True if a Workflow runs again, or has run again since, also because of another request."""
     return phase_of(now.root) not in argo.ENDED or run_of(now.root) != run_of(before.root)
-
-
-def is_child(pod: Json, workflow: Json) -> bool:
-    """Return True if a Workflow owns a pod."""
-    return any(owner["uid"] == workflow["metadata"]["uid"] for owner in pod["metadata"].get("ownerReferences") or ())
 
 
 def promise(found: Workload) -> str:
@@ -268,12 +250,10 @@ ADAPTER: Final = Adapter(
     kind=argo.WORKFLOW,
     rights=lambda _: [*RIGHTS],
     run_id=lambda found: run_of(found.root),
-    refusal=lambda found: refusal(found.root),
+    refusal=refusal,
     promise=promise,
     cannot_be_suspended=cannot_be_suspended,
-    children=Children(
-        kinds=(core.POD,), selector=lambda root: f"{WORKFLOW}={root['metadata']['name']}", is_child=is_child
-    ),
+    children=Children(kinds=(core.POD,), selector=lambda root: f"{WORKFLOW}={root['metadata']['name']}"),
     in_place=InPlace(steps=steps, has_begun=has_begun, status=""),
 )
 ADAPTERS: Final = (ADAPTER,)

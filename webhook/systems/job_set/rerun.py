@@ -12,9 +12,8 @@ from webhook.objects.patch import at
 from webhook.objects.problem import Json, Path, Problem
 from webhook.retry import record, requests
 from webhook.systems import kueue, refusals
-from webhook.systems.adapter import Adapter, InPlace, Right, Steps, Workload
+from webhook.systems.adapter import Adapter, InPlace, Right, Steps, Workload, record_of, with_status
 from webhook.systems.job_set.spec import CONTROLLER, JOB_SET, run_id
-from webhook.systems.kind_spec import controller_of
 
 ANNOTATIONS: Final[Path] = ("metadata", "annotations")
 IN_PLACE: Final = (
@@ -27,16 +26,10 @@ def refusal(job_set: Json) -> Problem | None:
     """Return why a JobSet cannot run again; None if it can."""
     metadata = job_set["metadata"]
     name = refusals.kind_and_name("JobSet", job_set)
-    if metadata.get("deletionTimestamp"):
-        return refusals.is_being_deleted(name)
-    if (job_set["spec"].get("managedBy") or CONTROLLER) != CONTROLLER:
-        return refusals.is_run_by(name, job_set["spec"]["managedBy"])
-    controller = controller_of(job_set)
-    if controller is not None:
-        return refusals.is_run_by(name, f"{controller.kind} {controller.name}")
+    if problem := refusals.is_of_others(name, job_set, manager=CONTROLLER):
+        return problem
     if kueue.is_queued(metadata):
-        what = f"{name} is in a Kueue queue, which has finished with it and would not count a rerun"
-        return Problem((), what, "create it again")
+        return refusals.was_queued(name)
     if terminal.has_ended_well(job_set):
         return refusals.has_succeeded(name)
     if not terminal.has_failed(job_set):
@@ -75,16 +68,6 @@ def runs_as_asked(job_set: Json, asked: str) -> bool:
     return bool(asked) and not ended and record.is_last(job_set, asked)
 
 
-def is_recorded(job_set: Json) -> bool:
-    """Return True if the retry of this run is recorded already."""
-    return record.is_last(job_set, run_of(job_set))
-
-
-def record_patch(job_set: Json, by: str, when: str) -> list[Json]:
-    """Return the JSON Patch that records a retry, marks the JobSet for the leader, and continues its account."""
-    return requests.begin_anew(job_set, record.Requested(at=when, by=by, of=run_of(job_set)))
-
-
 def run_again(job_set: Json) -> Json:
     """Return a JobSet with a status in which it runs again, with all of its restarts available."""
     before = job_set["status"]
@@ -92,13 +75,7 @@ def run_again(job_set: Json) -> Json:
     status["conditions"] = [one for one in before["conditions"] if one["type"] != "Failed"]
     status["restarts"] = (before.get("restarts") or 0) + 1
     status["restartsCountTowardsMax"] = 0
-    return {
-        "apiVersion": JOB_SET.api_version,
-        "kind": JOB_SET.kind,
-        "metadata": job_set["metadata"],
-        "spec": job_set["spec"],
-        "status": status,
-    }
+    return with_status(JOB_SET, job_set, status)
 
 
 def has_begun(now: Workload, before: Workload) -> bool:
@@ -109,15 +86,13 @@ def has_begun(now: Workload, before: Workload) -> bool:
 
 def steps(found: Workload, by: str) -> Steps:
     """Return the writes that make a JobSet run again."""
-    written = [] if is_recorded(found.root) else record_patch(found.root, by, found.when)
-    return Steps(record=written, deleted=(), again=run_again)
+    return Steps(record=record_of(found, by, run_of(found.root)), deleted=(), again=run_again)
 
 
 def cannot_be_suspended(job_set: Json) -> Problem | None:
     """Return why a JobSet can be neither suspended nor resumed; None if it can."""
-    return (
-        refusals.is_queued(refusals.kind_and_name("JobSet", job_set)) if kueue.is_queued(job_set["metadata"]) else None
-    )
+    name = refusals.kind_and_name("JobSet", job_set)
+    return refusals.is_queued(name) if kueue.is_queued(job_set["metadata"]) else None
 
 
 ADAPTER: Final = Adapter(

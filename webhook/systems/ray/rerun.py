@@ -20,8 +20,7 @@ from webhook.objects.patch import at
 from webhook.objects.problem import Json, Path, Problem
 from webhook.retry import record, requests
 from webhook.systems import kueue, refusals
-from webhook.systems.adapter import Adapter, InPlace, Right, Steps, Workload
-from webhook.systems.kind_spec import controller_of
+from webhook.systems.adapter import Adapter, InPlace, Right, Steps, Workload, record_of, with_status
 from webhook.systems.ray.spec import RAY_CRON_JOB, RAY_JOB, may_be_suspended, may_retry
 
 CONTROLLER: Final = "ray.io/kuberay-operator"  # the default of managedBy
@@ -39,17 +38,10 @@ def refusal(ray_job: Json) -> Problem | None:
     """Return why a RayJob cannot run again; None if it can."""
     metadata, spec = ray_job["metadata"], ray_job["spec"]
     name = refusals.kind_and_name(RAY_JOB.kind, ray_job)
-    if metadata.get("deletionTimestamp"):
-        return refusals.is_being_deleted(name)
-    if (spec.get("managedBy") or CONTROLLER) != CONTROLLER:
-        return refusals.is_run_by(name, spec["managedBy"])
-    controller = controller_of(ray_job)
-    # A RayCronJob creates its RayJobs, and reads nothing of them afterwards.
-    if controller is not None and (controller.group, controller.kind) != (RAY_CRON_JOB.group, RAY_CRON_JOB.kind):
-        return refusals.is_run_by(name, f"{controller.kind} {controller.name}")
+    if problem := refusals.is_of_others(name, ray_job, manager=CONTROLLER, maker=RAY_CRON_JOB):
+        return problem
     if kueue.is_queued(metadata):
-        what = f"{name} is in a Kueue queue, which has finished with it and would not count a rerun"
-        return Problem((), what, "create it again")
+        return refusals.was_queued(name)
     if not may_retry(spec):
         what = f"{name} has a clusterSelector or submissionMode InteractiveMode, for which KubeRay has no retries"
         return Problem((), what, "create another RayJob")
@@ -70,25 +62,9 @@ def run_of(ray_job: Json) -> str:
     return at(ray_job, ("status", "rayClusterName")) or ""
 
 
-def is_recorded(ray_job: Json) -> bool:
-    """Return True if the retry of this run is recorded already."""
-    return record.is_last(ray_job, run_of(ray_job))
-
-
-def record_patch(ray_job: Json, by: str, when: str) -> list[Json]:
-    """Return the JSON Patch that records a retry, marks the RayJob for the leader, and continues its account."""
-    return requests.begin_anew(ray_job, record.Requested(at=when, by=by, of=run_of(ray_job)))
-
-
 def run_again(ray_job: Json) -> Json:
     """Return a RayJob with a status in which it runs again, with all of its retries available."""
-    return {
-        "apiVersion": RAY_JOB.api_version,
-        "kind": RAY_JOB.kind,
-        "metadata": ray_job["metadata"],
-        "spec": ray_job["spec"],
-        "status": {**ray_job["status"], STATUS[-1]: RETRYING, "failed": 0},
-    }
+    return with_status(RAY_JOB, ray_job, {**ray_job["status"], "jobDeploymentStatus": RETRYING, "failed": 0})
 
 
 def has_begun(now: Workload, before: Workload) -> bool:
@@ -100,8 +76,7 @@ def has_begun(now: Workload, before: Workload) -> bool:
 
 def steps(found: Workload, by: str) -> Steps:
     """Return the writes that make a RayJob run again."""
-    written = [] if is_recorded(found.root) else record_patch(found.root, by, found.when)
-    return Steps(record=written, deleted=(), again=run_again)
+    return Steps(record=record_of(found, by, run_of(found.root)), deleted=(), again=run_again)
 
 
 def cannot_be_suspended(ray_job: Json) -> Problem | None:

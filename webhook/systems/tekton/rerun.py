@@ -20,12 +20,22 @@ from typing import Final
 
 from webhook.objects.patch import at
 from webhook.objects.problem import Json, Problem
-from webhook.objects.times import between, time_of
+from webhook.objects.times import between
 from webhook.policy.reader import duration
 from webhook.retry import record, requests
 from webhook.systems import refusals
-from webhook.systems.adapter import Adapter, Children, InPlace, Right, Steps, Workload
-from webhook.systems.kind_spec import controller_of
+from webhook.systems.adapter import (
+    Adapter,
+    Children,
+    InPlace,
+    Right,
+    Steps,
+    Workload,
+    has_new_child,
+    is_recorded,
+    was_undone,
+    with_status,
+)
 from webhook.systems.tekton import spec as tekton
 
 CONTROLLER: Final = "tekton.dev/pipeline"  # the default of managedBy
@@ -57,15 +67,9 @@ class Plan:
 def refusal(found: Workload) -> Problem | None:
     """Return why a PipelineRun cannot run again; None if it can."""
     run, children = found.root, list(found.children)
-    metadata, controller = run["metadata"], controller_of(run)
-    name = refusals.kind_and_name("PipelineRun", run)
-    succeeded = succeeded_of(run)
-    if metadata.get("deletionTimestamp"):
-        return refusals.is_being_deleted(name)
-    if (run["spec"].get("managedBy") or CONTROLLER) != CONTROLLER:
-        return refusals.is_run_by(name, run["spec"]["managedBy"])
-    if controller is not None:
-        return refusals.is_run_by(name, f"{controller.kind} {controller.name}")
+    name, succeeded = refusals.kind_and_name("PipelineRun", run), succeeded_of(run)
+    if problem := refusals.is_of_others(name, run, manager=CONTROLLER):
+        return problem
     if succeeded == "True":
         return refusals.has_succeeded(name)
     if succeeded != "False" or not run_of(run):
@@ -74,7 +78,7 @@ def refusal(found: Workload) -> Problem | None:
     why = obstacle(found, planned) or too_late(run, children, planned, found.when)
     if why:
         return Problem((), f"{name}: {why}", "create another PipelineRun")
-    return None if is_recorded(found) else missing_consent(run, planned, name)
+    return None if is_recorded(found, run_of(found.root)) else missing_consent(run, planned, name)
 
 
 def too_late(run: Json, children: list[Json], planned: Plan, when: str) -> str | None:
@@ -103,7 +107,7 @@ def obstacle(found: Workload, planned: Plan) -> str | None:
     """Return which part of the run its controller could not run again; None if there is none."""
     run, children = found.root, found.children
     names = {child["metadata"]["name"] for child in children}
-    retry_has_deleted = is_recorded(found) or is_unfinished(run, list(children))
+    retry_has_deleted = is_recorded(found, run_of(found.root)) or is_unfinished(found)
     for reference in at(run, ("status", "childReferences")) or ():
         task = reference.get("pipelineTaskName")
         if task in planned.again and reference.get("kind") == tekton.PIPELINE_RUN.kind:
@@ -156,11 +160,6 @@ def plan(run: Json, children: list[Json], *, keep_finally: bool) -> Plan:
     return planned
 
 
-def is_child(child: Json, run: Json) -> bool:
-    """Return True if a PipelineRun owns the child itself; the label alone is also on objects of its children."""
-    return any(owner["uid"] == run["metadata"]["uid"] for owner in child["metadata"].get("ownerReferences") or ())
-
-
 def task_of(child: Json) -> str:
     """Return the name of the pipeline's task that a TaskRun runs."""
     return (child["metadata"].get("labels") or {}).get(TASK) or ""
@@ -193,11 +192,6 @@ def run_of(run: Json) -> str:
     return at(run, ("status", "completionTime")) or ""
 
 
-def is_recorded(found: Workload) -> bool:
-    """Return True if the retry of this run is recorded already."""
-    return found.is_recorded or record.is_last(found.root, run_of(found.root))
-
-
 def record_patch(run: Json, planned: Plan, by: str, when: str, *, keep_finally: bool) -> list[Json]:
     """Return the JSON Patch that records a retry with the outcomes of failed tasks, and marks it for the leader.
 
@@ -209,18 +203,12 @@ def record_patch(run: Json, planned: Plan, by: str, when: str, *, keep_finally: 
     return requests.begin_anew(run, requested)
 
 
-def is_unfinished(run: Json, children: list[Json]) -> bool:
+def is_unfinished(found: Workload) -> bool:
     """Return True if a retry was recorded, but the run is failed and has no newer child: the retry was undone.
 
-    Its controller does that from an old cache: it adds the deleted TaskRuns to the status, and ends the run again.
+    Its controller adds the deleted TaskRuns to the status, and ends the run again.
     """
-    found = record.read(run)
-    if not found or succeeded_of(run) != "False":
-        return False
-    since = requests.time_of(found[-1].at)
-    return since is not None and not any(
-        (time_of(child["metadata"]["creationTimestamp"]) or since) >= since for child in children
-    )
+    return succeeded_of(found.root) == "False" and was_undone(found)
 
 
 def uncancel(run: Json) -> list[Json]:
@@ -240,30 +228,23 @@ def run_again(run: Json, planned: Plan, when: str) -> Json:
     status["startTime"] = when
     references = status.pop("childReferences", None) or ()
     status["childReferences"] = [one for one in references if one.get("pipelineTaskName") not in planned.again]
-    return {
-        "apiVersion": tekton.PIPELINE_RUN.api_version,
-        "kind": tekton.PIPELINE_RUN.kind,
-        "metadata": run["metadata"],
-        "spec": run["spec"],
-        "status": status,
-    }
+    return with_status(tekton.PIPELINE_RUN, run, status)
 
 
 def keeps_finally(found: Workload) -> bool:
     """Return True if tasks of `finally` that succeeded stay; a retry that was recorded decides, else the request."""
-    return record.read(found.root)[-1].keep_finally if is_recorded(found) else found.keep_finally
-
-
-def uids_of(found: Workload) -> set[str]:
-    """Return the uids of the children of a PipelineRun."""
-    return {child["metadata"]["uid"] for child in found.children}
+    return record.read(found.root)[-1].keep_finally if is_recorded(found, run_of(found.root)) else found.keep_finally
 
 
 def steps(found: Workload, by: str) -> Steps:
     """Return the writes that make a PipelineRun run again."""
     run, keep_finally = found.root, keeps_finally(found)
     planned = plan(run, list(found.children), keep_finally=keep_finally)
-    written = [] if is_recorded(found) else record_patch(run, planned, by, found.when, keep_finally=keep_finally)
+    written = (
+        []
+        if is_recorded(found, run_of(found.root))
+        else record_patch(run, planned, by, found.when, keep_finally=keep_finally)
+    )
     return Steps(
         record=written, deleted=tuple(planned.gone), again=lambda stored: run_again(stored, planned, found.when)
     )
@@ -287,7 +268,6 @@ def cannot_be_suspended(run: Json) -> Problem:
 CHILDREN: Final = Children(
     kinds=(tekton.TASK_RUN, tekton.CUSTOM_RUN),
     selector=lambda run: f"{LABEL}={run['metadata']['name']}",
-    is_child=is_child,
 )
 ADAPTER: Final = Adapter(
     kind=tekton.PIPELINE_RUN,
@@ -299,11 +279,11 @@ ADAPTER: Final = Adapter(
     children=CHILDREN,
     in_place=InPlace(
         steps=steps,
-        has_begun=lambda now, before: bool(uids_of(now) - uids_of(before)),
+        has_begun=has_new_child,
         is_reset=lambda found: succeeded_of(found.root) == "Unknown",
         resume=uncancel,
         is_stopped=lambda found: bool(found.root["spec"].get("status")),
-        is_unfinished=lambda found: is_unfinished(found.root, list(found.children)),
+        is_unfinished=is_unfinished,
         watches_controller=True,
     ),
     has_finally=True,

@@ -19,11 +19,21 @@ from typing import Final
 
 from webhook.objects.patch import at
 from webhook.objects.problem import Json, Problem
-from webhook.objects.times import time_of
-from webhook.retry import record, requests
+from webhook.retry import requests
 from webhook.systems import core, refusals
-from webhook.systems.adapter import Adapter, Children, InPlace, Right, Steps, Workload
-from webhook.systems.kind_spec import controller_of
+from webhook.systems.adapter import (
+    Adapter,
+    Children,
+    InPlace,
+    Right,
+    Steps,
+    Workload,
+    has_new_child,
+    is_recorded,
+    record_of,
+    was_undone,
+    with_status,
+)
 from webhook.systems.volcano import spec as volcano
 from webhook.systems.volcano.rules import is_coupled
 
@@ -41,12 +51,9 @@ RIGHTS: Final = (
 def refusal(found: Workload) -> Problem | None:
     """Return why a Job cannot run again; None if it can."""
     job, pods = found.root, found.children
-    metadata, controller = job["metadata"], controller_of(job)
     name = refusals.kind_and_name("Job", job)
-    if metadata.get("deletionTimestamp"):
-        return refusals.is_being_deleted(name)
-    if controller is not None and (controller.group, controller.kind) != (volcano.GROUP, volcano.CRON_JOB.kind):
-        return refusals.is_run_by(name, f"{controller.kind} {controller.name}")
+    if problem := refusals.is_of_others(name, job, maker=volcano.CRON_JOB):
+        return problem
     if volcano.phase_of(job) == SUCCEEDED:
         return refusals.has_succeeded(name)
     if not run_of(job):
@@ -54,9 +61,9 @@ def refusal(found: Workload) -> Problem | None:
     alive = sorted(pod["metadata"]["name"] for pod in pods if at(pod, ("status", "phase")) not in core.ENDED)
     if alive:
         return Problem((), f"{name} has ended, but its pod {alive[0]} has not", "request the retry again once it has")
-    without_consent = [] if is_recorded(found) else tasks_without_consent(job, pods)
+    without_consent = [] if is_recorded(found, run_of(job)) else tasks_without_consent(job, pods)
     if without_consent:
-        target = f"{volcano.JOB.resource}.{volcano.GROUP}/{metadata['name']}"
+        target = f"{volcano.JOB.resource}.{volcano.GROUP}/{job['metadata']['name']}"
         return refusals.may_not_run_twice(name, target, job, [one for one in without_consent if one])
     return None
 
@@ -105,63 +112,20 @@ def run_of(job: Json) -> str:
     return (at(job, ("status", "state", "lastTransitionTime")) or "") if ended else ""
 
 
-def is_recorded(found: Workload) -> bool:
-    """Return True if the retry of this run is recorded already."""
-    return found.is_recorded or record.is_last(found.root, run_of(found.root))
-
-
-def record_patch(job: Json, by: str, when: str) -> list[Json]:
-    """Return the JSON Patch that records a retry, marks the Job for the leader, and continues its account."""
-    return requests.begin_anew(job, record.Requested(at=when, by=by, of=run_of(job)))
-
-
 def run_again(job: Json, when: str) -> Json:
     """Return a Job with a status in which it runs again from the time `when`, RFC 3339, with all of its retries."""
     status = {key: value for key, value in job["status"].items() if key != "retryCount"}
-    return {
-        "apiVersion": volcano.JOB.api_version,
-        "kind": volcano.JOB.kind,
-        "metadata": job["metadata"],
-        "spec": job["spec"],
-        "status": {**status, "state": {"phase": PENDING, "lastTransitionTime": when}},
-    }
+    return with_status(volcano.JOB, job, {**status, "state": {"phase": PENDING, "lastTransitionTime": when}})
 
 
 def steps(found: Workload, by: str) -> Steps:
     """Return the writes that make a Job run again."""
     kept = {pod["metadata"]["uid"] for pod in stays(found.root, found.children)}
     return Steps(
-        record=[] if is_recorded(found) else record_patch(found.root, by, found.when),
+        record=record_of(found, by, run_of(found.root)),
         deleted=tuple(pod for pod in found.children if pod["metadata"]["uid"] not in kept),
         again=lambda stored: run_again(stored, found.when),
     )
-
-
-def has_begun(now: Workload, before: Workload) -> bool:
-    """Return True if a Job has a pod that it did not have before."""
-    return bool(uids_of(now) - uids_of(before))
-
-
-def uids_of(found: Workload) -> set[str]:
-    """Return the uids of the pods of a Job."""
-    return {pod["metadata"]["uid"] for pod in found.children}
-
-
-def is_unfinished(found: Workload) -> bool:
-    """Return True if a retry was recorded, but the Job has failed and has no newer pod: the retry was undone.
-
-    Its controller does that from an old cache, which still has the pods that failed.
-    """
-    last = record.read(found.root)
-    since = requests.time_of(last[-1].at) if last and run_of(found.root) else None
-    return since is not None and not any(
-        (time_of(pod["metadata"]["creationTimestamp"]) or since) >= since for pod in found.children
-    )
-
-
-def is_child(pod: Json, job: Json) -> bool:
-    """Return True if a Job owns a pod."""
-    return any(owner["uid"] == job["metadata"]["uid"] for owner in pod["metadata"].get("ownerReferences") or ())
 
 
 def promise(found: Workload) -> str:
@@ -185,13 +149,13 @@ ADAPTER: Final = Adapter(
     refusal=refusal,
     promise=promise,
     cannot_be_suspended=cannot_be_suspended,
-    children=Children(kinds=(core.POD,), selector=lambda root: f"{NAME}={root['metadata']['name']}", is_child=is_child),
+    children=Children(kinds=(core.POD,), selector=lambda root: f"{NAME}={root['metadata']['name']}"),
     in_place=InPlace(
         steps=steps,
-        has_begun=has_begun,
+        has_begun=has_new_child,
         is_reset=lambda found: volcano.phase_of(found.root) not in {SUCCEEDED, *volcano.UNSUCCESSFUL},
         is_stopped=lambda found: volcano.phase_of(found.root) in STOPPED,
-        is_unfinished=is_unfinished,
+        is_unfinished=lambda found: bool(run_of(found.root)) and was_undone(found),
         watches_controller=True,
     ),
 )

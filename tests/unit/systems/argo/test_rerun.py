@@ -80,7 +80,7 @@ def planned(nodes: Json) -> tuple[set[str], set[str]]:
 
 
 def refusal(**how: Any) -> str:
-    return str(of_workflow.refusal(workflow(**how)) or "")
+    return str(of_workflow.refusal(workload(workflow(**how))) or "")
 
 
 def workload(root: Json, *pods: Json) -> Workload:
@@ -162,8 +162,6 @@ def test_only_pods_of_nodes_that_run_again_are_deleted() -> None:
     pods = [pod("fetch"), pod("train-0"), pod("train-1")]
     steps = of_workflow.steps(workload(workflow(), *pods), "alice")
     assert [one["metadata"]["name"] for one in steps.deleted] == ["w-train-0", "w-train-1"]
-    assert of_workflow.is_child(pods[0], workflow())
-    assert not of_workflow.is_child(pod("train-0", "another"), workflow())
 
 
 def test_a_retry_is_recorded_once_and_its_account_begins_anew() -> None:

@@ -8,6 +8,7 @@ import pytest
 from webhook.kube import names
 from webhook.objects.problem import Json
 from webhook.retry import record, requests
+from webhook.systems.adapter import Workload
 from webhook.systems.job_set import rerun as of_job_set
 
 YES = {names.RETRYABLE: "true"}
@@ -61,11 +62,14 @@ def test_the_failure_is_removed_and_the_restarts_are_counted_on() -> None:
     }
 
 
+def workload(root: Json) -> Workload:
+    return Workload(root=root, run=root, when="2026-11-21T12:00:00+00:00")
+
+
 def test_a_retry_is_recorded_once() -> None:
     job_set = failed()
-    assert not of_job_set.is_recorded(job_set)
-    job_set = jsonpatch.apply_patch(job_set, of_job_set.record_patch(job_set, "alice", "2026-11-21T12:00:00+00:00"))
-    assert of_job_set.is_recorded(job_set)
+    job_set = jsonpatch.apply_patch(job_set, of_job_set.steps(workload(job_set), "alice").record)
+    assert of_job_set.steps(workload(job_set), "bob").record == []
     assert requests.is_marked(job_set)  # by which the leader finds it
     (one,) = record.read(job_set)
     assert (one.by, one.of) == ("alice", "restart 2")

@@ -80,16 +80,15 @@ def test_its_controller_is_told_to_retry_and_has_all_retries_again() -> None:
 
 def test_a_retry_is_recorded_once() -> None:
     ray_job = failed()
-    assert not of_ray_job.is_recorded(ray_job)
-    ray_job = jsonpatch.apply_patch(ray_job, of_ray_job.record_patch(ray_job, "alice", WHEN))
-    assert of_ray_job.is_recorded(ray_job)
+    ray_job = jsonpatch.apply_patch(ray_job, of_ray_job.steps(workload(ray_job), "alice").record)
+    assert of_ray_job.steps(workload(ray_job), "bob").record == []
     assert record.read(ray_job)[-1].of == "train-abcde"
     assert requests.is_marked(ray_job)  # by which the leader finds it
 
 
 def test_a_retry_has_begun_once_the_ray_job_runs_or_has_another_cluster() -> None:
     before = workload(failed())
-    recorded = jsonpatch.apply_patch(before.root, of_ray_job.record_patch(before.root, "alice", WHEN))
+    recorded = jsonpatch.apply_patch(before.root, of_ray_job.steps(before, "alice").record)
     assert not of_ray_job.has_begun(workload(recorded), before)
     assert of_ray_job.has_begun(workload(of_ray_job.run_again(recorded)), before)
     assert of_ray_job.has_begun(workload(failed(rayClusterName="train-fghij")), before)

@@ -191,21 +191,20 @@ def test_a_recorded_retry_is_unfinished_if_the_run_has_failed_without_a_new_chil
     run["metadata"]["annotations"] = {names.RETRY_HISTORY: record.with_new(run, noted)}
     run["status"]["conditions"] = [succeeded(status)]
     children = [child("a", "good", creationTimestamp=one) for one in created]
-    assert of_pipeline_run.is_unfinished(run, children) is undone
+    assert of_pipeline_run.is_unfinished(workload(run, children)) is undone
 
 
 def test_a_run_without_a_recorded_retry_is_not_unfinished() -> None:
-    assert not of_pipeline_run.is_unfinished(run_of([]), [])
+    assert not of_pipeline_run.is_unfinished(workload(run_of([]), []))
 
 
 def test_a_retry_is_recorded_once() -> None:
     failed = child("b", "bad")
     failed["status"]["conditions"] = [{**succeeded("False", "Failed"), "message": "exited with code 1"}]
     run = run_of([failed])
-    assert not of_pipeline_run.is_recorded(workload(run, [failed]))
     planned = of_pipeline_run.plan(run, [failed], keep_finally=False)
     run = jsonpatch.apply_patch(run, of_pipeline_run.record_patch(run, planned, "alice", WHEN, keep_finally=False))
-    assert of_pipeline_run.is_recorded(workload(run, [failed]))
+    assert of_pipeline_run.steps(workload(run, [failed]), "bob").record == []
     (noted,) = record.read(run)
     assert (noted.at, noted.by, noted.of, noted.ended) == (WHEN, "alice", ENDED, ("b: Failed: exited with code 1",))
 

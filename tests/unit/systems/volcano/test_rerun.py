@@ -9,7 +9,7 @@ from tests.volcano import task
 from webhook.kube import names
 from webhook.objects.problem import Json
 from webhook.retry import record
-from webhook.systems.adapter import Workload
+from webhook.systems.adapter import InPlace, Workload
 from webhook.systems.volcano import rerun as of_volcano_job
 
 YES = {names.RETRYABLE: "true"}
@@ -51,6 +51,10 @@ def pod(name: str, phase: str, **metadata: Any) -> Json:
 
 
 HALF = (pod("main-0", "Succeeded"), pod("main-1", "Failed"))
+
+
+assert of_volcano_job.ADAPTER.in_place is not None
+IN_PLACE: InPlace = of_volcano_job.ADAPTER.in_place
 
 
 def workload(root: Json, *pods: Json) -> Workload:
@@ -160,17 +164,17 @@ def test_a_recorded_retry_is_unfinished_if_the_job_has_failed_without_a_new_pod(
     unfinished: bool,  # noqa: FBT001
 ) -> None:
     job = failed(phase=phase)
-    assert not of_volcano_job.is_unfinished(workload(job))
+    assert not IN_PLACE.is_unfinished(workload(job))
     noted = record.Requested(at=WHEN, by="alice", of="before")
     job["metadata"]["annotations"] = {names.RETRY_HISTORY: record.with_new(job, noted)}
     found = workload(job, pod("main-0", "Failed", creationTimestamp=created))
-    assert of_volcano_job.is_unfinished(found) is unfinished
+    assert IN_PLACE.is_unfinished(found) is unfinished
 
 
 def test_it_has_begun_when_it_has_a_new_pod() -> None:
     before = workload(failed(), *HALF)
-    assert not of_volcano_job.has_begun(workload(failed(phase="Pending"), HALF[0]), before)
-    assert of_volcano_job.has_begun(workload(failed(phase="Pending"), HALF[0], pod("main-x", "Pending")), before)
+    assert not IN_PLACE.has_begun(workload(failed(phase="Pending"), HALF[0]), before)
+    assert IN_PLACE.has_begun(workload(failed(phase="Pending"), HALF[0], pod("main-x", "Pending")), before)
 
 
 def test_it_is_suspended_by_volcanos_own_command() -> None:
