@@ -125,7 +125,7 @@ def bug_in(counted: Counted, pod: Pod, within: int = 0) -> str | None:
     It does if a rule of onFailure makes it fatal. If none decides, after a bug that the policy does not retry, unless a
     disruption explains it: of another pod of the Job, in `within` seconds.
     """
-    return _bug_of_job(counted, pod, within) if isinstance(counted, PodsOfJob) else _bug_elsewhere(counted, pod)
+    return _bug_of_job(counted, pod, within) if isinstance(counted, PodsOfJob) else _bug_of_system(counted, pod)
 
 
 def _decision(counted: Counted, pod: Pod) -> tuple[int | None, costs.Cost | None]:
@@ -165,7 +165,7 @@ def _bug_of_job(counted: PodsOfJob, pod: Pod, within: int) -> str | None:
     return message or None
 
 
-def _bug_elsewhere(counted: PodsOfSystem, pod: Pod) -> str | None:
+def _bug_of_system(counted: PodsOfSystem, pod: Pod) -> str | None:
     """Return what `bug_in` does, of a workload of another kind: a bug is an exit code that only the system retries."""
     settings = counted.settings
     if settings.skip or settings.profile.failure_policy.inject == "Never" or outcomes.was_killed(pod):
@@ -196,8 +196,10 @@ def bug_of(job: EmbeddedJob, settings: Settings, pod: Pod, within: int | None, o
         what += " as the pod exceeded its deadline"
     if within is None:
         return f"{what}, and no rule of onFailure retries it"
-    no_echo = f"no pod that it depends on was disrupted within {within} s" if within else "nobody had deleted the pod"
-    return f"{what}, and {no_echo}"
+    unexplained_because = (
+        f"no pod that it depends on was disrupted within {within} s" if within else "nobody had deleted the pod"
+    )
+    return f"{what}, and {unexplained_because}"
 
 
 def _how(pod: Pod) -> str:

@@ -146,7 +146,7 @@ def suspended(limit: int, namespace: str, name: str) -> str:
     return f"suspended: disruptions exceed the limit of {limit}; to allow as many again: {resume}"
 
 
-def suspended_elsewhere(limit: int) -> str:
+def suspended_of_system(limit: int) -> str:
     """Return why the ledger has suspended a workload that is no Job, and how to resume it."""
     return f"suspended: disruptions exceed the limit of {limit}; resume it to allow as many again"
 

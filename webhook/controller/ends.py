@@ -118,7 +118,7 @@ class WorkloadEnds:
             write = _failing(key.row, whole, reason, message, counting.tracker.failed_named(end.pod))
         if write is None and system is not None and counting.suspends(attempts):  # also if nothing can make it fail
             action, how, write = "suspend", "Suspended", system.suspend(whole)
-            reason, message = LIMIT_EXCEEDED, words.suspended_elsewhere(counting.budgets_of(counting.root).disruptions)
+            reason, message = LIMIT_EXCEEDED, words.suspended_of_system(counting.budgets_of(counting.root).disruptions)
         if write is None:
             return True
         if not self.allows(action, key.row, counting.root, f"{action} it: {message}"):
