@@ -370,7 +370,7 @@ class Ledger:
         failed = (metadata.get("labels") or {}).get(names.RETRY_OF)
         if key.row is not batch.JOB or failed is None or names.RETRY_OF in (metadata.get("annotations") or {}):
             return False
-        found = self.trackers.account_about(key.namespace, failed)
+        found = self.trackers.stored.account_about(key.namespace, failed)
         if found is not None:
             await self.accounts.keep(found, root)
         return True
@@ -382,7 +382,7 @@ class Ledger:
         """
         if self.suspends(counting, state):
             counting.intend_suspension()
-        is_stored = self.trackers.is_stored(counting.key, counting.root, state.text)
+        is_stored = self.trackers.stored.holds(counting.key, counting.root, state.text)
         if counting.changed or not is_stored:
             is_stored = await self.store(counting, state)
             if is_stored:

@@ -39,7 +39,7 @@ class AccountStore:
 
         The write fails if another writer was faster.
         """
-        status, found = msgspec.json.decode(text), self.trackers.account_of(key, root)
+        status, found = msgspec.json.decode(text), self.trackers.stored.account_of(key, root)
         if found is not None:
             path = account.ACCOUNT.path(key.namespace, found["metadata"]["name"])
             operations = [unless_changed(found), {"op": "add", "path": "/status", "value": status}]

@@ -17,14 +17,10 @@ from webhook.accounts import settling
 from webhook.accounts.account import Account
 from webhook.accounts.cached import ROOT_READ, CachedJob, CachedJobSet, CachedRoot, pieces, trimmed_root
 from webhook.accounts.cached_account import (
-    ACCOUNT_READ,
     CachedAccount,
-    compressed,
     key_of_account,
-    trimmed_account,
-    whole,
 )
-from webhook.accounts.stored import begun, shared
+from webhook.accounts.stored import shared
 from webhook.accounts.tracked import RunningPods
 from webhook.accounts.tracker import Find, Key, Tracker, is_going, is_older, key_of, key_of_job, place_of
 from webhook.kube import names, terminal
@@ -48,6 +44,7 @@ from webhook.systems.kind_spec import KindSpec
 from webhook.tracking.cluster import Cluster
 from webhook.tracking.finished_jobs import STAYS, FinishedJobs
 from webhook.tracking.observers import PodObserver, WorkloadObserver
+from webhook.tracking.stored_accounts import StoredAccounts
 from webhook.tracking.workload_state import INTERVAL, Root, WorkloadState, read
 
 LONG_OVER: Final = 600.0  # seconds after the end of a Job for which its state is remembered
@@ -137,19 +134,9 @@ class Trackers:
         self.pods.observers.append(PodObserver(self.see_pod, self.see_pod_gone, self.see_only, self.forget_namespaces))
         cluster.jobs.observers.append(self.observer(batch.JOB, self.see_job))
         cluster.job_sets.observers.append(self.observer(JOB_SET, self.see_job_set))
-        self.account_items = Packed[CachedAccount](compressed, whole)
-        self.accounts = Informer(
-            cluster.api,
-            account.ACCOUNT.path(),
-            trimmed_account,
-            shape=ACCOUNT_READ,
-            query={},
-            items=self.account_items,
-            scope=cluster.scope,
-            clock=clock,
-        )
+        self.stored = StoredAccounts(cluster, clock)
+        self.accounts = self.stored.informer
         self.accounts.observers.append(self.observer(account.ACCOUNT, self.see_stored, self._see_stored_gone))
-        self.names_of_accounts: dict[str, tuple[str, str]] = {}  # namespace and name by the uid of the workload
         self.others = {row: self._informer_of(row) for row in SYSTEMS}
         self.roots: dict[KindSpec, Informer[Any]] = {batch.JOB: cluster.jobs, JOB_SET: cluster.job_sets, **self.others}
         self.running = RunningPods()
@@ -250,10 +237,10 @@ class Trackers:
 
     def see_stored(self, found: CachedAccount, *, news: bool = True) -> None:
         """Record the current state of an Account, if its workload is known; `news`: as in `see_pod`."""
-        metadata, key = found["metadata"], key_of_account(found)
+        key = key_of_account(found)
         if key is None:
             return
-        self.names_of_accounts[found["spec"].get("uid") or ""] = intern(metadata["namespace"]), metadata["name"]
+        self.stored.see(found)
         root = self.root_of(key)
         if root is not None and (key in self.states or (key.is_cached_whole and not self.settled(key, root))):
             self._take_account(key, self.state_of(key), root, news=news)
@@ -262,7 +249,7 @@ class Trackers:
     def _see_stored_gone(self, found: CachedAccount) -> None:
         """Record that an Account was deleted: the account of its workload begins anew if that exists."""
         key = key_of_account(found)
-        self.names_of_accounts.pop(found["spec"].get("uid") or "", None)
+        self.stored.forget(found)
         if key is not None:
             root = self.root_of(key)
             if root is not None and key in self.states:
@@ -287,40 +274,6 @@ class Trackers:
         async for key in in_slices(list(self.succeeded)):
             if key.namespace in namespaces:
                 self.succeeded.pop(key, None)
-
-    def account_of(self, key: Key, root: Json) -> CachedAccount | None:
-        """Return the Account of a workload; None if it has none."""
-        metadata = root["metadata"]
-        found = self.accounts.get(key.namespace, account.name_of(key.row, metadata["name"], metadata["uid"]))
-        return found if found is not None and account.is_of(found, key.row, root) else None
-
-    def account_about(self, namespace: str, uid: str) -> CachedAccount | None:
-        """Return the Account about the Job with a uid in a namespace, whether it still exists or not; None without."""
-        found = self.accounts.get(*self.names_of_accounts.get(uid, ("", "")))
-        is_it = found is not None and found["metadata"]["namespace"] == namespace
-        return found if found is not None and is_it and found["spec"].get("kind") == batch.JOB.kind else None
-
-    def text_of(self, key: Key, root: Root) -> str | None:
-        """Return the text of the account of a workload, as it is after the last requested retry; None if it has none.
-
-        A Job that replaces a failed one has the account of that until it has one of its own.
-        """
-        found, at = self.account_of(key, root), retry_history.last_at(root)
-        if found is None and key.row is batch.JOB:
-            replaced = (root["metadata"].get("annotations") or {}).get(names.RETRY_OF)
-            found = None if replaced is None else self.account_about(key.namespace, replaced)
-            if found is None or found["spec"].get("name") != key.name:
-                return None
-            at = at or root["metadata"].get("creationTimestamp") or ""
-        if found is None:
-            return None
-        text: str = found["text"]
-        return begun(text, at)
-
-    def is_stored(self, key: Key, root: Json, text: str | None) -> bool:
-        """Return True if the account of a workload is stored so in its own Account, or if it has none."""
-        found = self.account_of(key, root)
-        return text is None if found is None else bool(found["text"] == text)
 
     def needs(self, job: CachedJob) -> bool:
         """Return True if anything is left to count, or to do, for a Job that has ended; also of each Job of a JobSet.
@@ -505,9 +458,7 @@ class Trackers:
         async for key in in_slices(list(self.succeeded)):
             if (key.namespace, key.name) not in self.cluster.jobs.items:
                 self.succeeded.pop(key, None)
-        async for uid in in_slices(list(self.names_of_accounts)):
-            if self.names_of_accounts.get(uid) not in self.accounts.items:
-                self.names_of_accounts.pop(uid, None)
+        await self.stored.forget_gone()
 
     def _forget_gone_of(self, key: Key) -> None:
         state, row = self.states.get(key), batch.JOB if key.job_set else key.row
@@ -562,7 +513,7 @@ class Trackers:
         """Record the current account of a Job or a JobSet; `news`: whether the state of it before is known."""
         if key not in self.states and self.settled(key, root):
             return
-        text = self.text_of(key, root)
+        text = self.stored.text_of(key, root)
         if key in self.states or text is not None or batch.failed_in_status(root):
             state, uid = self.state_of(key), root["metadata"]["uid"]
             if key.job_set:
@@ -587,7 +538,7 @@ class Trackers:
         ended = seconds(terminal.ended_at(root))
         if ended is None or self.now() - ended < LONG_OVER or retry_history.last_at(root) or _is_successor(root):
             return ""
-        found = self.account_of(key, root)
+        found = self.stored.account_of(key, root)
         return "" if found is None else str(found["text"])
 
     def _is_settled_in(self, key: Key, pod: Pod) -> bool:
@@ -611,7 +562,7 @@ class Trackers:
 
         `news`: whether the state of the workload before is known; False at the first list.
         """
-        text = self.text_of(key, root)
+        text = self.stored.text_of(key, root)
         if text != state.text:
             account = read(key, text, shared)
             if self.recorder is not None:
@@ -619,7 +570,7 @@ class Trackers:
             state.see_account(text, account)
             last = account.left is not None and account.left.retries == 0
             (self.at_last.add if last else self.at_last.discard)(key)
-            if not self.is_stored(key, root, text):
+            if not self.stored.holds(key, root, text):
                 self.changed(key, 0.0)
         stops = state.account.suspended or state.account.suspending
         if stops or state.tracker.failed is not None or batch.failed_in_status(root):

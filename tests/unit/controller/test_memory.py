@@ -185,7 +185,7 @@ def counted(found: Trackers, key: Key, root: Json) -> str:
 
 def texts_of(found: Trackers) -> int:
     """Return the bytes of the texts of all accounts, and of the Accounts that have them."""
-    packed = (piece for of in found.account_items.namespaces.values() for one in of.values() for piece in one)
+    packed = (piece for of in found.stored.items.namespaces.values() for one in of.values() for piece in one)
     return sum(sys.getsizeof(state.text) for state in found.states.values()) + sum(map(sys.getsizeof, packed))
 
 
