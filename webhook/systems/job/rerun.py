@@ -152,7 +152,7 @@ def refusal(job: Json, outer: Json | None = None) -> Problem | None:
         return Problem((), f"{name} belongs to a JobSet", f"retry the whole JobSet: retry-policy retry {whole}")
     if controller is not None and (controller.group, controller.kind) != (batch.CRON_JOB.group, batch.CRON_JOB.kind):
         return refusals.is_run_by(name, f"{controller.kind} {controller.name}")
-    if (job["spec"].get("managedBy") or batch.CONTROLLER) != batch.CONTROLLER:
+    if not batch.is_of_job_controller(job["spec"]):
         return refusals.is_run_by(name, job["spec"]["managedBy"])
     if terminal.has_ended_well(job):
         return refusals.has_succeeded(name)

@@ -153,6 +153,11 @@ def retries_in(spec: Json, name: str) -> int:
     return DEFAULT_BACKOFF_LIMIT if budget is None else int(budget)
 
 
+def is_of_job_controller(spec: Json) -> bool:
+    """Return True if Kubernetes' own Job controller manages a Job, and no other one by managedBy."""
+    return bool((spec.get("managedBy") or CONTROLLER) == CONTROLLER)
+
+
 def is_indexed(spec: Json) -> bool:
     """Return True if a JobSpec's pods have completion indexes."""
     return bool(spec.get("completionMode") == "Indexed")

@@ -71,7 +71,7 @@ def may_have_it(job: EmbeddedJob) -> bool:
     spec = job.spec
     if spec.get("backoffLimitPerIndex") is not None or spec.get("maxFailedIndexes") is not None:
         return False
-    if job.traits.restarts_in_place or (spec.get("managedBy") or batch.CONTROLLER) != batch.CONTROLLER:
+    if job.traits.restarts_in_place or not batch.is_of_job_controller(spec):
         return False
     if job.pod_spec.get("restartPolicy") != "Never" or batch.fails_indexes(spec):
         return False

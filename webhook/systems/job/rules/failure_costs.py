@@ -22,7 +22,6 @@ from webhook.objects.problem import Json, Problem
 from webhook.policy import costs
 from webhook.policy.model import FailureRule
 from webhook.policy.settings import Settings
-from webhook.systems.job import spec as batch
 from webhook.systems.job.rules import lint, schema
 from webhook.systems.kind_spec import EmbeddedJob
 
@@ -32,8 +31,6 @@ def index_warnings(job: EmbeddedJob, settings: Settings) -> list[Problem]:
 
     The ledger can fail a Job, but not one index. Neither can it take back what the Job controller has counted.
     """
-    if not batch.has_index_budgets(job.spec):
-        return []
     found = [str(index) for index, rule in enumerate(settings.on_failure) if is_fatal_by_ledger(rule)]
     if not found:
         return []
@@ -57,11 +54,11 @@ class Part(NamedTuple):
 
 
 def rules(
-    job: EmbeddedJob, settings: Settings, *, fails: bool, counted: bool, spared: Collection[int] = ()
+    job: EmbeddedJob, settings: Settings, *, failing: str, counted: bool, spared: Collection[int] = ()
 ) -> list[Json]:
     """Return the rules on exit codes for a Job, in the order of `onFailure`.
 
-    `fails`: whether a rule may fail the Job, except for the codes in `spared`. `counted`: whether the ledger counts the
+    `failing`: the action of a fatal rule, except for the codes in `spared`. `counted`: whether the ledger counts the
     Job's pods: else no failure is free, because nothing would limit them.
     """
     known = schema.container_names(job.spec)
@@ -71,7 +68,7 @@ def rules(
         if not sure:
             continue
         cost = costs.cost_of(rule)
-        action = action_of(cost, job, fails=fails, counted=counted)
+        action = "Ignore" if cost == "Free" and counted else failing if cost == "Fatal" else "Count"
         shared = sure.intersection(spared) if cost == "Fatal" else frozenset[int]()
         for container in rule.match.containers or (None,):
             if container is None or container in known:
@@ -80,13 +77,9 @@ def rules(
     return [rule_of(part) for part in joined(found)]
 
 
-def action_of(cost: costs.Cost, job: EmbeddedJob, *, fails: bool, counted: bool) -> str:
-    """Return the action of a podFailurePolicy for a cost; `fails` and `counted`: as for `rules`."""
-    if cost == "Free" and counted:
-        return "Ignore"
-    if cost == "Fatal" and fails:
-        return "FailIndex" if batch.has_index_budgets(job.spec) else "FailJob"
-    return "Count"
+def failing(*, fails: bool, by_index: bool) -> str:
+    """Return the action of a rule that fails a Job, or the index of a pod; Count if it may not."""
+    return ("FailIndex" if by_index else "FailJob") if fails else "Count"
 
 
 def joined(parts: Iterable[Part]) -> list[Part]:
@@ -127,14 +120,14 @@ def with_effect(added: list[Json], author_rules: list[Json], bug_rules: list[Jso
     return found
 
 
-def without_unsure(bug_rules: list[Json], job: EmbeddedJob, settings: Settings) -> list[Json]:
+def without_unsure(bug_rules: list[Json], settings: Settings, *, by_index: bool) -> list[Json]:
     """Return the rules by which a bug fails the Job, without the exit codes about which the ledger has to decide.
 
     For a rule about kills for memory these are all codes: if a child was killed, the kubelet says OOMKilled, and the
     program ends with a code of its own, such as 1. Where indexes have budgets of their own, 137 alone: nobody looks at
     the others afterwards.
     """
-    codes_of = costs.unsure_codes if batch.has_index_budgets(job.spec) else costs.unsure_codes_of_bugs
+    codes_of = costs.unsure_codes if by_index else costs.unsure_codes_of_bugs
     found = []
     for rule in bug_rules:
         codes = rule["onExitCodes"]

@@ -70,9 +70,8 @@ def writes_in_set(kind: KindSpec) -> tuple[Pattern, ...]:
 def is_counted(job: EmbeddedJob, settings: Settings, *, ledger: bool) -> bool:
     """Return True if the ledger counts the pods of a Job; `ledger`: whether there is a ledger at all."""
     spec = job.spec
-    own = (spec.get("managedBy") or batch.CONTROLLER) == batch.CONTROLLER
     skipped = settings.skip or (settings.profile.allow_skip and job.pod_annotations.get(names.SKIP) == "true")
-    return ledger and own and not skipped and not spec.get("manualSelector")
+    return ledger and batch.is_of_job_controller(spec) and not skipped and not spec.get("manualSelector")
 
 
 def problems(job: EmbeddedJob, *, counted: bool) -> Iterator[Problem]:
@@ -94,7 +93,9 @@ def warnings(job: EmbeddedJob, settings: Settings) -> Iterator[Problem]:
     """Yield a warning for each rule of an author that makes restarts free within the ledger's limit."""
     if not ends_soon(job):
         limit = settings.profile.retries.limit
-        ours = {matching.exit_codes_of(one) for one in failure_costs.rules(job, settings, fails=False, counted=True)}
+        ours = {
+            matching.exit_codes_of(one) for one in failure_costs.rules(job, settings, failing="Count", counted=True)
+        }
         for rule, too_wide in free_rules(job):
             if not too_wide and (rule.exit_codes is None or rule.exit_codes not in ours):
                 yield Problem(rule.path, "costs no retry", f"the ledger fails the Job after {limit} such failures")
