@@ -127,13 +127,12 @@ def no_sum(_parent: Json) -> int | None:
     return None
 
 
-def not_evaluated(_root: Json, _holder: Path, _expression: str) -> int | None:
+def _not_evaluated(_root: Json, _holder: Path, _expression: str) -> int | None:
     """Return None: what a template expression becomes is not known."""
     return None
 
 
-def always(_found: Json) -> bool:
-    """Return True."""
+def _always(_found: Json) -> bool:
     return True
 
 
@@ -163,9 +162,9 @@ class RetryField(Field):
     negative_is_unlimited: bool = False
     counts_with: tuple[str, str] | None = None
     unlimited_with: str | None = None
-    may_raise: Callable[[Json], bool] = always
+    may_raise: Callable[[Json], bool] = _always
     retries_in_sum: Callable[[Json], int | None] = no_sum
-    evaluated: Callable[[Json, Path, str], int | None] = not_evaluated
+    evaluated: Callable[[Json, Path, str], int | None] = _not_evaluated
     bound: Callable[[Json], int | None] | None = None
 
     def budgets(self, root: Json) -> Iterator[Budget]:
@@ -268,12 +267,11 @@ class TimeoutField(Field):
 ALONE: Final = Traits()
 
 
-def no_traits(_root: Json) -> Traits:
-    """Return the traits of a Job without a controller that matters."""
+def _no_traits(_root: Json) -> Traits:
     return ALONE
 
 
-def bounded(_root: Json) -> Iterator[Problem]:
+def _bounded(_root: Json) -> Iterator[Problem]:
     """Yield nothing: a field limits every attempt."""
     return iter(())
 
@@ -299,7 +297,7 @@ class KindSpec:
     counted_under: str = ""  # its pods are batch only if it has a controller of this kind; empty: they always are
 
     job_specs: tuple[Pattern, ...] = ()
-    traits: Callable[[Json], Traits] = no_traits  # returns the traits of an object's Jobs
+    traits: Callable[[Json], Traits] = _no_traits  # returns the traits of an object's Jobs
     failure_policy: bool = True  # whether its JobSpecs get a podFailurePolicy here; else the Jobs get it when created
     retry_fields: tuple[RetryField, ...] = ()  # outside JobSpecs
     stored_retry_fields: tuple[RetryField, ...] = ()  # in the status, which the author of a new object may write
@@ -310,7 +308,7 @@ class KindSpec:
     made_annotations: tuple[Field, ...] = ()  # the annotations of the workloads that are created from it
     judged_annotations: tuple[Field, ...] = ()  # the annotations of some of its pods: validated, not written
     embedded: tuple[Pattern, ...] = ()  # objects that are created from it, each admitted by itself then
-    unbounded: Callable[[Json], Iterator[Problem]] = bounded  # yields a problem for attempts that no field limits
+    unbounded: Callable[[Json], Iterator[Problem]] = _bounded  # yields a problem for attempts that no field limits
 
     def __repr__(self) -> str:
         return f"{self.api_version} {self.kind}"
@@ -372,7 +370,7 @@ class OwnerReference(msgspec.Struct, frozen=True):
 def owner_references(root: Json) -> Iterator[OwnerReference]:
     """Yield all owners of an object, including those that are not its controller."""
     for reference in (root.get("metadata") or {}).get("ownerReferences") or ():
-        yield owner_reference(reference)
+        yield _owner_reference(reference)
 
 
 def controller_of(root: Json) -> OwnerReference | None:
@@ -380,11 +378,11 @@ def controller_of(root: Json) -> OwnerReference | None:
     references: Any = (root.get("metadata") or {}).get("ownerReferences")
     for reference in references or ():
         if reference.get("controller"):
-            return owner_reference(reference)
+            return _owner_reference(reference)
     return None
 
 
-def owner_reference(reference: Json) -> OwnerReference:
+def _owner_reference(reference: Json) -> OwnerReference:
     """Return one entry of metadata.ownerReferences; absent fields become empty strings."""
     group, _, version = (reference.get("apiVersion") or "").rpartition("/")
     name, uid = reference.get("name") or "", reference.get("uid") or ""

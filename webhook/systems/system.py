@@ -40,7 +40,7 @@ class Create(NamedTuple):
     root: Json
 
 
-def single(_scope: str) -> bool:
+def _single(_scope: str) -> bool:
     """Return True: a scope has one pod at a time."""
     return True
 
@@ -85,7 +85,7 @@ class System:
     coupled: bool = False
     scopes_end_alone: bool = False
     knows_retries: bool = True
-    is_single: Callable[[str], bool] = single
+    is_single: Callable[[str], bool] = _single
 
 
 def set_in_spec(kind: KindSpec, root: Json, name: str, *, value: str | bool) -> Write:

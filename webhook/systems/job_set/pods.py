@@ -35,7 +35,7 @@ class Restart(msgspec.Struct):
     of: str = ""
 
 
-def levels(evidence: Evidence) -> list[Level]:
+def _levels(evidence: Evidence) -> list[Level]:
     """Return two levels for the restarts of the JobSet and of the pod's Job: those that cost a retry, and disruptions.
 
     One level if the JobSet is not known, and none if the pod has no such label or annotation.
@@ -76,4 +76,4 @@ def _restarts_before(job_set: Json) -> int:
     return 0 if restart is None else restart + 1
 
 
-PODS: Final = (PodSource(("batch", "job"), NAME, levels),)
+PODS: Final = (PodSource(("batch", "job"), NAME, _levels),)

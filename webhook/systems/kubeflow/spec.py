@@ -57,11 +57,11 @@ def _kind(
         owns_pods=True,
         pod_templates=((*replicas, "template"),),
         retry_fields=(backoff_limit, *fields),
-        unbounded=partial(restarts_by_exit_code, replicas),
+        unbounded=partial(_restarts_by_exit_code, replicas),
     )
 
 
-def restarts_by_exit_code(replicas: Pattern, root: Json) -> Iterator[Problem]:
+def _restarts_by_exit_code(replicas: Pattern, root: Json) -> Iterator[Problem]:
     """Yield a problem for the first replica type with restartPolicy ExitCode, if there is one.
 
     With ExitCode the operator creates a new pod after exit codes of 128 and more, without a limit.

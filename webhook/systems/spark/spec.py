@@ -45,8 +45,7 @@ SHAPE: Final[Shape] = {
 }
 
 
-def retry_fields(spec: Path) -> tuple[RetryField, ...]:
-    """Return the retry fields of the SparkApplicationSpec at a path."""
+def _retry_fields(spec: Path) -> tuple[RetryField, ...]:
     counting = ("type", "OnFailure")
     runs = ("restartPolicy", "onFailureRetries")
     submissions = ("restartPolicy", "onSubmissionFailureRetries")
@@ -56,7 +55,7 @@ def retry_fields(spec: Path) -> tuple[RetryField, ...]:
     )
 
 
-def pod_annotations(spec: Path) -> tuple[Field, ...]:
+def _pod_annotations(spec: Path) -> tuple[Field, ...]:
     """Return the annotations of drivers and executors.
 
     These fields are used, and no pod template is added: with one the operator would no longer set up the pods itself.
@@ -80,8 +79,8 @@ SPARK_APPLICATION: Final = KindSpec(
     shape={"metadata": METADATA, "spec": SHAPE},
     immutable=True,  # for this webhook: an edit of an update would restart the application
     owns_pods=True,
-    retry_fields=retry_fields(SPEC),
-    pod_annotations=pod_annotations(SPEC),
+    retry_fields=_retry_fields(SPEC),
+    pod_annotations=_pod_annotations(SPEC),
 )
 
 SCHEDULED_SPARK_APPLICATION: Final = KindSpec(
@@ -90,8 +89,8 @@ SCHEDULED_SPARK_APPLICATION: Final = KindSpec(
     kind="ScheduledSparkApplication",
     resource="scheduledsparkapplications",
     shape={"metadata": METADATA, "spec": {"template": SHAPE}},
-    retry_fields=retry_fields(SCHEDULED),
-    pod_annotations=pod_annotations(SCHEDULED),
+    retry_fields=_retry_fields(SCHEDULED),
+    pod_annotations=_pod_annotations(SCHEDULED),
 )
 
 

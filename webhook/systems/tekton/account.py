@@ -36,12 +36,12 @@ def cost_of(pod: Pod, _root: Json, spent: Spent, _settings: Settings) -> Attempt
     """
     if spent.ended or (pod.exits and all(one.container.startswith(SIDECAR) for one in pod.exits)):
         return "none"
-    if was_seen_to_fail(pod):
+    if _was_seen_to_fail(pod):
         return "retry"
     return "free" if pod.disruption is None else "disruption"
 
 
-def was_seen_to_fail(pod: Pod) -> bool:
+def _was_seen_to_fail(pod: Pod) -> bool:
     """Return True if the API said that a pod had failed before it was removed. The ledger counts each as failed."""
     return bool(pod.ended or pod.reason)
 
@@ -69,7 +69,7 @@ def fail(_root: Json, pod: Pod, _reason: str, message: str) -> Write | None:
         operations=[
             {"op": "test", "path": "/metadata/uid", "value": pod.controller_uid},
             {"op": "test", "path": "/status/conditions/0/status", "value": "Unknown"},
-            *([recorded] if was_seen_to_fail(pod) else []),
+            *([recorded] if _was_seen_to_fail(pod) else []),
             {"op": "add", "path": "/spec/status", "value": CANCELLED},
             {"op": "add", "path": "/spec/statusMessage", "value": f"{BY}: {message}"[:LONGEST]},
         ],

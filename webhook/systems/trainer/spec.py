@@ -35,8 +35,7 @@ RETRY_FIELDS: Final = (
 )
 
 
-def traits(root: Json) -> Traits:
-    """Return the traits of the JobSetSpec in a runtime."""
+def _traits(root: Json) -> Traits:
     template = (root.get("spec") or {}).get("template") or {}
     return traits_of(template.get("spec") or {}, template.get("metadata") or {})
 
@@ -79,7 +78,7 @@ TRAINING_RUNTIME: Final = KindSpec(
     shape=RUNTIME,
     job_specs=(job_spec_of(TEMPLATE),),
     retry_fields=RETRY_FIELDS,
-    traits=traits,
+    traits=_traits,
     failure_policy=False,
 )
 

@@ -31,7 +31,7 @@ def index_warnings(job: EmbeddedJob, settings: Settings) -> list[Problem]:
 
     The ledger can fail a Job, but not one index. Neither can it take back what the Job controller has counted.
     """
-    found = [str(index) for index, rule in enumerate(settings.on_failure) if is_fatal_by_ledger(rule)]
+    found = [str(index) for index, rule in enumerate(settings.on_failure) if _is_fatal_by_ledger(rule)]
     if not found:
         return []
     rules = ", ".join(found)
@@ -39,7 +39,7 @@ def index_warnings(job: EmbeddedJob, settings: Settings) -> list[Problem]:
     return [Problem((*job.path, "backoffLimitPerIndex"), what, "use FailIndex on exit codes")]
 
 
-def is_fatal_by_ledger(rule: FailureRule) -> bool:
+def _is_fatal_by_ledger(rule: FailureRule) -> bool:
     """Return True if a rule ends a Job, but a podFailurePolicy cannot see for some failures whether it matches."""
     is_partial = rule.match.cause == "Disruption" and rule.match != costs.OF_DISRUPTIONS
     return rule.next.cost == "Fatal" and (is_partial or costs.is_unsure(rule.match))
@@ -74,7 +74,7 @@ def rules(
             if container is None or container in known:
                 left = shared | costs.left_to_ledger(settings.on_failure[:index], rule, container)
                 found += [Part(action, container, sure - left), Part("Count", container, left)]
-    return [rule_of(part) for part in joined(found)]
+    return [_rule_of(part) for part in _joined(found)]
 
 
 def failing(*, fails: bool, by_index: bool) -> str:
@@ -82,7 +82,7 @@ def failing(*, fails: bool, by_index: bool) -> str:
     return ("FailIndex" if by_index else "FailJob") if fails else "Count"
 
 
-def joined(parts: Iterable[Part]) -> list[Part]:
+def _joined(parts: Iterable[Part]) -> list[Part]:
     """Return parts, those joined that follow each other and differ only in their codes; without empty ones."""
     found: list[Part] = []
     for part in parts:
@@ -97,8 +97,7 @@ def joined(parts: Iterable[Part]) -> list[Part]:
     return found
 
 
-def rule_of(part: Part) -> Json:
-    """Return the rule of a podFailurePolicy for a part."""
+def _rule_of(part: Part) -> Json:
     named = {} if part.container is None else {"containerName": part.container}
     return {"action": part.action, "onExitCodes": {**named, "operator": "In", "values": sorted(part.codes)}}
 

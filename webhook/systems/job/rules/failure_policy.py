@@ -167,13 +167,11 @@ def matches_disruption(rule: Json) -> bool:
 
 
 def _disruption_rule(action: str) -> Json:
-    """Return the rule for pods with the condition DisruptionTarget."""
     condition, status = DISRUPTION
     return {"action": action, "onPodConditions": [{"type": condition, "status": status}]}
 
 
 def _action_on_disruption(traits: FailureTraits, settings: Settings, wanted: Wanted) -> str:
-    """Return the action of the rule for disruptions in one Job."""
     action = wanted.disruption_action
     if action != "FailJob":
         return action
