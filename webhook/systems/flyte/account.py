@@ -40,24 +40,12 @@ def _has_ended(root: Json) -> bool:
     return at(root, ("status", "phase")) in ENDED
 
 
-def _fail(_root: Json, _pod: Pod, _reason: str, _message: str) -> None:
-    """Return None: only Flyte may write a FlyteWorkflow."""
-    return
-
-
-def _suspend(_root: Json) -> None:
-    """Return None: only Flyte may write a FlyteWorkflow."""
-    return
-
-
 FLYTE_WORKFLOW: Final = System(
     kind=flyte.FLYTE_WORKFLOW,
     unit="node",
     cost_of=_cost_of,
     has_ended=_has_ended,
     ends_bugs=False,
-    fail=_fail,
-    suspend=_suspend,
     is_single=lambda scope: not scope.endswith(ANY),
     knows_retries=False,
 )

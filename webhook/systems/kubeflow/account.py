@@ -51,11 +51,6 @@ def _cost_of_worker(pod: Pod, _root: Json, _spent: Spent, _settings: Settings) -
     return "fatal" if pod.disruption is None or pod.reason == EVICTED else "disruption"
 
 
-def _cannot_fail(_root: Json, _pod: Pod, _reason: str, _message: str) -> None:
-    """Return None: only the launcher of an MPIJob can be failed, by its Job's own account."""
-    return
-
-
 def _has_ended(root: Json) -> bool:
     """Return True if a job has ended, or is suspended."""
     conditions = at(root, ("status", "conditions")) or ()
@@ -116,7 +111,6 @@ MPI_JOB: Final = System(
     cost_of=_cost_of_worker,
     has_ended=_has_ended,
     ends_bugs=False,
-    fail=_cannot_fail,
     suspend=partial(_suspend, kubeflow.MPI_JOB),
     writes={SUSPEND[1:]: (True,)},
 )

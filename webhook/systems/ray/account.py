@@ -40,11 +40,6 @@ def _has_ended(root: Json) -> bool:
     return at(root, ("status", "jobDeploymentStatus")) in ENDED or bool(at(root, ("spec", "suspend")))
 
 
-def _fail(_root: Json, _pod: Pod, _reason: str, _message: str) -> None:
-    """Return None: nothing outside makes a RayJob fail."""
-    return
-
-
 def _suspend(root: Json) -> Write | None:
     """Return the write that suspends a RayJob; None if KubeRay would end it as not valid, or Kueue resume it."""
     if not ray.may_be_suspended(root["spec"]) or kueue.is_queued(root["metadata"]):
@@ -58,7 +53,6 @@ RAY_JOB: Final = System(
     cost_of=_cost_of,
     has_ended=_has_ended,
     ends_bugs=False,
-    fail=_fail,
     suspend=_suspend,
     writes={("suspend",): (True,)},
     is_single=lambda scope: scope == HEAD,

@@ -45,11 +45,6 @@ def _has_ended_of_apache(root: Json) -> bool:
     return at(root, ("status", "currentState", "currentStateSummary")) in OF_APACHE_ENDED
 
 
-def _fail(_root: Json, _pod: Pod, _reason: str, _message: str) -> None:
-    """Return None: nothing outside makes an application fail."""
-    return
-
-
 def _suspend(root: Json) -> Write | None:
     """Return the write that suspends an application of Kubeflow's operator; None if Kueue would resume it.
 
@@ -62,18 +57,12 @@ def _suspend(root: Json) -> Write | None:
     return write._replace(operations=[steady, *write.operations])
 
 
-def _suspend_of_apache(_root: Json) -> None:
-    """Return None: an application of Apache's operator cannot be suspended."""
-    return
-
-
 SPARK_APPLICATION: Final = System(
     kind=spark.SPARK_APPLICATION,
     unit="role",
     cost_of=_cost_of,
     has_ended=_has_ended,
     ends_bugs=False,
-    fail=_fail,
     suspend=_suspend,
     writes={("suspend",): (True,)},
     is_single=lambda scope: scope == DRIVER,
@@ -84,8 +73,6 @@ OF_APACHE: Final = System(
     cost_of=_cost_of,
     has_ended=_has_ended_of_apache,
     ends_bugs=False,
-    fail=_fail,
-    suspend=_suspend_of_apache,
     is_single=lambda scope: scope == DRIVER,
 )
 SYSTEMS: Final = (SPARK_APPLICATION, OF_APACHE)

@@ -76,6 +76,7 @@ def fail(_root: Json, pod: Pod, _reason: str, message: str) -> Write | None:
     )
 
 
+# Neither can be suspended: PipelineRunPending is allowed only before the start.
 PIPELINE_RUN: Final = System(
     kind=tekton.PIPELINE_RUN,
     unit="task",
@@ -83,7 +84,6 @@ PIPELINE_RUN: Final = System(
     has_ended=has_ended,
     ends_bugs=True,
     fail=fail,
-    suspend=lambda _root: None,  # PipelineRunPending is allowed only before the start
     scopes_end_alone=True,
 )
 TASK_RUN: Final = System(
@@ -93,7 +93,6 @@ TASK_RUN: Final = System(
     has_ended=has_ended,
     ends_bugs=True,
     fail=fail,
-    suspend=lambda _root: None,
     writes={("status",): (CANCELLED,), ("statusMessage",): ()},
 )
 SYSTEMS: Final = (PIPELINE_RUN, TASK_RUN)
