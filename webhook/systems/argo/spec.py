@@ -176,7 +176,7 @@ def _retry_fields(spec: Path) -> tuple[RetryField, ...]:
     templates = (*spec, "templates", EVERY, INLINE)
     limited, in_set = _limits(spec)
     return (
-        limited(within=spec, made=True),
+        limited(within=spec, may_be_added=True),
         limited(within=defaults),
         limited(within=templates, inherits=(*defaults, *LIMIT)),
         in_set(within=defaults),
@@ -192,13 +192,17 @@ def _limits(spec: Path) -> tuple[partial[RetryField], partial[RetryField]]:
             RetryField,
             name=LIMIT,
             absent=None,
-            made=False,
+            may_be_added=False,
             retries_in_sum=retries_in_sum,
             evaluated=evaluated,
             bound=_bound_in,
         ),
         partial(
-            RetryField, name=("containerSet", "retryStrategy", "retries"), single=1, made=False, evaluated=evaluated
+            RetryField,
+            name=("containerSet", "retryStrategy", "retries"),
+            single=1,
+            may_be_added=False,
+            evaluated=evaluated,
         ),
     )
 

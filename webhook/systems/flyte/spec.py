@@ -22,7 +22,8 @@ def _retries_of_nodes(workflow: Pattern) -> tuple[RetryField, ...]:
     objects = (*nodes, *((*node, "array", "SubNodeSpec") for node in nodes))
     name = ("retry", "minAttempts")
     return tuple(
-        RetryField(within=within, name=name, single=1, made=False, negative_is_unlimited=True) for within in objects
+        RetryField(within=within, name=name, single=1, may_be_added=False, negative_is_unlimited=True)
+        for within in objects
     )
 
 
@@ -42,7 +43,7 @@ FLYTE_WORKFLOW: Final = KindSpec(
     retry_fields=(
         *_retries_of_nodes(("spec",)),
         *_retries_of_nodes(("subWorkflows", EVERY)),
-        RetryField(within=("tasks", EVERY), name=("metadata", "retries", "retries"), made=False),
+        RetryField(within=("tasks", EVERY), name=("metadata", "retries", "retries"), may_be_added=False),
     ),
 )
 

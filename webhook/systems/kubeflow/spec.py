@@ -31,7 +31,7 @@ RESTARTED: Final = 128  # with ExitCode the operator restarts a pod after this e
 BY_DEFAULT: Final = {"PyTorchJob": "OnFailure", "PaddleJob": "OnFailure"}
 BACKOFF_LIMIT: Final = RetryField(within=("spec",), name=("runPolicy", "backoffLimit"), absent=None, parent_absent=None)
 OF_LAUNCHER: Final = replace(BACKOFF_LIMIT, absent_in=("kubeflow.org/v2beta1", DEFAULT_BACKOFF_LIMIT))
-MAX_RESTARTS: Final = RetryField(within=("spec", "elasticPolicy"), name=("maxRestarts",), made=False)
+MAX_RESTARTS: Final = RetryField(within=("spec", "elasticPolicy"), name=("maxRestarts",), may_be_added=False)
 
 
 def _kind(

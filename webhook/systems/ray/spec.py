@@ -55,7 +55,7 @@ def _pod_templates(spec: Path) -> tuple[Pattern, ...]:
 def _retry_fields(spec: Path) -> tuple[RetryField, ...]:
     return (
         RetryField(within=spec, name=("backoffLimit",), may_raise=may_retry),
-        RetryField(within=(*spec, "submitterConfig"), name=("backoffLimit",), absent=2, made=False),
+        RetryField(within=(*spec, "submitterConfig"), name=("backoffLimit",), absent=2, may_be_added=False),
     )
 
 

@@ -51,7 +51,7 @@ def _retry_fields(spec: Path) -> tuple[RetryField, ...]:
     submissions = ("restartPolicy", "onSubmissionFailureRetries")
     return (
         RetryField(within=spec, name=runs, counts_with=counting, unlimited_with="Always"),
-        RetryField(within=spec, name=submissions, made=False),
+        RetryField(within=spec, name=submissions, may_be_added=False),
     )
 
 
@@ -102,10 +102,10 @@ class ApacheRestartField(RetryField):
         config = at(found, self.name[:-1]) or {}
         allowing = partial(Budget, path)
         if config.get(APACHE_POLICY) in {None, "Never"}:
-            return allowing(0, beside=((*path[:-1], APACHE_POLICY), "OnFailure"))
+            return allowing(0, required_sibling=((*path[:-1], APACHE_POLICY), "OnFailure"))
         reset = config.get(APACHE_RESET)
         if reset is not None and reset >= 0:
-            return allowing(None, beside=((*path[:-1], APACHE_RESET), -1))
+            return allowing(None, required_sibling=((*path[:-1], APACHE_RESET), -1))
         restarts = config.get(self.name[-1])
         return allowing(APACHE_RESTARTS if restarts is None else max(0, restarts))
 

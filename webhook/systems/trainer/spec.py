@@ -31,7 +31,7 @@ PATCHED_JOB: Final[Path] = (*PATCHED_TEMPLATE, "spec", "replicatedJobs", EVERY, 
 _RUNTIME_PATCHES: Final = ("schema", "openAPIV3Schema", "properties", "spec", "properties", "runtimePatches")
 RETRY_FIELDS: Final = (
     max_restarts_of(TEMPLATE),
-    RetryField(within=("spec", "mlPolicy", "torch", "elasticPolicy"), name=("maxRestarts",), made=False),
+    RetryField(within=("spec", "mlPolicy", "torch", "elasticPolicy"), name=("maxRestarts",), may_be_added=False),
 )
 
 

@@ -46,7 +46,7 @@ def _retry_fields(spec: Path) -> tuple[RetryField, ...]:
     of_tasks = (*spec, "tasks", EVERY)
     return (
         RetryField(within=spec, name=("maxRetry",), absent=2, single=1),
-        RetryField(within=of_tasks, name=("maxRetry",), absent=3, made=False, negative_is_unlimited=True),
+        RetryField(within=of_tasks, name=("maxRetry",), absent=3, may_be_added=False, negative_is_unlimited=True),
     )
 
 
