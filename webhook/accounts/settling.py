@@ -49,7 +49,7 @@ def may_judge(job: Json, settings: Settings) -> bool:
     ):
         return False
     jobs = list(batch.JOB.jobs(job))
-    return all(failure_policy.is_judged(one) and not batch.has_index_budgets(one.spec) for one in jobs)
+    return all(one.fails_on_pod_failure and not one.by_index for one in map(failure_policy.traits_of, jobs))
 
 
 def is_suspect(counted: Counted, pod: Pod) -> bool:
@@ -73,7 +73,7 @@ def is_suspect(counted: Counted, pod: Pod) -> bool:
 
 def window(job: Json, settings: Settings) -> int:
     """Return the seconds before and after a crash in which a disruption explains it; 0 if no pod depends on another."""
-    coupled = any(map(failure_policy.is_coupled, batch.JOB.jobs(job)))
+    coupled = any(failure_policy.traits_of(one).coupled for one in batch.JOB.jobs(job))
     return int(settings.profile.failure_policy.settle_within) if coupled else 0
 
 

@@ -139,7 +139,7 @@ def lint_warnings(subject: Subject, profile: NamedProfile, facts: Facts) -> list
     root = subject.root
     jobs = [(job, profile.settings(annotations.of_job(root, job))) for job in subject.row.jobs(root)]
     for job, settings in jobs:
-        found += lint.warnings(job.spec, job.path, suspendable=failure_policy.may_be_suspended_or_scaled(job))
+        found += lint.warnings(job.spec, job.path, suspendable=failure_policy.traits_of(job).may_be_killed)
         found += free_restarts.warnings(job, settings)
         found += annotations.unread_in_pods(root, job)
         found += in_place.warnings((*job.path, "template", "spec"), job, settings)

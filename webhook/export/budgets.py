@@ -85,7 +85,7 @@ def where(retries: int | None, field: RetryField, path: str) -> str:
     """Return the entry for this number of retries in an absent field; None means unlimited."""
     if retries is None:
         return f"{{{path}: {UNLIMITED}}}"
-    return f"{{{path}: {retries}}}" if field.made else NO_ENTRY
+    return f"{{{path}: {retries}}}" if field.may_be_added else NO_ENTRY
 
 
 def restart_entry(field: RetryField, path: str) -> str:

@@ -88,8 +88,8 @@ def edit_update(
 
 def allow(budget: Budget, retries: int, editor: Editor) -> None:
     """Set a retry field so that it allows `retries` retries."""
-    if budget.beside is not None:
-        editor.set(*budget.beside)
+    if budget.required_sibling is not None:
+        editor.set(*budget.required_sibling)
     number = retries + budget.single
     editor.set(budget.path, str(number) if budget.text else number)
 
@@ -114,8 +114,8 @@ def problems(budget: Budget, settings: Settings, old: Budget | None) -> list[Pro
         return [Problem(budget.path, f"may become more than the limit of {limit}", remedy)]
     if not exceeds(retries, limit) or (old is not None and not exceeds(retries, counted(old, settings))):
         return []
-    if budget.retries is None and budget.beside is not None:
-        path, counting = budget.beside
+    if budget.retries is None and budget.required_sibling is not None:
+        path, counting = budget.required_sibling
         remedy = f"set {counting}, and {budget.path[-1]} {limit + budget.single} or less"
         return [Problem(path, "allows unlimited retries", remedy)]
     amount = "unlimited retries" if retries is None else f"{retries} retries"

@@ -67,13 +67,12 @@ class Steps:
     again: Callable[[Json], Json]
 
 
-def nothing(_: Json) -> list[Json]:
+def _nothing(_: Json) -> list[Json]:
     """Return an empty JSON Patch."""
     return []
 
 
-def never(_: Workload) -> bool:
-    """Return False."""
+def _never(_: Workload) -> bool:
     return False
 
 
@@ -90,10 +89,10 @@ class InPlace:
 
     steps: Callable[[Workload, str], Steps]
     has_begun: Callable[[Workload, Workload], bool]
-    is_reset: Callable[[Workload], bool] = never
-    resume: Callable[[Json], list[Json]] = nothing
-    is_stopped: Callable[[Workload], bool] = never
-    is_unfinished: Callable[[Workload], bool] = never
+    is_reset: Callable[[Workload], bool] = _never
+    resume: Callable[[Json], list[Json]] = _nothing
+    is_stopped: Callable[[Workload], bool] = _never
+    is_unfinished: Callable[[Workload], bool] = _never
     watches_controller: bool = False
     status: str = "/status"
 

@@ -105,9 +105,10 @@ class Budget(msgspec.Struct, frozen=True):
     `replaceable`: the author set no number, so that the profile's default may replace it, if that is less. `single`:
     the value of the field that means a single attempt. `text`: whether the number is a string. `expression`: the
     template expression that the field has instead of a number; `retries` is then what bounds it, or 0. `is_bounded`:
-    whether another field bounds a template expression; None where none can, or the field has a number. `beside`:
-    another field, and the value that it must have for this field to apply. `may_raise`: whether the field may be set to
-    more retries. `disruptions`: the runs beyond `retries` that the field allows only after disruptions.
+    whether another field bounds a template expression; None where none can, or the field has a number.
+    `required_sibling`: another field, and the value that it must have for this field to apply. `may_raise`: whether the
+    field may be set to more retries. `disruptions`: the runs beyond `retries` that the field allows only after
+    disruptions.
     """
 
     path: Path
@@ -117,7 +118,7 @@ class Budget(msgspec.Struct, frozen=True):
     text: bool = False
     expression: str | None = None
     is_bounded: bool | None = None
-    beside: tuple[Path, str | int] | None = None
+    required_sibling: tuple[Path, str | int] | None = None
     may_raise: bool = True
     disruptions: int = 0
 
@@ -127,13 +128,12 @@ def no_sum(_parent: Json) -> int | None:
     return None
 
 
-def not_evaluated(_root: Json, _holder: Path, _expression: str) -> int | None:
+def _not_evaluated(_root: Json, _holder: Path, _expression: str) -> int | None:
     """Return None: what a template expression becomes is not known."""
     return None
 
 
-def always(_found: Json) -> bool:
-    """Return True."""
+def _always(_found: Json) -> bool:
     return True
 
 
@@ -142,30 +142,30 @@ class RetryField(Field):
     """A field that limits retries.
 
     `absent`: the retries if the field is left out, None for unlimited; `parent_absent`: the retries if its parent is
-    left out; `absent_in`: an apiVersion, and the number that replaces both there. `made`: whether the annotation
-    max-retries adds a field that is left out. `single`: the value that means a single attempt: 1 if the field counts
-    runs, 0 if it counts retries. `text`: whether the value is a string; one that is not a number counts as left out.
-    `negative_is_unlimited`: whether a negative number means unlimited retries. `counts_with`: a field with the same
-    parent, and the value that it must have for this field to apply; `unlimited_with`: the value of that field that
-    means unlimited retries. `may_raise`: whether an object may get more retries than it has. `retries_in_sum`: returns,
-    for the field's parent, the retries in a number that allows disruptions too; None if it counts retries alone.
-    `evaluated`: returns the number that a template expression of the object at a path becomes; None if the root object
-    does not say it. `bound`: returns the retries that the field's parent allows whatever a template expression becomes,
-    None if it bounds them not; no function if no parent can.
+    left out; `absent_in`: an apiVersion, and the number that replaces both there. `may_be_added`: whether the
+    annotation max-retries adds a field that is left out. `single`: the value that means a single attempt: 1 if the
+    field counts runs, 0 if it counts retries. `text`: whether the value is a string; one that is not a number counts as
+    left out. `negative_is_unlimited`: whether a negative number means unlimited retries. `counts_with`: a field with
+    the same parent, and the value that it must have for this field to apply; `unlimited_with`: the value of that field
+    that means unlimited retries. `may_raise`: whether an object may get more retries than it has. `retries_in_sum`:
+    returns, for the field's parent, the retries in a number that allows disruptions too; None if it counts retries
+    alone. `evaluated`: returns the number that a template expression of the object at a path becomes; None if the root
+    object does not say it. `bound`: returns the retries that the field's parent allows whatever a template expression
+    becomes, None if it bounds them not; no function if no parent can.
     """
 
     absent: int | None = 0
     parent_absent: int | None = 0
     absent_in: tuple[str, int] | None = None
-    made: bool = True
+    may_be_added: bool = True
     single: int = 0
     text: bool = False
     negative_is_unlimited: bool = False
     counts_with: tuple[str, str] | None = None
     unlimited_with: str | None = None
-    may_raise: Callable[[Json], bool] = always
+    may_raise: Callable[[Json], bool] = _always
     retries_in_sum: Callable[[Json], int | None] = no_sum
-    evaluated: Callable[[Json, Path, str], int | None] = not_evaluated
+    evaluated: Callable[[Json, Path, str], int | None] = _not_evaluated
     bound: Callable[[Json], int | None] | None = None
 
     def budgets(self, root: Json) -> Iterator[Budget]:
@@ -179,17 +179,22 @@ class RetryField(Field):
         """Return the budget of the field at `path` in the object `found`; None if it is left out and not addable."""
         parent = at(found, self.name[:-1])
         value = None if parent is None else parent.get(self.name[-1])
-        beside = None if self.counts_with is None else ((*path[:-1], self.counts_with[0]), self.counts_with[1])
+        sibling = None if self.counts_with is None else ((*path[:-1], self.counts_with[0]), self.counts_with[1])
         budget_with = partial(
-            Budget, path, single=self.single, text=self.text, beside=beside, may_raise=self.may_raise(found)
+            Budget,
+            path,
+            single=self.single,
+            text=self.text,
+            required_sibling=sibling,
+            may_raise=self.may_raise(found),
         )
-        if self.unlimited_with is not None and beside is not None and at(root, beside[0]) == self.unlimited_with:
+        if self.unlimited_with is not None and sibling is not None and at(root, sibling[0]) == self.unlimited_with:
             return budget_with(None)
         if value is None or (self.text and not NUMBER.fullmatch(value)):
             retries = self.where_absent(root, parent)
             if self.is_inherited(root):
                 return self.inherited(root, path, parent)
-            if retries is not None and not self.made:
+            if retries is not None and not self.may_be_added:
                 return None
             return budget_with(retries, replaceable=retries is None)
         if is_expression(value):
@@ -268,12 +273,11 @@ class TimeoutField(Field):
 ALONE: Final = Traits()
 
 
-def no_traits(_root: Json) -> Traits:
-    """Return the traits of a Job without a controller that matters."""
+def _no_traits(_root: Json) -> Traits:
     return ALONE
 
 
-def bounded(_root: Json) -> Iterator[Problem]:
+def _bounded(_root: Json) -> Iterator[Problem]:
     """Yield nothing: a field limits every attempt."""
     return iter(())
 
@@ -299,7 +303,7 @@ class KindSpec:
     counted_under: str = ""  # its pods are batch only if it has a controller of this kind; empty: they always are
 
     job_specs: tuple[Pattern, ...] = ()
-    traits: Callable[[Json], Traits] = no_traits  # returns the traits of an object's Jobs
+    traits: Callable[[Json], Traits] = _no_traits  # returns the traits of an object's Jobs
     failure_policy: bool = True  # whether its JobSpecs get a podFailurePolicy here; else the Jobs get it when created
     retry_fields: tuple[RetryField, ...] = ()  # outside JobSpecs
     stored_retry_fields: tuple[RetryField, ...] = ()  # in the status, which the author of a new object may write
@@ -310,7 +314,7 @@ class KindSpec:
     made_annotations: tuple[Field, ...] = ()  # the annotations of the workloads that are created from it
     judged_annotations: tuple[Field, ...] = ()  # the annotations of some of its pods: validated, not written
     embedded: tuple[Pattern, ...] = ()  # objects that are created from it, each admitted by itself then
-    unbounded: Callable[[Json], Iterator[Problem]] = bounded  # yields a problem for attempts that no field limits
+    unbounded: Callable[[Json], Iterator[Problem]] = _bounded  # yields a problem for attempts that no field limits
 
     def __repr__(self) -> str:
         return f"{self.api_version} {self.kind}"
@@ -372,7 +376,7 @@ class OwnerReference(msgspec.Struct, frozen=True):
 def owner_references(root: Json) -> Iterator[OwnerReference]:
     """Yield all owners of an object, including those that are not its controller."""
     for reference in (root.get("metadata") or {}).get("ownerReferences") or ():
-        yield owner_reference(reference)
+        yield _owner_reference(reference)
 
 
 def controller_of(root: Json) -> OwnerReference | None:
@@ -380,11 +384,11 @@ def controller_of(root: Json) -> OwnerReference | None:
     references: Any = (root.get("metadata") or {}).get("ownerReferences")
     for reference in references or ():
         if reference.get("controller"):
-            return owner_reference(reference)
+            return _owner_reference(reference)
     return None
 
 
-def owner_reference(reference: Json) -> OwnerReference:
+def _owner_reference(reference: Json) -> OwnerReference:
     """Return one entry of metadata.ownerReferences; absent fields become empty strings."""
     group, _, version = (reference.get("apiVersion") or "").rpartition("/")
     name, uid = reference.get("name") or "", reference.get("uid") or ""

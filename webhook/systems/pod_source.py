@@ -99,7 +99,7 @@ def joined(metadata: Json, *keys: str) -> str:
     return "/".join(labels.get(key) or "" for key in keys)
 
 
-def no_levels(_evidence: Evidence) -> list[Level]:
+def _no_levels(_evidence: Evidence) -> list[Level]:
     """Return no level: the ledger alone counts attempts."""
     return []
 
@@ -121,7 +121,7 @@ class PodSource(NamedTuple):
 
     controller: tuple[str, str]
     name: str
-    levels: Callable[[Evidence], list[Level]] = no_levels
+    levels: Callable[[Evidence], list[Level]] = _no_levels
     place: Callable[[Json, OwnerReference], Place | None] = no_place
     is_counted: bool = True
 

@@ -40,7 +40,15 @@ class Create(NamedTuple):
     root: Json
 
 
-def single(_scope: str) -> bool:
+def _cannot_be_failed(_root: Json, _pod: Pod, _reason: str, _message: str) -> None:
+    """Return None: nothing outside makes the workload fail."""
+
+
+def _cannot_be_suspended(_root: Json) -> None:
+    """Return None: nothing outside suspends the workload."""
+
+
+def _single(_scope: str) -> bool:
     """Return True: a scope has one pod at a time."""
     return True
 
@@ -77,15 +85,15 @@ class System:
     cost_of: Callable[[Pod, Json, Spent, Settings], AttemptCost]
     has_ended: Callable[[Json], bool]
     ends_bugs: bool
-    fail: Callable[[Json, Pod, str, str], Write | Create | None]
-    suspend: Callable[[Json], Write | Create | None]
+    fail: Callable[[Json, Pod, str, str], Write | Create | None] = _cannot_be_failed
+    suspend: Callable[[Json], Write | Create | None] = _cannot_be_suspended
     writes: dict[Path, tuple[str | bool, ...]] = field(default_factory=dict)
     reads_spec: bool = False
     bounded: bool = True
     coupled: bool = False
     scopes_end_alone: bool = False
     knows_retries: bool = True
-    is_single: Callable[[str], bool] = single
+    is_single: Callable[[str], bool] = _single
 
 
 def set_in_spec(kind: KindSpec, root: Json, name: str, *, value: str | bool) -> Write:

@@ -361,7 +361,7 @@ def is_coupled(shape: Shape) -> bool:
     root = manifest_of(shape)
     if shape.parts:
         return sum(part.jobs * part.pods for part in shape.parts) > 1
-    return any(failure_policy.is_coupled(job) for job in batch.JOB.jobs(root))
+    return any(failure_policy.traits_of(job).coupled for job in batch.JOB.jobs(root))
 
 
 def why(told: forecast.Forecast, end: End, profile: Profile, retries: int) -> str:

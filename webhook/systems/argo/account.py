@@ -27,8 +27,8 @@ def cost_of(pod: Pod, _root: Json, spent: Spent, settings: Settings) -> AttemptC
     """Return what the end of a pod cost; without an injected expression, each one costs a retry."""
     if settings.skip or settings.profile.failure_policy.inject == "Never":
         return "retry"
-    failed = failed_container(pod)
-    if pod.disruption is not None or was_killed(pod) or is_signalled(pod, failed):
+    failed = _failed_container(pod)
+    if pod.disruption is not None or was_killed(pod) or _is_signalled(pod, failed):
         match settings.disruption_action:
             case "Ignore":
                 return "disruption"
@@ -41,12 +41,12 @@ def cost_of(pod: Pod, _root: Json, spent: Spent, settings: Settings) -> AttemptC
     return "retry" if spent.retries + spent.disruptions < spent.budget else "fatal"
 
 
-def failed_container(pod: Pod) -> Exit | None:
+def _failed_container(pod: Pod) -> Exit | None:
     """Return the container whose end is the message of the node; None if none has failed."""
-    return min(pod.exits, key=rank, default=None)
+    return min(pod.exits, key=_rank, default=None)
 
 
-def rank(ended: Exit) -> int:
+def _rank(ended: Exit) -> int:
     """Return the rank of a failed container: the lowest gives a node its message."""
     if ended.container == "init":
         return 0
@@ -55,7 +55,7 @@ def rank(ended: Exit) -> int:
     return 2 if ended.container not in EXECUTOR else 3
 
 
-def is_signalled(pod: Pod, failed: Exit | None) -> bool:
+def _is_signalled(pod: Pod, failed: Exit | None) -> bool:
     """Return True if a signal ended a container, other than for its memory or because the pod ran for too long."""
     return failed is not None and failed.code in SIGNALLED and failed.reason != OOM and not pod.reason
 

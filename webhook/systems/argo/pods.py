@@ -90,11 +90,11 @@ def _template_of(pod: Any) -> Any:
     return None
 
 
-def place_of(metadata: Json, controller: OwnerReference) -> Place:
+def _place_of(metadata: Json, controller: OwnerReference) -> Place:
     """Return the place of a pod of an Argo Workflow: the scope is its node without the number of the attempt."""
     node = (metadata.get("annotations") or {}).get(NODE_NAME) or ""
     scope = ATTEMPT.sub("", node).removeprefix(controller.name).removeprefix(".")
     return Place(argo.WORKFLOW, controller.name, controller.uid, scope)
 
 
-PODS: Final = (PodSource((argo.GROUP, "workflow"), NAME, levels, place_of),)
+PODS: Final = (PodSource((argo.GROUP, "workflow"), NAME, levels, _place_of),)

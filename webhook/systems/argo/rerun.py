@@ -106,12 +106,12 @@ def plan(graph: Graph) -> Plan:
             settled = key in before_success
         if not settled:
             planned.gone.update(graph.reached([key], graph.children))
-            around(graph, key, planned)
+            _around(graph, key, planned)
     planned.again.difference_update(planned.gone)
     return planned
 
 
-def around(graph: Graph, key: str, planned: Plan) -> None:
+def _around(graph: Graph, key: str, planned: Plan) -> None:
     """Plan that the steps, DAGs and retries around a node run again; and the pod of a container."""
     for above in graph.reached([key], graph.parents):
         kind = graph.type_of(above)
@@ -139,7 +139,7 @@ def run_again(workflow: Json, when: str) -> Json:
         "finishedAt": None,
         "conditions": [*others, {"type": "Completed", "status": "False"}],
         "nodes": {
-            key: without(planned.gone, node, when if key in planned.again else None)
+            key: _without(planned.gone, node, when if key in planned.again else None)
             for key, node in graph.nodes.items()
             if key not in planned.gone
         },
@@ -153,7 +153,7 @@ def run_again(workflow: Json, when: str) -> Json:
     return {**workflow, "metadata": metadata, "spec": spec, "status": status}
 
 
-def without(gone: set[str], node: Json, begins: str | None) -> Json:
+def _without(gone: set[str], node: Json, begins: str | None) -> Json:
     """Return a node without references to nodes that are gone; `begins`: the time from which it runs again, if so."""
     left = {
         field: [one for one in node[field] if one not in gone]
@@ -169,24 +169,24 @@ def without(gone: set[str], node: Json, begins: str | None) -> Json:
 def refusal(found: Workload) -> Problem | None:
     """Return why a Workflow cannot run again; None if it can."""
     workflow = found.root
-    metadata, phase, name = workflow["metadata"], phase_of(workflow), refusals.kind_and_name("Workflow", workflow)
+    metadata, phase, name = workflow["metadata"], _phase_of(workflow), refusals.kind_and_name("Workflow", workflow)
     if problem := refusals.is_of_others(name, workflow, maker=argo.CRON_WORKFLOW):
         return problem
     if phase == "Succeeded":
         return refusals.has_succeeded(name)
-    if phase not in argo.FAILED or not run_of(workflow):
+    if phase not in argo.FAILED or not _run_of(workflow):
         return refusals.has_not_ended(name)
     if any(at(workflow, ("status", field)) for field in OFFLOADED):
         what = f"{name}: its nodes are not stored in the Workflow itself"
         return Problem((), what, f"argo retry -n {metadata['namespace']} {metadata['name']}")
-    without_consent = [] if is_recorded(found, run_of(workflow)) else templates_without_consent(workflow)
+    without_consent = [] if is_recorded(found, _run_of(workflow)) else _templates_without_consent(workflow)
     if without_consent:
         target = f"workflow/{metadata['name']}"
         return refusals.may_not_run_twice(name, target, workflow, [one for one in without_consent if one])
     return None
 
 
-def templates_without_consent(workflow: Json) -> list[str]:
+def _templates_without_consent(workflow: Json) -> list[str]:
     """Return the templates of nodes that would run twice and may not; an empty name for the Workflow itself."""
     graph = Graph(workflow)
     outer = workflow["metadata"].get("annotations")
@@ -199,12 +199,12 @@ def templates_without_consent(workflow: Json) -> list[str]:
     return sorted(one for one in ran if not requests.may_run_twice([outer, own.get(one)]))
 
 
-def phase_of(workflow: Json) -> str:
+def _phase_of(workflow: Json) -> str:
     """Return the phase of a Workflow; empty if its controller has not seen it."""
     return at(workflow, ("status", "phase")) or ""
 
 
-def run_of(workflow: Json) -> str:
+def _run_of(workflow: Json) -> str:
     """Return the time of the end, which names the run that has failed; empty if it has not ended."""
     return at(workflow, ("status", "finishedAt")) or ""
 
@@ -214,7 +214,7 @@ def steps(found: Workload, by: str) -> Steps:
     workflow = found.root
     gone = plan(Graph(workflow)).gone
     return Steps(
-        record=record_of(found, by, run_of(workflow)),
+        record=record_of(found, by, _run_of(workflow)),
         deleted=tuple(pod for pod in found.children if at(pod, ("metadata", "annotations", NODE)) in gone),
         again=lambda stored: run_again(stored, found.when),
     )
@@ -222,7 +222,7 @@ def steps(found: Workload, by: str) -> Steps:
 
 def has_begun(now: Workload, before: Workload) -> bool:
     """Return True if a Workflow runs again, or has run again since, also because of another request."""
-    return phase_of(now.root) not in argo.ENDED or run_of(now.root) != run_of(before.root)
+    return _phase_of(now.root) not in argo.ENDED or _run_of(now.root) != _run_of(before.root)
 
 
 def promise(found: Workload) -> str:
@@ -241,7 +241,7 @@ def promise(found: Workload) -> str:
 
 def cannot_be_suspended(workflow: Json) -> Problem | None:
     """Return why a Workflow can be neither suspended nor resumed; None if it can."""
-    if phase_of(workflow) not in argo.ENDED:
+    if _phase_of(workflow) not in argo.ENDED:
         return None
     return Problem((), f"{refusals.kind_and_name('Workflow', workflow)} has ended", "nothing was changed")
 
@@ -249,7 +249,7 @@ def cannot_be_suspended(workflow: Json) -> Problem | None:
 ADAPTER: Final = Adapter(
     kind=argo.WORKFLOW,
     rights=lambda _: [*RIGHTS],
-    run_id=lambda found: run_of(found.root),
+    run_id=lambda found: _run_of(found.root),
     refusal=refusal,
     promise=promise,
     cannot_be_suspended=cannot_be_suspended,

@@ -70,7 +70,7 @@ def writes(kind: KindSpec) -> tuple[Pattern, ...]:
 def _edit(context: "WorkloadContext") -> list[Problem]:
     """Inject the expressions into every retryStrategy that is there; return warnings about those left alone."""
     kind, root, settings, editor = context.row, context.root, context.settings, context.editor
-    found = list(strategies(kind, root))
+    found = list(_strategies(kind, root))
     warnings: list[Problem] = []
     injects = not settings.skip and settings.profile.failure_policy.inject != "Never"
     if injects and sum(strategy.decides for strategy in found) > MOST_STRATEGIES:
@@ -81,19 +81,19 @@ def _edit(context: "WorkloadContext") -> list[Problem]:
     for strategy in found:
         fields: Json = {}
         if injects and strategy.decides:
-            fields, warning = wanted(strategy, settings)
+            fields, warning = _wanted(strategy, settings)
             warnings += warning
         if strategy.path == (*argo.spec_of(kind), "templateDefaults", "retryStrategy"):
             is_raised = "limit" in fields
         elif is_raised and not fields and not strategy.shared and "limit" not in strategy.own:
             fields = {"limit": strategy.merged["limit"]}  # not the one that it would inherit
         if is_expression(strategy.merged.get("limit")):
-            fields = bounded(strategy, fields, settings)
+            fields = _bounded(strategy, fields, settings)
         editor.update(strategy.path, fields)
     return warnings
 
 
-def bounded(strategy: Strategy, fields: Json, settings: Settings) -> Json:
+def _bounded(strategy: Strategy, fields: Json, settings: Settings) -> Json:
     """Return the fields to write in a retryStrategy whose limit is a template expression: with a bound of its own."""
     if not fields and strategy.path[-2] != "templateDefaults" and not strategy.own.keys() & {"limit", "expression"}:
         return {}  # it inherits the bound
@@ -106,26 +106,25 @@ def bounded(strategy: Strategy, fields: Json, settings: Settings) -> Json:
     return {"retryPolicy": said, "expression": argo.bounded(expression, settings.profile.retries.limit)}
 
 
-def strategies(kind: KindSpec, root: Json) -> Iterator[Strategy]:
-    """Yield the retryStrategies of a workload."""
+def _strategies(kind: KindSpec, root: Json) -> Iterator[Strategy]:
     spec = argo.spec_of(kind)
     defaults = at(root, (*spec, "templateDefaults", "retryStrategy"))
     for within in (spec, (*spec, "templateDefaults")):
         own = at(root, (*within, "retryStrategy"))
         if own is not None:
-            own = without_bound(own, own)
+            own = _without_bound(own, own)
             yield Strategy((*within, "retryStrategy"), own, own, shared=True)
     for path, template in find(root, (*spec, "templates", EVERY, argo.INLINE)):
         own = template.get("retryStrategy")
         if own is not None:
-            merged = {**without_sum(defaults), **own} if defaults else own
+            merged = {**_without_sum(defaults), **own} if defaults else own
             decides = bool(defaults) or not argo.IN_PODS.isdisjoint(template)
             yield Strategy(
-                (*path, "retryStrategy"), without_bound(own, merged), without_bound(merged, merged), decides=decides
+                (*path, "retryStrategy"), _without_bound(own, merged), _without_bound(merged, merged), decides=decides
             )
 
 
-def without_bound(strategy: Json, merged: Json) -> Json:
+def _without_bound(strategy: Json, merged: Json) -> Json:
     """Return a retryStrategy without the bound in its expression, if the limit that it has or inherits needs one."""
     expression = strategy.get("expression")
     if not expression or not is_expression(merged.get("limit")):
@@ -133,17 +132,16 @@ def without_bound(strategy: Json, merged: Json) -> Json:
     return {**strategy, "expression": argo.without_bound(expression)[0]}
 
 
-def without_sum(strategy: Json) -> Json:
-    """Return a retryStrategy with the retries alone as its limit."""
+def _without_sum(strategy: Json) -> Json:
     retries = argo.retries_in_sum(strategy)
     return strategy if retries is None else {**strategy, "limit": min(retries, max(0, int(strategy["limit"])))}
 
 
-def wanted(strategy: Strategy, settings: Settings) -> tuple[Json, list[Problem]]:
+def _wanted(strategy: Strategy, settings: Settings) -> tuple[Json, list[Problem]]:
     """Return the fields to write in a retryStrategy, none to leave it alone, and warnings."""
     merged = strategy.merged
     limit, earlier = merged.get("limit"), argo.condition_in(merged.get("expression") or "")
-    retries = retries_of(limit, earlier, settings)
+    retries = _retries_of(limit, earlier, settings)
     if retries is not None and retries > settings.profile.retries.limit:
         return {}, []  # /validate denies it
     if retries == 0 and not settings.max_disruptions:
@@ -151,7 +149,7 @@ def wanted(strategy: Strategy, settings: Settings) -> tuple[Json, list[Problem]]
         warning = Problem((*strategy.path, "limit"), "0: disruptions fail the step too", "max-disruptions allows some")
         return {}, [warning] if warns else []
     if earlier is None:
-        condition, warnings = condition_of(strategy, settings)
+        condition, warnings = _condition_of(strategy, settings)
         if not condition:
             return {}, warnings
     else:
@@ -165,7 +163,7 @@ def wanted(strategy: Strategy, settings: Settings) -> tuple[Json, list[Problem]]
     return fields, []
 
 
-def retries_of(limit: Any, earlier: tuple[str, int | None] | None, settings: Settings) -> int | None:
+def _retries_of(limit: Any, earlier: tuple[str, int | None] | None, settings: Settings) -> int | None:
     """Return the retries that a limit allows without disruptions; None if it is a template expression or absent."""
     if limit is None or not NUMBER.fullmatch(str(limit)):
         return None
@@ -175,7 +173,7 @@ def retries_of(limit: Any, earlier: tuple[str, int | None] | None, settings: Set
     return min(number, earlier[1]) if settings.max_retries is None else settings.max_retries
 
 
-def condition_of(strategy: Strategy, settings: Settings) -> tuple[str, list[Problem]]:
+def _condition_of(strategy: Strategy, settings: Settings) -> tuple[str, list[Problem]]:
     """Return when an attempt is retried that was not disrupted; nothing and a warning to leave a strategy alone."""
     expression = strategy.merged.get("expression") or ""
     policy = strategy.merged.get("retryPolicy") or ("Always" if expression else "OnFailure")
@@ -192,13 +190,13 @@ def condition_of(strategy: Strategy, settings: Settings) -> tuple[str, list[Prob
     parts = (
         f"({expression})" if expression else "",
         STATUSES[policy],
-        "" if judges else is_no_bug(codes),
+        "" if judges else _is_no_bug(codes),
         f"!({CHILD_FAILED})" if strategy.shared else "",
     )
     return " && ".join(filter(None, parts)), []
 
 
-def is_no_bug(codes: list[int]) -> str:
+def _is_no_bug(codes: list[int]) -> str:
     """Return the condition that no container ended with a code that is not retriable."""
     other = f"lastRetry.status == 'Error' || !(lastRetry.message matches '^{argo.EXITED}')"
     if not codes:

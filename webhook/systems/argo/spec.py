@@ -107,12 +107,12 @@ def without_bound(expression: str) -> tuple[str, int | None]:
     return found[2], int(found[1])
 
 
-def bound_in(strategy: Json) -> int | None:
+def _bound_in(strategy: Json) -> int | None:
     """Return the retries that a retryStrategy allows whatever its limit becomes; None if it bounds them not."""
     return without_bound(strategy.get("expression") or "")[1]
 
 
-def parameter(root: Json, holder: Path, tag: str, spec: Path) -> int | None:
+def _parameter(root: Json, holder: Path, tag: str, spec: Path) -> int | None:
     """Return the number of the parameter that a template expression is, if the object at `spec` or `holder` has it.
 
     `holder`: the path of the template that the expression is in.
@@ -149,9 +149,8 @@ def is_closed(expression: str) -> bool:
     return not (depths[-1] or min(depths) or any(mark in code for mark in ("//", "/*", ";")))
 
 
-def template_shape(depth: int) -> Shape:
-    """Return the shape of a Template."""
-    inner = template_shape(depth - 1) if depth else TOO_DEEP
+def _template_shape(depth: int) -> Shape:
+    inner = _template_shape(depth - 1) if depth else TOO_DEEP
     return {
         "activeDeadlineSeconds": NUMBER_OR_EXPRESSION,
         "daemon": bool,
@@ -163,7 +162,7 @@ def template_shape(depth: int) -> Shape:
     }
 
 
-TEMPLATE: Final = template_shape(DEEPEST)
+TEMPLATE: Final = _template_shape(DEEPEST)
 WORKFLOW_SPEC: Final[Shape] = {
     "podMetadata": {"annotations": {ANY_KEY: str}},
     "retryStrategy": STRATEGY,
@@ -172,13 +171,12 @@ WORKFLOW_SPEC: Final[Shape] = {
 }
 
 
-def retry_fields(spec: Path) -> tuple[RetryField, ...]:
-    """Return the retry fields of the WorkflowSpec at a path."""
+def _retry_fields(spec: Path) -> tuple[RetryField, ...]:
     defaults = (*spec, "templateDefaults")
     templates = (*spec, "templates", EVERY, INLINE)
-    limited, in_set = limits(spec)
+    limited, in_set = _limits(spec)
     return (
-        limited(within=spec, made=True),
+        limited(within=spec, may_be_added=True),
         limited(within=defaults),
         limited(within=templates, inherits=(*defaults, *LIMIT)),
         in_set(within=defaults),
@@ -186,32 +184,35 @@ def retry_fields(spec: Path) -> tuple[RetryField, ...]:
     )
 
 
-def limits(spec: Path) -> tuple[partial[RetryField], partial[RetryField]]:
+def _limits(spec: Path) -> tuple[partial[RetryField], partial[RetryField]]:
     """Return the limit of a retryStrategy, and that of a containerSet's; `spec`: where the parameters are."""
-    evaluated = partial(parameter, spec=spec)
+    evaluated = partial(_parameter, spec=spec)
     return (
         partial(
             RetryField,
             name=LIMIT,
             absent=None,
-            made=False,
+            may_be_added=False,
             retries_in_sum=retries_in_sum,
             evaluated=evaluated,
-            bound=bound_in,
+            bound=_bound_in,
         ),
         partial(
-            RetryField, name=("containerSet", "retryStrategy", "retries"), single=1, made=False, evaluated=evaluated
+            RetryField,
+            name=("containerSet", "retryStrategy", "retries"),
+            single=1,
+            may_be_added=False,
+            evaluated=evaluated,
         ),
     )
 
 
-def stored_retry_fields() -> tuple[RetryField, ...]:
-    """Return the retry fields of the templates in the status of a Workflow."""
+def _stored_retry_fields() -> tuple[RetryField, ...]:
     templates = ("status", "storedTemplates", EVERY, INLINE)
-    return (*retry_fields(STORED), *(field(within=templates) for field in limits(SPEC)))
+    return (*_retry_fields(STORED), *(field(within=templates) for field in _limits(SPEC)))
 
 
-def timeout_fields(spec: Path) -> tuple[TimeoutField, ...]:
+def _timeout_fields(spec: Path) -> tuple[TimeoutField, ...]:
     """Return the time limits of one attempt in the WorkflowSpec at a path: those of pods, not of the whole workflow."""
     name = ("activeDeadlineSeconds",)
     inherits = (*spec, "templateDefaults", *name)
@@ -228,13 +229,13 @@ def timeout_fields(spec: Path) -> tuple[TimeoutField, ...]:
     )
 
 
-def judged_annotations(spec: Path) -> tuple[Field, ...]:
+def _judged_annotations(spec: Path) -> tuple[Field, ...]:
     """Return the annotations that pods of one template get in the WorkflowSpec at a path."""
     holders = ((*spec, "templateDefaults"), (*spec, "templates", EVERY, INLINE))
     return tuple(Field(within=(*holder, "metadata"), name=("annotations",)) for holder in holders)
 
 
-def pod_annotations(spec: Path) -> tuple[Field, ...]:
+def _pod_annotations(spec: Path) -> tuple[Field, ...]:
     """Return the annotations that all pods of the WorkflowSpec at a path get; they do not get those of the Workflow."""
     return (Field(within=spec, name=("podMetadata", "annotations")),)
 
@@ -245,10 +246,10 @@ WORKFLOW_TEMPLATE: Final = KindSpec(
     kind="WorkflowTemplate",
     resource="workflowtemplates",
     shape={"metadata": METADATA, "spec": WORKFLOW_SPEC},
-    retry_fields=retry_fields(SPEC),
-    timeout_fields=timeout_fields(SPEC),
-    pod_annotations=pod_annotations(SPEC),
-    judged_annotations=judged_annotations(SPEC),
+    retry_fields=_retry_fields(SPEC),
+    timeout_fields=_timeout_fields(SPEC),
+    pod_annotations=_pod_annotations(SPEC),
+    judged_annotations=_judged_annotations(SPEC),
     ignores_case=True,
 )
 
@@ -271,7 +272,7 @@ WORKFLOW: Final = replace(
             "storedTemplates": {ANY_KEY: TEMPLATE},
         },
     },
-    stored_retry_fields=stored_retry_fields(),
+    stored_retry_fields=_stored_retry_fields(),
     immutable=True,
     owns_pods=True,
     runs_again=True,
@@ -287,10 +288,10 @@ CRON_WORKFLOW: Final = KindSpec(
         "spec": {"workflowSpec": WORKFLOW_SPEC, "workflowMetadata": {"annotations": {ANY_KEY: str}}},
     },
     made_annotations=(Field(within=SPEC, name=("workflowMetadata", "annotations")),),
-    retry_fields=retry_fields(CRON_SPEC),
-    timeout_fields=timeout_fields(CRON_SPEC),
-    pod_annotations=pod_annotations(CRON_SPEC),
-    judged_annotations=judged_annotations(CRON_SPEC),
+    retry_fields=_retry_fields(CRON_SPEC),
+    timeout_fields=_timeout_fields(CRON_SPEC),
+    pod_annotations=_pod_annotations(CRON_SPEC),
+    judged_annotations=_judged_annotations(CRON_SPEC),
     ignores_case=True,
 )
 

@@ -29,36 +29,23 @@ ENDED: Final = frozenset({3, 4, 5, 6})
 ANY: Final = "/*"  # ends the scope of a pod whose name does not tell its node apart from others
 
 
-def cost_of(pod: Pod, _root: Json, _spent: Spent, _settings: Settings) -> AttemptCost:
-    """Return what the end of a pod cost."""
+def _cost_of(pod: Pod, _root: Json, _spent: Spent, _settings: Settings) -> AttemptCost:
     if any(one.reason == OOM for one in pod.exits) or pod.reason not in OF_NODES:
         return "retry"
     return "free" if pod.disruption is None else "disruption"
 
 
-def has_ended(root: Json) -> bool:
+def _has_ended(root: Json) -> bool:
     """Return True if a FlyteWorkflow has ended, or is about to."""
     return at(root, ("status", "phase")) in ENDED
-
-
-def fail(_root: Json, _pod: Pod, _reason: str, _message: str) -> None:
-    """Return None: only Flyte may write a FlyteWorkflow."""
-    return
-
-
-def suspend(_root: Json) -> None:
-    """Return None: only Flyte may write a FlyteWorkflow."""
-    return
 
 
 FLYTE_WORKFLOW: Final = System(
     kind=flyte.FLYTE_WORKFLOW,
     unit="node",
-    cost_of=cost_of,
-    has_ended=has_ended,
+    cost_of=_cost_of,
+    has_ended=_has_ended,
     ends_bugs=False,
-    fail=fail,
-    suspend=suspend,
     is_single=lambda scope: not scope.endswith(ANY),
     knows_retries=False,
 )

@@ -68,7 +68,7 @@ def _budget_of(evidence: Evidence) -> int:
     return evidence.settings_budget if attempts in {None, 1} else max(0, (attempts or 0) - 1)
 
 
-def place_of(metadata: Json, controller: OwnerReference) -> Place:
+def _place_of(metadata: Json, controller: OwnerReference) -> Place:
     """Return the place of a pod of a FlyteWorkflow: the scope is what Flyte calls the pod, without the attempt.
 
     The label of the node alone does not tell apart the nodes of sub-workflows and the elements of map tasks. A name
@@ -83,6 +83,6 @@ def place_of(metadata: Json, controller: OwnerReference) -> Place:
 
 
 PODS: Final = (
-    PodSource((flyte.FLYTE_WORKFLOW.group, "flyteworkflow"), NAME, levels, place_of),
+    PodSource((flyte.FLYTE_WORKFLOW.group, "flyteworkflow"), NAME, levels, _place_of),
     PodSource((flyte.TASK_ACTION.group, "taskaction"), NAME, levels, is_counted=False),
 )

@@ -17,13 +17,13 @@ NODE: Final[Shape] = {"retry": RETRY, "array": {"SubNodeSpec": {"retry": RETRY}}
 WORKFLOW: Final[Shape] = {"nodes": {ANY_KEY: NODE}, "onFailure": NODE}
 
 
-def retries_of_nodes(workflow: Pattern) -> tuple[RetryField, ...]:
-    """Return the retry fields of the workflow at a path."""
+def _retries_of_nodes(workflow: Pattern) -> tuple[RetryField, ...]:
     nodes: tuple[Pattern, ...] = ((*workflow, "nodes", EVERY), (*workflow, "onFailure"))
     objects = (*nodes, *((*node, "array", "SubNodeSpec") for node in nodes))
     name = ("retry", "minAttempts")
     return tuple(
-        RetryField(within=within, name=name, single=1, made=False, negative_is_unlimited=True) for within in objects
+        RetryField(within=within, name=name, single=1, may_be_added=False, negative_is_unlimited=True)
+        for within in objects
     )
 
 
@@ -41,9 +41,9 @@ FLYTE_WORKFLOW: Final = KindSpec(
     immutable=True,  # for this webhook: a workflow runs as it was admitted, and propeller updates it often
     owns_pods=True,
     retry_fields=(
-        *retries_of_nodes(("spec",)),
-        *retries_of_nodes(("subWorkflows", EVERY)),
-        RetryField(within=("tasks", EVERY), name=("metadata", "retries", "retries"), made=False),
+        *_retries_of_nodes(("spec",)),
+        *_retries_of_nodes(("subWorkflows", EVERY)),
+        RetryField(within=("tasks", EVERY), name=("metadata", "retries", "retries"), may_be_added=False),
     ),
 )
 

@@ -29,7 +29,7 @@ def of_index(evidence: Evidence) -> list[Level]:
     return [] if failures is None else [Level(OF_INDEX, failures, _budget_of(evidence))]
 
 
-def of_job(evidence: Evidence) -> list[Level]:
+def _of_job(evidence: Evidence) -> list[Level]:
     """Return the level of the Job's failures, unless the pod's index has a level of its own."""
     if evidence.owner is None or (
         _is_of_index(evidence) and count(evidence.annotations[batch.INDEX_FAILURES]) is not None
@@ -80,6 +80,6 @@ def _budget_of(evidence: Evidence) -> int:
 CONTROLLER: Final = (batch.JOB.group, "job")
 PODS: Final = (
     PodSource(CONTROLLER, OF_INDEX, of_index),
-    PodSource(CONTROLLER, OF_JOB, of_job),
+    PodSource(CONTROLLER, OF_JOB, _of_job),
     PodSource(CONTROLLER, OF_INDEX, ignored_of_index),
 )

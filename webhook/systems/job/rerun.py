@@ -152,7 +152,7 @@ def refusal(job: Json, outer: Json | None = None) -> Problem | None:
         return Problem((), f"{name} belongs to a JobSet", f"retry the whole JobSet: retry-policy retry {whole}")
     if controller is not None and (controller.group, controller.kind) != (batch.CRON_JOB.group, batch.CRON_JOB.kind):
         return refusals.is_run_by(name, f"{controller.kind} {controller.name}")
-    if (job["spec"].get("managedBy") or batch.CONTROLLER) != batch.CONTROLLER:
+    if not batch.is_of_job_controller(job["spec"]):
         return refusals.is_run_by(name, job["spec"]["managedBy"])
     if terminal.has_ended_well(job):
         return refusals.has_succeeded(name)
@@ -173,7 +173,7 @@ def placeholder_name(name: str, uid: str) -> str:
 def placeholder_for(job: Json, by: str, when: str) -> Json:
     """Return the placeholder for a failed Job; `by`: the user who requested the retry; `when`: the time, RFC 3339."""
     metadata = job["metadata"]
-    manifest = manifest_of(job)
+    manifest = _manifest_of(job)
     state = RetryState(
         name=metadata["name"],
         uid=metadata["uid"],
@@ -191,7 +191,7 @@ def placeholder_for(job: Json, by: str, when: str) -> Json:
             "name": placeholder_name(metadata["name"], metadata["uid"]),
             "namespace": metadata["namespace"],
             "labels": {
-                **without(manifest["metadata"].get("labels") or {}, *NOT_ON_PLACEHOLDER),
+                **_without(manifest["metadata"].get("labels") or {}, *NOT_ON_PLACEHOLDER),
                 names.RETRY_OF: metadata["uid"],
                 names.RETRY_IN_PROGRESS: "true",
             },
@@ -213,7 +213,7 @@ def differ_in_stage_alone(placeholder: Json, before: Json) -> bool:
     return state == old
 
 
-def manifest_of(job: Json) -> Json:
+def _manifest_of(job: Json) -> Json:
     """Return metadata and spec of a Job without the fields that this webhook, a retry and the API server have added."""
     editor = Editor(copied({"metadata": job["metadata"], "spec": job["spec"]}))
     written = undo.read(job)
@@ -228,8 +228,8 @@ def manifest_of(job: Json) -> Json:
         template["labels"] = {
             key: value for key, value in (template.get("labels") or {}).items() if key not in generated
         }
-    annotations = without(metadata.get("annotations") or {}, *NOT_IN_MANIFEST)
-    labels = without(metadata.get("labels") or {}, names.PROFILE, names.RETRY_IN_PROGRESS, *generated)
+    annotations = _without(metadata.get("annotations") or {}, *NOT_IN_MANIFEST)
+    labels = _without(metadata.get("labels") or {}, names.PROFILE, names.RETRY_IN_PROGRESS, *generated)
     finalizers = [one for one in metadata.get("finalizers") or () if one not in OF_DELETION]
     found: Json = {"annotations": annotations, "labels": labels, "finalizers": finalizers}
     found["ownerReferences"] = metadata.get("ownerReferences")
@@ -276,8 +276,8 @@ def stage_patch(placeholder: Json, stage: Stage) -> list[Json]:
 def successor(placeholder: Json) -> Json:
     """Return the successor, suspended until its status has the part that has succeeded."""
     state = state_of(placeholder)
-    manifest = manifest_of(placeholder)
-    annotations = {**without(state.metadata.get("annotations") or {}, kueue.QUEUE_NAME), names.RETRY_OF: state.uid}
+    manifest = _manifest_of(placeholder)
+    annotations = {**_without(state.metadata.get("annotations") or {}, kueue.QUEUE_NAME), names.RETRY_OF: state.uid}
     if state.suspend:
         annotations[names.STAYS_SUSPENDED] = "true"
     return {
@@ -289,14 +289,13 @@ def successor(placeholder: Json) -> Json:
             "namespace": placeholder["metadata"]["namespace"],
             "annotations": annotations,
             # Never empty: the API server gives a Job without labels those of its pods.
-            "labels": {**without(state.metadata.get("labels") or {}, kueue.QUEUE_NAME), names.RETRY_OF: state.uid},
+            "labels": {**_without(state.metadata.get("labels") or {}, kueue.QUEUE_NAME), names.RETRY_OF: state.uid},
         },
         "spec": {**manifest["spec"], "suspend": True},
     }
 
 
-def without(entries: dict[str, str], *keys: str) -> dict[str, str]:
-    """Return labels or annotations without these keys."""
+def _without(entries: dict[str, str], *keys: str) -> dict[str, str]:
     return {key: value for key, value in entries.items() if key not in keys}
 
 
@@ -355,7 +354,7 @@ def release(state: RetryState) -> list[Json]:
     return found
 
 
-def rights(job: Json) -> list[Right]:
+def _rights(job: Json) -> list[Right]:
     """Return the permissions for the retry of a Job; `job` may be its placeholder."""
     done = state_of(job).done if is_placeholder(job) else done_of(job)
     return [*REPLACES, WRITES_STATUS] if done_patch(done) else [*REPLACES]
@@ -373,7 +372,7 @@ def promise(job: Json) -> str:
     return f"{name}:"
 
 
-def cannot_be_suspended(job: Json) -> Problem | None:
+def _cannot_be_suspended(job: Json) -> Problem | None:
     """Return why a Job can be neither suspended nor resumed; None if it can."""
     name = refusals.kind_and_name("Job", job)
     if is_placeholder(job) or names.RETRY_OF in (job["metadata"].get("annotations") or {}):
@@ -382,7 +381,6 @@ def cannot_be_suspended(job: Json) -> Problem | None:
 
 
 def _rights_of_cron_job(_: Json) -> list[Right]:
-    """Return the permissions for the retry of any Job."""
     return [*REPLACES, WRITES_STATUS]
 
 
@@ -411,11 +409,11 @@ def _promise_of_cron_job(found: Workload) -> str:
 
 ADAPTER: Final = Adapter(
     kind=batch.JOB,
-    rights=rights,
+    rights=_rights,
     run_id=lambda found: str(found.root["metadata"]["uid"]),
     refusal=lambda found: refusal(found.root, found.controller),
     promise=lambda found: promise(found.root),
-    cannot_be_suspended=cannot_be_suspended,
+    cannot_be_suspended=_cannot_be_suspended,
     controller=batch.CRON_JOB,
 )
 OF_CRON_JOB: Final = Adapter(

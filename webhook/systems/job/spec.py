@@ -71,7 +71,7 @@ JOB_SPEC: Final[Shape] = {
 OF_AN_OPERATOR: Final = Traits(depends_elsewhere=True)
 
 
-def traits_of_job(root: Json) -> Traits:
+def _traits_of_job(root: Json) -> Traits:
     """Return the traits of a Job, by its controller.
 
     A Job of a JobSet depends on the other Jobs of the set, and was validated as a part of the set. If the set restarts
@@ -100,7 +100,7 @@ JOB: Final = KindSpec(
     owns_pods=True,
     labelled=True,
     runs_again=True,
-    traits=traits_of_job,
+    traits=_traits_of_job,
 )
 
 CRON_JOB: Final = KindSpec(
@@ -144,13 +144,18 @@ def fails_indexes(spec: Json) -> bool:
 
 def retry_budget(spec: Json) -> int:
     """Return the retries that a JobSpec allows: of each index, or of the Job; the API's default if it is left out."""
-    return retries_in(spec, retry_field(spec))
+    return _retries_in(spec, retry_field(spec))
 
 
-def retries_in(spec: Json, name: str) -> int:
+def _retries_in(spec: Json, name: str) -> int:
     """Return the retries that a field of a JobSpec allows; the API's default if it is left out."""
     budget = spec.get(name)
     return DEFAULT_BACKOFF_LIMIT if budget is None else int(budget)
+
+
+def is_of_job_controller(spec: Json) -> bool:
+    """Return True if Kubernetes' own Job controller manages a Job, and no other one by managedBy."""
+    return bool((spec.get("managedBy") or CONTROLLER) == CONTROLLER)
 
 
 def is_indexed(spec: Json) -> bool:
@@ -197,7 +202,7 @@ def sum_of_failures(spec: Json) -> int:
     """Return the failures that a JobSpec allows all its pods; with backoffLimitPerIndex by default UNLIMITED."""
     if spec.get("backoffLimit") is None and spec.get("backoffLimitPerIndex") is not None:
         return UNLIMITED
-    return retries_in(spec, "backoffLimit")
+    return _retries_in(spec, "backoffLimit")
 
 
 def restarts_in_place_uncounted(job: EmbeddedJob) -> bool:
@@ -219,7 +224,7 @@ def budget_of(job: EmbeddedJob, *, said: bool, old: EmbeddedJob | None = None) -
     if job.traits.restarts_in_place:
         return None
     name = retry_field(job.spec if old is None else old.spec)
-    return Budget((*job.path, name), retries_in(job.spec, name), replaceable=name == "backoffLimit" and not said)
+    return Budget((*job.path, name), _retries_in(job.spec, name), replaceable=name == "backoffLimit" and not said)
 
 
 def says_backoff_limit(root: Json, job: EmbeddedJob, limit: int) -> bool:
@@ -238,7 +243,7 @@ def says_backoff_limit(root: Json, job: EmbeddedJob, limit: int) -> bool:
         return True
     if controller_of(root) is not None:
         return limit >= DEFAULT_BACKOFF_LIMIT
-    return was_applied(job.metadata, "backoffLimit")
+    return _was_applied(job.metadata, "backoffLimit")
 
 
 def says_completion_mode(job: EmbeddedJob, *, defaulted: bool) -> bool:
@@ -249,10 +254,10 @@ def says_completion_mode(job: EmbeddedJob, *, defaulted: bool) -> bool:
     mode = job.spec.get("completionMode")
     if mode != "NonIndexed" or job.path != ("spec",) or not defaulted:
         return mode is not None
-    return was_applied(job.metadata, "completionMode")
+    return _was_applied(job.metadata, "completionMode")
 
 
-def was_applied(metadata: Json, name: str) -> bool:
+def _was_applied(metadata: Json, name: str) -> bool:
     """Return True if the metadata prove that an applied manifest contained a field of a Job's spec."""
     applied = (metadata.get("annotations") or {}).get("kubectl.kubernetes.io/last-applied-configuration")
     if applied is not None:

@@ -9,11 +9,10 @@ Restarts before the last requested retry of the JobSet do not count.
 
 from typing import Final
 
-import msgspec
-
 from webhook.kube import names
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
+from webhook.systems import retry_history
 from webhook.systems.job_set.spec import (
     JOB_INDEX,
     JOB_RESTART,
@@ -26,16 +25,9 @@ from webhook.systems.job_set.spec import (
 from webhook.systems.pod_source import Evidence, Level, PodSource, number_at
 
 NAME: Final = "JobSet"
-LONGEST: Final = 4096  # characters of the annotation that are read: ten entries of a JobSet have half as many
 
 
-class Restart(msgspec.Struct):
-    """The one field that is read of each entry of the annotation retry-history."""
-
-    of: str = ""
-
-
-def levels(evidence: Evidence) -> list[Level]:
+def _levels(evidence: Evidence) -> list[Level]:
     """Return two levels for the restarts of the JobSet and of the pod's Job: those that cost a retry, and disruptions.
 
     One level if the JobSet is not known, and none if the pod has no such label or annotation.
@@ -67,13 +59,9 @@ def levels(evidence: Evidence) -> list[Level]:
 
 def _restarts_before(job_set: Json) -> int:
     """Return the number of restarts up to the last requested retry, including the restart of that retry itself."""
-    text = at(job_set, ("metadata", "annotations", names.RETRY_HISTORY)) or "[]"
-    try:
-        last = msgspec.json.decode(text, type=list[Restart])[-1:] if len(text) <= LONGEST else []
-    except (msgspec.DecodeError, RecursionError):
-        return 0
+    last = retry_history.read(at(job_set, ("metadata", "annotations", names.RETRY_HISTORY)))[-1:]
     restart = restarts_before_run(last[0].of) if last else None
     return 0 if restart is None else restart + 1
 
 
-PODS: Final = (PodSource(("batch", "job"), NAME, levels),)
+PODS: Final = (PodSource(("batch", "job"), NAME, _levels),)

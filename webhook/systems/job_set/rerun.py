@@ -34,14 +34,13 @@ def refusal(job_set: Json) -> Problem | None:
         return refusals.has_succeeded(name)
     if not terminal.has_failed(job_set):
         return refusals.has_not_ended(name)
-    without_consent = [one["name"] for one in replicated_jobs(job_set) if not may_run_twice(job_set, one)]
+    without_consent = [one["name"] for one in _replicated_jobs(job_set) if not _may_run_twice(job_set, one)]
     if without_consent:
         return refusals.may_not_run_twice(name, f"jobset/{metadata['name']}", job_set, without_consent)
     return None
 
 
-def may_run_twice(job_set: Json, replicated: Json) -> bool:
-    """Return True if the Jobs of one replicated Job may run twice."""
+def _may_run_twice(job_set: Json, replicated: Json) -> bool:
     of_job, of_pod = (
         ("template", "metadata", "annotations"),
         ("template", "spec", "template", "metadata", "annotations"),
@@ -51,7 +50,7 @@ def may_run_twice(job_set: Json, replicated: Json) -> bool:
     )
 
 
-def replicated_jobs(job_set: Json) -> list[Json]:
+def _replicated_jobs(job_set: Json) -> list[Json]:
     """Return the replicated Jobs of a JobSet, which have the templates of its Jobs."""
     found: list[Json] = at(job_set, ("spec", "replicatedJobs")) or []
     return found
@@ -62,7 +61,7 @@ def run_of(job_set: Json) -> str:
     return run_id(at(job_set, ("status", "restarts")) or 0)
 
 
-def runs_as_asked(job_set: Json, asked: str) -> bool:
+def _runs_as_asked(job_set: Json, asked: str) -> bool:
     """Return True if the JobSet runs again because of another request of the same retry."""
     ended = terminal.condition_of(job_set) is not None
     return bool(asked) and not ended and record.is_last(job_set, asked)
@@ -78,10 +77,10 @@ def run_again(job_set: Json) -> Json:
     return with_status(JOB_SET, job_set, status)
 
 
-def has_begun(now: Workload, before: Workload) -> bool:
+def _has_begun(now: Workload, before: Workload) -> bool:
     """Return True if a JobSet runs again, or has run again since, also because of another request."""
     asked = run_of(before.root)
-    return runs_as_asked(now.root, asked) or run_of(now.root) != asked
+    return _runs_as_asked(now.root, asked) or run_of(now.root) != asked
 
 
 def steps(found: Workload, by: str) -> Steps:
@@ -89,7 +88,7 @@ def steps(found: Workload, by: str) -> Steps:
     return Steps(record=record_of(found, by, run_of(found.root)), deleted=(), again=run_again)
 
 
-def cannot_be_suspended(job_set: Json) -> Problem | None:
+def _cannot_be_suspended(job_set: Json) -> Problem | None:
     """Return why a JobSet can be neither suspended nor resumed; None if it can."""
     name = refusals.kind_and_name("JobSet", job_set)
     return refusals.is_queued(name) if kueue.is_queued(job_set["metadata"]) else None
@@ -101,7 +100,7 @@ ADAPTER: Final = Adapter(
     run_id=lambda found: run_of(found.root),
     refusal=lambda found: refusal(found.root),
     promise=lambda found: f"{refusals.kind_and_name('JobSet', found.root)}: all of its Jobs",
-    cannot_be_suspended=cannot_be_suspended,
-    in_place=InPlace(steps=steps, has_begun=has_begun),
+    cannot_be_suspended=_cannot_be_suspended,
+    in_place=InPlace(steps=steps, has_begun=_has_begun),
 )
 ADAPTERS: Final = (ADAPTER,)

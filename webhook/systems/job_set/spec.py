@@ -81,8 +81,7 @@ def traits_of(spec: Json, metadata: Json) -> Traits:
     )
 
 
-def traits(root: Json) -> Traits:
-    """Return the traits of a JobSet."""
+def _traits(root: Json) -> Traits:
     return traits_of(root.get("spec") or {}, root.get("metadata") or {})
 
 
@@ -98,7 +97,7 @@ JOB_SET: Final = KindSpec(
     counts=True,
     job_specs=(job_spec_of(SPEC),),
     retry_fields=(max_restarts_of(SPEC),),
-    traits=traits,
+    traits=_traits,
 )
 KINDS: Final = (JOB_SET,)
 

@@ -32,8 +32,7 @@ ENDED: Final = frozenset({FAILED, "Succeeded", "Suspended"})
 SUSPEND: Final = ("spec", "runPolicy", "suspend")
 
 
-def cost_of(pod: Pod, root: Json, spent: Spent, _settings: Settings) -> AttemptCost:
-    """Return what the end of a pod cost."""
+def _cost_of(pod: Pod, root: Json, spent: Spent, _settings: Settings) -> AttemptCost:
     if not spent.budget:
         return "retry"  # of none
     replica_type, _, _ = pod.scope.rpartition("/")
@@ -45,19 +44,14 @@ def cost_of(pod: Pod, root: Json, spent: Spent, _settings: Settings) -> AttemptC
     return "retry" if pod.disruption is None else "disruption"
 
 
-def cost_of_worker(pod: Pod, _root: Json, _spent: Spent, _settings: Settings) -> AttemptCost:
+def _cost_of_worker(pod: Pod, _root: Json, _spent: Spent, _settings: Settings) -> AttemptCost:
     """Return what the end of a worker of an MPIJob cost the MPIJob; what its launcher does then costs that."""
     if was_killed(pod):
         return "free"
     return "fatal" if pod.disruption is None or pod.reason == EVICTED else "disruption"
 
 
-def cannot_fail(_root: Json, _pod: Pod, _reason: str, _message: str) -> None:
-    """Return None: only the launcher of an MPIJob can be failed, by its Job's own account."""
-    return
-
-
-def has_ended(root: Json) -> bool:
+def _has_ended(root: Json) -> bool:
     """Return True if a job has ended, or is suspended."""
     conditions = at(root, ("status", "conditions")) or ()
     return bool(at(root, SUSPEND)) or any(
@@ -65,7 +59,7 @@ def has_ended(root: Json) -> bool:
     )
 
 
-def fail(kind: KindSpec, root: Json, pod: Pod, reason: str, message: str) -> Write:
+def _fail(kind: KindSpec, root: Json, pod: Pod, reason: str, message: str) -> Write:
     """Return the write that fails a job, as of the end of a pod."""
     status, time = root.get("status") or {}, pod.finished or pod.created
     times = {"lastUpdateTime": time, "lastTransitionTime": time}
@@ -77,20 +71,19 @@ def fail(kind: KindSpec, root: Json, pod: Pod, reason: str, message: str) -> Wri
     conditions.append({"type": FAILED, "status": "True", "reason": reason, "message": message, **times})
     ended = {"completionTime": time, **status, "conditions": conditions}
     return Write(
-        f"{path_of(kind, root)}/status", [unless_changed(root), {"op": "add", "path": "/status", "value": ended}]
+        f"{_path_of(kind, root)}/status", [unless_changed(root), {"op": "add", "path": "/status", "value": ended}]
     )
 
 
-def suspend(kind: KindSpec, root: Json) -> Write:
+def _suspend(kind: KindSpec, root: Json) -> Write:
     """Return the write that suspends a job: the operator deletes its pods."""
     change: dict[str, Any] = {"path": "/spec/runPolicy/suspend", "value": True}
     if at(root, SUSPEND[:-1]) is None:
         change = {"path": "/spec/runPolicy", "value": {"suspend": True}}
-    return Write(path_of(kind, root), [unless_changed(root), {"op": "add", **change}])
+    return Write(_path_of(kind, root), [unless_changed(root), {"op": "add", **change}])
 
 
-def path_of(kind: KindSpec, root: Json) -> str:
-    """Return the API path of a job."""
+def _path_of(kind: KindSpec, root: Json) -> str:
     return kind.path(root["metadata"]["namespace"], root["metadata"]["name"])
 
 
@@ -99,11 +92,11 @@ def system(kind: KindSpec) -> System:
     return System(
         kind=kind,
         unit="replica",
-        cost_of=cost_of,
-        has_ended=has_ended,
+        cost_of=_cost_of,
+        has_ended=_has_ended,
         ends_bugs=True,
-        fail=partial(fail, kind),
-        suspend=partial(suspend, kind),
+        fail=partial(_fail, kind),
+        suspend=partial(_suspend, kind),
         writes={SUSPEND[1:]: (True,)},
         reads_spec=True,
         bounded=False,
@@ -115,11 +108,10 @@ TRAINING: Final = tuple(map(system, kubeflow.TRAINING.values()))
 MPI_JOB: Final = System(
     kind=kubeflow.MPI_JOB,
     unit="replica",
-    cost_of=cost_of_worker,
-    has_ended=has_ended,
+    cost_of=_cost_of_worker,
+    has_ended=_has_ended,
     ends_bugs=False,
-    fail=cannot_fail,
-    suspend=partial(suspend, kubeflow.MPI_JOB),
+    suspend=partial(_suspend, kubeflow.MPI_JOB),
     writes={SUSPEND[1:]: (True,)},
 )
 SYSTEMS: Final = (*TRAINING, MPI_JOB)

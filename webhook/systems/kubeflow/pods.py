@@ -27,19 +27,18 @@ def levels(evidence: Evidence) -> list[Level]:
 
 
 def _budget_of(evidence: Evidence, root: Json) -> int:
-    """Return the retries of a replica of a job."""
     if kubeflow.restart_policy_of(root, evidence.labels.get(kubeflow.REPLICA_TYPE) or "") == "Never":
         return 0
     said = number_at(root, BACKOFF_LIMIT)
     return evidence.settings_budget if said is None else said
 
 
-def in_training_job(kind: KindSpec, metadata: Json, controller: OwnerReference) -> Place:
+def _in_training_job(kind: KindSpec, metadata: Json, controller: OwnerReference) -> Place:
     """Return the place of a pod of a job of the training operator: the scope is its replica, such as `worker/0`."""
     return Place(kind, controller.name, controller.uid, joined(metadata, *LABELS))
 
 
-def in_mpi_job(metadata: Json, controller: OwnerReference) -> Place | None:
+def _in_mpi_job(metadata: Json, controller: OwnerReference) -> Place | None:
     """Return the place of a worker of an MPIJob of the MPI operator: the scope is its replica, such as `worker/0`.
 
     The MPIJob of the training operator has another version, and no account.
@@ -52,8 +51,8 @@ def in_mpi_job(metadata: Json, controller: OwnerReference) -> Place | None:
 
 PODS: Final = (
     *(
-        PodSource((kubeflow.GROUP, name.lower()), NAME, levels, partial(in_training_job, kind))
+        PodSource((kubeflow.GROUP, name.lower()), NAME, levels, partial(_in_training_job, kind))
         for name, kind in kubeflow.TRAINING.items()
     ),
-    PodSource((kubeflow.GROUP, "mpijob"), "", place=in_mpi_job),
+    PodSource((kubeflow.GROUP, "mpijob"), "", place=_in_mpi_job),
 )

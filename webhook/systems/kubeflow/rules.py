@@ -39,7 +39,7 @@ CLEAN_UP: Final = ("spec", "runPolicy", "cleanPodPolicy")
 RUNNING: Final = "Running"  # those that run are deleted; others stay, with their logs
 
 
-def replicas_of(kind: KindSpec) -> Pattern:
+def _replicas_of(kind: KindSpec) -> Pattern:
     """Return the pattern of the replica types of a kind of the training operator; empty for another kind."""
     if kubeflow.TRAINING.get(kind.kind) is not kind:
         return ()
@@ -48,7 +48,7 @@ def replicas_of(kind: KindSpec) -> Pattern:
 
 def writes(kind: KindSpec) -> tuple[Pattern, ...]:
     """Return what the rule writes in a kind: the restartPolicy of each replica type, and what cleans up pods."""
-    replicas = replicas_of(kind)
+    replicas = _replicas_of(kind)
     return ((*replicas, FIELD), CLEAN_UP[:2]) if replicas else ()
 
 
@@ -58,15 +58,15 @@ def _edit(context: "WorkloadContext") -> list[Problem]:
     A leader must bound the retries of the object.
     """
     kind, root, old, settings, editor = context.row, context.root, context.old, context.settings, context.editor
-    replicas = list(find(root, replicas_of(kind)))
-    warnings = edit_replicas(kind, old, settings, editor, replicas) if fits(root, settings, replicas) else []
+    replicas = list(find(root, _replicas_of(kind)))
+    warnings = _edit_replicas(kind, old, settings, editor, replicas) if _fits(root, settings, replicas) else []
     exit_codes = any(replica.get(FIELD) == kubeflow.EXIT_CODE for _, replica in replicas)
     if exit_codes and at(root, CLEAN_UP) is None and (old is None or at(old, CLEAN_UP) == RUNNING):
         editor.set(CLEAN_UP, RUNNING)
     return warnings
 
 
-def edit_replicas(
+def _edit_replicas(
     kind: KindSpec, old: Json | None, settings: Settings, editor: Editor, replicas: list[tuple[Path, Json]]
 ) -> list[Problem]:
     """Set ExitCode in replica types with OnFailure; return warnings."""
@@ -78,7 +78,7 @@ def edit_replicas(
             continue
         if old is not None and at(old, field) != kubeflow.EXIT_CODE:
             continue
-        if is_kept(settings, said=said):
+        if _is_kept(settings, said=said):
             what = ON_FAILURE if said else "left out, is OnFailure"
             warnings.append(Problem(field, f"{what}, which retries bugs in place", "use ExitCode to fail at once"))
             continue
@@ -88,7 +88,7 @@ def edit_replicas(
     return warnings
 
 
-def is_kept(settings: Settings, *, said: bool) -> bool:
+def _is_kept(settings: Settings, *, said: bool) -> bool:
     """Return True if the profile leaves OnFailure as it is; `said`: whether the author wrote it."""
     policy = settings.profile.failure_policy
     if said and policy.inject == "IfAbsent":
@@ -96,8 +96,7 @@ def is_kept(settings: Settings, *, said: bool) -> bool:
     return (policy.on_failure_restart_policy if said else policy.absent_restart_policy) == "Keep"
 
 
-def fits(root: Json, settings: Settings, replicas: list[tuple[Path, Json]]) -> bool:
-    """Return True if ExitCode means in a job what the policy means."""
+def _fits(root: Json, settings: Settings, replicas: list[tuple[Path, Json]]) -> bool:
     policy = settings.profile.failure_policy
     pods = sum(1 if one.get("replicas") is None else one["replicas"] for _, one in replicas)
     return (

@@ -31,7 +31,7 @@ RESTARTED: Final = 128  # with ExitCode the operator restarts a pod after this e
 BY_DEFAULT: Final = {"PyTorchJob": "OnFailure", "PaddleJob": "OnFailure"}
 BACKOFF_LIMIT: Final = RetryField(within=("spec",), name=("runPolicy", "backoffLimit"), absent=None, parent_absent=None)
 OF_LAUNCHER: Final = replace(BACKOFF_LIMIT, absent_in=("kubeflow.org/v2beta1", DEFAULT_BACKOFF_LIMIT))
-MAX_RESTARTS: Final = RetryField(within=("spec", "elasticPolicy"), name=("maxRestarts",), made=False)
+MAX_RESTARTS: Final = RetryField(within=("spec", "elasticPolicy"), name=("maxRestarts",), may_be_added=False)
 
 
 def _kind(
@@ -57,11 +57,11 @@ def _kind(
         owns_pods=True,
         pod_templates=((*replicas, "template"),),
         retry_fields=(backoff_limit, *fields),
-        unbounded=partial(restarts_by_exit_code, replicas),
+        unbounded=partial(_restarts_by_exit_code, replicas),
     )
 
 
-def restarts_by_exit_code(replicas: Pattern, root: Json) -> Iterator[Problem]:
+def _restarts_by_exit_code(replicas: Pattern, root: Json) -> Iterator[Problem]:
     """Yield a problem for the first replica type with restartPolicy ExitCode, if there is one.
 
     With ExitCode the operator creates a new pod after exit codes of 128 and more, without a limit.

@@ -23,7 +23,7 @@ SUBMITTER: Final = "ray-job-submitter"  # the container that KubeRay adds to the
 ENDED: Final = frozenset({"Complete", "Failed", "ValidationFailed", "Suspending", "Suspended"})
 
 
-def cost_of(pod: Pod, root: Json, _spent: Spent, _settings: Settings) -> AttemptCost:
+def _cost_of(pod: Pod, root: Json, _spent: Spent, _settings: Settings) -> AttemptCost:
     """Return what the end of a pod cost. KubeRay deletes all pods of a run that has failed; the head has that cost."""
     if was_killed(pod):
         has_failed = (at(root, ("status", "failed")) or 0) > (pod.attempt or 0)
@@ -35,17 +35,12 @@ def cost_of(pod: Pod, root: Json, _spent: Spent, _settings: Settings) -> Attempt
     return "free" if pod.disruption is None else "disruption"
 
 
-def has_ended(root: Json) -> bool:
+def _has_ended(root: Json) -> bool:
     """Return True if a RayJob has ended or is suspended, or is told to be."""
     return at(root, ("status", "jobDeploymentStatus")) in ENDED or bool(at(root, ("spec", "suspend")))
 
 
-def fail(_root: Json, _pod: Pod, _reason: str, _message: str) -> None:
-    """Return None: nothing outside makes a RayJob fail."""
-    return
-
-
-def suspend(root: Json) -> Write | None:
+def _suspend(root: Json) -> Write | None:
     """Return the write that suspends a RayJob; None if KubeRay would end it as not valid, or Kueue resume it."""
     if not ray.may_be_suspended(root["spec"]) or kueue.is_queued(root["metadata"]):
         return None
@@ -55,11 +50,10 @@ def suspend(root: Json) -> Write | None:
 RAY_JOB: Final = System(
     kind=ray.RAY_JOB,
     unit="group",
-    cost_of=cost_of,
-    has_ended=has_ended,
+    cost_of=_cost_of,
+    has_ended=_has_ended,
     ends_bugs=False,
-    fail=fail,
-    suspend=suspend,
+    suspend=_suspend,
     writes={("suspend",): (True,)},
     is_single=lambda scope: scope == HEAD,
 )

@@ -30,7 +30,7 @@ def levels(evidence: Evidence) -> list[Level]:
     return [Level(NAME, failed, number_at(ray_job, ("spec", "backoffLimit")) or 0)]
 
 
-def place_of(metadata: Json, controller: OwnerReference) -> Place | None:
+def _place_of(metadata: Json, controller: OwnerReference) -> Place | None:
     """Return the place of a pod of a RayCluster that a RayJob created: the scopes are `head` and `worker/GROUP`.
 
     The pod says nothing of the RayJob but the name of its RayCluster. Other RayClusters have no batch pods.
@@ -43,5 +43,5 @@ def place_of(metadata: Json, controller: OwnerReference) -> Place | None:
 
 PODS: Final = (
     PodSource(("batch", "job"), NAME, levels),
-    PodSource((ray.GROUP, "raycluster"), NAME, levels, place_of),
+    PodSource((ray.GROUP, "raycluster"), NAME, levels, _place_of),
 )

@@ -57,7 +57,7 @@ def refusal(ray_job: Json) -> Problem | None:
     return None
 
 
-def run_of(ray_job: Json) -> str:
+def _run_of(ray_job: Json) -> str:
     """Return the name of the run that has failed, that of its RayCluster; empty if there is none."""
     return at(ray_job, ("status", "rayClusterName")) or ""
 
@@ -69,14 +69,14 @@ def run_again(ray_job: Json) -> Json:
 
 def has_begun(now: Workload, before: Workload) -> bool:
     """Return True if a RayJob runs again, or has run again since, also because of another request."""
-    asked = run_of(before.root)
+    asked = _run_of(before.root)
     runs_as_asked = not terminal.condition_of(now.root) and record.is_last(now.root, asked)
-    return bool(asked) and (runs_as_asked or run_of(now.root) != asked)
+    return bool(asked) and (runs_as_asked or _run_of(now.root) != asked)
 
 
 def steps(found: Workload, by: str) -> Steps:
     """Return the writes that make a RayJob run again."""
-    return Steps(record=record_of(found, by, run_of(found.root)), deleted=(), again=run_again)
+    return Steps(record=record_of(found, by, _run_of(found.root)), deleted=(), again=run_again)
 
 
 def cannot_be_suspended(ray_job: Json) -> Problem | None:
@@ -92,7 +92,7 @@ def cannot_be_suspended(ray_job: Json) -> Problem | None:
 ADAPTER: Final = Adapter(
     kind=RAY_JOB,
     rights=lambda _: [*IN_PLACE],
-    run_id=lambda found: run_of(found.root),
+    run_id=lambda found: _run_of(found.root),
     refusal=lambda found: refusal(found.root),
     promise=lambda found: f"{refusals.kind_and_name(RAY_JOB.kind, found.root)}: the whole job",
     cannot_be_suspended=cannot_be_suspended,

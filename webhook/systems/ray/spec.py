@@ -44,8 +44,7 @@ RAY_JOB_SPEC: Final[Shape] = {
 }
 
 
-def pod_templates(spec: Path) -> tuple[Pattern, ...]:
-    """Return the patterns of the pod templates in the RayJobSpec at a path."""
+def _pod_templates(spec: Path) -> tuple[Pattern, ...]:
     return (
         (*spec, "rayClusterSpec", "headGroupSpec", "template"),
         (*spec, "rayClusterSpec", "workerGroupSpecs", EVERY, "template"),
@@ -53,11 +52,10 @@ def pod_templates(spec: Path) -> tuple[Pattern, ...]:
     )
 
 
-def retry_fields(spec: Path) -> tuple[RetryField, ...]:
-    """Return the retry fields of the RayJobSpec at a path."""
+def _retry_fields(spec: Path) -> tuple[RetryField, ...]:
     return (
         RetryField(within=spec, name=("backoffLimit",), may_raise=may_retry),
-        RetryField(within=(*spec, "submitterConfig"), name=("backoffLimit",), absent=2, made=False),
+        RetryField(within=(*spec, "submitterConfig"), name=("backoffLimit",), absent=2, may_be_added=False),
     )
 
 
@@ -72,8 +70,8 @@ RAY_JOB: Final = KindSpec(
     shape={"metadata": METADATA, "spec": RAY_JOB_SPEC, "status": {"jobDeploymentStatus": str}},
     counts=True,
     runs_again=True,
-    pod_templates=pod_templates(SPEC),
-    retry_fields=retry_fields(SPEC),
+    pod_templates=_pod_templates(SPEC),
+    retry_fields=_retry_fields(SPEC),
 )
 
 RAY_CRON_JOB: Final = KindSpec(
@@ -82,8 +80,8 @@ RAY_CRON_JOB: Final = KindSpec(
     kind="RayCronJob",
     resource="raycronjobs",
     shape={"metadata": METADATA, "spec": {"jobTemplate": RAY_JOB_SPEC}},
-    pod_templates=pod_templates(SCHEDULED),
-    retry_fields=retry_fields(SCHEDULED),
+    pod_templates=_pod_templates(SCHEDULED),
+    retry_fields=_retry_fields(SCHEDULED),
 )
 
 RAY_CLUSTER: Final = KindSpec(

@@ -3,7 +3,7 @@
 Source: internal/controller/sparkapplication of spark-operator 2.4.0, spark-operator of spark-kubernetes-operator 1.0.0.
 A driver that ends without success costs a retry, whatever ended it. A lost executor is replaced by its driver, and
 Spark repeats its work. Nothing outside ends an application as failed: Kubeflow's operator runs it again after any other
-change of its spec than `suspend`, and one that is suspended waits; Apache's operator has no such field.
+change of its spec than `_suspend`, and one that is suspended waits; Apache's operator has no such field.
 """
 
 from typing import Final
@@ -29,30 +29,23 @@ INVALIDATING: Final = "INVALIDATING"  # somebody has changed the spec: it runs a
 OF_APACHE_ENDED: Final = frozenset({"ResourceReleased", "TerminatedWithoutReleaseResources"})
 
 
-def cost_of(pod: Pod, root: Json, _spent: Spent, _settings: Settings) -> AttemptCost:
-    """Return what the end of a pod cost."""
+def _cost_of(pod: Pod, root: Json, _spent: Spent, _settings: Settings) -> AttemptCost:
     killed = was_killed(pod)
     if pod.scope != DRIVER:
         return "none" if killed else "free"
     return "none" if killed and at(root, STATE) == INVALIDATING else "retry"
 
 
-def has_ended(root: Json) -> bool:
+def _has_ended(root: Json) -> bool:
     """Return True if an application of Kubeflow's operator has ended or is suspended, or is told to be."""
     return at(root, STATE) in ENDED or bool(at(root, ("spec", "suspend")))
 
 
-def has_ended_of_apache(root: Json) -> bool:
-    """Return True if an application of Apache's operator has ended."""
+def _has_ended_of_apache(root: Json) -> bool:
     return at(root, ("status", "currentState", "currentStateSummary")) in OF_APACHE_ENDED
 
 
-def fail(_root: Json, _pod: Pod, _reason: str, _message: str) -> None:
-    """Return None: nothing outside makes an application fail."""
-    return
-
-
-def suspend(root: Json) -> Write | None:
+def _suspend(root: Json) -> Write | None:
     """Return the write that suspends an application of Kubeflow's operator; None if Kueue would resume it.
 
     It fails, and is tried again, as long as the operator may be submitting a run.
@@ -64,30 +57,22 @@ def suspend(root: Json) -> Write | None:
     return write._replace(operations=[steady, *write.operations])
 
 
-def suspend_of_apache(_root: Json) -> None:
-    """Return None: an application of Apache's operator cannot be suspended."""
-    return
-
-
 SPARK_APPLICATION: Final = System(
     kind=spark.SPARK_APPLICATION,
     unit="role",
-    cost_of=cost_of,
-    has_ended=has_ended,
+    cost_of=_cost_of,
+    has_ended=_has_ended,
     ends_bugs=False,
-    fail=fail,
-    suspend=suspend,
+    suspend=_suspend,
     writes={("suspend",): (True,)},
     is_single=lambda scope: scope == DRIVER,
 )
 OF_APACHE: Final = System(
     kind=spark.APACHE_SPARK_APPLICATION,
     unit="role",
-    cost_of=cost_of,
-    has_ended=has_ended_of_apache,
+    cost_of=_cost_of,
+    has_ended=_has_ended_of_apache,
     ends_bugs=False,
-    fail=fail,
-    suspend=suspend_of_apache,
     is_single=lambda scope: scope == DRIVER,
 )
 SYSTEMS: Final = (SPARK_APPLICATION, OF_APACHE)

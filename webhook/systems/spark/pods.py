@@ -48,19 +48,17 @@ def levels_of_apache(evidence: Evidence) -> list[Level]:
 
 
 def _budget_of(evidence: Evidence) -> int:
-    """Return the number of restarts that the application allows."""
     if at(evidence.owner, (*APACHE_CONFIG, spark.APACHE_POLICY)) in {None, "Never"}:
         return 0
     restarts = number_at(evidence.owner, (*APACHE_CONFIG, "maxRestartAttempts"))
     return spark.APACHE_RESTARTS if restarts is None else restarts
 
 
-def place_of(metadata: Json, controller: OwnerReference) -> Place:
-    """Return the place of a driver that its SparkApplication controls."""
+def _place_of(metadata: Json, controller: OwnerReference) -> Place:
     return Place(spark.SPARK_APPLICATION, controller.name, controller.uid, _role_of(metadata.get("labels") or {}))
 
 
-def place_by_labels(metadata: Json, controller: OwnerReference) -> Place | None:
+def _place_by_labels(metadata: Json, controller: OwnerReference) -> Place | None:
     """Return the place of a driver without a controller, or of an executor, which its driver controls.
 
     The drivers of spark-operator have a controller only if its webhook runs, those of Apache's operator never.
@@ -78,13 +76,12 @@ def place_by_labels(metadata: Json, controller: OwnerReference) -> Place | None:
 
 
 def _role_of(labels: Json) -> str:
-    """Return the scope of a pod of Spark."""
     return EXECUTOR if labels.get(spark.ROLE) == EXECUTOR else DRIVER
 
 
 PODS: Final = (
-    PodSource((spark.GROUP, "sparkapplication"), NAME, levels, place_of),
+    PodSource((spark.GROUP, "sparkapplication"), NAME, levels, _place_of),
     PodSource((spark.APACHE_GROUP, "sparkapplication"), APACHE_NAME, levels_of_apache),
-    PodSource(NONE, "", place=place_by_labels),
-    PodSource(("", "pod"), "", place=place_by_labels, is_counted=False),
+    PodSource(NONE, "", place=_place_by_labels),
+    PodSource(("", "pod"), "", place=_place_by_labels, is_counted=False),
 )

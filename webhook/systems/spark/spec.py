@@ -45,18 +45,17 @@ SHAPE: Final[Shape] = {
 }
 
 
-def retry_fields(spec: Path) -> tuple[RetryField, ...]:
-    """Return the retry fields of the SparkApplicationSpec at a path."""
+def _retry_fields(spec: Path) -> tuple[RetryField, ...]:
     counting = ("type", "OnFailure")
     runs = ("restartPolicy", "onFailureRetries")
     submissions = ("restartPolicy", "onSubmissionFailureRetries")
     return (
         RetryField(within=spec, name=runs, counts_with=counting, unlimited_with="Always"),
-        RetryField(within=spec, name=submissions, made=False),
+        RetryField(within=spec, name=submissions, may_be_added=False),
     )
 
 
-def pod_annotations(spec: Path) -> tuple[Field, ...]:
+def _pod_annotations(spec: Path) -> tuple[Field, ...]:
     """Return the annotations of drivers and executors.
 
     These fields are used, and no pod template is added: with one the operator would no longer set up the pods itself.
@@ -80,8 +79,8 @@ SPARK_APPLICATION: Final = KindSpec(
     shape={"metadata": METADATA, "spec": SHAPE},
     immutable=True,  # for this webhook: an edit of an update would restart the application
     owns_pods=True,
-    retry_fields=retry_fields(SPEC),
-    pod_annotations=pod_annotations(SPEC),
+    retry_fields=_retry_fields(SPEC),
+    pod_annotations=_pod_annotations(SPEC),
 )
 
 SCHEDULED_SPARK_APPLICATION: Final = KindSpec(
@@ -90,8 +89,8 @@ SCHEDULED_SPARK_APPLICATION: Final = KindSpec(
     kind="ScheduledSparkApplication",
     resource="scheduledsparkapplications",
     shape={"metadata": METADATA, "spec": {"template": SHAPE}},
-    retry_fields=retry_fields(SCHEDULED),
-    pod_annotations=pod_annotations(SCHEDULED),
+    retry_fields=_retry_fields(SCHEDULED),
+    pod_annotations=_pod_annotations(SCHEDULED),
 )
 
 
@@ -103,10 +102,10 @@ class ApacheRestartField(RetryField):
         config = at(found, self.name[:-1]) or {}
         allowing = partial(Budget, path)
         if config.get(APACHE_POLICY) in {None, "Never"}:
-            return allowing(0, beside=((*path[:-1], APACHE_POLICY), "OnFailure"))
+            return allowing(0, required_sibling=((*path[:-1], APACHE_POLICY), "OnFailure"))
         reset = config.get(APACHE_RESET)
         if reset is not None and reset >= 0:
-            return allowing(None, beside=((*path[:-1], APACHE_RESET), -1))
+            return allowing(None, required_sibling=((*path[:-1], APACHE_RESET), -1))
         restarts = config.get(self.name[-1])
         return allowing(APACHE_RESTARTS if restarts is None else max(0, restarts))
 

@@ -36,12 +36,12 @@ def cost_of(pod: Pod, _root: Json, spent: Spent, _settings: Settings) -> Attempt
     """
     if spent.ended or (pod.exits and all(one.container.startswith(SIDECAR) for one in pod.exits)):
         return "none"
-    if was_seen_to_fail(pod):
+    if _was_seen_to_fail(pod):
         return "retry"
     return "free" if pod.disruption is None else "disruption"
 
 
-def was_seen_to_fail(pod: Pod) -> bool:
+def _was_seen_to_fail(pod: Pod) -> bool:
     """Return True if the API said that a pod had failed before it was removed. The ledger counts each as failed."""
     return bool(pod.ended or pod.reason)
 
@@ -69,13 +69,14 @@ def fail(_root: Json, pod: Pod, _reason: str, message: str) -> Write | None:
         operations=[
             {"op": "test", "path": "/metadata/uid", "value": pod.controller_uid},
             {"op": "test", "path": "/status/conditions/0/status", "value": "Unknown"},
-            *([recorded] if was_seen_to_fail(pod) else []),
+            *([recorded] if _was_seen_to_fail(pod) else []),
             {"op": "add", "path": "/spec/status", "value": CANCELLED},
             {"op": "add", "path": "/spec/statusMessage", "value": f"{BY}: {message}"[:LONGEST]},
         ],
     )
 
 
+# Neither can be suspended: PipelineRunPending is allowed only before the start.
 PIPELINE_RUN: Final = System(
     kind=tekton.PIPELINE_RUN,
     unit="task",
@@ -83,7 +84,6 @@ PIPELINE_RUN: Final = System(
     has_ended=has_ended,
     ends_bugs=True,
     fail=fail,
-    suspend=lambda _root: None,  # PipelineRunPending is allowed only before the start
     scopes_end_alone=True,
 )
 TASK_RUN: Final = System(
@@ -93,7 +93,6 @@ TASK_RUN: Final = System(
     has_ended=has_ended,
     ends_bugs=True,
     fail=fail,
-    suspend=lambda _root: None,
     writes={("status",): (CANCELLED,), ("statusMessage",): ()},
 )
 SYSTEMS: Final = (PIPELINE_RUN, TASK_RUN)

@@ -35,7 +35,7 @@ def levels(evidence: Evidence) -> list[Level]:
     return [Level(NAME, int(found[1] or 0), budget)]
 
 
-def place_of(metadata: Json, controller: OwnerReference) -> Place:
+def _place_of(metadata: Json, controller: OwnerReference) -> Place:
     """Return the place of a pod of a TaskRun: its PipelineRun, with the task as scope; the TaskRun if it has none."""
     labels = metadata.get("labels") or {}
     run, uid, task = (labels.get(key) or "" for key in LABELS)
@@ -54,4 +54,4 @@ def scope_of_task(task: str, task_run: str) -> str:
     return task if combination is None else f"{task}/{combination[1]}"
 
 
-PODS: Final = (PodSource((tekton.GROUP, "taskrun"), NAME, levels, place_of),)
+PODS: Final = (PodSource((tekton.GROUP, "taskrun"), NAME, levels, _place_of),)

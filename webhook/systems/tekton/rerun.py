@@ -74,18 +74,18 @@ def refusal(found: Workload) -> Problem | None:
         return refusals.has_succeeded(name)
     if succeeded != "False" or not run_of(run):
         return refusals.has_not_ended(name, "it has failed, or been cancelled")
-    planned = plan(run, children, keep_finally=keeps_finally(found))
-    why = obstacle(found, planned) or too_late(run, children, planned, found.when)
+    planned = plan(run, children, keep_finally=_keeps_finally(found))
+    why = _obstacle(found, planned) or _too_late(run, children, planned, found.when)
     if why:
         return Problem((), f"{name}: {why}", "create another PipelineRun")
-    return None if is_recorded(found, run_of(found.root)) else missing_consent(run, planned, name)
+    return None if is_recorded(found, run_of(found.root)) else _missing_consent(run, planned, name)
 
 
-def too_late(run: Json, children: list[Json], planned: Plan, when: str) -> str | None:
+def _too_late(run: Json, children: list[Json], planned: Plan, when: str) -> str | None:
     """Return that the timeout of the run has passed, as its controller counts it; None if it has not."""
     gone = {child["metadata"]["name"] for child in planned.gone}
     stay = [child["metadata"]["creationTimestamp"] for child in children if child["metadata"]["name"] not in gone]
-    limit = limit_of(run["spec"].get("timeouts") or {})
+    limit = _limit_of(run["spec"].get("timeouts") or {})
     if not stay or limit is None:
         return None
     since = min(stay)
@@ -94,7 +94,7 @@ def too_late(run: Json, children: list[Json], planned: Plan, when: str) -> str |
     return f"its timeout of {limit} s has passed: it counts from {since}, when the first task started that would stay"
 
 
-def limit_of(timeouts: Json) -> int | None:
+def _limit_of(timeouts: Json) -> int | None:
     """Return the seconds for the tasks of a run, without those of `finally`; None for no limit."""
     if timeouts.get("tasks"):
         return duration(timeouts["tasks"])
@@ -103,7 +103,7 @@ def limit_of(timeouts: Json) -> int | None:
     return whole if whole is None or for_finally is None else whole - for_finally
 
 
-def obstacle(found: Workload, planned: Plan) -> str | None:
+def _obstacle(found: Workload, planned: Plan) -> str | None:
     """Return which part of the run its controller could not run again; None if there is none."""
     run, children = found.root, found.children
     names = {child["metadata"]["name"] for child in children}
@@ -121,9 +121,9 @@ def obstacle(found: Workload, planned: Plan) -> str | None:
     return None
 
 
-def missing_consent(run: Json, planned: Plan, name: str) -> Problem | None:
+def _missing_consent(run: Json, planned: Plan, name: str) -> Problem | None:
     """Return which tasks that have run may not run twice; None if all may."""
-    specs = {task["name"]: task for task in tasks(run)}
+    specs = {task["name"]: task for task in _tasks(run)}
     outer = run["metadata"].get("annotations")
     without_consent = set()
     for child in planned.gone:
@@ -144,7 +144,7 @@ def plan(run: Json, children: list[Json], *, keep_finally: bool) -> Plan:
     for child in children:
         by_task[task_of(child)].append(child)
     of_finally = {task["name"] for task in at(run, ("status", "pipelineSpec", "finally")) or ()}
-    continue_on_error = {task["name"] for task in tasks(run) if task.get("onError") == CONTINUE}
+    continue_on_error = {task["name"] for task in _tasks(run) if task.get("onError") == CONTINUE}
     missing = {
         reference.get("pipelineTaskName")
         for reference in at(run, ("status", "childReferences")) or ()
@@ -165,7 +165,7 @@ def task_of(child: Json) -> str:
     return (child["metadata"].get("labels") or {}).get(TASK) or ""
 
 
-def tasks(run: Json) -> list[Json]:
+def _tasks(run: Json) -> list[Json]:
     """Return the tasks of the pipeline at the start of the run, including those of `finally`."""
     spec = at(run, ("status", "pipelineSpec")) or {}
     return [*(spec.get("tasks") or ()), *(spec.get("finally") or ())]
@@ -231,14 +231,14 @@ def run_again(run: Json, planned: Plan, when: str) -> Json:
     return with_status(tekton.PIPELINE_RUN, run, status)
 
 
-def keeps_finally(found: Workload) -> bool:
+def _keeps_finally(found: Workload) -> bool:
     """Return True if tasks of `finally` that succeeded stay; a retry that was recorded decides, else the request."""
     return record.read(found.root)[-1].keep_finally if is_recorded(found, run_of(found.root)) else found.keep_finally
 
 
 def steps(found: Workload, by: str) -> Steps:
     """Return the writes that make a PipelineRun run again."""
-    run, keep_finally = found.root, keeps_finally(found)
+    run, keep_finally = found.root, _keeps_finally(found)
     planned = plan(run, list(found.children), keep_finally=keep_finally)
     written = (
         []
@@ -250,14 +250,14 @@ def steps(found: Workload, by: str) -> Steps:
     )
 
 
-def promise(found: Workload) -> str:
+def _promise(found: Workload) -> str:
     """Return which tasks of a PipelineRun will run again, without the verb."""
-    again = sorted(plan(found.root, list(found.children), keep_finally=keeps_finally(found)).again)
+    again = sorted(plan(found.root, list(found.children), keep_finally=_keeps_finally(found)).again)
     what = f"{', '.join(again)} and what has not run yet" if again else "all of its tasks"
     return f"{refusals.kind_and_name('PipelineRun', found.root)}: {what}"
 
 
-def cannot_be_suspended(run: Json) -> Problem:
+def _cannot_be_suspended(run: Json) -> Problem:
     """Return that a PipelineRun can be neither suspended nor resumed, with the way to cancel and retry it."""
     which = f"-n {run['metadata']['namespace']} pipelinerun/{run['metadata']['name']}"
     cancel = f"""kubectl patch {which} --type=merge -p '{{"spec":{{"status":"CancelledRunFinally"}}}}'"""
@@ -274,8 +274,8 @@ ADAPTER: Final = Adapter(
     rights=lambda _: [*IN_PLACE],
     run_id=lambda found: run_of(found.root),
     refusal=refusal,
-    promise=promise,
-    cannot_be_suspended=cannot_be_suspended,
+    promise=_promise,
+    cannot_be_suspended=_cannot_be_suspended,
     children=CHILDREN,
     in_place=InPlace(
         steps=steps,

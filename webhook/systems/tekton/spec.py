@@ -26,32 +26,29 @@ DEEPEST: Final = 8
 PIPELINES: Final = Nested((("tasks", EVERY, "pipelineSpec"), ("finally", EVERY, "pipelineSpec")))
 
 
-def pipeline_shape(depth: int) -> Shape:
-    """Return the shape of a PipelineSpec."""
-    inner = pipeline_shape(depth - 1) if depth else TOO_DEEP
+def _pipeline_shape(depth: int) -> Shape:
+    inner = _pipeline_shape(depth - 1) if depth else TOO_DEEP
     task_spec: Shape = {"metadata": {"annotations": {ANY_KEY: str}}}
     tasks: Shape = [{"retries": int, "onError": str, "pipelineSpec": inner, "taskSpec": task_spec}]
     return {"tasks": tasks, "finally": tasks}
 
 
-def may_retry(task: Json) -> bool:
+def _may_retry(task: Json) -> bool:
     """Return True if a task may have retries: Tekton rejects retries together with onError continue."""
     return task.get("onError") != "continue"
 
 
-def tasks_of(spec: Path) -> tuple[Pattern, ...]:
-    """Return the patterns of the tasks in the PipelineSpec at a path."""
+def _tasks_of(spec: Path) -> tuple[Pattern, ...]:
     return tuple((*spec, PIPELINES, part, EVERY) for part in ("tasks", "finally"))
 
 
-def retries_of_tasks(spec: Path) -> tuple[RetryField, ...]:
-    """Return the retry fields of the PipelineSpec at a path."""
-    return tuple(RetryField(within=task, name=("retries",), may_raise=may_retry) for task in tasks_of(spec))
+def _retries_of_tasks(spec: Path) -> tuple[RetryField, ...]:
+    return tuple(RetryField(within=task, name=("retries",), may_raise=_may_retry) for task in _tasks_of(spec))
 
 
-def annotations_of_tasks(spec: Path) -> tuple[Field, ...]:
+def _annotations_of_tasks(spec: Path) -> tuple[Field, ...]:
     """Return the annotations that the pods of one task get in the PipelineSpec at a path."""
-    return tuple(Field(within=(*task, "taskSpec", "metadata"), name=("annotations",)) for task in tasks_of(spec))
+    return tuple(Field(within=(*task, "taskSpec", "metadata"), name=("annotations",)) for task in _tasks_of(spec))
 
 
 TASK: Final = KindSpec(
@@ -67,9 +64,9 @@ PIPELINE: Final = KindSpec(
     versions=VERSIONS,
     kind="Pipeline",
     resource="pipelines",
-    shape={"metadata": METADATA, "spec": pipeline_shape(DEEPEST)},
-    retry_fields=retries_of_tasks(("spec",)),
-    judged_annotations=annotations_of_tasks(("spec",)),
+    shape={"metadata": METADATA, "spec": _pipeline_shape(DEEPEST)},
+    retry_fields=_retries_of_tasks(("spec",)),
+    judged_annotations=_annotations_of_tasks(("spec",)),
 )
 
 PIPELINE_RUN: Final = KindSpec(
@@ -81,15 +78,15 @@ PIPELINE_RUN: Final = KindSpec(
     shape={
         "metadata": METADATA,
         "spec": {
-            "pipelineSpec": pipeline_shape(DEEPEST),
+            "pipelineSpec": _pipeline_shape(DEEPEST),
             "taskRunSpecs": [{"metadata": {"annotations": {ANY_KEY: str}}}],
         },
         "status": {"conditions": [{"type": str, "status": str}]},
     },
     immutable=True,
-    retry_fields=retries_of_tasks(("spec", "pipelineSpec")),
+    retry_fields=_retries_of_tasks(("spec", "pipelineSpec")),
     judged_annotations=(
-        *annotations_of_tasks(("spec", "pipelineSpec")),
+        *_annotations_of_tasks(("spec", "pipelineSpec")),
         Field(within=("spec", "taskRunSpecs", EVERY, "metadata"), name=("annotations",)),
     ),
 )

@@ -33,7 +33,7 @@ MOST_PATCHES: Final = 16  # the most that the CRD allows
 OLDER_FIELDS: Final = ("annotations", "labels", "podTemplateOverrides")
 
 
-def writes(kind: KindSpec) -> tuple[Pattern, ...]:
+def _writes(kind: KindSpec) -> tuple[Pattern, ...]:
     """Return what the rule writes in a kind: two fields of a TrainJob."""
     return (OLDER, PATCHES) if kind is TRAIN_JOB else ()
 
@@ -47,31 +47,30 @@ def _edit(context: "WorkloadContext") -> list[Problem]:
     root, settings, editor, old = context.root, context.settings, context.editor, context.old
     runtime_patches = context.facts.runtime_patches
     said, warnings = annotations.handed_down(annotations.of(root), settings, annotations.OWN)
-    if not has_patches(root, runtime_patches):
+    if not _has_patches(root, runtime_patches):
         annotations.copy_missing(names.COPIED_TO_JOBS, said, OLDER, editor)
         return warnings
     wanted = {key: said[key] for key in names.COPIED_TO_JOBS if key in said}
     if wanted and runtime_patches is None and at(root, PATCHES) is None:
         remedy = "for an older one set spec.annotations"
         warnings.append(Problem(PATCHES, "assumes Kubeflow Trainer 2.2 or later", remedy))
-    if old is not None and not (is_suspended(old) or is_suspended(root)):
-        before = patched(old)
+    if old is not None and not (_is_suspended(old) or _is_suspended(root)):
+        before = _patched(old)
         if before != wanted:
             warnings.append(Problem(PATCHES, "cannot change while the TrainJob runs", "suspend the TrainJob first"))
         wanted = before
-    return warnings + put(root, wanted, editor)
+    return warnings + _put(root, wanted, editor)
 
 
-def has_patches(root: Json, runtime_patches: bool | None) -> bool:  # noqa: FBT001 - a fact
-    """Return True if a TrainJob may have runtimePatches."""
+def _has_patches(root: Json, runtime_patches: bool | None) -> bool:  # noqa: FBT001 - a fact
     if runtime_patches is None:
         return all(at(root, ("spec", name)) is None for name in OLDER_FIELDS)
     return runtime_patches
 
 
-def put(root: Json, wanted: Json, editor: Editor) -> list[Problem]:
+def _put(root: Json, wanted: Json, editor: Editor) -> list[Problem]:
     """Write these annotations into our entry, or remove it if there are none; warn if the list is full."""
-    index, entries = own_entry(root), at(root, PATCHES) or ()
+    index, entries = _own_entry(root), at(root, PATCHES) or ()
     if not wanted:
         if index is not None:
             editor.remove((*PATCHES, index) if len(entries) > 1 else PATCHES)
@@ -85,14 +84,14 @@ def put(root: Json, wanted: Json, editor: Editor) -> list[Problem]:
     return []
 
 
-def patched(root: Json) -> Json:
+def _patched(root: Json) -> Json:
     """Return the annotations in our entry; {} if there is no entry."""
-    index = own_entry(root)
+    index = _own_entry(root)
     found: Json = {} if index is None else at(root, (*PATCHES, index, *OF_JOB_SET)) or {}
     return found
 
 
-def own_entry(root: Json) -> int | None:
+def _own_entry(root: Json) -> int | None:
     """Return the index of our entry in runtimePatches; None if there is none."""
     for index, patch in enumerate(at(root, PATCHES) or ()):
         if patch.get("manager") == MANAGER:
@@ -100,9 +99,8 @@ def own_entry(root: Json) -> int | None:
     return None
 
 
-def is_suspended(root: Json) -> bool:
-    """Return True if a TrainJob is suspended."""
+def _is_suspended(root: Json) -> bool:
     return at(root, ("spec", "suspend")) is True
 
 
-RULE: Final[Rule["WorkloadContext"]] = Rule(name="annotations", applies_to="a TrainJob", edit=_edit, writes=writes)
+RULE: Final[Rule["WorkloadContext"]] = Rule(name="annotations", applies_to="a TrainJob", edit=_edit, writes=_writes)

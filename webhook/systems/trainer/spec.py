@@ -31,12 +31,11 @@ PATCHED_JOB: Final[Path] = (*PATCHED_TEMPLATE, "spec", "replicatedJobs", EVERY, 
 _RUNTIME_PATCHES: Final = ("schema", "openAPIV3Schema", "properties", "spec", "properties", "runtimePatches")
 RETRY_FIELDS: Final = (
     max_restarts_of(TEMPLATE),
-    RetryField(within=("spec", "mlPolicy", "torch", "elasticPolicy"), name=("maxRestarts",), made=False),
+    RetryField(within=("spec", "mlPolicy", "torch", "elasticPolicy"), name=("maxRestarts",), may_be_added=False),
 )
 
 
-def traits(root: Json) -> Traits:
-    """Return the traits of the JobSetSpec in a runtime."""
+def _traits(root: Json) -> Traits:
     template = (root.get("spec") or {}).get("template") or {}
     return traits_of(template.get("spec") or {}, template.get("metadata") or {})
 
@@ -79,7 +78,7 @@ TRAINING_RUNTIME: Final = KindSpec(
     shape=RUNTIME,
     job_specs=(job_spec_of(TEMPLATE),),
     retry_fields=RETRY_FIELDS,
-    traits=traits,
+    traits=_traits,
     failure_policy=False,
 )
 

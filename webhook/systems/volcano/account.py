@@ -41,11 +41,11 @@ BUS: Final = "bus.volcano.sh/v1alpha1"
 COMMANDS: Final = "commands"
 
 
-def cost_of(pod: Pod, root: Json, _spent: Spent, settings: Settings) -> AttemptCost:
+def _cost_of(pod: Pod, root: Json, _spent: Spent, settings: Settings) -> AttemptCost:
     """Return what the end of a pod cost, where the Job is known with its policies."""
     if was_killed(pod):
         return "none"  # by Volcano, with a pod of its task or Job that had failed
-    action = action_after(pod, root)
+    action = _action_after(pod, root)
     if action in RESTARTS:
         return "retry"
     if action in ENDING:
@@ -56,17 +56,17 @@ def cost_of(pod: Pod, root: Json, _spent: Spent, settings: Settings) -> AttemptC
     return "fatal" if all(one.code in codes for one in pod.exits) else "retry"
 
 
-def action_after(pod: Pod, root: Json) -> str:
+def _action_after(pod: Pod, root: Json) -> str:
     """Return the action of the first policy that is about the end of a pod; empty if there is none."""
     task, _, _ = pod.scope.rpartition("/")
-    for event, code in ends_of(pod, first_container(root, task)):
-        for policy in islice(policies_for(root, task), bounds.MOST_ENTRIES):
+    for event, code in _ends_of(pod, _first_container(root, task)):
+        for policy in islice(_policies_for(root, task), bounds.MOST_ENTRIES):
             if policy.get("exitCode") == code or not {event, ANY}.isdisjoint(events_of(policy)):
                 return str(policy.get("action") or "")
     return ""
 
 
-def ends_of(pod: Pod, container: str) -> Iterator[tuple[str, int]]:
+def _ends_of(pod: Pod, container: str) -> Iterator[tuple[str, int]]:
     """Yield the events of a pod's end, each with the exit code that Volcano knows then; 0 is no code."""
     if pod.has_failed:
         yield FAILED, next((one.code for one in pod.exits if one.container == container), 0)
@@ -74,39 +74,39 @@ def ends_of(pod: Pod, container: str) -> Iterator[tuple[str, int]]:
         yield EVICTED, 0
 
 
-def policies_for(root: Json, task: str) -> Iterator[Json]:
+def _policies_for(root: Json, task: str) -> Iterator[Json]:
     """Yield the policies that are about the pods of a task, in the order in which Volcano reads them."""
-    yield from task_of(root, task).get("policies") or ()
+    yield from _task_of(root, task).get("policies") or ()
     yield from at(root, ("spec", "policies")) or ()
 
 
-def first_container(root: Json, task: str) -> str:
+def _first_container(root: Json, task: str) -> str:
     """Return the name of the first container of a task's pods; empty if the task is unknown."""
-    return at(task_of(root, task), ("template", "spec", "containers", 0, "name")) or ""
+    return at(_task_of(root, task), ("template", "spec", "containers", 0, "name")) or ""
 
 
-def task_of(root: Json, name: str) -> Json:
+def _task_of(root: Json, name: str) -> Json:
     """Return the task of a Job with this name, if it is among the first bounds.MOST_ENTRIES; else an empty one."""
     tasks = islice(at(root, TASKS) or (), bounds.MOST_ENTRIES)
     return next((one for one in tasks if one.get("name") == name), {})
 
 
-def has_ended(root: Json) -> bool:
+def _has_ended(root: Json) -> bool:
     """Return True if a Job has ended, is about to, or is suspended."""
     return (at(root, ("status", "state", "phase")) or "") not in RUNNING
 
 
-def fail(root: Json, _pod: Pod, reason: str, message: str) -> Create | None:
+def _fail(root: Json, _pod: Pod, reason: str, message: str) -> Create | None:
     """Return the Command that ends a Job; None if it may succeed without the pod."""
-    return None if tolerates_failures(root) else command(root, ENDS, reason, message)
+    return None if tolerates_failures(root) else _command(root, ENDS, reason, message)
 
 
 def suspend(root: Json) -> Create:
     """Return the Command that suspends a Job."""
-    return command(root, SUSPENDS, "DisruptionLimitExceeded", "too many disruptions")
+    return _command(root, SUSPENDS, "DisruptionLimitExceeded", "too many disruptions")
 
 
-def command(root: Json, action: str, reason: str, message: str) -> Create:
+def _command(root: Json, action: str, reason: str, message: str) -> Create:
     """Return a Command about a Job, as vcctl creates it."""
     metadata = root["metadata"]
     version, uid = volcano.JOB.api_version, metadata["uid"]
@@ -132,10 +132,10 @@ def command(root: Json, action: str, reason: str, message: str) -> Create:
 JOB: Final = System(
     kind=volcano.JOB,
     unit="task",
-    cost_of=cost_of,
-    has_ended=has_ended,
+    cost_of=_cost_of,
+    has_ended=_has_ended,
     ends_bugs=True,
-    fail=fail,
+    fail=_fail,
     suspend=suspend,
     reads_spec=True,
     coupled=True,

@@ -24,9 +24,9 @@ def levels(evidence: Evidence) -> list[Level]:
     return [Level(NAME, retries, budget)]
 
 
-def place_of(metadata: Json, controller: OwnerReference) -> Place:
+def _place_of(metadata: Json, controller: OwnerReference) -> Place:
     """Return the place of a pod of a Volcano Job: the scope is its task and index."""
     return Place(volcano.JOB, controller.name, controller.uid, joined(metadata, *LABELS))
 
 
-PODS: Final = (PodSource((volcano.GROUP, "job"), NAME, levels, place_of),)
+PODS: Final = (PodSource((volcano.GROUP, "job"), NAME, levels, _place_of),)

@@ -56,57 +56,56 @@ def refusal(found: Workload) -> Problem | None:
         return problem
     if volcano.phase_of(job) == SUCCEEDED:
         return refusals.has_succeeded(name)
-    if not run_of(job):
+    if not _run_of(job):
         return refusals.has_not_ended(name, "it has failed, or was aborted")
     alive = sorted(pod["metadata"]["name"] for pod in pods if at(pod, ("status", "phase")) not in core.ENDED)
     if alive:
         return Problem((), f"{name} has ended, but its pod {alive[0]} has not", "request the retry again once it has")
-    without_consent = [] if is_recorded(found, run_of(job)) else tasks_without_consent(job, pods)
+    without_consent = [] if is_recorded(found, _run_of(job)) else _tasks_without_consent(job, pods)
     if without_consent:
         target = f"{volcano.JOB.resource}.{volcano.GROUP}/{job['metadata']['name']}"
         return refusals.may_not_run_twice(name, target, job, [one for one in without_consent if one])
     return None
 
 
-def tasks_without_consent(job: Json, pods: tuple[Json, ...]) -> list[str]:
+def _tasks_without_consent(job: Json, pods: tuple[Json, ...]) -> list[str]:
     """Return the tasks of which a pod would run again and may not; an empty name for a Job without tasks."""
     outer = job["metadata"].get("annotations")
-    if not tasks(job):
+    if not _tasks(job):
         return [] if requests.may_run_twice([outer]) else [""]
-    kept = [task_of(pod) for pod in stays(job, pods)]
+    kept = [_task_of(pod) for pod in _stays(job, pods)]
     return [
         str(task.get("name") or "")
-        for task in tasks(job)
+        for task in _tasks(job)
         if kept.count(task.get("name") or "") < (task.get("replicas") or 0)
         and not requests.may_run_twice([outer, at(task, ("template", "metadata", "annotations"))])
     ]
 
 
-def stays(job: Json, pods: tuple[Json, ...]) -> list[Json]:
+def _stays(job: Json, pods: tuple[Json, ...]) -> list[Json]:
     """Return the pods that do not run again: those that succeeded, if the pods do not depend on each other."""
-    if works_together(job):
+    if _works_together(job):
         return []
     return [pod for pod in pods if at(pod, ("status", "phase")) == "Succeeded"]
 
 
-def works_together(job: Json) -> bool:
+def _works_together(job: Json) -> bool:
     """Return True if the pods of a Job depend on each other, by its plugins, dependencies, partitions or network."""
-    of_tasks = any(task.get("dependsOn") or task.get("partitionPolicy") for task in tasks(job))
+    of_tasks = any(task.get("dependsOn") or task.get("partitionPolicy") for task in _tasks(job))
     return of_tasks or is_coupled(job) or bool(at(job, ("spec", "networkTopology")))
 
 
-def tasks(job: Json) -> list[Json]:
-    """Return the tasks of a Job."""
+def _tasks(job: Json) -> list[Json]:
     found: list[Json] = at(job, volcano.TASKS) or []
     return found
 
 
-def task_of(pod: Json) -> str:
+def _task_of(pod: Json) -> str:
     """Return the task of a pod; empty if its label is absent."""
     return (pod["metadata"].get("labels") or {}).get(volcano.TASK) or ""
 
 
-def run_of(job: Json) -> str:
+def _run_of(job: Json) -> str:
     """Return the time of the end, which names the run that has failed; empty if it has not failed."""
     ended = volcano.phase_of(job) in volcano.UNSUCCESSFUL
     return (at(job, ("status", "state", "lastTransitionTime")) or "") if ended else ""
@@ -120,9 +119,9 @@ def run_again(job: Json, when: str) -> Json:
 
 def steps(found: Workload, by: str) -> Steps:
     """Return the writes that make a Job run again."""
-    kept = {pod["metadata"]["uid"] for pod in stays(found.root, found.children)}
+    kept = {pod["metadata"]["uid"] for pod in _stays(found.root, found.children)}
     return Steps(
-        record=record_of(found, by, run_of(found.root)),
+        record=record_of(found, by, _run_of(found.root)),
         deleted=tuple(pod for pod in found.children if pod["metadata"]["uid"] not in kept),
         again=lambda stored: run_again(stored, found.when),
     )
@@ -131,7 +130,7 @@ def steps(found: Workload, by: str) -> Steps:
 def promise(found: Workload) -> str:
     """Return how many pods of a Job will run again, without the verb."""
     name, total = refusals.kind_and_name("Job", found.root), volcano.pods_of(found.root)
-    kept = len(stays(found.root, found.children))
+    kept = len(_stays(found.root, found.children))
     return f"{name}: {f'{total - kept} of {total}' if kept else 'all of its'} pods"
 
 
@@ -145,7 +144,7 @@ def cannot_be_suspended(job: Json) -> Problem:
 ADAPTER: Final = Adapter(
     kind=volcano.JOB,
     rights=lambda _: [*RIGHTS],
-    run_id=lambda found: run_of(found.root),
+    run_id=lambda found: _run_of(found.root),
     refusal=refusal,
     promise=promise,
     cannot_be_suspended=cannot_be_suspended,
@@ -155,7 +154,7 @@ ADAPTER: Final = Adapter(
         has_begun=has_new_child,
         is_reset=lambda found: volcano.phase_of(found.root) not in {SUCCEEDED, *volcano.UNSUCCESSFUL},
         is_stopped=lambda found: volcano.phase_of(found.root) in STOPPED,
-        is_unfinished=lambda found: bool(run_of(found.root)) and was_undone(found),
+        is_unfinished=lambda found: bool(_run_of(found.root)) and was_undone(found),
         watches_controller=True,
     ),
 )

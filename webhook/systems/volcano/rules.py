@@ -51,7 +51,7 @@ def _edit(context: "WorkloadContext") -> list[Problem]:
     if is_coupled(root) and policy.coupled != "FailJob":
         return []
     codes = sorted({*policy.retriable_exit_codes, *SIGNALLED})
-    changed = [(path, merged(own, codes)) for path, own in lists_of(root) if restarts_failed(own)]
+    changed = [(path, _merged(own, codes)) for path, own in _lists_of(root) if _restarts_failed(own)]
     longest = max((len(found) for _, found in changed), default=0)
     if max(longest, len(changed)) > bounds.MAX_RULES:
         what = f"more than {bounds.MAX_RULES} with those of the policy, which were left out"
@@ -61,7 +61,7 @@ def _edit(context: "WorkloadContext") -> list[Problem]:
     return []
 
 
-def lists_of(root: Json) -> Iterator[tuple[Path, list[Json]]]:
+def _lists_of(root: Json) -> Iterator[tuple[Path, list[Json]]]:
     """Yield the lists of policies that decide only about pods whose containers do not restart in place."""
     runs_once = []
     for path, task in find(root, (*TASKS, EVERY)):
@@ -73,13 +73,13 @@ def lists_of(root: Json) -> Iterator[tuple[Path, list[Json]]]:
         yield OF_JOB, own
 
 
-def restarts_failed(policies: list[Json]) -> bool:
+def _restarts_failed(policies: list[Json]) -> bool:
     """Return True if a list of policies restarts every pod that failed, by an event that it names."""
     named = any(FAILED in events_of(one) and one.get("action") in RESTARTS for one in policies)
     return named and not any(ANY in events_of(one) for one in policies)
 
 
-def merged(policies: list[Json], codes: list[int]) -> list[Json]:
+def _merged(policies: list[Json], codes: list[int]) -> list[Json]:
     """Return a list of policies that restarts failed pods after these exit codes, and ends the Job after others."""
     own_codes = {one.get("exitCode") for one in policies}
     found: list[Json] = []

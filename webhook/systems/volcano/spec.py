@@ -38,17 +38,15 @@ UNSUCCESSFUL: Final = frozenset({"Failed", "Terminated", "Aborted"})
 SCHEDULED: Final[Path] = ("spec", "jobTemplate", "spec")
 
 
-def pod_templates(spec: Path) -> tuple[Pattern, ...]:
-    """Return the pattern of the pod templates in the JobSpec at a path."""
+def _pod_templates(spec: Path) -> tuple[Pattern, ...]:
     return ((*spec, "tasks", EVERY, "template"),)
 
 
-def retry_fields(spec: Path) -> tuple[RetryField, ...]:
-    """Return the retry fields of the JobSpec at a path."""
+def _retry_fields(spec: Path) -> tuple[RetryField, ...]:
     of_tasks = (*spec, "tasks", EVERY)
     return (
         RetryField(within=spec, name=("maxRetry",), absent=2, single=1),
-        RetryField(within=of_tasks, name=("maxRetry",), absent=3, made=False, negative_is_unlimited=True),
+        RetryField(within=of_tasks, name=("maxRetry",), absent=3, may_be_added=False, negative_is_unlimited=True),
     )
 
 
@@ -60,8 +58,8 @@ JOB: Final = KindSpec(
     shape={"metadata": METADATA, "spec": JOB_SPEC},
     immutable=True,
     owns_pods=True,
-    pod_templates=pod_templates(SPEC),
-    retry_fields=retry_fields(SPEC),
+    pod_templates=_pod_templates(SPEC),
+    retry_fields=_retry_fields(SPEC),
     runs_again=True,
 )
 
@@ -74,8 +72,8 @@ CRON_JOB: Final = KindSpec(
         "metadata": METADATA,
         "spec": {"jobTemplate": {"metadata": {"annotations": {ANY_KEY: str}}, "spec": JOB_SPEC}},
     },
-    pod_templates=pod_templates(SCHEDULED),
-    retry_fields=retry_fields(SCHEDULED),
+    pod_templates=_pod_templates(SCHEDULED),
+    retry_fields=_retry_fields(SCHEDULED),
     made_annotations=(Field(within=("spec", "jobTemplate"), name=("metadata", "annotations")),),
 )
 
@@ -85,8 +83,8 @@ JOB_TEMPLATE: Final = KindSpec(
     kind="JobTemplate",
     resource="jobtemplates",
     shape={"metadata": METADATA, "spec": JOB_SPEC},
-    pod_templates=pod_templates(SPEC),
-    retry_fields=retry_fields(SPEC),
+    pod_templates=_pod_templates(SPEC),
+    retry_fields=_retry_fields(SPEC),
 )
 
 KINDS: Final = (JOB, CRON_JOB, JOB_TEMPLATE)

@@ -44,13 +44,13 @@ def test_restarts_are_unlimited_if_their_counter_is_reset_unless_the_policy_is_n
     config = {"restartPolicy": "OnFailure", "maxRestartAttempts": 2, "restartCounterResetMillis": millis}
     (budget,) = SPARK_APPLICATION.budgets(application(config))
     assert budget.retries is None
-    assert budget.beside == ((*CONFIG, "restartCounterResetMillis"), -1)
+    assert budget.required_sibling == ((*CONFIG, "restartCounterResetMillis"), -1)
     assert retries(SPARK_APPLICATION, application({**config, "restartPolicy": "Never"})) == {RESTARTS: 0}
 
 
 def test_adding_retries_to_an_application_that_never_restarts_changes_its_policy() -> None:
     (budget,) = SPARK_APPLICATION.budgets(application({"restartPolicy": "Never"}))
-    assert budget.beside == ((*CONFIG, "restartPolicy"), "OnFailure")
+    assert budget.required_sibling == ((*CONFIG, "restartPolicy"), "OnFailure")
 
 
 def test_an_application_without_application_tolerations_has_no_restarts() -> None:

@@ -47,7 +47,7 @@ def test_the_type_always_is_unlimited_whatever_the_number(number: int | None) ->
 
 def test_adding_retries_also_sets_the_type_on_failure() -> None:
     (budget,) = SPARK_APPLICATION.budgets(root_of(SPARK_APPLICATION, spec(type="Never")))
-    assert budget.beside == (("spec", "restartPolicy", "type"), "OnFailure")
+    assert budget.required_sibling == (("spec", "restartPolicy", "type"), "OnFailure")
 
 
 def test_a_scheduled_application_has_the_fields_of_an_application_in_its_template() -> None:

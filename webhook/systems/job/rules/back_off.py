@@ -71,7 +71,7 @@ def may_have_it(job: EmbeddedJob) -> bool:
     spec = job.spec
     if spec.get("backoffLimitPerIndex") is not None or spec.get("maxFailedIndexes") is not None:
         return False
-    if job.traits.restarts_in_place or (spec.get("managedBy") or batch.CONTROLLER) != batch.CONTROLLER:
+    if job.traits.restarts_in_place or not batch.is_of_job_controller(spec):
         return False
     if job.pod_spec.get("restartPolicy") != "Never" or batch.fails_indexes(spec):
         return False
@@ -93,11 +93,11 @@ def is_too_large(job: EmbeddedJob) -> bool:
 def edit_pod(evidence: Evidence, editor: Editor) -> None:
     """Subtract the replaced pod's disruption from the count from which the Job controller computes the back-off."""
     ignored = count(evidence.annotations.get(batch.INDEX_IGNORED_FAILURES))
-    if ignored and ignored <= (evidence.disruptions or 0) and costs_no_wait(evidence):
+    if ignored and ignored <= (evidence.disruptions or 0) and _costs_no_wait(evidence):
         editor.set(IGNORED_FAILURES, str(ignored - 1))
 
 
-def costs_no_wait(evidence: Evidence) -> bool:
+def _costs_no_wait(evidence: Evidence) -> bool:
     """Return True if the last disruption of a pod's index should not make the wait longer."""
     settings, disruptions = evidence.settings, evidence.disruptions or 0
     if settings.profile.back_off.disruptions != "Constant" or evidence.owner is None:

@@ -22,7 +22,6 @@ from webhook.objects.problem import Json, Problem
 from webhook.policy import costs
 from webhook.policy.model import FailureRule
 from webhook.policy.settings import Settings
-from webhook.systems.job import spec as batch
 from webhook.systems.job.rules import lint, schema
 from webhook.systems.kind_spec import EmbeddedJob
 
@@ -32,9 +31,7 @@ def index_warnings(job: EmbeddedJob, settings: Settings) -> list[Problem]:
 
     The ledger can fail a Job, but not one index. Neither can it take back what the Job controller has counted.
     """
-    if not batch.has_index_budgets(job.spec):
-        return []
-    found = [str(index) for index, rule in enumerate(settings.on_failure) if is_fatal_by_ledger(rule)]
+    found = [str(index) for index, rule in enumerate(settings.on_failure) if _is_fatal_by_ledger(rule)]
     if not found:
         return []
     rules = ", ".join(found)
@@ -42,7 +39,7 @@ def index_warnings(job: EmbeddedJob, settings: Settings) -> list[Problem]:
     return [Problem((*job.path, "backoffLimitPerIndex"), what, "use FailIndex on exit codes")]
 
 
-def is_fatal_by_ledger(rule: FailureRule) -> bool:
+def _is_fatal_by_ledger(rule: FailureRule) -> bool:
     """Return True if a rule ends a Job, but a podFailurePolicy cannot see for some failures whether it matches."""
     is_partial = rule.match.cause == "Disruption" and rule.match != costs.OF_DISRUPTIONS
     return rule.next.cost == "Fatal" and (is_partial or costs.is_unsure(rule.match))
@@ -57,11 +54,11 @@ class Part(NamedTuple):
 
 
 def rules(
-    job: EmbeddedJob, settings: Settings, *, fails: bool, counted: bool, spared: Collection[int] = ()
+    job: EmbeddedJob, settings: Settings, *, failing: str, counted: bool, spared: Collection[int] = ()
 ) -> list[Json]:
     """Return the rules on exit codes for a Job, in the order of `onFailure`.
 
-    `fails`: whether a rule may fail the Job, except for the codes in `spared`. `counted`: whether the ledger counts the
+    `failing`: the action of a fatal rule, except for the codes in `spared`. `counted`: whether the ledger counts the
     Job's pods: else no failure is free, because nothing would limit them.
     """
     known = schema.container_names(job.spec)
@@ -71,25 +68,21 @@ def rules(
         if not sure:
             continue
         cost = costs.cost_of(rule)
-        action = action_of(cost, job, fails=fails, counted=counted)
+        action = "Ignore" if cost == "Free" and counted else failing if cost == "Fatal" else "Count"
         shared = sure.intersection(spared) if cost == "Fatal" else frozenset[int]()
         for container in rule.match.containers or (None,):
             if container is None or container in known:
                 left = shared | costs.left_to_ledger(settings.on_failure[:index], rule, container)
                 found += [Part(action, container, sure - left), Part("Count", container, left)]
-    return [rule_of(part) for part in joined(found)]
+    return [_rule_of(part) for part in _joined(found)]
 
 
-def action_of(cost: costs.Cost, job: EmbeddedJob, *, fails: bool, counted: bool) -> str:
-    """Return the action of a podFailurePolicy for a cost; `fails` and `counted`: as for `rules`."""
-    if cost == "Free" and counted:
-        return "Ignore"
-    if cost == "Fatal" and fails:
-        return "FailIndex" if batch.has_index_budgets(job.spec) else "FailJob"
-    return "Count"
+def failing(*, fails: bool, by_index: bool) -> str:
+    """Return the action of a rule that fails a Job, or the index of a pod; Count if it may not."""
+    return ("FailIndex" if by_index else "FailJob") if fails else "Count"
 
 
-def joined(parts: Iterable[Part]) -> list[Part]:
+def _joined(parts: Iterable[Part]) -> list[Part]:
     """Return parts, those joined that follow each other and differ only in their codes; without empty ones."""
     found: list[Part] = []
     for part in parts:
@@ -104,8 +97,7 @@ def joined(parts: Iterable[Part]) -> list[Part]:
     return found
 
 
-def rule_of(part: Part) -> Json:
-    """Return the rule of a podFailurePolicy for a part."""
+def _rule_of(part: Part) -> Json:
     named = {} if part.container is None else {"containerName": part.container}
     return {"action": part.action, "onExitCodes": {**named, "operator": "In", "values": sorted(part.codes)}}
 
@@ -127,14 +119,14 @@ def with_effect(added: list[Json], author_rules: list[Json], bug_rules: list[Jso
     return found
 
 
-def without_unsure(bug_rules: list[Json], job: EmbeddedJob, settings: Settings) -> list[Json]:
+def without_unsure(bug_rules: list[Json], settings: Settings, *, by_index: bool) -> list[Json]:
     """Return the rules by which a bug fails the Job, without the exit codes about which the ledger has to decide.
 
     For a rule about kills for memory these are all codes: if a child was killed, the kubelet says OOMKilled, and the
     program ends with a code of its own, such as 1. Where indexes have budgets of their own, 137 alone: nobody looks at
     the others afterwards.
     """
-    codes_of = costs.unsure_codes if batch.has_index_budgets(job.spec) else costs.unsure_codes_of_bugs
+    codes_of = costs.unsure_codes if by_index else costs.unsure_codes_of_bugs
     found = []
     for rule in bug_rules:
         codes = rule["onExitCodes"]

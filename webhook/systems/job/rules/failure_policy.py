@@ -52,6 +52,56 @@ class Wanted(NamedTuple):
     counted: bool = False  # whether the ledger counts the pods of the Job, and so limits those that cost nothing
 
 
+class FailureTraits(NamedTuple):
+    """What decides how the failures of a Job's pods are judged, as its JobSpec says it."""
+
+    by_index: bool  # whether each completion index has retries of its own
+    coupled: bool  # whether its pods, or those of its set, depend on each other: the loss of one makes the others fail
+    queued: bool  # whether it is in a queue of Kueue, which suspends it to take its pods back
+    fails_on_pod_failure: bool  # False for a launcher, and for one that may succeed after failures of its pods
+    may_be_killed: bool  # whether something other than the platform may delete its pods
+
+
+def traits_of(job: EmbeddedJob) -> FailureTraits:
+    """Return the traits of a Job by which the failures of its pods are judged."""
+    spec, traits = job.spec, job.traits
+    by_index, queued = batch.has_index_budgets(spec), is_queued(job.metadata)
+    coupled = traits.coupled or (batch.is_indexed(spec) and (spec.get("parallelism") or 1) > 1 and not by_index)
+    fails = not (traits.depends_elsewhere or tolerates_failures(spec))
+    killed = queued or _may_be_suspended_or_scaled(job, by_index=by_index)
+    return FailureTraits(by_index, coupled, queued, fails, killed)
+
+
+def tolerates_failures(spec: Json) -> bool:
+    """Return True if a Job may succeed after failures of its pods: with a successPolicy, or as a work queue.
+
+    A work queue has parallelism without completions. Without both, the API sets both to 1.
+    """
+    return spec.get("successPolicy") is not None or (
+        spec.get("completions") is None and spec.get("parallelism") is not None
+    )
+
+
+def _may_be_suspended_or_scaled(job: EmbeddedJob, *, by_index: bool) -> bool:
+    """Return True if something other than the platform may delete this Job's pods.
+
+    They then end with 137 and without DisruptionTarget, and the Job controller judges them.
+    """
+    spec, completions = job.spec, job.spec.get("completions")
+    has_back_off = spec.get("backoffLimitPerIndex") is not None and not by_index  # for the back-off alone
+    elastic = (
+        job.traits.scalable
+        and batch.is_indexed(spec)
+        and completions is not None
+        and completions == spec.get("parallelism")
+        and not (completions == 1 and has_back_off)  # Indexed only for its back-off: not scaled
+    )
+    annotations = job.metadata.get("annotations") or {}
+    is_resumed = names.RETRY_OF in annotations and names.STAYS_SUSPENDED not in annotations  # by the requested retry
+    suspended = bool(spec.get("suspend")) and not is_resumed
+    return job.traits.suspendable or suspended or elastic or not batch.is_of_job_controller(spec)
+
+
 def edit(job: EmbeddedJob, settings: Settings, editor: Editor, wanted: Wanted) -> list[Problem]:
     """Inject the rules of the profile; return warnings about rules that could not be injected."""
     policy = settings.profile.failure_policy
@@ -66,13 +116,15 @@ def edit(job: EmbeddedJob, settings: Settings, editor: Editor, wanted: Wanted) -
     if job.pod_spec.get("restartPolicy") != "Never":
         return kept  # OnFailure, with which no policy is allowed, or a value that the API server refuses
 
-    disruption_action = action_on_disruption(job, settings, wanted)
+    traits = traits_of(job)
+    disruption_action = _action_on_disruption(traits, settings, wanted)
     author_rules: list[Json] = (own or {}).get("rules") or []
-    disruption = [] if any(matches_disruption(rule) for rule in author_rules) else [disruption_rule(disruption_action)]
-    exit_codes, warnings = exit_code_rules(job, settings, author_rules) if wanted.fails_bugs else ([], [])
+    disruption = [] if any(matches_disruption(rule) for rule in author_rules) else [_disruption_rule(disruption_action)]
+    exit_codes, warnings = _exit_code_rules(job, traits, settings, author_rules) if wanted.fails_bugs else ([], [])
     if settings.on_failure:
-        exit_codes = with_costs(job, settings, wanted, author_rules, exit_codes)
-        warnings += failure_costs.index_warnings(job, settings) if wanted.fails_bugs and is_judged(job) else []
+        exit_codes = _with_costs(job, traits, settings, wanted, author_rules, exit_codes)
+        if wanted.fails_bugs and traits.fails_on_pod_failure and traits.by_index:
+            warnings += failure_costs.index_warnings(job, settings)
     rules = (*job.path, "podFailurePolicy", "rules")
     if len(author_rules) + len(disruption) + len(exit_codes) > bounds.MAX_RULES:
         exit_codes = []
@@ -85,11 +137,11 @@ def edit(job: EmbeddedJob, settings: Settings, editor: Editor, wanted: Wanted) -
         ]
     if len(author_rules) + len(disruption) > bounds.MAX_RULES:
         disruption = []
-    inject(editor, job, disruption, exit_codes, first=len(author_rules) if wanted.keeps_indexes else 0)
+    _inject(editor, job, disruption, exit_codes, first=len(author_rules) if wanted.keeps_indexes else 0)
     return kept + warnings
 
 
-def inject(editor: Editor, job: EmbeddedJob, disruption: list[Json], exit_codes: list[Json], *, first: int) -> None:
+def _inject(editor: Editor, job: EmbeddedJob, disruption: list[Json], exit_codes: list[Json], *, first: int) -> None:
     """Insert the disruption rules at the index `first` and append the exit-code rules; set podReplacementPolicy.
 
     The API server requires podReplacementPolicy Failed beside a podFailurePolicy. It has already set the default
@@ -114,61 +166,64 @@ def matches_disruption(rule: Json) -> bool:
     return DISRUPTION in matching.conditions_of(rule)
 
 
-def disruption_rule(action: str) -> Json:
-    """Return the rule for pods with the condition DisruptionTarget."""
+def _disruption_rule(action: str) -> Json:
     condition, status = DISRUPTION
     return {"action": action, "onPodConditions": [{"type": condition, "status": status}]}
 
 
-def action_on_disruption(job: EmbeddedJob, settings: Settings, wanted: Wanted) -> str:
-    """Return the action of the rule for disruptions in one Job."""
+def _action_on_disruption(traits: FailureTraits, settings: Settings, wanted: Wanted) -> str:
     action = wanted.disruption_action
     if action != "FailJob":
         return action
     fatal = settings.disruption_action == "FailJob"
-    if batch.has_index_budgets(job.spec):  # the other indexes do not depend on this one
+    if traits.by_index:  # the other indexes do not depend on this one
         return "FailIndex" if fatal else settings.disruption_action
-    return settings.profile.disruptions.action if fatal and not is_judged(job) else action
+    return settings.profile.disruptions.action if fatal and not traits.fails_on_pod_failure else action
 
 
-def with_costs(
-    job: EmbeddedJob, settings: Settings, wanted: Wanted, author_rules: list[Json], bugs: list[Json]
+def _with_costs(  # noqa: PLR0913, PLR0917 - all that decides
+    job: EmbeddedJob,
+    traits: FailureTraits,
+    settings: Settings,
+    wanted: Wanted,
+    author_rules: list[Json],
+    bugs: list[Json],
 ) -> list[Json]:
     """Return the rules by which a bug fails a Job after those of `onFailure`, each as far as the API can judge it."""
-    bugs = failure_costs.without_unsure(bugs, job, settings)
-    fails = wanted.fails_bugs and is_judged(job) and not is_settled(job, settings)
-    spared = SIGNALLED if may_be_suspended_or_scaled(job) else ()
-    added = failure_costs.rules(job, settings, fails=fails, counted=wanted.counted, spared=spared)
+    bugs = failure_costs.without_unsure(bugs, settings, by_index=traits.by_index)
+    fails = wanted.fails_bugs and traits.fails_on_pod_failure and not is_settled(job, settings, traits)
+    spared = SIGNALLED if traits.may_be_killed else ()
+    failing = failure_costs.failing(fails=fails, by_index=traits.by_index)
+    added = failure_costs.rules(job, settings, failing=failing, counted=wanted.counted, spared=spared)
     return [*failure_costs.with_effect(added, author_rules, bugs), *bugs]
-
-
-def is_judged(job: EmbeddedJob) -> bool:
-    """Return False for a Job that failures of its pods do not fail: a launcher, or one that may succeed after them."""
-    return not (job.traits.depends_elsewhere or tolerates_failures(job.spec))
 
 
 def without_ours(job: EmbeddedJob, settings: Settings) -> list[Json]:
     """Return the rules of a stored Job without those that equal what the profile injects into it."""
     actions = (settings.disruption_action, settings.profile.disruptions.action, *FAILING)
-    bugs = bug_rules(job, settings, [])[0]
-    ours = [*map(disruption_rule, actions), *bugs, *failure_costs.without_unsure(bugs, job, settings)]
-    for fails, counted, spared in product((True, False), (True, False), ((), SIGNALLED)):
-        ours += failure_costs.rules(job, settings, fails=fails, counted=counted, spared=spared)
+    bugs, by_index = bug_rules(job, settings, [])[0], batch.has_index_budgets(job.spec)
+    unsure = failure_costs.without_unsure(bugs, settings, by_index=by_index)
+    ours = [*map(_disruption_rule, actions), *bugs, *unsure]
+    failing = failure_costs.failing(fails=True, by_index=by_index)
+    for action, counted, spared in product((failing, "Count"), (True, False), ((), SIGNALLED)):
+        ours += failure_costs.rules(job, settings, failing=action, counted=counted, spared=spared)
     return [rule for rule in (job.spec.get("podFailurePolicy") or {}).get("rules") or [] if rule not in ours]
 
 
-def exit_code_rules(job: EmbeddedJob, settings: Settings, author_rules: list[Json]) -> tuple[list[Json], list[Problem]]:
+def _exit_code_rules(
+    job: EmbeddedJob, traits: FailureTraits, settings: Settings, author_rules: list[Json]
+) -> tuple[list[Json], list[Problem]]:
     """Return a rule for each container whose bugs fail the Job at once, and warnings.
 
     None if the ledger decides about crashes, nor if pods depend on each other, unless the profile has `coupled:
     FailJob`: such a crash may be the consequence of a disruption.
     """
-    if is_coupled(job) and settings.profile.failure_policy.coupled != "FailJob":
+    if traits.coupled and settings.profile.failure_policy.coupled != "FailJob":
         return [], []
-    return ([], []) if is_settled(job, settings) else bug_rules(job, settings, author_rules)
+    return ([], []) if is_settled(job, settings, traits) else bug_rules(job, settings, author_rules, traits)
 
 
-def is_settled(job: EmbeddedJob, settings: Settings) -> bool:
+def is_settled(job: EmbeddedJob, settings: Settings, traits: FailureTraits | None = None) -> bool:
     """Return True if the ledger decides whether a crash is a bug or the consequence of a disruption.
 
     It also does so for a Job in a queue. Kueue suspends a Job to take its pods back. The Job controller would judge any
@@ -178,34 +233,35 @@ def is_settled(job: EmbeddedJob, settings: Settings) -> bool:
     policy = settings.profile.failure_policy
     if policy.coupled != "Settle" or policy.inject != "Merge" or settings.skip:
         return False
-    if job.traits.depends_elsewhere or batch.has_index_budgets(job.spec):
-        return False
-    return is_coupled(job) or is_queued(job.metadata)
+    traits = traits or traits_of(job)
+    return (traits.coupled or traits.queued) and not (job.traits.depends_elsewhere or traits.by_index)
 
 
-def bug_rules(job: EmbeddedJob, settings: Settings, author_rules: list[Json]) -> tuple[list[Json], list[Problem]]:
+def bug_rules(
+    job: EmbeddedJob, settings: Settings, author_rules: list[Json], traits: FailureTraits | None = None
+) -> tuple[list[Json], list[Problem]]:
     """Return the rules by which a bug fails the Job, even if its pods depend on each other; and warnings."""
-    if tolerates_failures(job.spec):  # with FailJob, each of these failures would fail the Job
+    traits = traits or traits_of(job)
+    # With FailJob, each failure would fail a Job that tolerates failures. A launcher or submitter ends with 1 when it
+    # loses a pod or its connection to one; its retries are for that.
+    if not traits.fails_on_pod_failure:
         return [], []
-    # A launcher or submitter ends with 1 when it loses a pod or its connection to one; its retries are for that.
-    if job.traits.depends_elsewhere:
-        return [], []
-    containers, warnings = judged_containers(job)
+    containers, warnings = _judged_containers(job)
     retriable = set(settings.profile.failure_policy.retriable_exit_codes)
-    if may_be_suspended_or_scaled(job):
+    if traits.may_be_killed:
         retriable.add(KILLED)
-    action = "FailIndex" if batch.has_index_budgets(job.spec) else "FailJob"
+    action = failure_costs.failing(fails=True, by_index=traits.by_index)
     return [
         {
             "action": action,
             # 0 is a valid value of NotIn, and no failed container has it: NotIn [0] matches every failure.
             "onExitCodes": {"containerName": name, "operator": "NotIn", "values": sorted(retriable) or [0]},
         }
-        for name in uncovered(containers, author_rules)[: bounds.MAX_RULES + 1]  # one too many: none is injected
+        for name in _uncovered(containers, author_rules)[: bounds.MAX_RULES + 1]  # one too many: none is injected
     ], warnings
 
 
-def judged_containers(job: EmbeddedJob) -> tuple[list[str], list[Problem]]:
+def _judged_containers(job: EmbeddedJob) -> tuple[list[str], list[Problem]]:
     """Return the containers whose exit codes count: the default container if one is set, else all regular ones.
 
     Not init containers: they wait for, fetch and unpack what others provide, and their codes are those of such tools,
@@ -221,15 +277,17 @@ def judged_containers(job: EmbeddedJob) -> tuple[list[str], list[Problem]]:
     return containers, [Problem(path, f"no container {default[:40]!r}", "name one that exists")]
 
 
-def uncovered(containers: list[str], author_rules: list[Json]) -> list[str]:
+def _uncovered(containers: list[str], author_rules: list[Json]) -> list[str]:
     """Return the containers for which no rule of the author decides about every exit code."""
     if not author_rules:
         return containers
-    covered = {(rule["onExitCodes"].get("containerName") or "") for rule in author_rules if tells_bugs(rule)}
+    covered = {
+        (rule["onExitCodes"].get("containerName") or "") for rule in author_rules if _classifies_every_code(rule)
+    }
     return [] if "" in covered else [name for name in containers if name not in covered]
 
 
-def tells_bugs(rule: Json) -> bool:
+def _classifies_every_code(rule: Json) -> bool:
     """Return True if a rule decides about every exit code whether it is worth a retry.
 
     `NotIn` does. So does a list of codes that fail the Job or its index: all other codes are worth a retry then,
@@ -237,52 +295,6 @@ def tells_bugs(rule: Json) -> bool:
     """
     requirement = rule.get("onExitCodes") or {}
     return requirement.get("operator") == "NotIn" or (bool(requirement) and rule.get("action") in FAILING)
-
-
-def is_coupled(job: EmbeddedJob) -> bool:
-    """Return True if the pods of a Job, or of its set, depend on each other: the loss of one makes the others fail."""
-    spec = job.spec
-    return job.traits.coupled or (
-        spec.get("completionMode") == "Indexed"
-        and (spec.get("parallelism") or 1) > 1
-        and not batch.has_index_budgets(spec)
-    )
-
-
-def tolerates_failures(spec: Json) -> bool:
-    """Return True if a Job may succeed after failures of its pods: with a successPolicy, or as a work queue."""
-    return spec.get("successPolicy") is not None or is_work_queue(spec)
-
-
-def is_work_queue(spec: Json) -> bool:
-    """Return True if a Job is a work queue: parallelism without completions. Without both, the API sets both to 1."""
-    return spec.get("completions") is None and spec.get("parallelism") is not None
-
-
-def has_back_off(spec: Json) -> bool:
-    """Return True if a JobSpec has backoffLimitPerIndex only for its back-off."""
-    return spec.get("backoffLimitPerIndex") is not None and not batch.has_index_budgets(spec)
-
-
-def may_be_suspended_or_scaled(job: EmbeddedJob) -> bool:
-    """Return True if something other than the platform may delete this Job's pods.
-
-    They then end with 137 and without DisruptionTarget, and the Job controller judges them.
-    """
-    spec = job.spec
-    foreign = (spec.get("managedBy") or batch.CONTROLLER) != batch.CONTROLLER
-    completions = spec.get("completions")
-    elastic = (
-        job.traits.scalable
-        and spec.get("completionMode") == "Indexed"
-        and completions is not None
-        and completions == spec.get("parallelism")
-        and not (completions == 1 and has_back_off(spec))  # Indexed only for its back-off: not scaled
-    )
-    annotations = job.metadata.get("annotations") or {}
-    is_resumed = names.RETRY_OF in annotations and names.STAYS_SUSPENDED not in annotations  # by the requested retry
-    suspended = bool(spec.get("suspend")) and not is_resumed
-    return job.traits.suspendable or suspended or is_queued(job.metadata) or foreign or elastic
 
 
 def _gets_rules(context: "JobContext") -> bool:

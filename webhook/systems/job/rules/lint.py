@@ -53,32 +53,32 @@ def warnings(job_spec: Json, path: Path, *, suspendable: bool = False) -> list[P
         if is_shadowed(rule, earlier):
             found.append(Problem(rule.path, "never matches: earlier rules do", "move or remove it"))
             continue
-        found += scope_warnings(rule, job_spec)
+        found += _scope_warnings(rule, job_spec)
         if suspendable:
-            found += suspension_warnings(rule, earlier)
+            found += _suspension_warnings(rule, earlier)
         if DISRUPTION in rule.conditions and not any(DISRUPTION in other.conditions for other in earlier):
-            found += order_warnings(rule, earlier)
-            found += budget_warnings(rule, job_spec, path)
+            found += _order_warnings(rule, earlier)
+            found += _budget_warnings(rule, job_spec, path)
     return found
 
 
-def scope_warnings(rule: Rule, job_spec: Json) -> Iterator[Problem]:
+def _scope_warnings(rule: Rule, job_spec: Json) -> Iterator[Problem]:
     """Warn about `NotIn` for all of several containers.
 
     When one container ends, the others are ended too, and their exit codes count as well: a sidecar that is killed with
     137 satisfies `NotIn [143]` although the program itself ended with 143.
     """
     exit_codes = rule.exit_codes
-    if exit_codes and exit_codes.excluding and exit_codes.container is None and has_several_containers(job_spec):
+    if exit_codes and exit_codes.excluding and exit_codes.container is None and _has_several_containers(job_spec):
         yield Problem(rule.path, "NotIn covers sidecars too", "set onExitCodes.containerName")
 
 
-def suspension_warnings(rule: Rule, earlier: Sequence[Rule]) -> Iterator[Problem]:
+def _suspension_warnings(rule: Rule, earlier: Sequence[Rule]) -> Iterator[Problem]:
     """Warn about a rule by which suspending or scaling the Job would fail it.
 
     Its pods then end with 137 and without DisruptionTarget, and the Job controller judges them like any others.
     """
-    if fails_if_killed(rule, earlier):
+    if _fails_if_killed(rule, earlier):
         remedy = f"add {KILLED} to values" if rule.exit_codes and rule.exit_codes.excluding else f"remove {KILLED}"
         yield Problem(rule.path, f"fails suspended pods (exit code {KILLED})", remedy)
 
@@ -86,25 +86,25 @@ def suspension_warnings(rule: Rule, earlier: Sequence[Rule]) -> Iterator[Problem
 def fails_by_killing(job_spec: Json) -> bool:
     """Return True if a Job fails when one of its pods is killed without DisruptionTarget."""
     rules = read(job_spec, ())
-    return any(fails_if_killed(rule, rules[:index]) for index, rule in enumerate(rules))
+    return any(_fails_if_killed(rule, rules[:index]) for index, rule in enumerate(rules))
 
 
-def fails_if_killed(rule: Rule, earlier: Sequence[Rule]) -> bool:
+def _fails_if_killed(rule: Rule, earlier: Sequence[Rule]) -> bool:
     """Return True if a rule fails the Job or the index for a pod that was killed."""
-    return rule.action in FAILING and takes(rule, KILLED, earlier)
+    return rule.action in FAILING and _takes(rule, KILLED, earlier)
 
 
-def order_warnings(rule: Rule, earlier: Sequence[Rule]) -> Iterator[Problem]:
+def _order_warnings(rule: Rule, earlier: Sequence[Rule]) -> Iterator[Problem]:
     """Warn about a disruption rule after a rule with a harsher action for the exit codes of disrupted pods."""
     for index, other in enumerate(earlier):
-        code = next((code for code in SIGNALLED if takes(other, code, earlier[:index])), None)
+        code = next((code for code in SIGNALLED if _takes(other, code, earlier[:index])), None)
         if other.action in HARSHER.get(rule.action, ()) and code is not None:
             what = f"rules[{other.path[-1]}] matches code {code} first"
             yield Problem(rule.path, what, "move this rule up")
             return
 
 
-def budget_warnings(rule: Rule, job_spec: Json, path: Path) -> Iterator[Problem]:
+def _budget_warnings(rule: Rule, job_spec: Json, path: Path) -> Iterator[Problem]:
     """Warn about `Count` for disruptions where one lost node can end more pods than there are retries.
 
     Not with a backoffLimit of 0, which allows no failure in any case.
@@ -123,7 +123,7 @@ def is_shadowed(rule: Rule, earlier: Sequence[Rule]) -> bool:
     """
     if rule.exit_codes is None:
         return rule.conditions <= {pair for other in earlier for pair in other.conditions}
-    wider = list(wider_than(rule.exit_codes, earlier))
+    wider = list(_wider_than(rule.exit_codes, earlier))
     codes = rule.exit_codes.values
     if rule.exit_codes.excluding:
         endless = [one for one in wider if one.excluding]
@@ -136,14 +136,14 @@ def is_shadowed(rule: Rule, earlier: Sequence[Rule]) -> bool:
     return not left
 
 
-def takes(rule: Rule, code: int, earlier: Sequence[Rule]) -> bool:
+def _takes(rule: Rule, code: int, earlier: Sequence[Rule]) -> bool:
     """Return True if a rule can be the first one that matches a container with an exit code."""
     if rule.exit_codes is None or not rule.exit_codes.match(code):
         return False
-    return not any(wider.match(code) for wider in wider_than(rule.exit_codes, earlier))
+    return not any(wider.match(code) for wider in _wider_than(rule.exit_codes, earlier))
 
 
-def wider_than(exit_codes: ExitCodes, earlier: Sequence[Rule]) -> Iterator[ExitCodes]:
+def _wider_than(exit_codes: ExitCodes, earlier: Sequence[Rule]) -> Iterator[ExitCodes]:
     """Yield the earlier requirements that are about every container that this one is about."""
     for other in earlier:
         if other.exit_codes is not None and other.exit_codes.container in {None, exit_codes.container}:
@@ -162,7 +162,7 @@ def read_rule(rule: Json, path: Path) -> Rule:
     return Rule(path, rule.get("action") or "", exit_codes_of(rule), conditions_of(rule))
 
 
-def has_several_containers(job_spec: Json) -> bool:
+def _has_several_containers(job_spec: Json) -> bool:
     """Return True if more than one container runs at a time, native sidecars included."""
     pod_spec = (job_spec.get("template") or {}).get("spec") or {}
     init_containers = pod_spec.get("initContainers") or ()

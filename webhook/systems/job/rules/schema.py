@@ -51,8 +51,8 @@ def problems(job_spec: Json, path: Path) -> list[Problem]:
     """
     return [
         *policy_problems(job_spec, (*path, "podFailurePolicy")),
-        *replacement_problems(job_spec, (*path, "podReplacementPolicy")),
-        *restart_problems(job_spec, (*path, "template", "spec", "restartPolicy")),
+        *_replacement_problems(job_spec, (*path, "podReplacementPolicy")),
+        *_restart_problems(job_spec, (*path, "template", "spec", "restartPolicy")),
     ]
 
 
@@ -71,19 +71,19 @@ def policy_problems(job_spec: Json, path: Path) -> Iterator[Problem]:
     containers = container_names(job_spec)
     for index, rule in enumerate(rules):
         place = (*path, "rules", index)
-        yield from action_problems(rule or {}, job_spec, (*place, "action"))
-        yield from requirement_problems(rule or {}, containers, place)
+        yield from _action_problems(rule or {}, job_spec, (*place, "action"))
+        yield from _requirement_problems(rule or {}, containers, place)
 
 
-def action_problems(rule: Json, job_spec: Json, path: Path) -> Iterator[Problem]:
+def _action_problems(rule: Json, job_spec: Json, path: Path) -> Iterator[Problem]:
     """Yield the problems of a rule's action: it is required, one of four, and FailIndex needs backoffLimitPerIndex."""
     action = rule.get("action")
-    yield from unless_one_of(ACTIONS, action, path)
+    yield from _unless_one_of(ACTIONS, action, path)
     if action == "FailIndex" and job_spec.get("backoffLimitPerIndex") is None:
         yield Problem(path, "is FailIndex without a backoffLimitPerIndex", "use FailJob, or set backoffLimitPerIndex")
 
 
-def requirement_problems(rule: Json, containers: dict[str, None], path: Path) -> Iterator[Problem]:
+def _requirement_problems(rule: Json, containers: dict[str, None], path: Path) -> Iterator[Problem]:
     """Yield the problems of a rule's requirement.
 
     A rule must have exactly one. An empty onExitCodes counts as one, an empty list of conditions does not.
@@ -91,32 +91,32 @@ def requirement_problems(rule: Json, containers: dict[str, None], path: Path) ->
     exit_codes = rule.get("onExitCodes")
     conditions = rule.get("onPodConditions") or ()
     if exit_codes is not None:
-        yield from exit_code_problems(exit_codes, containers, (*path, "onExitCodes"))
+        yield from _exit_code_problems(exit_codes, containers, (*path, "onExitCodes"))
     if conditions:
-        yield from pod_condition_problems(conditions, (*path, "onPodConditions"))
+        yield from _pod_condition_problems(conditions, (*path, "onPodConditions"))
     if exit_codes is not None and conditions:
         yield Problem(path, "has both onExitCodes and onPodConditions", "split it into two rules")
     if exit_codes is None and not conditions:
         yield Problem(path, "has neither onExitCodes nor onPodConditions", "must have one of them")
 
 
-def exit_code_problems(requirement: Json, containers: dict[str, None], path: Path) -> Iterator[Problem]:
+def _exit_code_problems(requirement: Json, containers: dict[str, None], path: Path) -> Iterator[Problem]:
     """Yield the problems of a requirement on exit codes.
 
     The operator is required. A containerName, even an empty one, must name a container or init container.
     """
     operator = requirement.get("operator")
-    yield from unless_one_of(OPERATORS, operator, (*path, "operator"))
+    yield from _unless_one_of(OPERATORS, operator, (*path, "operator"))
     container = requirement.get("containerName")
     if container is not None and container not in containers:
         known = listed([name for name in containers if name])
         remedy = "must name a container or init container of the pod template" + (f": {known}" if known else "")
         yield Problem((*path, "containerName"), f"is {container[:40]!r}", remedy)
     values = [value or 0 for value in requirement.get("values") or ()]
-    yield from value_problems(values, operator, (*path, "values"))
+    yield from _value_problems(values, operator, (*path, "values"))
 
 
-def value_problems(values: list[int], operator: str | None, path: Path) -> Iterator[Problem]:
+def _value_problems(values: list[int], operator: str | None, path: Path) -> Iterator[Problem]:
     """Yield the problems of a list of exit codes.
 
     It has 1 to 255 codes, ascending, none twice. No container fails with 0, so In may not contain it; NotIn may. Any
@@ -127,7 +127,7 @@ def value_problems(values: list[int], operator: str | None, path: Path) -> Itera
     if len(values) > MAX_VALUES:
         yield Problem(path, f"has {len(values)} exit codes", f"must have 1 to {MAX_VALUES}")
         return
-    if are_right(values, operator):
+    if _are_right(values, operator):
         return
     seen = set()
     for index, value in enumerate(values):
@@ -145,14 +145,14 @@ def value_problems(values: list[int], operator: str | None, path: Path) -> Itera
             return
 
 
-def are_right(values: list[int], operator: str | None) -> bool:
+def _are_right(values: list[int], operator: str | None) -> bool:
     """Return True if exit codes have no problem: a fast check, because most have none."""
     if not values or values != sorted(set(values)):
         return False
     return values[0] >= LOWEST and values[-1] <= HIGHEST and not (operator == "In" and 0 in values)
 
 
-def pod_condition_problems(patterns: list[Json], path: Path) -> Iterator[Problem]:
+def _pod_condition_problems(patterns: list[Json], path: Path) -> Iterator[Problem]:
     """Yield the problems of a requirement on pod conditions.
 
     It has at most 20 patterns, each with a qualified name as its type. A status that is absent or empty means True.
@@ -161,19 +161,18 @@ def pod_condition_problems(patterns: list[Json], path: Path) -> Iterator[Problem
         yield Problem(path, f"has {len(patterns)} patterns", f"must have at most {MAX_CONDITIONS}")
         return
     for index, pattern in enumerate(patterns):
-        yield from type_problems((pattern or {}).get("type"), (*path, index, "type"))
-        yield from unless_one_of(STATUSES, (pattern or {}).get("status") or "True", (*path, index, "status"))
+        yield from _type_problems((pattern or {}).get("type"), (*path, index, "type"))
+        yield from _unless_one_of(STATUSES, (pattern or {}).get("status") or "True", (*path, index, "status"))
 
 
-def type_problems(condition: str | None, path: Path) -> Iterator[Problem]:
-    """Yield a problem if the type of a pod condition is not a qualified name."""
+def _type_problems(condition: str | None, path: Path) -> Iterator[Problem]:
     prefix, slash, name = (condition or "").rpartition("/")
     if not NAME.fullmatch(name) or (slash and not SUBDOMAIN.fullmatch(prefix)):
         remedy = "must be a qualified name, such as DisruptionTarget or example.com/MyCondition"
-        yield Problem(path, described(condition), remedy)
+        yield Problem(path, _described(condition), remedy)
 
 
-def replacement_problems(job_spec: Json, path: Path) -> Iterator[Problem]:
+def _replacement_problems(job_spec: Json, path: Path) -> Iterator[Problem]:
     """Yield a problem if podReplacementPolicy is not allowed.
 
     Beside a podFailurePolicy only Failed is allowed, which is also the default then. A value that was defaulted before
@@ -183,16 +182,16 @@ def replacement_problems(job_spec: Json, path: Path) -> Iterator[Problem]:
     if replacement is None:
         return
     if job_spec.get("podFailurePolicy") is None:
-        yield from unless_one_of(REPLACEMENT_POLICIES, replacement, path)
+        yield from _unless_one_of(REPLACEMENT_POLICIES, replacement, path)
     elif replacement != "Failed":
-        yield Problem(path, described(replacement), "must be Failed, or left out, where there is a podFailurePolicy")
+        yield Problem(path, _described(replacement), "must be Failed, or left out, where there is a podFailurePolicy")
 
 
-def restart_problems(job_spec: Json, path: Path) -> Iterator[Problem]:
+def _restart_problems(job_spec: Json, path: Path) -> Iterator[Problem]:
     """Yield a problem if restartPolicy is not Never beside a podFailurePolicy; the API does not default it to Never."""
     restart = ((job_spec.get("template") or {}).get("spec") or {}).get("restartPolicy")
     if job_spec.get("podFailurePolicy") is not None and restart != "Never":
-        yield Problem(path, described(restart), "must be Never where there is a podFailurePolicy")
+        yield Problem(path, _described(restart), "must be Never where there is a podFailurePolicy")
 
 
 def container_names(job_spec: Json) -> dict[str, None]:
@@ -202,13 +201,12 @@ def container_names(job_spec: Json) -> dict[str, None]:
     return {(container or {}).get("name") or "": None for field in fields for container in pod_spec.get(field) or ()}
 
 
-def unless_one_of(allowed: tuple[str, ...], value: str | None, path: Path) -> Iterator[Problem]:
-    """Yield a problem if a value is missing or not allowed."""
+def _unless_one_of(allowed: tuple[str, ...], value: str | None, path: Path) -> Iterator[Problem]:
     if value not in allowed:
-        yield Problem(path, described(value), f"must be one of {', '.join(allowed)}")
+        yield Problem(path, _described(value), f"must be one of {', '.join(allowed)}")
 
 
-def described(value: str | None) -> str:
+def _described(value: str | None) -> str:
     """Return the `what` of a problem about a value: `is missing`, or `is` and the value."""
     return "is missing" if value is None else f"is {value[:40]!r}"
 

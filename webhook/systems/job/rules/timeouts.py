@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 DEADLINE: Final[Path] = ("template", "spec", "activeDeadlineSeconds")  # in a JobSpec
 
 
-def writes_beside(kind: KindSpec) -> tuple[Pattern, ...]:
-    """Return the patterns that the rule writes in a kind outside JobSpecs."""
+def _writes_beside(kind: KindSpec) -> tuple[Pattern, ...]:
     return tuple(field.written for field in kind.timeout_fields)
 
 
@@ -60,5 +59,5 @@ IN_WORKLOAD: Final[Rule["WorkloadContext"]] = Rule(
     applies_to="the timeout fields of a kind",
     applies=lambda context: not context.settings.skip,
     edit=_edit_workload,
-    writes=writes_beside,
+    writes=_writes_beside,
 )

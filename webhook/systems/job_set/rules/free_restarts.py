@@ -62,7 +62,7 @@ CRASH: Final = 1  # the exit code of most bugs
 DEADLINE_REMEDY: Final = f"use Count, or set activeDeadlineSeconds to {LONGEST_DEADLINE} or less"
 
 
-def writes_in_set(kind: KindSpec) -> tuple[Pattern, ...]:
+def _writes_in_set(kind: KindSpec) -> tuple[Pattern, ...]:
     """Return the patterns that the rule writes in a kind outside JobSpecs: only in a JobSet."""
     return ((*RULES, EVERY, "action"),) if kind is JOB_SET else ()
 
@@ -70,9 +70,8 @@ def writes_in_set(kind: KindSpec) -> tuple[Pattern, ...]:
 def is_counted(job: EmbeddedJob, settings: Settings, *, ledger: bool) -> bool:
     """Return True if the ledger counts the pods of a Job; `ledger`: whether there is a ledger at all."""
     spec = job.spec
-    own = (spec.get("managedBy") or batch.CONTROLLER) == batch.CONTROLLER
     skipped = settings.skip or (settings.profile.allow_skip and job.pod_annotations.get(names.SKIP) == "true")
-    return ledger and own and not skipped and not spec.get("manualSelector")
+    return ledger and batch.is_of_job_controller(spec) and not skipped and not spec.get("manualSelector")
 
 
 def problems(job: EmbeddedJob, *, counted: bool) -> Iterator[Problem]:
@@ -80,9 +79,9 @@ def problems(job: EmbeddedJob, *, counted: bool) -> Iterator[Problem]:
 
     None for a policy that the schema rule denies. `counted`: whether the ledger counts the Job's pods.
     """
-    if ends_soon(job):
+    if _ends_soon(job):
         return
-    for rule, too_wide in free_rules(job):
+    for rule, too_wide in _free_rules(job):
         if too_wide:
             what = f"ignores {too_wide}, so failures without limit cost no retry"
             yield Problem(rule.path, what, f"ignore only the few that are worth a retry, {DEADLINE_REMEDY}")
@@ -92,29 +91,30 @@ def problems(job: EmbeddedJob, *, counted: bool) -> Iterator[Problem]:
 
 def warnings(job: EmbeddedJob, settings: Settings) -> Iterator[Problem]:
     """Yield a warning for each rule of an author that makes restarts free within the ledger's limit."""
-    if not ends_soon(job):
+    if not _ends_soon(job):
         limit = settings.profile.retries.limit
-        ours = {matching.exit_codes_of(one) for one in failure_costs.rules(job, settings, fails=False, counted=True)}
-        for rule, too_wide in free_rules(job):
+        ours = {
+            matching.exit_codes_of(one) for one in failure_costs.rules(job, settings, failing="Count", counted=True)
+        }
+        for rule, too_wide in _free_rules(job):
             if not too_wide and (rule.exit_codes is None or rule.exit_codes not in ours):
                 yield Problem(rule.path, "costs no retry", f"the ledger fails the Job after {limit} such failures")
 
 
-def ends_soon(job: EmbeddedJob) -> bool:
-    """Return True if a deadline ends a Job before it has restarted too often."""
+def _ends_soon(job: EmbeddedJob) -> bool:
     deadline = job.spec.get("activeDeadlineSeconds")
     return deadline is not None and deadline <= LONGEST_DEADLINE
 
 
-def free_rules(job: EmbeddedJob) -> Iterator[tuple[lint.Rule, str]]:
+def _free_rules(job: EmbeddedJob) -> Iterator[tuple[lint.Rule, str]]:
     """Yield the rules that ignore failures other than disruptions, each with what makes it too wide; "" if nothing."""
     raw = at(job.spec, ("podFailurePolicy", "rules")) or ()
-    if not any(map(may_ignore_failures, islice(raw, bounds.MAX_RULES))):
+    if not any(map(_may_ignore_failures, islice(raw, bounds.MAX_RULES))):
         return  # the fast path: nearly all Jobs
     if any(schema.problems(job.spec, job.path)):
         return  # /validate denies it for them
     rules = lint.read(job.spec, (*job.path, "podFailurePolicy", "rules"))
-    by_codes = ignored_codes(rules, schema.container_names(job.spec))
+    by_codes = _ignored_codes(rules, schema.container_names(job.spec))
     for index, rule in enumerate(rules):
         if rule.action != "Ignore":
             continue
@@ -126,23 +126,23 @@ def free_rules(job: EmbeddedJob) -> Iterator[tuple[lint.Rule, str]]:
             yield rule, "".join(f"{kind}={status}, as nearly every failed pod has it" for kind, status in wide[:1])
 
 
-def may_ignore_failures(rule: Json) -> bool:
+def _may_ignore_failures(rule: Json) -> bool:
     """Return True if a rule has the action Ignore, and is not the usual one for disruptions."""
     return rule.get("action") == "Ignore" and rule.get("onPodConditions") != ON_DISRUPTION
 
 
-def ignored_codes(rules: list[lint.Rule], containers: Collection[str]) -> dict[Path, str]:
+def _ignored_codes(rules: list[lint.Rule], containers: Collection[str]) -> dict[Path, str]:
     """Return, by its path, each exit-code rule that ignores a code, with what makes it too wide; "" if it is not.
 
     If several rules together ignore most codes of a container, the first of them counts as too wide.
     """
     found: dict[Path, str] = {}
-    for scope in scopes_of(rules, containers):
+    for scope in _scopes_of(rules, containers):
         ignored: set[int] = set()
         first: lint.Rule | None = None
         left = EXIT_CODES
         for rule in rules:
-            if rule.exit_codes is None or not concerns(rule, scope):
+            if rule.exit_codes is None or not _concerns(rule, scope):
                 continue
             values = frozenset(rule.exit_codes.values)
             taken = left - values if rule.exit_codes.excluding else left & values
@@ -156,7 +156,7 @@ def ignored_codes(rules: list[lint.Rule], containers: Collection[str]) -> dict[P
     return found
 
 
-def scopes_of(rules: list[lint.Rule], containers: Collection[str]) -> list[str | None]:
+def _scopes_of(rules: list[lint.Rule], containers: Collection[str]) -> list[str | None]:
     """Return the containers that rules name, each once, and None for all others if there are others."""
     named = {rule.exit_codes.container for rule in rules if rule.exit_codes is not None}
     known = set(containers)
@@ -164,7 +164,7 @@ def scopes_of(rules: list[lint.Rule], containers: Collection[str]) -> list[str |
     return [*scopes, None] if known - named else scopes
 
 
-def concerns(rule: lint.Rule, scope: str | None) -> bool:
+def _concerns(rule: lint.Rule, scope: str | None) -> bool:
     """Return True if a rule about exit codes applies to the containers of a scope."""
     return rule.exit_codes is not None and rule.exit_codes.container in {None, scope}
 
@@ -174,24 +174,24 @@ def set_problems(root: Json, jobs: list[EmbeddedJob]) -> Iterator[Problem]:
     for path, ending in free_after_bugs(root, jobs).items():
         action = at(root, path)
         what = f"restarts without limit and at no cost after {ending.reason}: {ending.message}"
-        yield Problem(path, what, f"use {counting(action)}, which maxRestarts limits")
+        yield Problem(path, what, f"use {_counting(action)}, which maxRestarts limits")
 
 
 def free_after_bugs(root: Json, jobs: list[EmbeddedJob]) -> dict[Path, JobEnd]:
     """Return the paths of the actions by which a JobSet restarts at no cost after a bug, each with such a Job's end."""
     found: dict[Path, JobEnd] = {}
-    if not any(map(may_be_free_after_bugs, at(root, RULES) or ())):
+    if not any(map(_may_be_free_after_bugs, at(root, RULES) or ())):
         return found
     work = matching.Work(MOST_WORK)
     for job in jobs:
-        for ending in endings_by_bugs(root, job):
+        for ending in _endings_by_bugs(root, job):
             index, action = matching.rule_of_set(root, replicated_job_name(root, job), ending, work, FREE)
             if action.endswith(FREE) and index is not None:
                 found.setdefault((*RULES, index, "action"), ending)
     return found
 
 
-def may_be_free_after_bugs(rule: Json) -> bool:
+def _may_be_free_after_bugs(rule: Json) -> bool:
     """Return True if a rule of a JobSet restarts it at no cost, and is not limited to disruptions as ours is."""
     return (rule.get("action") or "").endswith(FREE) and rule.get("onJobFailureMessagePatterns") != [
         MESSAGE_OF_DISRUPTION
@@ -203,10 +203,10 @@ def restarts(job_set: Json | None) -> bool:
     policy = at(job_set, ("spec", "failurePolicy"))
     if not isinstance(policy, dict):
         return False  # no JobSet, no policy, or an object of another kind
-    return bool(policy.get("maxRestarts")) or any(map(may_be_free_after_bugs, policy.get("rules") or ()))
+    return bool(policy.get("maxRestarts")) or any(map(_may_be_free_after_bugs, policy.get("rules") or ()))
 
 
-def endings_by_bugs(root: Json, job: EmbeddedJob) -> Iterator[JobEnd]:
+def _endings_by_bugs(root: Json, job: EmbeddedJob) -> Iterator[JobEnd]:
     """Yield the ways in which a Job of a set ends when its program has a bug (pkg/controller/job of Kubernetes)."""
     spec = job.spec
     yield JobEnd("BackoffLimitExceeded", "Job has reached the specified backoff limit")
@@ -217,15 +217,15 @@ def endings_by_bugs(root: Json, job: EmbeddedJob) -> Iterator[JobEnd]:
         yield JobEnd("MaxFailedIndexesExceeded", "Job has exceeded the specified maximal number of failed indexes")
     rules = [rule for rule in lint.read(spec, ()) if rule.exit_codes is not None]
     containers = schema.container_names(spec)
-    for scope in scopes_of(rules, containers):
+    for scope in _scopes_of(rules, containers):
         for rule in rules:
-            if concerns(rule, scope) and rule.exit_codes is not None and rule.exit_codes.match(CRASH):
+            if _concerns(rule, scope) and rule.exit_codes is not None and rule.exit_codes.match(CRASH):
                 if rule.action == "FailJob":
-                    yield crashed(root, replicated_job_name(root, job), scope or next(iter(containers)), rule.path[-1])
+                    yield _crashed(root, replicated_job_name(root, job), scope or next(iter(containers)), rule.path[-1])
                 break
 
 
-def crashed(job_set: Json, replicated_job: str, container: str, index: str | int) -> JobEnd:
+def _crashed(job_set: Json, replicated_job: str, container: str, index: str | int) -> JobEnd:
     """Return the end of a Job that the FailJob rule at `index` has failed because of exit code 1."""
     namespace, name = (at(job_set, ("metadata", field)) or "" for field in ("namespace", "name"))
     pod = f"{namespace}/{name}-{replicated_job}-0-0"
@@ -250,15 +250,14 @@ def _clamp_in_set(context: "WorkloadContext") -> list[Problem]:
     """Change the rules that restart a JobSet at no cost after bugs, so that they count; return warnings."""
     warnings = []
     for path in free_after_bugs(context.root, context.jobs):
-        action = counting(at(context.root, path))
+        action = _counting(at(context.root, path))
         context.editor.set(path, action)
         remedy = f"profile {context.settings.profile_name!r} allows no unlimited restarts"
         warnings.append(Problem(path, f"changed to {action}", remedy))
     return warnings
 
 
-def counting(action: str) -> str:
-    """Return the action that does the same but counts towards maxRestarts."""
+def _counting(action: str) -> str:
     return action.removesuffix(FREE)
 
 
@@ -274,5 +273,5 @@ IN_SET: Final[Rule["WorkloadContext"]] = Rule(
     applies_to="a JobSet whose own rules make restarts free, where the profile clamps",
     applies=lambda context: context.clamps,
     edit=_clamp_in_set,
-    writes=writes_in_set,
+    writes=_writes_in_set,
 )

@@ -75,7 +75,7 @@ def disruption_action(root: Json, settings: Settings, *, message_patterns: bool)
     restart = (
         settings.profile.job_set.on_disruption != "RestartPod"
         and message_patterns
-        and may_inject(root, settings)
+        and _may_inject(root, settings)
         and at(root, STRATEGY) != "InPlaceRestart"
     )
     return "FailJob" if restart else settings.disruption_action
@@ -85,15 +85,15 @@ def _edit(context: "WorkloadContext") -> list[Problem]:
     """Insert rules for disruptions before the author's rules, and append one for bugs; return warnings."""
     root, settings, editor, disruption = context.root, context.settings, context.editor, context.disruption_action
     judged = [one.get("name") or "" for one in at(root, REPLICATED_JOBS) or () if at(one, POLICY_OF_JOB)]
-    if not judged or not may_inject(root, settings):
+    if not judged or not _may_inject(root, settings):
         return []
     adds_bug = adds_bug_rule(root, settings)
     author_rules = rules_of(root)
     warnings: list[Problem] = []
     restarts = disruption == "FailJob" and settings.disruption_action != "FailJob"  # unless it is fatal
     if restarts and not any(rule.get("name") in DISRUPTION_RULES for rule in at(root, RULES) or ()):
-        alone, warnings = restarted_alone(root, author_rules, settings, restart_job=context.facts.restart_job)
-        for rule in reversed(disruption_rules(root, alone, settings)):
+        alone, warnings = _restarted_alone(root, author_rules, settings, restart_job=context.facts.restart_job)
+        for rule in reversed(_disruption_rules(root, alone, settings)):
             editor.insert(RULES, 0, rule)
     catch_all = [rule for rule in author_rules if not rule.patterns]
     if adds_bug and not all(action_for(catch_all, name) for name in judged):
@@ -101,7 +101,7 @@ def _edit(context: "WorkloadContext") -> list[Problem]:
     return warnings
 
 
-def disruption_rules(root: Json, alone: list[str], settings: Settings) -> list[Json]:
+def _disruption_rules(root: Json, alone: list[str], settings: Settings) -> list[Json]:
     """Return the rules for disruptions; `alone`: the replicated Jobs of which only the failed Job restarts."""
     cost = "" if settings.disruption_action == "Count" else FREE
     match = {"onJobFailureReasons": [*REASONS], "onJobFailureMessagePatterns": [MESSAGE_OF_DISRUPTION]}
@@ -114,7 +114,7 @@ def disruption_rules(root: Json, alone: list[str], settings: Settings) -> list[J
     return [of_jobs, rule]
 
 
-def restarted_alone(
+def _restarted_alone(
     root: Json, author_rules: list[FailurePolicyRule], settings: Settings, *, restart_job: bool
 ) -> tuple[list[str], list[Problem]]:
     """Return the replicated Jobs of which a disruption restarts only the failed Job, and warnings.
@@ -122,12 +122,12 @@ def restarted_alone(
     All of them if the profile says so, else those for which a rule of the set's author says so.
     """
     if settings.profile.job_set.on_disruption != RESTART_JOB:
-        return alone_by_author(replicated_jobs(root), author_rules), []
-    why = why_not_alone(root, restart_job=restart_job)
+        return _alone_by_author(replicated_jobs(root), author_rules), []
+    why = _why_not_alone(root, restart_job=restart_job)
     return ([], [Problem(RULES, why, "a disruption restarts the whole set")]) if why else (replicated_jobs(root), [])
 
 
-def why_not_alone(root: Json, *, restart_job: bool) -> str:
+def _why_not_alone(root: Json, *, restart_job: bool) -> str:
     """Return why no Job of a set can be restarted alone; empty if each can."""
     if not restart_job:
         return "the CRD of JobSets has no action RestartJob"
@@ -135,7 +135,7 @@ def why_not_alone(root: Json, *, restart_job: bool) -> str:
     return f"no Job of more than {MOST_REPLICAS} can be restarted alone" if most > MOST_REPLICAS else ""
 
 
-def alone_by_author(replicated_jobs: list[str], rules: list[FailurePolicyRule]) -> list[str]:
+def _alone_by_author(replicated_jobs: list[str], rules: list[FailurePolicyRule]) -> list[str]:
     """Return the replicated Jobs of which a rule of the set's author restarts only the disrupted Job."""
     if not any(rule.action.removesuffix(FREE) == RESTART_JOB for rule in rules):
         return []  # the fast path: nearly all sets
@@ -189,7 +189,7 @@ def action_by_default(root: Json, *, adds_rule: bool) -> str:
 
 def adds_bug_rule(root: Json, settings: Settings) -> bool:
     """Return True if our rule for bugs may be added to a set: unless its author has a rule of that name."""
-    return may_inject(root, settings) and not any(rule.get("name") == BUG_RULE for rule in at(root, RULES) or ())
+    return _may_inject(root, settings) and not any(rule.get("name") == BUG_RULE for rule in at(root, RULES) or ())
 
 
 def is_of_disruptions(pattern: str) -> bool:
@@ -213,7 +213,7 @@ def replicated_job_name(root: Json, job: EmbeddedJob) -> str:
     return at(root, (*job.path[:3], "name")) or ""
 
 
-def may_inject(root: Json, settings: Settings) -> bool:
+def _may_inject(root: Json, settings: Settings) -> bool:
     """Return True if the profile allows to add rules to the set's own failure policy."""
     inject = settings.profile.failure_policy.inject
     return inject == "Merge" or (inject == "IfAbsent" and not at(root, RULES))

@@ -152,7 +152,7 @@ def test_indexes_have_budgets_of_their_own_unless_backoff_limit_ends_the_job_ear
 
 def test_if_backoff_limit_bounds_the_retries_the_rules_are_those_of_a_job_without_index_budgets() -> None:
     found = next(batch.JOB.jobs(job(SUM)))
-    assert failure_policy.is_coupled(found)
+    assert failure_policy.traits_of(found).coupled
     assert failure_policy.is_settled(found, Settings(profile_name="default", profile=Profile()))
     fail_job = policy(default=Profile(failure_policy=FailurePolicy(coupled="FailJob")))
     edited = mutate(job(SUM), IN_FILE, fail_job).object["spec"]["podFailurePolicy"]["rules"]

@@ -163,7 +163,7 @@ def test_the_rules_of_the_profile_are_told_from_those_of_the_author() -> None:
 
 def test_rules_without_exit_codes_become_none() -> None:
     (embedded,) = batch.JOB.jobs(job(job_spec()))
-    assert failure_costs.rules(embedded, settings(MEMORY, NCCL), fails=True, counted=True) == []
+    assert failure_costs.rules(embedded, settings(MEMORY, NCCL), failing="FailJob", counted=True) == []
 
 
 def warned(spec: Json, *rules: FailureRule, fails: bool = True) -> list[str]:
