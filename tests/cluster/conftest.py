@@ -75,6 +75,22 @@ def namespace(request: pytest.FixtureRequest, kubectl: Kubectl, api: Api) -> Ite
         kubectl.run("delete", "namespace", *names, "--wait=false")
 
 
+@pytest.fixture(scope="session")
+def dry(kubectl: Kubectl, api: Api) -> Iterator[NewNamespace]:
+    """Return a function for namespaces that tests share which create objects in dry runs only; one for each labels."""
+    made: dict[tuple[tuple[str, str], ...], Namespace] = {}
+
+    def of(labels: Mapping[str, str] | None = None) -> Namespace:
+        key = tuple(sorted((labels or {}).items()))
+        if key not in made:
+            made[key] = new_namespace("dry runs", labels or {}, kubectl, api)
+        return made[key]
+
+    yield of
+    if made and not OWN_CONTROL_PLANE:
+        kubectl.run("delete", "namespace", *(one.name for one in made.values()), "--wait=false")
+
+
 def opted_in(namespace: NewNamespace, profile: str = "default") -> Namespace:
     return namespace({names.PROFILE: profile})
 

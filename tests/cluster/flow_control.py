@@ -64,10 +64,6 @@ class Caller:
             return Answer(answer.status, {name.lower(): value for name, value in answer.headers.items()})
 
 
-def uid_of(kubectl: Kubectl, kind: str, name: str) -> str:
-    return str(kubectl.get(kind, name)["metadata"]["uid"])
-
-
 @dataclass
 class Jam:
     """A priority level in which one request of a test stays, so that every other one in it is refused.
@@ -102,7 +98,7 @@ def jam(kubectl: Kubectl, *, precedence: int) -> Iterator[Jam]:
         manifests = [level(), schema(precedence), silent_webhook(silent), rights()]
         kubectl.apply({"apiVersion": "v1", "kind": "List", "items": manifests})
         caller, found = Caller(kubectl), Jam(kubectl)
-        uid = uid_of(kubectl, "flowschema", JAM)
+        uid = kubectl.get("flowschema", JAM)["metadata"]["uid"]
         pods = "/api/v1/pods?limit=1"
         blocker = threading.Thread(target=block, args=(kubectl,), daemon=True)
         try:

@@ -53,7 +53,7 @@ class Kubectl:
         """Return one object (`get("job", "train")`), or a list with `items`; raise KubectlError if there is none."""
         return self._object("get", *arguments)
 
-    def _object(self, *arguments: str, stdin: Mapping[str, Any] | None = None) -> Object:
+    def _object(self, *arguments: str, stdin: Mapping[str, Any] | str | None = None) -> Object:
         arguments = (*arguments, "--output=json")
         result = self.run(*arguments, stdin=stdin)
         if result.returncode:

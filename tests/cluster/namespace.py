@@ -19,7 +19,7 @@ from webhook.kube.paths import path_of
 from webhook.systems.kinds import KINDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
 PATHS = {
@@ -76,7 +76,7 @@ class Api:
         """Apply an object server-side, and return it as kubectl prints it; raise KubectlError if it is rejected."""
         return _as_printed(self.send("PATCH", path, dict(manifest), patch=APPLY, **AS_TEAM_APPLIES))
 
-    def send(self, method: str, path: str, body: Object | None = None, *, patch: str = MERGE, **query: str) -> Object:
+    def send(self, method: str, path: str, body: Any = None, *, patch: str = MERGE, **query: str) -> Object:
         """Get, create or patch an object; return its new state, or the Status that rejects it."""
         kind = patch if method == "PATCH" else "application/json"
         request = self.client.param_serialize(
@@ -141,6 +141,13 @@ class Namespace(Kubectl):
             return Kubectl.apply(self, manifest, *flags)
         return self.api.apply(f"{path}/{manifest['metadata']['name']}", manifest)
 
+    def apply_all(self, manifests: Sequence[Object], *flags: str) -> list[Object]:
+        """Apply manifests as `apply` does, by a single call of kubectl if it is kubectl that does it."""
+        if flags == SERVER_SIDE:
+            return [self.apply(manifest, *flags) for manifest in manifests]
+        stored = self._object("apply", "--filename=-", *flags, stdin="\n---\n".join(map(json.dumps, manifests)))
+        return stored["items"] if stored["kind"] == "List" else [stored]
+
     def refusal(self, manifest: Mapping[str, Any]) -> str:
         """Create an object in a dry run; return the API server's error, empty if it accepts the object."""
         try:
@@ -148,6 +155,13 @@ class Namespace(Kubectl):
         except KubectlError as error:
             return str(error)
         return ""
+
+    def patched(self, what: str, patch: Any, *, sub: str = "", kind: str = MERGE) -> str:
+        """Patch an object (`"job/train"`); return the API server's error, empty if it accepts the change."""
+        resource, _, name = what.partition("/")
+        path = f"{PATHS[f'{resource}s']}/namespaces/{self.name}/{resource}s/{name}{sub}"
+        answer = self.api.send("PATCH", path, patch, patch=kind)
+        return str(answer["message"]) if answer["kind"] == "Status" else ""
 
     def get(self, *arguments: str) -> Object:
         """Return one object (`get("job", "train")`), or a list with `items`; raise KubectlError if there is none."""

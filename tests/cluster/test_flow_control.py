@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.awaiting import until
-from tests.cluster.flow_control import LEVEL_HEADER, SCHEMA_HEADER, Caller, uid_of
+from tests.cluster.flow_control import LEVEL_HEADER, SCHEMA_HEADER, Caller
 from tests.cluster.installation import CONTROLLER_ACCOUNT, SERVICE_ACCOUNT, SYSTEM
 from webhook.controller.app import RETRIES_LEASE
 from webhook.program.start import LEDGER_LEASE
@@ -38,25 +39,34 @@ REQUESTS: dict[tuple[str, str], tuple[str, str]] = {
 }
 
 
-@pytest.mark.parametrize("request_", [*REQUESTS, *OF_CONTROLLER], ids=" ".join)
-def test_a_request_of_a_program_has_the_flow_schema_and_the_level_of_the_manifests(
-    kubectl: Kubectl, request_: tuple[str, str]
+@pytest.mark.parametrize(
+    ("account", "requests"),
+    [(SERVICE_ACCOUNT, REQUESTS), (CONTROLLER_ACCOUNT, OF_CONTROLLER)],
+    ids=["webhook", "controller"],
+)
+def test_each_request_of_a_program_has_the_flow_schema_and_the_level_of_the_manifests(
+    kubectl: Kubectl, account: str, requests: dict[tuple[str, str], tuple[str, str]]
 ) -> None:
-    method, path = request_
-    schema, level = (REQUESTS | OF_CONTROLLER)[request_]
-    uids = (uid_of(kubectl, "flowschema", schema), uid_of(kubectl, "prioritylevelconfiguration", level))
+    schemas, levels = (uids_of(kubectl, kind) for kind in ("flowschemas", "prioritylevelconfigurations"))
+    caller = Caller(kubectl, account)
+    for (method, path), (schema, level) in requests.items():
+        until(partial(has, caller, method, path, (schemas[schema], levels[level])))
+
+
+def uids_of(kubectl: Kubectl, kind: str) -> dict[str, str]:
+    return {one["metadata"]["name"]: one["metadata"]["uid"] for one in kubectl.get(kind)["items"]}
+
+
+def has(caller: Caller, method: str, path: str, uids: tuple[str, str]) -> bool:
+    """Return True if a request has this FlowSchema and level; the API server uses new ones a moment later."""
     body: Any = {"spec": ACCESS, **REVIEW} if "reviews" in path else {} if method in {"POST", "PUT"} else None
-    caller = Caller(kubectl, CONTROLLER_ACCOUNT if request_ in OF_CONTROLLER else SERVICE_ACCOUNT)
-
-    def found() -> tuple[str | None, str | None]:
-        headers = caller.call(method, path, body).headers
-        return headers.get(SCHEMA_HEADER), headers.get(LEVEL_HEADER)
-
-    until(lambda: found() == uids)  # the API server uses new FlowSchemas a moment later
+    headers = caller.call(method, path, body).headers
+    return (headers.get(SCHEMA_HEADER), headers.get(LEVEL_HEADER)) == uids
 
 
 def test_the_flow_schemas_are_only_for_the_two_programs(kubectl: Kubectl) -> None:
-    ours = {uid_of(kubectl, "flowschema", name) for name, _ in (OF_LEASES, OF_LOOKUPS, OF_THE_REST)}
+    uids = uids_of(kubectl, "flowschemas")
+    ours = {uids[name] for name, _ in (OF_LEASES, OF_LOOKUPS, OF_THE_REST)}
     token = kubectl.run("create", "token", "default", f"--namespace={SYSTEM}").stdout.strip()
     caller = Caller(kubectl)
     caller.token = token

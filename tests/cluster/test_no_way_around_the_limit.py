@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,7 +15,6 @@ from webhook.kube import names
 if TYPE_CHECKING:
     from tests.cluster.conftest import NewNamespace
     from tests.cluster.kubectl import Object
-    from tests.cluster.namespace import Namespace
 
 UNLIMITED = 2147483647
 FREE = "RestartJobSetAndIgnoreMaxRestarts"
@@ -132,18 +130,18 @@ WAYS_OF_SETS = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_the_api_server_refuses_a_job_that(way: str, namespace: NewNamespace) -> None:
+def test_the_api_server_refuses_a_job_that(way: str, dry: NewNamespace) -> None:
     refused, message, accepted = WAYS[way]
-    team = opted_in(namespace)
+    team = opted_in(dry)
     assert message in team.refusal(refused)
     assert team.refusal(accepted) == ""
 
 
 @with_operators
 @pytest.mark.parametrize("way", WAYS_OF_SETS)
-def test_the_api_server_refuses_a_job_set_that(way: str, namespace: NewNamespace) -> None:
+def test_the_api_server_refuses_a_job_set_that(way: str, dry: NewNamespace) -> None:
     refused, message, accepted = WAYS_OF_SETS[way]
-    team = opted_in(namespace)
+    team = opted_in(dry)
     assert message in team.refusal(refused)
     assert team.refusal(accepted) == ""
 
@@ -162,49 +160,43 @@ def test_a_running_job_cannot_exceed_the_limit_by_claiming_an_owner(namespace: N
     stored = team.create(job("train", backoffLimit=3))
     claims = owned(stored, "JobSet", "jobset.x-k8s.io/v1alpha2")["metadata"]["ownerReferences"]
     change = {"metadata": {"ownerReferences": claims}, "spec": {"backoffLimit": UNLIMITED}}
-    result = team.run("patch", "job", "train", "--type=merge", f"--patch={json.dumps(change)}")
-    assert "metadata.ownerReferences: the controller is JobSet 'x'" in result.stderr
-
-
-def patched(team: Namespace, what: str, name: str, metadata: Object, *flags: str) -> str:
-    """Merge metadata into an object; return the API server's error, empty if it accepts the change."""
-    result = team.run("patch", what, name, "--type=merge", f"--patch={json.dumps({'metadata': metadata})}", *flags)
-    return result.stderr if result.returncode else ""
+    assert "metadata.ownerReferences: the controller is JobSet 'x'" in team.patched("job/train", change)
 
 
 def test_a_users_change_of_the_webhooks_label_and_annotations_on_a_job_is_undone(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     stored = team.create(job("train", backoffLimit=3))
     forged = {"labels": {names.PROFILE: "lax"}, "annotations": {names.POLICY: None, names.RETRY_HISTORY: "[]"}}
-    assert patched(team, "job", "train", forged) == ""
+    assert team.patched("job/train", {"metadata": forged}) == ""
     now = team.get("job", "train")["metadata"]
     assert (now["labels"], now["annotations"]) == (stored["metadata"]["labels"], stored["metadata"]["annotations"])
-    assert patched(team, "job", "train", {"labels": {"team": "a"}}) == ""
+    assert team.patched("job/train", {"metadata": {"labels": {"team": "a"}}}) == ""
     assert team.get("job", "train")["metadata"]["labels"]["team"] == "a"
 
 
-@pytest.mark.parametrize(
-    "metadata",
-    [
+def test_the_webhooks_label_and_annotations_on_a_job_cannot_be_changed_through_its_status(
+    namespace: NewNamespace,
+) -> None:
+    team = opted_in(namespace)
+    team.create(job("train", backoffLimit=3))
+    for metadata in (
         {"labels": {names.PROFILE: "lax"}},
         {"labels": {names.PROFILE: None}},
         {"annotations": {names.RETRY_HISTORY: "[]"}},
         {"annotations": {names.POLICY: None}},
-    ],
-)
-def test_the_webhooks_label_and_annotations_on_a_job_cannot_be_changed_through_its_status(
-    metadata: Object, namespace: NewNamespace
+    ):
+        assert "written by the webhook" in team.patched("job/train", {"metadata": metadata}, sub="/status"), metadata
+    assert team.patched("job/train", {"metadata": {"annotations": {"team": "a"}}}, sub="/status") == ""
+
+
+def test_users_cannot_change_the_labels_and_annotations_by_which_the_failures_of_a_pod_are_counted(
+    namespace: NewNamespace,
 ) -> None:
     team = opted_in(namespace)
-    team.create(job("train", backoffLimit=3))
-    denied = patched(team, "job", "train", metadata, "--subresource=status")
-    assert "written by the webhook" in denied
-    assert patched(team, "job", "train", {"annotations": {"team": "a"}}, "--subresource=status") == ""
-
-
-@pytest.mark.parametrize(
-    ("field", "key", "value"),
-    [
+    team.create(job("train", exits(143), completionMode="Indexed", completions=1, backoffLimitPerIndex=1))
+    (pod,) = team.pods_of("train", lambda pods: [one for one in pods if is_second(one)])[-1:]
+    name = f"pod/{pod['metadata']['name']}"
+    for field, key, value in (
         ("annotations", "batch.kubernetes.io/job-index-failure-count", "0"),
         ("annotations", "batch.kubernetes.io/job-index-failure-count", None),
         ("annotations", "batch.kubernetes.io/job-index-ignored-failure-count", "5"),
@@ -213,18 +205,11 @@ def test_the_webhooks_label_and_annotations_on_a_job_cannot_be_changed_through_i
         ("labels", names.PROFILE, None),
         ("labels", "batch.kubernetes.io/job-name", None),
         ("labels", "jobset.sigs.k8s.io/jobset-name", "x"),
-    ],
-)
-def test_users_cannot_change_the_labels_and_annotations_by_which_the_failures_of_a_pod_are_counted(
-    field: str, key: str, value: str | None, namespace: NewNamespace
-) -> None:
-    team = opted_in(namespace)
-    team.create(job("train", exits(143), completionMode="Indexed", completions=1, backoffLimitPerIndex=1))
-    (pod,) = team.pods_of("train", lambda pods: [one for one in pods if is_second(one)])[-1:]
-    name = pod["metadata"]["name"]
-    for flags in ((), ("--subresource=status",)):
-        assert f"metadata.{field}[{key}]" in patched(team, "pod", name, {field: {key: value}}, *flags)
-    assert patched(team, "pod", name, {"labels": {"team": "a"}, "annotations": {"team": "a"}}) == ""
+    ):
+        for sub in ("", "/status"):
+            refusal = team.patched(name, {"metadata": {field: {key: value}}}, sub=sub)
+            assert f"metadata.{field}[{key}]" in refusal, (value, sub)
+    assert team.patched(name, {"metadata": {"labels": {"team": "a"}, "annotations": {"team": "a"}}}) == ""
 
 
 def is_second(pod: Object) -> bool:

@@ -18,6 +18,7 @@ from tests.awaiting import until
 from tests.cluster.conftest import OWN_CONTROL_PLANE
 from tests.cluster.installation import INSTALLED, PROBE, built
 from tests.cluster.kubectl import Kubectl
+from tests.cluster.test_control_plane import assert_all_end
 from webhook.policy.parse import KEY
 
 if TYPE_CHECKING:
@@ -84,8 +85,8 @@ def playground() -> Iterator[Playground]:
             runner.send_signal(signal.SIGTERM)
 
 
-def test_make_cluster_has_its_own_control_plane_and_the_readmes_policy_and_survives_an_outage(
-    playground: Playground,
+def test_make_cluster_is_a_cluster_of_its_own_with_the_readmes_policy_which_is_uninstalled_and_ends_without_a_trace(
+    playground: Playground, kubectl: Kubectl
 ) -> None:
     exported = os.environ["KUBECONFIG"]
     assert f"KUBECONFIG={exported} is not used" in playground.text
@@ -97,7 +98,17 @@ def test_make_cluster_has_its_own_control_plane_and_the_readmes_policy_and_survi
 
     assert playground.run(playground.command(LABEL)).returncode == 0
     until(lambda: "podFailurePolicy" in playground.run(CREATE).stdout)
+    assert_it_survives_an_outage(playground)
+    assert_the_documented_uninstall_leaves_nothing(playground, kubectl)
+    (logs,) = re.findall(r"^Logs: (.*)$", playground.text, re.MULTILINE)
+    assert Path(logs).exists()
+    if sys.platform != "linux":
+        return  # there is no /proc
+    assert_all_end(playground.runner, signal.SIGTERM)
+    assert not Path(logs).exists()
 
+
+def assert_it_survives_an_outage(playground: Playground) -> None:
     webhook, controller = playground.commands(r"kill \d+")
     playground.run(controller)
     assert "The controller has ended" in playground.next_line()
@@ -113,10 +124,7 @@ def test_make_cluster_has_its_own_control_plane_and_the_readmes_policy_and_survi
     until(lambda: "podFailurePolicy" in playground.run(CREATE).stdout)
 
 
-def test_the_documented_uninstall_succeeds_and_leaves_nothing(playground: Playground, kubectl: Kubectl) -> None:
-    playground.run(playground.command(LABEL))
-    until(lambda: "podFailurePolicy" in playground.run(CREATE).stdout)
-
+def assert_the_documented_uninstall_leaves_nothing(playground: Playground, kubectl: Kubectl) -> None:
     commands = documented("Uninstall without Helm")
     assert commands
     for command in commands:

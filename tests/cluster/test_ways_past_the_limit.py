@@ -16,7 +16,7 @@ import yaml
 from tests.cluster.conftest import opted_in, with_operators
 from tests.cluster.installation import BASE
 from tests.cluster.manifests import exits, job, job_set, replicated_job
-from tests.cluster.namespace import SERVER_SIDE
+from tests.cluster.namespace import MERGE, SERVER_SIDE
 from tests.cluster.objects import account, condition
 from tests.objects import exit_codes
 from webhook.kube import names
@@ -281,23 +281,16 @@ REFUSED_OF_OTHER_KINDS: Final[dict[str, tuple[Object, str]]] = {
 
 
 @pytest.mark.parametrize("way", REFUSED_JOBS)
-def test_a_job_is_refused_of_which(way: str, namespace: NewNamespace) -> None:
+def test_a_job_is_refused_of_which(way: str, dry: NewNamespace) -> None:
     root, message = REFUSED_JOBS[way]
-    assert message in opted_in(namespace).refusal(root)
+    assert message in opted_in(dry).refusal(root)
 
 
 @with_operators
 @pytest.mark.parametrize("way", REFUSED_OF_OTHER_KINDS)
-def test_a_workload_is_refused(way: str, namespace: NewNamespace) -> None:
+def test_a_workload_is_refused(way: str, dry: NewNamespace) -> None:
     root, message = REFUSED_OF_OTHER_KINDS[way]
-    assert message in opted_in(namespace).refusal(root)
-
-
-def merged(team: Namespace, what: str, patch: Object, *flags: str) -> str:
-    """Merge a patch into an object; return the API server's error, empty if it accepts the change."""
-    kind, _, name = what.partition("/")
-    result = team.run("patch", kind, name, "--type=merge", f"--patch={json.dumps(patch)}", *flags)
-    return result.stderr if result.returncode else ""
+    assert message in opted_in(dry).refusal(root)
 
 
 ELASTIC: Final = {"completionMode": "Indexed", "completions": 2, "parallelism": 2, "backoffLimitPerIndex": 10}
@@ -305,43 +298,43 @@ ELASTIC: Final = {"completionMode": "Indexed", "completions": 2, "parallelism": 
 REFUSED_CHANGES: Final[dict[str, tuple[Object, str, Any, str]]] = {
     "a strategic merge raises its limit": (
         job("train", backoffLimit=3),
-        "strategic",
+        "application/strategic-merge-patch+json",
         {"spec": {"backoffLimit": 99}},
         "99 retries exceed the limit of 10",
     ),
     "a JSON patch raises its limit": (
         job("train", backoffLimit=3),
-        "json",
+        "application/json-patch+json",
         [{"op": "replace", "path": "/spec/backoffLimit", "value": 99}],
         "99 retries exceed the limit of 10",
     ),
     "its deadline is raised to centuries": (
         job("train", podFailurePolicy=IGNORES_ALL, activeDeadlineSeconds=3600),
-        "merge",
+        MERGE,
         {"spec": {"activeDeadlineSeconds": CENTURIES}},
         "ignores 255 of the 255 exit codes",
     ),
     "its deadline is removed": (
         job("train", podFailurePolicy=IGNORES_ALL, activeDeadlineSeconds=3600),
-        "merge",
+        MERGE,
         {"spec": {"activeDeadlineSeconds": None}},
         "ignores 255 of the 255 exit codes",
     ),
     "it gets many more indexes": (
         job("train", **ELASTIC),
-        "merge",
+        MERGE,
         {"spec": {"completions": 10_000, "parallelism": 10_000}},
         "retries of all indexes together",
     ),
     "its own budget is raised": (
         job("train", backoffLimit=3),
-        "merge",
+        MERGE,
         {"metadata": {"annotations": {names.MAX_RETRIES: "99"}}},
         "99 is more than the 10 that profile 'default' allows",
     ),
     "it is skipped from now on": (
         job("train", backoffLimit=1, podFailurePolicy=FREE),
-        "merge",
+        MERGE,
         {"metadata": {"annotations": SKIPPED}},
         "failures cost no retry, and no ledger counts them",
     ),
@@ -353,8 +346,7 @@ def test_a_change_of_a_job_is_refused_when(way: str, namespace: NewNamespace) ->
     root, kind, patch, message = REFUSED_CHANGES[way]
     team = opted_in(namespace)
     team.create(root)
-    result = team.run("patch", "job", "train", f"--type={kind}", f"--patch={json.dumps(patch)}")
-    assert message in result.stderr
+    assert message in team.patched("job/train", patch, kind=kind)
 
 
 def test_another_field_manager_cannot_raise_the_limit_by_server_side_apply(namespace: NewNamespace) -> None:
@@ -385,6 +377,14 @@ def test_a_job_cannot_be_unlimited_by_claiming_a_job_set_that_exists(strategy: s
     assert f"spec.backoffLimit: {STRATEGIES[strategy]}" in team.refusal(root)
 
 
+@pytest.fixture(scope="module")
+def team_of_editor(dry: NewNamespace) -> Namespace:
+    team = opted_in(dry)
+    binding = ("rolebinding", "editor", "--clusterrole=admin", "--user=editor")
+    assert team.run("create", *binding).returncode == 0
+    return team
+
+
 # For each: what an editor of the namespace tries.
 FORBIDDEN: Final[dict[str, tuple[str, ...]]] = {
     "delete an Account": ("auth", "can-i", "delete", accounts.ACCOUNT.resource),
@@ -399,10 +399,8 @@ FORBIDDEN: Final[dict[str, tuple[str, ...]]] = {
 
 @with_operators
 @pytest.mark.parametrize("way", FORBIDDEN)
-def test_an_editor_of_a_namespace_has_no_right_to(way: str, namespace: NewNamespace) -> None:
-    team = opted_in(namespace)
-    assert team.run("create", "rolebinding", "editor", "--clusterrole=admin", "--user=editor").returncode == 0
-    result = team.run(*FORBIDDEN[way], "--as=editor")
+def test_an_editor_of_a_namespace_has_no_right_to(way: str, team_of_editor: Namespace) -> None:
+    result = team_of_editor.run(*FORBIDDEN[way], "--as=editor")
     assert result.returncode
     assert result.stdout.strip() == "no"
 
@@ -428,7 +426,7 @@ def forged(root: Object, **annotations: str) -> Object:
 
 def suspend_and_resume(team: Namespace) -> None:
     for suspend in (True, False):
-        assert merged(team, "job/train", {"spec": {"suspend": suspend}}) == ""
+        assert team.patched("job/train", {"spec": {"suspend": suspend}}) == ""
 
 
 def delete_the_account(team: Namespace) -> None:
@@ -437,7 +435,7 @@ def delete_the_account(team: Namespace) -> None:
 
 
 def relabel(team: Namespace) -> None:
-    assert merged(team, "job/train", {"metadata": {"labels": {names.PROFILE: None}, "annotations": None}}) == ""
+    assert team.patched("job/train", {"metadata": {"labels": {names.PROFILE: None}, "annotations": None}}) == ""
 
 
 def nothing(_team: Namespace) -> None:
@@ -511,5 +509,5 @@ def test_pods_that_a_user_takes_from_their_job_before_they_fail_are_counted_as_i
     for _ in range(3):
         (pod,) = team.running("train", 1, but=pod)
         labels = dict.fromkeys(pod["metadata"]["labels"])
-        assert merged(team, f"pod/{pod['metadata']['name']}", {"metadata": {"labels": labels}}) == ""
+        assert team.patched(f"pod/{pod['metadata']['name']}", {"metadata": {"labels": labels}}) == ""
     team.wait_for("jobs", "train", lambda found: account(found).get("cost") == {"retry": 3})

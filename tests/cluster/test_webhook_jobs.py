@@ -268,10 +268,10 @@ def test_a_bare_pod_is_placed_only_with_an_attempt_annotation(namespace: NewName
 
 @pytest.mark.parametrize(("spec", "expected"), CASES.values(), ids=CASES)
 def test_the_api_server_stores_the_jobs_that_the_rules_produce(
-    namespace: NewNamespace, spec: Object, expected: list[Object] | None
+    dry: NewNamespace, spec: Object, expected: list[Object] | None
 ) -> None:
-    stored = opted_in(namespace).create(job_with_spec(spec), "--dry-run=server")
+    stored = opted_in(dry).create(job_with_spec(spec), "--dry-run=server")
     assert (stored["spec"].get("podFailurePolicy") or {}).get("rules") == expected
-    as_the_webhook_sees_it = namespace().create(job_with_spec(spec), "--dry-run=server")
+    as_the_webhook_sees_it = dry().create(job_with_spec(spec), "--dry-run=server")
     answer = mutate(as_the_webhook_sees_it, Facts(profile_name="default"), load_default())
     assert without_times(answer.object) == without_times(stored)
