@@ -65,7 +65,7 @@ class Facts(NamedTuple):
     notes: list[str]
 
 
-def moment(_ctx: click.Context, _param: click.Parameter, text: str | None) -> float | None:
+def _moment(_ctx: click.Context, _param: click.Parameter, text: str | None) -> float | None:
     """Return a time in seconds since 1970: how long ago, or RFC 3339.
 
     Raise click.BadParameter if it is no time, or one before 1970.
@@ -104,9 +104,9 @@ def moment(_ctx: click.Context, _param: click.Parameter, text: str | None) -> fl
 @click.option("--profile", metavar="NAME", help="Only workloads under this profile.")
 @click.option("-l", "--selector", metavar="SELECTOR", help="Only Jobs and JobSets that this label selector selects.")
 @click.option(
-    "--since", callback=moment, metavar="TIME", help="Only what ended since then: 90m, 12h, 7d, 4w, or RFC 3339."
+    "--since", callback=_moment, metavar="TIME", help="Only what ended since then: 90m, 12h, 7d, 4w, or RFC 3339."
 )
-@click.option("--until", callback=moment, metavar="TIME", help="Only what ended before.")
+@click.option("--until", callback=_moment, metavar="TIME", help="Only what ended before.")
 @click.option(
     "--history",
     multiple=True,
@@ -165,7 +165,7 @@ def report(  # noqa: PLR0913 - one parameter for each option
     progress = Progress()
     try:
         facts = (
-            of_history(history, scope, window, given, progress)
+            _of_history(history, scope, window, given, progress)
             if history
             else of_cluster(
                 kubeconfig_or_default(kubeconfig), Question(scope, window, given, source is None), progress, left_out
@@ -192,7 +192,7 @@ def named(scope: Scope) -> str:
     return ", ".join(said)
 
 
-def of_history(
+def _of_history(
     paths: tuple[str, ...], scope: Scope, window: Window, policy: Policy | None, progress: Progress
 ) -> Facts:
     """Return what records say; raise UnreadableError."""
@@ -259,7 +259,7 @@ def made_of(facts: Facts, source: Source | None, about: About, left_out: LeftOut
     price_of: PriceOf = sums.unpriced
     currency = ""
     if source is not None:
-        price_of, currency = priced_by(source, facts.known, about.now), "" if prices is None else prices.currency
+        price_of, currency = _priced_by(source, facts.known, about.now), "" if prices is None else prices.currency
         notes.append("prices are those of OpenCost, in its currency; what spot saved is not known")
     elif prices is not None:
         price_of, currency = sums.by_policy(prices), prices.currency
@@ -276,7 +276,7 @@ def made_of(facts: Facts, source: Source | None, about: About, left_out: LeftOut
     return build(facts.known, about, price_of, left_out)
 
 
-def priced_by(source: Source, known: list[Known], now: float) -> PriceOf:
+def _priced_by(source: Source, known: list[Known], now: float) -> PriceOf:
     """Return prices of the time in which these attempts ran; raise PricesUnreadableError."""
     attempts = [(one, attempt) for one in known for attempt in (*one.attempts, *one.told)]
     starts = ((seconds(attempt.start), lifetime(one, attempt, now)[0]) for one, attempt in attempts)

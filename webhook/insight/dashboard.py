@@ -180,7 +180,7 @@ class Guard:
         origins = request.headers.getall(hdrs.ORIGIN, [])
         if origins not in ([], [f"http://{request.headers[hdrs.HOST]}"]):
             return HTTPStatus.FORBIDDEN, "the request comes from a page of another origin"
-        if not is_own(request):
+        if not _is_own(request):
             return HTTPStatus.FORBIDDEN, "the request comes from a page of another site"
         return None
 
@@ -198,7 +198,7 @@ class Guard:
         return response
 
 
-def is_own(request: web.BaseRequest) -> bool:
+def _is_own(request: web.BaseRequest) -> bool:
     """Return True if a browser says that a page of ours, or the user, sends a request; or if no browser says anything.
 
     A link in another page may lead the user here, as the main page of a tab, but loads no part of the dashboard.

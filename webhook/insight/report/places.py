@@ -83,14 +83,14 @@ def judge(seen: Sequence[Seen], place_of: Callable[[Seen], str]) -> dict[str, Ju
     sound = [one for one in seen if one.workload in good]
     counts = Counts()
     for one in sound:
-        for key in keys_of(one):
+        for key in _keys_of(one):
             counts.add(key, place_of(one), failed=one.failed)
     luck: dict[str, dict[str, float]] = defaultdict(dict)  # by place and workload: probability of no failure
     failing: dict[str, set[str]] = defaultdict(set)
     for one in sound:
         place = place_of(one)
         workloads = luck[place]
-        workloads[one.workload] = workloads.get(one.workload, 1.0) * (1 - rate_of(counts, one, place))
+        workloads[one.workload] = workloads.get(one.workload, 1.0) * (1 - _rate_of(counts, one, place))
         if one.failed and good[one.workload] - {place}:
             failing[place].add(one.workload)
     failures = Counter(place_of(one) for one in sound if one.failed)
@@ -105,7 +105,7 @@ def judge(seen: Sequence[Seen], place_of: Callable[[Seen], str]) -> dict[str, Ju
     return found
 
 
-def keys_of(one: Seen) -> tuple[object, ...]:
+def _keys_of(one: Seen) -> tuple[object, ...]:
     """Return under what an attempt is counted: all of its capacity, those alike, those of its hour, its workload's."""
     return (
         one.capacity,
@@ -115,9 +115,9 @@ def keys_of(one: Seen) -> tuple[object, ...]:
     )
 
 
-def rate_of(counts: Counts, one: Seen, place: str) -> float:
+def _rate_of(counts: Counts, one: Seen, place: str) -> float:
     """Return the probability that an attempt fails, by what happened at other places."""
-    of_all, *others = keys_of(one)
+    of_all, *others = _keys_of(one)
     attempts, failures = counts.elsewhere(of_all, place)
     rate = (failures + 1) / (attempts + 2)
     found = [counts.elsewhere(key, place) for key in others]

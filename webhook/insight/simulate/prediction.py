@@ -208,7 +208,7 @@ class Simulator:
                 random.seed((self.seed * 1_000_003 + replication) * 10_000_019 + place)
                 result = Replay(policed, one, luck, random).go()
                 now[one.story.record.namespace].add(result)
-                note(tallies[place], result)
+                _note(tallies[place], result)
             for namespace, some in now.items():
                 sums[namespace].append(some)
             if on_progress is not None:
@@ -239,7 +239,7 @@ class Simulator:
         total = Sums()
         for some in sums.values():
             total.add_sums(some)
-        return {name: seen_of(some, has_prices=self.has_prices) for name, some in [("", total), *sorted(sums.items())]}
+        return {name: _seen_of(some, has_prices=self.has_prices) for name, some in [("", total), *sorted(sums.items())]}
 
 
 def predict(
@@ -249,7 +249,7 @@ def predict(
     return Simulator(past.read(records), policy_a, seed, policy_b.prices).play(policy_b, replications).prediction()
 
 
-def note(tally: Tally, result: Result) -> None:
+def _note(tally: Tally, result: Result) -> None:
     """Add a replay of a workload to its tally."""
     if result.complete:
         tally.complete += 1
@@ -281,8 +281,7 @@ def figure(values: Iterable[float]) -> Figure:
     return Figure(sum(ordered) / len(ordered), ordered[low], ordered[high])
 
 
-def seen_of(sums: Sums, *, has_prices: bool) -> Seen:
-    """Return what was seen of a group."""
+def _seen_of(sums: Sums, *, has_prices: bool) -> Seen:
     return Seen(
         attempts=sums.attempts,
         node_seconds=sums.spot + sums.on_demand,

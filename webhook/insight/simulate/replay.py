@@ -485,7 +485,7 @@ class Replay:
         return result
 
 
-def shares(market: Market, learnt: Learnt, random: Random) -> dict[str, float]:
+def _shares(market: Market, learnt: Learnt, random: Random) -> dict[str, float]:
     """Draw the share of pods that land on spot nodes, by what their placement asks for.
 
     If no pod preferred spot nodes, those that required one and waited in vain would have run on-demand.
@@ -508,4 +508,4 @@ def luck_of(market: Market, learnt: Learnt, random: Random) -> Luck:
         code: random.betavariate(again + 1, mended + 1) for code, (again, mended) in sorted(learnt.retried.items())
     }
     hazards = {key: rates.draw(random) for key, rates in market.rates.items()}
-    return Luck(hazards, shares(market, learnt, random), again)
+    return Luck(hazards, _shares(market, learnt, random), again)
