@@ -20,7 +20,7 @@ from webhook.cli.terminal import Progress, WithExamples
 from webhook.history import reading
 from webhook.history.reading import UnreadableError
 from webhook.insight.page import render as page
-from webhook.insight.report import live, opencost, recorded, render, sums
+from webhook.insight.report import known, live, opencost, render, sums
 from webhook.insight.report.build import About, build
 from webhook.insight.report.known import Known, PriceOf, Window, lifetime
 from webhook.insight.report.live import nodes_of
@@ -164,13 +164,11 @@ def report(  # noqa: PLR0913 - one parameter for each option
     source = None if prometheus is None else Source(prometheus, prometheus_token_file, prometheus_ca_file)
     progress = Progress()
     try:
-        facts = (
-            _of_history(history, scope, window, given, progress)
-            if history
-            else of_cluster(
-                kubeconfig_or_default(kubeconfig), Question(scope, window, given, source is None), progress, left_out
-            )
-        )
+        if history:
+            facts = _of_history(history, scope, window, given, progress)
+        else:
+            file, question = kubeconfig_or_default(kubeconfig), Question(scope, window, given, source is None)
+            facts = ask(file, _loaded(file, question, progress, left_out))
         about = About("history" if history else "cluster", named(scope), window, time.time())
         made = made_of(facts, source, about, left_out)
     except (UnreadableError, NothingReadError, PricesUnreadableError) as error:
@@ -197,20 +195,15 @@ def _of_history(
 ) -> Facts:
     """Return what records say; raise UnreadableError."""
     stdin = io.BytesIO() if sys.stdin is None else sys.stdin.buffer
-    wanted = recorded.wanted(window, scope.namespace, scope.profile)
+    wanted = known.wanted(window, scope.namespace, scope.profile)
     found = reading.read(paths, stdin, wanted, progress.show)
     notes = []
     if found.bad:
         notes.append(f"{found.bad:,} lines were skipped, of which: {'; '.join(found.problems)}")
-    return Facts(recorded.workloads(found, window), policy, notes)
+    return Facts(known.recorded(found, window), policy, notes)
 
 
-def of_cluster(kubeconfig: Kubeconfig, question: Question, progress: Progress, left_out: LeftOut) -> Facts:
-    """Return what a cluster has; raise NothingReadError; exit 2 if the cluster cannot be asked."""
-    return ask(kubeconfig, loaded(kubeconfig, question, progress, left_out))
-
-
-async def loaded(kubeconfig: Kubeconfig, question: Question, progress: Progress, left_out: LeftOut) -> Facts:
+async def _loaded(kubeconfig: Kubeconfig, question: Question, progress: Progress, left_out: LeftOut) -> Facts:
     """Return what a cluster has; raise NothingReadError, and what `Api` raises."""
     async with await Api.connect(kubeconfig) as api:
         return await facts_in(api, question, progress.show, left_out)
@@ -228,16 +221,16 @@ async def facts_in(api: Api, question: Question, progress: Callable[[str], None]
     nodes = nodes_of(found.nodes, policy, left_out)
     prices = policy.prices if policy is not None and question.is_priced_by_policy else None
     row_price = sums.row_by_policy(prices)
-    known = []
+    workloads = []
     for workload in live.grouped(found.jobs, found.job_sets, found.pods, found.others, found.accounts, left_out):
         with left_out.around(workload.root["kind"], workload.root):
             one, said = live.known_of(workload, nodes, window, row_price)
-            known += [one] if live.is_in(one, window) else []
+            workloads += [one] if live.is_in(one, window) else []
             notes += said
     notes = list(dict.fromkeys(notes))
     if len(notes) > MOST_NOTES:
         notes = [*notes[:MOST_NOTES], f"and {len(notes) - MOST_NOTES:,} more such notes"]
-    return Facts(known, policy, notes)
+    return Facts(workloads, policy, notes)
 
 
 async def policy_in(api: Api, notes: list[str]) -> Policy | None:

@@ -19,6 +19,7 @@ from webhook.cli.terminal import Progress, WithExamples
 from webhook.history import reading
 from webhook.history.reading import UnreadableError
 from webhook.history.record import Record
+from webhook.insight.report.known import written
 from webhook.insight.report.load import Loaded, Loader, NothingReadError, Scope
 from webhook.insight.simulate import live, past, render, result, sweep
 from webhook.insight.simulate.prediction import Played, Simulator
@@ -186,8 +187,8 @@ def _curve_of(  # noqa: PLR0913, PLR0917 - what the options say
         stop([f"{line}; use --best time" for line in result.why_no_money(simulator, *plays)])
     return Curve(
         field=field,
-        since=result.stamp(simulator.history.begin),
-        until=result.stamp(simulator.history.end),
+        since=written(simulator.history.begin),
+        until=written(simulator.history.end),
         workloads=len(simulator.workloads),
         replications=plays[-1].replications,
         seed=simulator.seed,

@@ -12,9 +12,8 @@ import msgspec
 from webhook.accounts.words import counted
 from webhook.insight.report.model import PlaceRow, Report, Usage, WorkloadRow
 from webhook.insight.report.sums import importance_by
-from webhook.objects import columns
 from webhook.objects.columns import Part, Row
-from webhook.policy.causes import CAUSES, LOSSES, Loss
+from webhook.policy.causes import CAUSES, LOSSES
 
 MOST_LISTED: Final = 10  # workloads, places, and Jobs near their limits
 MOST_REASONS: Final = 3  # of a workload
@@ -75,11 +74,6 @@ def others(usage: Usage) -> list[tuple[str, float]]:
     return sorted((name, amount) for name, amount in usage.resources.items() if name not in UNITS)
 
 
-def as_text(report: Report) -> Iterator[str]:
-    """Yield the lines for people."""
-    return columns.lines(parts(report))
-
-
 def parts(report: Report) -> Iterator[Part]:
     """Yield lines and tables for people."""
     yield title(report)
@@ -119,17 +113,16 @@ def _usage_table(report: Report) -> Iterator[Row]:
         ("  on-demand", total.on_demand),
         *([("  elsewhere", total.elsewhere)] if total.elsewhere.attempts else []),
         ("lost", total.lost),
-        *((f"  {LOSSES[loss].told}", lost) for loss, lost in total.lost_to.items() if _is_told(loss, lost)),
+        *(
+            (f"  {LOSSES[loss].told}", lost)
+            for loss, lost in total.lost_to.items()
+            if lost.attempts > 0 or not LOSSES[loss].may_be_absent
+        ),
     ]
     for name, usage in rows:
         cells = [f"{usage.attempts:,}", hours(usage.seconds), *(hours(usage.resources.get(one, 0)) for one in names)]
         price = [f"{usage.price or 0:,.2f}"] if has_price else []
         yield [name, *cells, *price, f"{PERCENT * importance(usage) / (importance(total.used) or 1):.0f} %"]
-
-
-def _is_told(loss: Loss, lost: Usage) -> bool:
-    """Return True if a loss has a row."""
-    return lost.attempts > 0 or not LOSSES[loss].may_be_absent
 
 
 def _savings(report: Report) -> Iterator[str]:

@@ -115,7 +115,7 @@ class Admitted(NamedTuple):
 
 
 class Decider:
-    """Decides as one policy does. `profile_of` has a profile; None where the policy has none of that name."""
+    """Decides as one policy does."""
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
@@ -125,10 +125,6 @@ class Decider:
         self.remembers_nodes = {
             name: any(rule.match.same_node for rule in profile.on_failure) for name, profile in policy.profiles.items()
         }
-
-    def profile_of(self, name: str) -> Profile | None:
-        """Return the profile of a name."""
-        return self.policy.profiles.get(name)
 
     def admit(self, shape: Shape) -> Admitted:
         """Return what admission makes of a new workload."""
@@ -280,12 +276,12 @@ def _job_spec(shape: Shape, completions: int | None, parallelism: int, *, indexe
     if indexed:
         spec["completionMode"] = "Indexed"
     if shape.codes:
-        spec["podFailurePolicy"] = {"rules": [_rule_about(action, code) for action, code in shape.codes]}
+        spec["podFailurePolicy"] = {
+            "rules": [
+                {"action": action, "onExitCodes": {"operator": "In", "values": [code]}} for action, code in shape.codes
+            ]
+        }
     return spec
-
-
-def _rule_about(action: str, code: int) -> Json:
-    return {"action": action, "onExitCodes": {"operator": "In", "values": [code]}}
 
 
 def _first_job(job_set: Json) -> Json:

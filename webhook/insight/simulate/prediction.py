@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from random import Random
 from typing import Final
 
@@ -93,13 +93,8 @@ class Sums:
 
     def add_sums(self, other: "Sums") -> None:
         """Add the sums of another group."""
-        self.attempts += other.attempts
-        self.spot += other.spot
-        self.on_demand += other.on_demand
-        self.money += other.money
-        self.complete += other.complete
-        self.failed += other.failed
-        self.time += other.time
+        for one in fields(self):
+            setattr(self, one.name, getattr(self, one.name) + getattr(other, one.name))
 
 
 @dataclass(slots=True)
@@ -111,6 +106,16 @@ class Tally:
     disruptions: int = 0
     failures: int = 0
     why: Counter[str] = field(default_factory=Counter)
+
+    def add(self, result: Result) -> None:
+        """Add a replay of the workload."""
+        if result.complete:
+            self.complete += 1
+            self.time += result.end
+        else:
+            self.why[result.why] += 1
+        self.disruptions += result.disruptions
+        self.failures += result.failures
 
 
 @dataclass(slots=True)
@@ -195,7 +200,7 @@ class Simulator:
         All happens as in history until the policy decides otherwise, and from then on by chance; with `anew` all by
         chance, which shows how well the simulation knows the world.
         """
-        number, price = self.replications(asked), self.pricing.price or pricing.unknown
+        number, price = self.replications(asked), self.pricing.price or (lambda _resources, _place: None)
         policed = Policed(Decider(policy), self.learnt, self.market, price, self.pause, anew=anew)
         known = [(place, one) for place, one in enumerate(self.workloads) if one.shape.profile in policy.profiles]
         tallies = [Tally() for _ in self.workloads]
@@ -208,7 +213,7 @@ class Simulator:
                 random.seed((self.seed * 1_000_003 + replication) * 10_000_019 + place)
                 result = Replay(policed, one, luck, random).go()
                 now[one.story.record.namespace].add(result)
-                _note(tallies[place], result)
+                tallies[place].add(result)
             for namespace, some in now.items():
                 sums[namespace].append(some)
             if on_progress is not None:
@@ -247,17 +252,6 @@ def predict(
 ) -> Prediction:
     """Return what `policy_b` would have done to the workloads of records that were made under `policy_a`."""
     return Simulator(past.read(records), policy_a, seed, policy_b.prices).play(policy_b, replications).prediction()
-
-
-def _note(tally: Tally, result: Result) -> None:
-    """Add a replay of a workload to its tally."""
-    if result.complete:
-        tally.complete += 1
-        tally.time += result.end
-    else:
-        tally.why[result.why] += 1
-    tally.disruptions += result.disruptions
-    tally.failures += result.failures
 
 
 def outlook(sums: list[Sums], *, has_prices: bool) -> Outlook:

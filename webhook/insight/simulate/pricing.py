@@ -97,11 +97,6 @@ def _keys_of(capacity: str, zone: str) -> tuple[Key, ...]:
     return (capacity, zone), (capacity, ALL), (ALL, ALL)
 
 
-def unknown(_resources: Mapping[str, float], _place: Place) -> float | None:
-    """Return that no price is known."""
-    return None
-
-
 def _cores(resources: Mapping[str, float]) -> float:
     """Return the cores of a pod, 1 if it asks for none."""
     return resources.get("cpu") or 1.0

@@ -125,15 +125,11 @@ class Policed:
         """Return what an hour of a pod costs; 0 if no price is known, and then note the place."""
         key = (id(task), place, resources.get("memory", 0.0))
         if key not in self.prices:
-            self.prices[key] = self.looked_up(place, resources)
+            price = self.price(resources, place)
+            if price is None:
+                self.unpriced.add(place)
+            self.prices[key] = price or 0.0
         return self.prices[key]
-
-    def looked_up(self, place: Place, resources: dict[str, float]) -> float:
-        """Return what the prices say of an hour of a pod."""
-        price = self.price(resources, place)
-        if price is None:
-            self.unpriced.add(place)
-        return price or 0.0
 
 
 class Replay:
@@ -291,12 +287,8 @@ class Replay:
             if not avoided or place.zone not in avoided:
                 break
             place = market.place(capacity, now, random.random())
-        return place, self.wait(capacity)
-
-    def wait(self, capacity: Capacity) -> float:
-        """Draw how many seconds a pod waits for a node that is there."""
         waits = self.policed.waits[capacity]
-        return waits[int(self.random.random() * len(waits))]
+        return place, waits[int(random.random() * len(waits))]
 
     def shortage(self) -> float:
         """Draw how many seconds a pod that must run on spot waits because there is no spot node."""

@@ -1,11 +1,11 @@
 """What `simulate` prints: figures beside what was seen, the workloads that would fare worse, and what is assumed."""
 
-from datetime import UTC, datetime
 from typing import Final, Literal
 
 import msgspec
 
 from webhook.history.record import Capacity
+from webhook.insight.report.known import written
 from webhook.insight.simulate.market import Place
 from webhook.insight.simulate.past import Story
 from webhook.insight.simulate.prediction import Outlook, Played, Seen, Simulator, Tally
@@ -73,8 +73,8 @@ def simulation(simulator: Simulator, policy: Policy, now: Played, then: Played) 
     is_now, is_then = now.prediction(), then.prediction()
     worse = [*_those_worse(simulator, policy, then)]
     return Simulation(
-        since=stamp(simulator.history.begin),
-        until=stamp(simulator.history.end),
+        since=written(simulator.history.begin),
+        until=written(simulator.history.end),
         workloads=len(simulator.workloads),
         replications=then.replications,
         seed=simulator.seed,
@@ -132,26 +132,15 @@ def _why_worse(fails: float, story: Story, after: Tally, times: int) -> str:
     """Return why a workload fares worse; `times`: how often it was replayed."""
     if fails > FAILS and after.why:
         return max(after.why, key=lambda one: (after.why[one], one))
-    disruptions, failures = _seen_ends(story)
+    ends = [one.end_of.cause for one in story.attempts if one.end_of is not None and not one.was_stopped]
+    disruptions = ends.count("Disruption")
     for what, seen, all_times in (
         ("disrupted", disruptions, after.disruptions),
-        ("run again after failures", failures, after.failures),
+        ("run again after failures", len(ends) - disruptions, after.failures),
     ):
         if all_times / times > seen * 1.2 + 0.1:
             return f"it is {what} {all_times / times:.1f} times instead of {seen}"
     return "it waits longer: for spot nodes, for delays of onFailure, or for the back-off"
-
-
-def _seen_ends(story: Story) -> tuple[int, int]:
-    """Return how many attempts of a workload were disrupted, and how many failed otherwise."""
-    ends = [one.end_of.cause for one in story.attempts if one.end_of is not None and not one.was_stopped]
-    disruptions = ends.count("Disruption")
-    return disruptions, len(ends) - disruptions
-
-
-def stamp(time: float) -> str:
-    """Return a time, RFC 3339."""
-    return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def assumptions(simulator: Simulator, policy: Policy, *played: Played) -> list[str]:
