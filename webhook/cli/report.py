@@ -44,7 +44,7 @@ LEFT_OUT: Final = "objects with which this program does not cope are left out: t
 MOST_NOTES: Final = 20
 
 
-class Question(NamedTuple):
+class ReportQuestion(NamedTuple):
     """What a report of a cluster is about.
 
     - `policy`: None for that in the cluster.
@@ -57,7 +57,7 @@ class Question(NamedTuple):
     is_priced_by_policy: bool = True
 
 
-class Facts(NamedTuple):
+class ReportFacts(NamedTuple):
     """What a report is made of; `policy`: None if it has no say in prices."""
 
     known: list[Known]
@@ -167,7 +167,7 @@ def report(  # noqa: PLR0913 - one parameter for each option
         if history:
             facts = _of_history(history, scope, window, given, progress)
         else:
-            file, question = kubeconfig_or_default(kubeconfig), Question(scope, window, given, source is None)
+            file, question = kubeconfig_or_default(kubeconfig), ReportQuestion(scope, window, given, source is None)
             facts = ask(file, _loaded(file, question, progress, left_out))
         about = About("history" if history else "cluster", named(scope), window, time.time())
         made = made_of(facts, source, about, left_out)
@@ -192,7 +192,7 @@ def named(scope: Scope) -> str:
 
 def _of_history(
     paths: tuple[str, ...], scope: Scope, window: Window, policy: Policy | None, progress: Progress
-) -> Facts:
+) -> ReportFacts:
     """Return what records say; raise UnreadableError."""
     stdin = io.BytesIO() if sys.stdin is None else sys.stdin.buffer
     wanted = known.wanted(window, scope.namespace, scope.profile)
@@ -200,16 +200,20 @@ def _of_history(
     notes = []
     if found.bad:
         notes.append(f"{found.bad:,} lines were skipped, of which: {'; '.join(found.problems)}")
-    return Facts(known.recorded(found, window), policy, notes)
+    return ReportFacts(known.recorded(found, window), policy, notes)
 
 
-async def _loaded(kubeconfig: Kubeconfig, question: Question, progress: Progress, left_out: LeftOut) -> Facts:
+async def _loaded(
+    kubeconfig: Kubeconfig, question: ReportQuestion, progress: Progress, left_out: LeftOut
+) -> ReportFacts:
     """Return what a cluster has; raise NothingReadError, and what `Api` raises."""
     async with await Api.connect(kubeconfig) as api:
         return await facts_in(api, question, progress.show, left_out)
 
 
-async def facts_in(api: Api, question: Question, progress: Callable[[str], None], left_out: LeftOut) -> Facts:
+async def facts_in(
+    api: Api, question: ReportQuestion, progress: Callable[[str], None], left_out: LeftOut
+) -> ReportFacts:
     """Return what a cluster has; raise NothingReadError, and what `Api` raises.
 
     `progress` is called with what is being read.
@@ -230,7 +234,7 @@ async def facts_in(api: Api, question: Question, progress: Callable[[str], None]
     notes = list(dict.fromkeys(notes))
     if len(notes) > MOST_NOTES:
         notes = [*notes[:MOST_NOTES], f"and {len(notes) - MOST_NOTES:,} more such notes"]
-    return Facts(workloads, policy, notes)
+    return ReportFacts(workloads, policy, notes)
 
 
 async def policy_in(api: Api, notes: list[str]) -> Policy | None:
@@ -246,7 +250,7 @@ async def policy_in(api: Api, notes: list[str]) -> Policy | None:
     return policy
 
 
-def made_of(facts: Facts, source: Source | None, about: About, left_out: LeftOut) -> Report:
+def made_of(facts: ReportFacts, source: Source | None, about: About, left_out: LeftOut) -> Report:
     """Return the report; with a Prometheus outside of any event loop, and raise PricesUnreadableError."""
     notes, prices = list(facts.notes), None if facts.policy is None else facts.policy.prices
     price_of: PriceOf = sums.unpriced

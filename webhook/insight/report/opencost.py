@@ -43,24 +43,24 @@ class Source(NamedTuple):
     ca_file: Path | None = None
 
 
-class Series(msgspec.Struct):
+class PrometheusSeries(msgspec.Struct):
     """A time series in an answer of Prometheus; `values`: pairs of time and value."""
 
     metric: dict[str, str]
     values: list[tuple[float, str]]
 
 
-class Result(msgspec.Struct, rename={"kind": "resultType"}):
+class PrometheusData(msgspec.Struct, rename={"kind": "resultType"}):
     """The data of an answer."""
 
-    result: list[Series]
+    result: list[PrometheusSeries]
 
 
-class Answer(msgspec.Struct):
+class PrometheusAnswer(msgspec.Struct):
     """An answer of Prometheus."""
 
     status: str
-    data: Result | None = None
+    data: PrometheusData | None = None
     error: str = ""
 
 
@@ -72,7 +72,7 @@ async def prices(source: Source, since: float, until: float) -> PriceOf:
     """Return the price of attempts that ran between two times, in seconds since 1970; raise PricesUnreadableError."""
     step = max(LEAST_STEP, ceil((until - since) / MOST_POINTS))
     table: Table = {}
-    found: dict[str, list[Series]] = {}
+    found: dict[str, list[PrometheusSeries]] = {}
     try:
         headers = {} if source.token_file is None else {"Authorization": f"Bearer {_token_in(source.token_file)}"}
         context = ssl.create_default_context(cafile=source.ca_file) if source.ca_file is not None else True
@@ -113,10 +113,10 @@ async def _body_of(response: aiohttp.ClientResponse) -> bytes:
     return bytes(body)
 
 
-def _answer_in(body: bytes, status: int) -> list[Series]:
+def _answer_in(body: bytes, status: int) -> list[PrometheusSeries]:
     """Return the series in an answer; raise ValueError with what Prometheus says if there are none."""
     try:
-        answer = msgspec.json.decode(body, type=Answer)
+        answer = msgspec.json.decode(body, type=PrometheusAnswer)
     except ValueError:
         raise ValueError(f"it answers {status}, and not as Prometheus does: {body[:100]!r}") from None
     if answer.data is None:
@@ -143,7 +143,7 @@ def _number_in(text: str) -> float | None:
     return found if isfinite(found) and found >= 0 else None
 
 
-def _put(table: Table, resource: str, found: Iterable[Series]) -> None:
+def _put(table: Table, resource: str, found: Iterable[PrometheusSeries]) -> None:
     """Add the series of one metric to the table."""
     for series in found:
         points = [(time, _number_in(value)) for time, value in series.values]

@@ -29,7 +29,7 @@ UNKNOWN_WORK: Final = 60.0  # seconds, if no attempt of anything says more
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class ProgramRun:
     """A run of a program that ended by itself, after so many seconds and without success.
 
     `memory`: in bytes, that of its pod if it was killed for it; 0 otherwise. `enough`: with which it was not killed
@@ -74,7 +74,7 @@ class Task:
     resources: dict[str, float]
     work: float | None = None
     floor: float = 0.0
-    runs: list[Run] = field(default_factory=list)
+    runs: list[ProgramRun] = field(default_factory=list)
     deadline: float | None = None
     fixed: Capacity = ""
     never_starts: bool = False
@@ -329,7 +329,9 @@ def _tasks_of(  # noqa: PLR0913, PLR0917 - what decides what an attempt says
     for task in tasks:
         task.fixed = _fixed_of(first, profile, starts_on_demand=starts_on_demand)
         task.runs = [
-            Run(run.seconds, run.end, run.memory, enough if enough > run.memory * GROWN else 0.0) if run.memory else run
+            ProgramRun(run.seconds, run.end, run.memory, enough if enough > run.memory * GROWN else 0.0)
+            if run.memory
+            else run
             for run in task.runs
         ]
     return tasks
@@ -352,7 +354,7 @@ def _note_failure(task: Task, attempt: Attempt, profile: Profile, echoes: set[st
             task.deadline = attempt.seconds
         return
     memory = attempt.record.resources.get("memory", 0.0) if end.cause == "OOMKilled" else 0.0
-    task.runs.append(Run(attempt.seconds, end, memory))
+    task.runs.append(ProgramRun(attempt.seconds, end, memory))
 
 
 def _fixed_of(first: Attempt | None, profile: Profile, *, starts_on_demand: bool) -> Capacity:

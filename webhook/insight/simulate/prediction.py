@@ -15,7 +15,7 @@ from webhook.insight.simulate.learning import Learnt, Workload
 from webhook.insight.simulate.market import Market, Place
 from webhook.insight.simulate.past import Attempt, Past
 from webhook.insight.simulate.pricing import Pricing
-from webhook.insight.simulate.replay import Policed, Replay, Result, luck_of
+from webhook.insight.simulate.replay import Policed, Replay, ReplayResult, luck_of
 from webhook.policy.model import Policy, Prices
 
 MOST_REPLAYS: Final = 2_000_000  # of tasks, under one policy; beyond that there are fewer replications
@@ -79,7 +79,7 @@ class Sums:
     failed: int = 0
     time: float = 0.0  # until they finished, of those that are complete
 
-    def add(self, result: Result) -> None:
+    def add(self, result: ReplayResult) -> None:
         """Add one workload."""
         self.attempts += result.attempts
         self.spot += result.spot_seconds
@@ -98,7 +98,7 @@ class Sums:
 
 
 @dataclass(slots=True)
-class Tally:
+class ReplayTally:
     """What all replications say of one workload."""
 
     complete: int = 0
@@ -107,7 +107,7 @@ class Tally:
     failures: int = 0
     why: Counter[str] = field(default_factory=Counter)
 
-    def add(self, result: Result) -> None:
+    def add(self, result: ReplayResult) -> None:
         """Add a replay of the workload."""
         if result.complete:
             self.complete += 1
@@ -127,7 +127,7 @@ class Played:
     """
 
     sums: dict[str, list[Sums]]
-    tallies: list[Tally]
+    tallies: list[ReplayTally]
     replications: int
     asked: int
     unpriced: frozenset[Place]
@@ -203,7 +203,7 @@ class Simulator:
         number, price = self.replications(asked), self.pricing.price or (lambda _resources, _place: None)
         policed = Policed(Decider(policy), self.learnt, self.market, price, self.pause, anew=anew)
         known = [(place, one) for place, one in enumerate(self.workloads) if one.shape.profile in policy.profiles]
-        tallies = [Tally() for _ in self.workloads]
+        tallies = [ReplayTally() for _ in self.workloads]
         sums: dict[str, list[Sums]] = defaultdict(list)
         for replication in range(number):
             luck = luck_of(self.market, self.learnt, Random(f"{self.seed}/{replication}"))  # noqa: S311 - a simulation

@@ -8,7 +8,7 @@ from webhook.history.record import Capacity
 from webhook.insight.report.known import written
 from webhook.insight.simulate.market import Place
 from webhook.insight.simulate.past import Story
-from webhook.insight.simulate.prediction import Outlook, Played, Seen, Simulator, Tally
+from webhook.insight.simulate.prediction import Outlook, Played, ReplayTally, Seen, Simulator
 from webhook.policy import criteria
 from webhook.policy.model import Policy, Profile
 
@@ -122,13 +122,13 @@ def _those_worse(simulator: Simulator, policy: Policy, then: Played) -> list[Wor
     return sorted(found, key=lambda one: (-one.fails, -one.slower, one.namespace, one.workload))
 
 
-def _times_as_long(story: Story, after: Tally) -> float:
+def _times_as_long(story: Story, after: ReplayTally) -> float:
     """Return how many times as long as it took a workload takes on average; 1 if it is never complete."""
     took = story.end - story.created
     return after.time / after.complete / took if after.complete and took else 1.0
 
 
-def _why_worse(fails: float, story: Story, after: Tally, times: int) -> str:
+def _why_worse(fails: float, story: Story, after: ReplayTally, times: int) -> str:
     """Return why a workload fares worse; `times`: how often it was replayed."""
     if fails > FAILS and after.why:
         return max(after.why, key=lambda one: (after.why[one], one))
