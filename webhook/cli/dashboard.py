@@ -12,7 +12,7 @@ import click
 
 from webhook.cli.cluster import ask, fail, kubeconfig_or_default
 from webhook.cli.console import kubeconfig_option, leaving_out, namespace_option
-from webhook.cli.report import Question, facts_in, made_of, named
+from webhook.cli.report import ReportQuestion, facts_in, made_of, named
 from webhook.cli.terminal import WithExamples
 from webhook.insight.dashboard import CannotListenError, NothingReadableError
 from webhook.insight.dashboard import dashboard as serving
@@ -123,7 +123,7 @@ class Reader:
             self.api = await self.connection.enter_async_context(await Api.connect(self.kubeconfig))
         window, left_out = Window(), LeftOut(self.left_out.tell)
         try:
-            facts = await facts_in(self.api, Question(self.scope, window), lambda _: None, left_out)
+            facts = await facts_in(self.api, ReportQuestion(self.scope, window), lambda _: None, left_out)
             about = About("cluster", named(self.scope), window, time.time())
             return await asyncio.to_thread(made_of, facts, None, about, left_out)
         except NothingReadError as error:

@@ -20,7 +20,7 @@ from webhook.cli.terminal import Progress, WithExamples
 from webhook.history import reading
 from webhook.history.reading import UnreadableError
 from webhook.insight.page import render as page
-from webhook.insight.report import live, opencost, recorded, render, sums
+from webhook.insight.report import known, live, opencost, render, sums
 from webhook.insight.report.build import About, build
 from webhook.insight.report.known import Known, PriceOf, Window, lifetime
 from webhook.insight.report.live import nodes_of
@@ -44,7 +44,7 @@ LEFT_OUT: Final = "objects with which this program does not cope are left out: t
 MOST_NOTES: Final = 20
 
 
-class Question(NamedTuple):
+class ReportQuestion(NamedTuple):
     """What a report of a cluster is about.
 
     - `policy`: None for that in the cluster.
@@ -57,7 +57,7 @@ class Question(NamedTuple):
     is_priced_by_policy: bool = True
 
 
-class Facts(NamedTuple):
+class ReportFacts(NamedTuple):
     """What a report is made of; `policy`: None if it has no say in prices."""
 
     known: list[Known]
@@ -65,7 +65,7 @@ class Facts(NamedTuple):
     notes: list[str]
 
 
-def moment(_ctx: click.Context, _param: click.Parameter, text: str | None) -> float | None:
+def _moment(_ctx: click.Context, _param: click.Parameter, text: str | None) -> float | None:
     """Return a time in seconds since 1970: how long ago, or RFC 3339.
 
     Raise click.BadParameter if it is no time, or one before 1970.
@@ -104,9 +104,9 @@ def moment(_ctx: click.Context, _param: click.Parameter, text: str | None) -> fl
 @click.option("--profile", metavar="NAME", help="Only workloads under this profile.")
 @click.option("-l", "--selector", metavar="SELECTOR", help="Only Jobs and JobSets that this label selector selects.")
 @click.option(
-    "--since", callback=moment, metavar="TIME", help="Only what ended since then: 90m, 12h, 7d, 4w, or RFC 3339."
+    "--since", callback=_moment, metavar="TIME", help="Only what ended since then: 90m, 12h, 7d, 4w, or RFC 3339."
 )
-@click.option("--until", callback=moment, metavar="TIME", help="Only what ended before.")
+@click.option("--until", callback=_moment, metavar="TIME", help="Only what ended before.")
 @click.option(
     "--history",
     multiple=True,
@@ -164,13 +164,11 @@ def report(  # noqa: PLR0913 - one parameter for each option
     source = None if prometheus is None else Source(prometheus, prometheus_token_file, prometheus_ca_file)
     progress = Progress()
     try:
-        facts = (
-            of_history(history, scope, window, given, progress)
-            if history
-            else of_cluster(
-                kubeconfig_or_default(kubeconfig), Question(scope, window, given, source is None), progress, left_out
-            )
-        )
+        if history:
+            facts = _of_history(history, scope, window, given, progress)
+        else:
+            file, question = kubeconfig_or_default(kubeconfig), ReportQuestion(scope, window, given, source is None)
+            facts = ask(file, _loaded(file, question, progress, left_out))
         about = About("history" if history else "cluster", named(scope), window, time.time())
         made = made_of(facts, source, about, left_out)
     except (UnreadableError, NothingReadError, PricesUnreadableError) as error:
@@ -192,31 +190,30 @@ def named(scope: Scope) -> str:
     return ", ".join(said)
 
 
-def of_history(
+def _of_history(
     paths: tuple[str, ...], scope: Scope, window: Window, policy: Policy | None, progress: Progress
-) -> Facts:
+) -> ReportFacts:
     """Return what records say; raise UnreadableError."""
     stdin = io.BytesIO() if sys.stdin is None else sys.stdin.buffer
-    wanted = recorded.wanted(window, scope.namespace, scope.profile)
+    wanted = known.wanted(window, scope.namespace, scope.profile)
     found = reading.read(paths, stdin, wanted, progress.show)
     notes = []
     if found.bad:
         notes.append(f"{found.bad:,} lines were skipped, of which: {'; '.join(found.problems)}")
-    return Facts(recorded.workloads(found, window), policy, notes)
+    return ReportFacts(known.recorded(found, window), policy, notes)
 
 
-def of_cluster(kubeconfig: Kubeconfig, question: Question, progress: Progress, left_out: LeftOut) -> Facts:
-    """Return what a cluster has; raise NothingReadError; exit 2 if the cluster cannot be asked."""
-    return ask(kubeconfig, loaded(kubeconfig, question, progress, left_out))
-
-
-async def loaded(kubeconfig: Kubeconfig, question: Question, progress: Progress, left_out: LeftOut) -> Facts:
+async def _loaded(
+    kubeconfig: Kubeconfig, question: ReportQuestion, progress: Progress, left_out: LeftOut
+) -> ReportFacts:
     """Return what a cluster has; raise NothingReadError, and what `Api` raises."""
     async with await Api.connect(kubeconfig) as api:
         return await facts_in(api, question, progress.show, left_out)
 
 
-async def facts_in(api: Api, question: Question, progress: Callable[[str], None], left_out: LeftOut) -> Facts:
+async def facts_in(
+    api: Api, question: ReportQuestion, progress: Callable[[str], None], left_out: LeftOut
+) -> ReportFacts:
     """Return what a cluster has; raise NothingReadError, and what `Api` raises.
 
     `progress` is called with what is being read.
@@ -228,16 +225,16 @@ async def facts_in(api: Api, question: Question, progress: Callable[[str], None]
     nodes = nodes_of(found.nodes, policy, left_out)
     prices = policy.prices if policy is not None and question.is_priced_by_policy else None
     row_price = sums.row_by_policy(prices)
-    known = []
+    workloads = []
     for workload in live.grouped(found.jobs, found.job_sets, found.pods, found.others, found.accounts, left_out):
         with left_out.around(workload.root["kind"], workload.root):
             one, said = live.known_of(workload, nodes, window, row_price)
-            known += [one] if live.is_in(one, window) else []
+            workloads += [one] if live.is_in(one, window) else []
             notes += said
     notes = list(dict.fromkeys(notes))
     if len(notes) > MOST_NOTES:
         notes = [*notes[:MOST_NOTES], f"and {len(notes) - MOST_NOTES:,} more such notes"]
-    return Facts(known, policy, notes)
+    return ReportFacts(workloads, policy, notes)
 
 
 async def policy_in(api: Api, notes: list[str]) -> Policy | None:
@@ -253,13 +250,13 @@ async def policy_in(api: Api, notes: list[str]) -> Policy | None:
     return policy
 
 
-def made_of(facts: Facts, source: Source | None, about: About, left_out: LeftOut) -> Report:
+def made_of(facts: ReportFacts, source: Source | None, about: About, left_out: LeftOut) -> Report:
     """Return the report; with a Prometheus outside of any event loop, and raise PricesUnreadableError."""
     notes, prices = list(facts.notes), None if facts.policy is None else facts.policy.prices
     price_of: PriceOf = sums.unpriced
     currency = ""
     if source is not None:
-        price_of, currency = priced_by(source, facts.known, about.now), "" if prices is None else prices.currency
+        price_of, currency = _priced_by(source, facts.known, about.now), "" if prices is None else prices.currency
         notes.append("prices are those of OpenCost, in its currency; what spot saved is not known")
     elif prices is not None:
         price_of, currency = sums.by_policy(prices), prices.currency
@@ -276,7 +273,7 @@ def made_of(facts: Facts, source: Source | None, about: About, left_out: LeftOut
     return build(facts.known, about, price_of, left_out)
 
 
-def priced_by(source: Source, known: list[Known], now: float) -> PriceOf:
+def _priced_by(source: Source, known: list[Known], now: float) -> PriceOf:
     """Return prices of the time in which these attempts ran; raise PricesUnreadableError."""
     attempts = [(one, attempt) for one in known for attempt in (*one.attempts, *one.told)]
     starts = ((seconds(attempt.start), lifetime(one, attempt, now)[0]) for one, attempt in attempts)

@@ -19,6 +19,7 @@ from webhook.cli.terminal import Progress, WithExamples
 from webhook.history import reading
 from webhook.history.reading import UnreadableError
 from webhook.history.record import Record
+from webhook.insight.report.known import written
 from webhook.insight.report.load import Loaded, Loader, NothingReadError, Scope
 from webhook.insight.simulate import live, past, render, result, sweep
 from webhook.insight.simulate.prediction import Played, Simulator
@@ -33,7 +34,7 @@ OF_A_SWEEP: Final = 50
 MOST_REPLICATIONS: Final = 10_000
 
 
-def sweep_of(_context: click.Context, _parameter: click.Parameter, text: str | None) -> Sweep | None:
+def _sweep_of(_context: click.Context, _parameter: click.Parameter, text: str | None) -> Sweep | None:
     """Read the option --sweep; raise click.BadParameter."""
     try:
         return None if text is None else sweep.read(text)
@@ -78,7 +79,7 @@ def sweep_of(_context: click.Context, _parameter: click.Parameter, text: str | N
     "--sweep",
     "swept",
     metavar="FIELD=VALUES",
-    callback=sweep_of,
+    callback=_sweep_of,
     help="Try values of a field of the profiles: FIRST..LAST, or VALUE,VALUE.",
 )
 @click.option("--profile", "profile_name", metavar="NAME", help="With --sweep: change this profile alone.")
@@ -139,7 +140,7 @@ def simulate(  # noqa: PLR0913 - one parameter for each option
         where = "" if namespace is None else f" of namespace {namespace}"
         stop([f"no workload{where} has ended in this history, so that nothing can be replayed"])
     if swept is not None:
-        drawn = curve_of(simulator, after, swept, profile_name, measure, replications or OF_A_SWEEP, progress)
+        drawn = _curve_of(simulator, after, swept, profile_name, measure, replications or OF_A_SWEEP, progress)
         progress.clear()
         show(drawn, output)
         return
@@ -158,7 +159,7 @@ def show(found: result.Simulation | Curve, output: str) -> None:
         terminal.show(render.curve(found) if isinstance(found, Curve) else render.parts(found))
 
 
-def curve_of(  # noqa: PLR0913, PLR0917 - what the options say
+def _curve_of(  # noqa: PLR0913, PLR0917 - what the options say
     simulator: Simulator,
     policy: Policy,
     swept: Sweep,
@@ -186,8 +187,8 @@ def curve_of(  # noqa: PLR0913, PLR0917 - what the options say
         stop([f"{line}; use --best time" for line in result.why_no_money(simulator, *plays)])
     return Curve(
         field=field,
-        since=result.stamp(simulator.history.begin),
-        until=result.stamp(simulator.history.end),
+        since=written(simulator.history.begin),
+        until=written(simulator.history.end),
         workloads=len(simulator.workloads),
         replications=plays[-1].replications,
         seed=simulator.seed,

@@ -180,7 +180,7 @@ class Guard:
         origins = request.headers.getall(hdrs.ORIGIN, [])
         if origins not in ([], [f"http://{request.headers[hdrs.HOST]}"]):
             return HTTPStatus.FORBIDDEN, "the request comes from a page of another origin"
-        if not is_own(request):
+        if not _is_own(request):
             return HTTPStatus.FORBIDDEN, "the request comes from a page of another site"
         return None
 
@@ -198,7 +198,7 @@ class Guard:
         return response
 
 
-def is_own(request: web.BaseRequest) -> bool:
+def _is_own(request: web.BaseRequest) -> bool:
     """Return True if a browser says that a page of ours, or the user, sends a request; or if no browser says anything.
 
     A link in another page may lead the user here, as the main page of a tab, but loads no part of the dashboard.
@@ -227,6 +227,12 @@ LIMITS: Final = Limits(connections=64, spare=16, client_timeout=30.0)
 ACCEPTED: Final = 100
 HEARTBEAT: Final = 15.0  # seconds without news after which a page is asked whether it is still there
 LAST: Final = 1.0  # seconds for answers in progress when the dashboard ends
+# What the page is made of: the text of each path, and its type.
+PARTS: Final[dict[str, tuple[Callable[[], str], str]]] = {
+    "/": (live_page, "text/html"),
+    "/page.css": (page_style, "text/css"),
+    "/page.js": (page_script, "text/javascript"),
+}
 RECONNECT: Final = b"retry: 2000\n\n"  # milliseconds after which a page connects again
 
 
@@ -275,9 +281,7 @@ class Pages:
         self.guard = guard
         self.requests = 0
         self.by_path = {
-            "/": self.page,
-            "/page.css": self.style,
-            "/page.js": self.script,
+            **dict.fromkeys(PARTS, self.part),
             "/report": self.report,
             "/events": self.events,
         }
@@ -314,17 +318,10 @@ class Pages:
         finally:
             self.requests -= 1
 
-    async def page(self, _: web.BaseRequest) -> web.StreamResponse:
-        """Answer with the page."""
-        return web.Response(text=live_page(), content_type="text/html", charset="utf-8")
-
-    async def style(self, _: web.BaseRequest) -> web.StreamResponse:
-        """Answer with the style sheet."""
-        return web.Response(text=page_style(), content_type="text/css", charset="utf-8")
-
-    async def script(self, _: web.BaseRequest) -> web.StreamResponse:
-        """Answer with the scripts."""
-        return web.Response(text=page_script(), content_type="text/javascript", charset="utf-8")
+    async def part(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer with the page, its style sheet or its scripts."""
+        made, content_type = PARTS[request.path]
+        return web.Response(text=made(), content_type=content_type, charset="utf-8")
 
     async def report(self, _: web.BaseRequest) -> web.StreamResponse:
         """Answer with the newest report; 204 if there is none."""

@@ -44,7 +44,7 @@ def render(report: Report) -> str:
     return page_template().substitute(
         policy=f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
         style=f"<style>{style}</style>",
-        report=f'<script type="application/json" id="report">{as_text(bounded(report))}</script>',
+        report=f'<script type="application/json" id="report">{_as_text(bounded(report))}</script>',
         script=f"<script>{code}</script>",
     )
 
@@ -93,7 +93,7 @@ def as_json(report: Report) -> bytes:
     return msgspec.json.encode(bounded(report))
 
 
-def as_text(report: Report) -> str:
+def _as_text(report: Report) -> str:
     """Return JSON that can stand in a script element, which ends at the first `</script`."""
     return msgspec.json.encode(report).decode().replace("<", r"\u003c")
 
@@ -104,22 +104,22 @@ def page_script() -> str:
     ends = {cause: {"label": row.label, "letter": row.letter} for cause, row in CAUSES.items()}
     losses = {loss: {"label": row.label, "mayBeAbsent": row.may_be_absent} for loss, row in LOSSES.items()}
     known = "".join(f"const {name} = {json.dumps(table)};\n" for name, table in (("ENDS", ends), ("LOSSES", losses)))
-    return '"use strict";(() => {\n' + known + "".join(asset(name) for name in SCRIPTS) + "})();\n"
+    return '"use strict";(() => {\n' + known + "".join(_asset(name) for name in SCRIPTS) + "})();\n"
 
 
 @cache
 def page_style() -> str:
     """Return the style sheet."""
-    return asset("page.css")
+    return _asset("page.css")
 
 
 @cache
 def page_template() -> Template:
     """Return the HTML, with a place for each part."""
-    return Template(asset("page.html"))
+    return Template(_asset("page.html"))
 
 
-def asset(name: str) -> str:
+def _asset(name: str) -> str:
     """Return the text of a file of this package."""
     return resources.files("webhook.insight.page").joinpath(name).read_text(encoding="utf-8")
 

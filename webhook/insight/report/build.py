@@ -25,7 +25,7 @@ from webhook.insight.report.model import (
     Usage,
     WorkloadRow,
 )
-from webhook.insight.report.places import Judgement, Seen
+from webhook.insight.report.places import PlaceJudgement, SeenAttempt
 from webhook.insight.report.sums import Sum, Tally, importance_by, resource_seconds
 from webhook.objects.left_out import RAISING, LeftOut
 from webhook.objects.times import seconds
@@ -55,7 +55,7 @@ class About(NamedTuple):
 
 
 @dataclass(slots=True)
-class Place:
+class PlaceSums:
     """What ended at a node or in a zone."""
 
     zone: str = ""
@@ -67,7 +67,7 @@ class Place:
     lost: Sum = field(default_factory=Sum)
 
 
-class Attempt(NamedTuple):
+class PricedAttempt(NamedTuple):
     """An attempt with its resource-seconds and its price.
 
     `end`: in seconds since 1970; None if it runs, or says for its end a time at which it cannot have been.
@@ -84,19 +84,19 @@ def build(known: Sequence[Known], about: About, price_of: PriceOf, left_out: Lef
 
     Attempts and workloads are those of the window already. `price_of` returns the price of an attempt.
     """
-    ends = (end_of(one, record, about.now) for one in known for record in (*one.attempts, *one.told))
-    builder = Builder(about, price_of, Series.of([end for end in ends if end is not None], about.window))
+    ends = (_end_of(one, record, about.now) for one in known for record in (*one.attempts, *one.told))
+    builder = Builder(about, price_of, Timeline.of([end for end in ends if end is not None], about.window))
     for one in known:
         with left_out.around(one.kind, one):
             builder.add(one)
     return builder.report()
 
 
-class Series:
+class Timeline:
     """The parts of the time: the start of the first, the seconds of each, and the sums of each, without gaps."""
 
     def __init__(self, first: float, last: float) -> None:
-        self.width = width_of(first, last)
+        self.width = _width_of(first, last)
         self.begin = int(first // self.width)
         self.tallies = [Tally() for _ in range(self.begin, int(last // self.width) + 1)]
 
@@ -112,7 +112,7 @@ class Series:
         last = max(ends)
         return cls(first, last if window.until is None else max(first, last, window.until - 1))
 
-    def add(self, attempt: Attempt) -> None:
+    def add(self, attempt: PricedAttempt) -> None:
         """Add an attempt that ended."""
         if attempt.end is not None:
             self.tallies[int(attempt.end // self.width) - self.begin].add(*attempt[:3])
@@ -134,7 +134,7 @@ class Series:
 class Builder:
     """Adds up workloads one by one."""
 
-    def __init__(self, about: About, price_of: PriceOf, series: Series | None) -> None:
+    def __init__(self, about: About, price_of: PriceOf, series: Timeline | None) -> None:
         self.about = about
         self.price_of = price_of
         self.series = series
@@ -142,9 +142,9 @@ class Builder:
         self.namespaces: dict[str, Tally] = defaultdict(Tally)
         self.profiles: dict[str, Tally] = defaultdict(Tally)
         self.rows: list[WorkloadRow] = []
-        self.nodes: dict[str, Place] = defaultdict(Place)
-        self.zones: dict[str, Place] = defaultdict(Place)
-        self.seen: list[Seen] = []
+        self.nodes: dict[str, PlaceSums] = defaultdict(PlaceSums)
+        self.zones: dict[str, PlaceSums] = defaultdict(PlaceSums)
+        self.seen: list[SeenAttempt] = []
         self.unpriced = 0  # attempts
         self.impossible = 0  # ends
 
@@ -166,7 +166,7 @@ class Builder:
             self.unpriced += counted.number if counted.price is None else 0
         for counted in one.saved:
             tally.saved_retries.add(counted.number, counted.seconds, counted.resources, counted.price)
-        for attempt in last_fatal(attempts, per_index=one.per_index):
+        for attempt in _last_fatal(attempts, per_index=one.per_index):
             spared, paid = attempt.record.retries_left or 0, attempt.price.paid
             used = {name: amount * spared for name, amount in attempt.resources.items()}
             spared_price = None if paid is None else paid * spared
@@ -174,9 +174,9 @@ class Builder:
         self.total.merge(tally)
         self.namespaces[one.namespace].merge(tally)
         self.profiles[one.profile].merge(tally)
-        self.rows.append(row_of(one, sorted([*told, *attempts], key=order), tally.figures(priced=self.about.priced)))
+        self.rows.append(_row_of(one, sorted([*told, *attempts], key=order), tally.figures(priced=self.about.priced)))
 
-    def attempt_of(self, known: Known, record: AttemptRecord) -> Attempt:
+    def attempt_of(self, known: Known, record: AttemptRecord) -> PricedAttempt:
         """Return an attempt with what it used; one that runs has used what it requests until now."""
         first, last = lifetime(known, record, self.about.now)
         took = record.seconds
@@ -185,9 +185,9 @@ class Builder:
             took = 0.0 if started is None else max(0.0, self.about.now - started)
         record = replace(record, seconds=min(took, last - first))
         used = resource_seconds(record.resources, record.seconds)
-        return Attempt(record, used, self.price_of(record), end_of(known, record, self.about.now))
+        return PricedAttempt(record, used, self.price_of(record), _end_of(known, record, self.about.now))
 
-    def add_places(self, one: Known, attempt: Attempt) -> None:
+    def add_places(self, one: Known, attempt: PricedAttempt) -> None:
         """Add an ended attempt to its node and its zone."""
         record = attempt.record
         if not record.node or not record.end:
@@ -208,7 +208,7 @@ class Builder:
                     place.lost.add(1, record.seconds, attempt.resources, attempt.price.paid)
         if is_failure or record.cause == "Succeeded":
             alike, hour = ",".join(sorted(record.resources)), int((attempt.end or 0.0) // HOUR)
-            self.seen.append(Seen(record.node, record.zone, workload, record.capacity, alike, hour, is_failure))
+            self.seen.append(SeenAttempt(record.node, record.zone, workload, record.capacity, alike, hour, is_failure))
 
     def report(self) -> Report:
         """Return the report."""
@@ -235,7 +235,7 @@ class Builder:
             workloads=self.rows,
             nodes=self.places(self.nodes, of_nodes, importance),
             zones=self.places(self.zones, of_zones, importance),
-            near_limit=[row.uid for row in self.rows if is_near_limit(row)],
+            near_limit=[row.uid for row in self.rows if _is_near_limit(row)],
             bucket=HOUR if self.series is None else self.series.width,
             series=[] if self.series is None else [*self.series.buckets(priced=about.priced)],
         )
@@ -254,12 +254,12 @@ class Builder:
         return sorted(rows, key=lambda row: (-importance(row.figures.lost), row.name))
 
     def places(
-        self, found: dict[str, Place], judged: dict[str, Judgement], importance: Callable[[Usage], float]
+        self, found: dict[str, PlaceSums], judged: dict[str, PlaceJudgement], importance: Callable[[Usage], float]
     ) -> list[PlaceRow]:
         """Return the rows of nodes or zones, suspects first, then those where most was lost."""
         rows = []
         for name, place in found.items():
-            judgement = judged.get(name, Judgement())
+            judgement = judged.get(name, PlaceJudgement())
             rows.append(
                 PlaceRow(
                     name=name,
@@ -278,19 +278,19 @@ class Builder:
         return sorted(rows, key=lambda row: (not row.suspect, -importance(row.lost), row.name))
 
 
-def end_of(known: Known, record: AttemptRecord, now: float) -> float | None:
+def _end_of(known: Known, record: AttemptRecord, now: float) -> float | None:
     """Return when an attempt ended, in seconds since 1970; None if it runs, or cannot have ended then."""
     end = seconds(record.end)
     first, last = lifetime(known, record, now)
     return end if end is not None and first <= end <= last else None
 
 
-def order(one: Attempt) -> tuple[bool, float, str]:
+def order(one: PricedAttempt) -> tuple[bool, float, str]:
     """Return by what attempts are sorted: their ends; those that run are last, by their starts."""
     return one.end is None, one.end or seconds(one.record.start) or 0.0, one.record.pod
 
 
-def width_of(first: float, last: float) -> int:
+def _width_of(first: float, last: float) -> int:
     """Return the seconds of a bucket with which at most MOST_BUCKETS reach from one time to another."""
     for width in WIDTHS:
         if last // width - first // width < MOST_BUCKETS:
@@ -301,7 +301,7 @@ def width_of(first: float, last: float) -> int:
     return days * DAY
 
 
-def last_fatal(attempts: list[Attempt], *, per_index: bool) -> Iterator[Attempt]:
+def _last_fatal(attempts: list[PricedAttempt], *, per_index: bool) -> Iterator[PricedAttempt]:
     """Yield the last attempts that ended a workload although retries were left; with `per_index` one for each index."""
     fatal = [one for one in attempts if one.record.cost == "fatal" and one.record.retries_left]
     scope = attrgetter("record.scope")
@@ -310,8 +310,7 @@ def last_fatal(attempts: list[Attempt], *, per_index: bool) -> Iterator[Attempt]
         yield last
 
 
-def row_of(one: Known, attempts: list[Attempt], figures: Figures) -> WorkloadRow:
-    """Return the row of a workload with its newest attempts."""
+def _row_of(one: Known, attempts: list[PricedAttempt], figures: Figures) -> WorkloadRow:
     ended = [attempt.record for attempt in attempts if attempt.end is not None]
     last = next((record for record in reversed(ended) if record.retries_left is not None), None)
     listed = attempts[-MOST_ATTEMPTS:]
@@ -329,13 +328,12 @@ def row_of(one: Known, attempts: list[Attempt], figures: Figures) -> WorkloadRow
         retries_left=None if last is None else last.retries_left,
         disruptions_left=None if last is None else last.disruptions_left,
         figures=figures,
-        attempts=[attempt_row(attempt, one.rules) for attempt in listed],
+        attempts=[_attempt_row(attempt, one.rules) for attempt in listed],
         attempts_not_listed=max(0, figures.used.attempts - len(listed)),
     )
 
 
-def attempt_row(attempt: Attempt, rules: dict[str, str]) -> AttemptRow:
-    """Return the row of an attempt."""
+def _attempt_row(attempt: PricedAttempt, rules: dict[str, str]) -> AttemptRow:
     record = attempt.record
     rule = "" if record.on_failure is None else f"onFailure rule {record.on_failure}"
     return AttemptRow(
@@ -360,6 +358,5 @@ def attempt_row(attempt: Attempt, rules: dict[str, str]) -> AttemptRow:
     )
 
 
-def is_near_limit(row: WorkloadRow) -> bool:
-    """Return True if a workload runs and has no retry, or no disruption, left."""
+def _is_near_limit(row: WorkloadRow) -> bool:
     return row.state in {"Running", "Suspended"} and 0 in {row.retries_left, row.disruptions_left}

@@ -167,9 +167,9 @@ def known_of(
     if window == Window():
         known.told = counted
         known.attempts = [*records.uncounted(account)]
-        known.counted = [*counted_in(account, price_of_row)]
+        known.counted = [*_counted_in(account, price_of_row)]
         known.saved = [
-            one for name, rows in account.saved.items() for one in rows_of(name, rows, account, price_of_row)
+            one for name, rows in account.saved.items() for one in _rows_of(name, rows, account, price_of_row)
         ]
     else:
         known.attempts = [
@@ -224,7 +224,7 @@ class Records:
                 yield self.record(pod)
         for detail in account.last:
             if detail.pod and detail.pod not in existing and not detail.restart:
-                yield self.record(vanished(detail, self.known, self.requests_of(detail)))
+                yield self.record(_vanished(detail, self.known, self.requests_of(detail)))
 
     def requests_of(self, detail: Attempt) -> Amounts:
         """Return what a pod that is gone requested: as much as one of the same Job, or else of the same JobSet.
@@ -232,8 +232,8 @@ class Records:
         Empty if no pod exists that requests anything.
         """
         others = (pod for pod in self.pods if pod.resources)
-        job = job_in(detail.scope)
-        like = max(others, key=lambda pod: job_in(limits.scope_of(pod)) == job, default=None)
+        job = _job_in(detail.scope)
+        like = max(others, key=lambda pod: _job_in(limits.scope_of(pod)) == job, default=None)
         return () if like is None else like.resources
 
     def uncounted(self, account: Account) -> Iterator[AttemptRecord]:
@@ -289,16 +289,16 @@ class Records:
         if detail is None:
             outcome = self.outcome_of(pod)
             if outcome.rule is not None:
-                self.known.rules[pod.name] = rule_named(outcome.rule.index, outcome.rule.action)
+                self.known.rules[pod.name] = _rule_named(outcome.rule.index, outcome.rule.action)
             return replace(found, cause=outcome.cause, reason=outcome.reason, cost=outcome.cost)
         if detail.rule is not None and detail.on_failure is None:
-            self.known.rules[pod.name] = rule_named(detail.rule, detail.action)
+            self.known.rules[pod.name] = _rule_named(detail.rule, detail.action)
         left = detail.left
         return replace(
             found,
             scope=detail.scope,
             attempt=detail.attempt,
-            cause=cause_named(detail.cause),
+            cause=_cause_named(detail.cause),
             reason=detail.reason,
             cost=detail.cost,
             on_failure=detail.on_failure,
@@ -318,12 +318,12 @@ class Records:
         return PodsOfSystem(system, self.workload.root, settings).outcome_of(self.account, pod)
 
 
-def job_in(scope: str) -> str:
+def _job_in(scope: str) -> str:
     """Return the part of a scope that names a Job of a JobSet; empty if there is no JobSet."""
     return scope.rpartition("/")[0]
 
 
-def vanished(detail: Attempt, known: Known, resources: Amounts) -> Pod:
+def _vanished(detail: Attempt, known: Known, resources: Amounts) -> Pod:
     """Return what an account still says of a pod that is gone, without a uid; `resources`: what it requested."""
     return Pod(
         namespace=known.namespace,
@@ -340,12 +340,11 @@ def vanished(detail: Attempt, known: Known, resources: Amounts) -> Pod:
     )
 
 
-def rule_named(index: int, action: str) -> str:
-    """Return a rule of a podFailurePolicy in words."""
+def _rule_named(index: int, action: str) -> str:
     return f"podFailurePolicy rule {index}: {action}"
 
 
-def counted_in(account: Account, price_of: RowPrice) -> Iterator[Counted]:
+def _counted_in(account: Account, price_of: RowPrice) -> Iterator[Counted]:
     """Yield all attempts that an account has counted, also those of which it does not know what they used.
 
     Attempts without capacity never started, so all that was used is of the others of their cause.
@@ -355,7 +354,7 @@ def counted_in(account: Account, price_of: RowPrice) -> Iterator[Counted]:
         for reason, number in reasons.items():
             left[known, loss_of(known, reason)] += number
     for name, by_capacity in account.lost.items():
-        for one in rows_of(name, by_capacity, account, price_of):
+        for one in _rows_of(name, by_capacity, account, price_of):
             key = (one.cause, one.loss)
             number = min(one.number, left[key])
             left[key] -= number
@@ -365,9 +364,9 @@ def counted_in(account: Account, price_of: RowPrice) -> Iterator[Counted]:
             yield Counted(number, cause, loss, price=0.0)
 
 
-def rows_of(name: str, by_capacity: dict[str, Row], account: Account, price_of: RowPrice) -> Iterator[Counted]:
+def _rows_of(name: str, by_capacity: dict[str, Row], account: Account, price_of: RowPrice) -> Iterator[Counted]:
     """Yield the rows of one cause in an account."""
-    cause = cause_named(name)
+    cause = _cause_named(name)
     for capacity, row in by_capacity.items():
         known = CAPACITIES.get(capacity, "")
         resources = dict(zip(account.resources, row.resources, strict=False))
@@ -375,7 +374,7 @@ def rows_of(name: str, by_capacity: dict[str, Row], account: Account, price_of: 
         yield Counted(row.attempts, cause, loss_of(cause, ""), known, row.seconds, resources, price)
 
 
-def cause_named(name: str) -> Cause:
+def _cause_named(name: str) -> Cause:
     """Return a cause of an account; Other for one of another version."""
     return next((cause for cause in CAUSES if cause == name), "Other")
 

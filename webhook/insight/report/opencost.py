@@ -43,24 +43,24 @@ class Source(NamedTuple):
     ca_file: Path | None = None
 
 
-class Series(msgspec.Struct):
+class PrometheusSeries(msgspec.Struct):
     """A time series in an answer of Prometheus; `values`: pairs of time and value."""
 
     metric: dict[str, str]
     values: list[tuple[float, str]]
 
 
-class Result(msgspec.Struct, rename={"kind": "resultType"}):
+class PrometheusData(msgspec.Struct, rename={"kind": "resultType"}):
     """The data of an answer."""
 
-    result: list[Series]
+    result: list[PrometheusSeries]
 
 
-class Answer(msgspec.Struct):
+class PrometheusAnswer(msgspec.Struct):
     """An answer of Prometheus."""
 
     status: str
-    data: Result | None = None
+    data: PrometheusData | None = None
     error: str = ""
 
 
@@ -72,9 +72,9 @@ async def prices(source: Source, since: float, until: float) -> PriceOf:
     """Return the price of attempts that ran between two times, in seconds since 1970; raise PricesUnreadableError."""
     step = max(LEAST_STEP, ceil((until - since) / MOST_POINTS))
     table: Table = {}
-    found: dict[str, list[Series]] = {}
+    found: dict[str, list[PrometheusSeries]] = {}
     try:
-        headers = {} if source.token_file is None else {"Authorization": f"Bearer {token_in(source.token_file)}"}
+        headers = {} if source.token_file is None else {"Authorization": f"Bearer {_token_in(source.token_file)}"}
         context = ssl.create_default_context(cafile=source.ca_file) if source.ca_file is not None else True
     except (OSError, ValueError) as error:
         raise PricesUnreadableError(f"Prometheus {source.url}: {error}; name other files") from None
@@ -89,13 +89,13 @@ async def prices(source: Source, since: float, until: float) -> PriceOf:
                 }
                 path = f"{source.url.rstrip('/')}/api/v1/query_range"
                 async with session.get(path, params=query, ssl=context, allow_redirects=False) as response:
-                    found[resource] = answer_in(await body_of(response), response.status)
+                    found[resource] = _answer_in(await _body_of(response), response.status)
     except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
         raise PricesUnreadableError(
             f"Prometheus {source.url} cannot be asked: {error or type(error).__name__}; {OTHER}"
         ) from None
     for resource, series in found.items():
-        put(table, resource, series)
+        _put(table, resource, series)
     if not table:
         raise PricesUnreadableError(
             f"Prometheus {source.url} has no {', '.join(METRICS.values())} in this time; let it scrape OpenCost"
@@ -103,7 +103,7 @@ async def prices(source: Source, since: float, until: float) -> PriceOf:
     return by_table(table, step)
 
 
-async def body_of(response: aiohttp.ClientResponse) -> bytes:
+async def _body_of(response: aiohttp.ClientResponse) -> bytes:
     """Return the body of an answer; raise ValueError if it is longer than LARGEST."""
     body = bytearray()
     async for piece in response.content.iter_any():
@@ -113,10 +113,10 @@ async def body_of(response: aiohttp.ClientResponse) -> bytes:
     return bytes(body)
 
 
-def answer_in(body: bytes, status: int) -> list[Series]:
+def _answer_in(body: bytes, status: int) -> list[PrometheusSeries]:
     """Return the series in an answer; raise ValueError with what Prometheus says if there are none."""
     try:
-        answer = msgspec.json.decode(body, type=Answer)
+        answer = msgspec.json.decode(body, type=PrometheusAnswer)
     except ValueError:
         raise ValueError(f"it answers {status}, and not as Prometheus does: {body[:100]!r}") from None
     if answer.data is None:
@@ -124,7 +124,7 @@ def answer_in(body: bytes, status: int) -> list[Series]:
     return answer.data.result
 
 
-def token_in(path: Path) -> str:
+def _token_in(path: Path) -> str:
     """Return the bearer token in a file; raise ValueError if it has none, and OSError."""
     with path.open("rb") as opened:
         token = opened.read(LARGEST_TOKEN + 1).strip()
@@ -134,7 +134,7 @@ def token_in(path: Path) -> str:
     return text
 
 
-def number_in(text: str) -> float | None:
+def _number_in(text: str) -> float | None:
     """Return the number in a text; None if it is none, infinite or negative."""
     try:
         found = float(text)
@@ -143,10 +143,10 @@ def number_in(text: str) -> float | None:
     return found if isfinite(found) and found >= 0 else None
 
 
-def put(table: Table, resource: str, found: Iterable[Series]) -> None:
+def _put(table: Table, resource: str, found: Iterable[PrometheusSeries]) -> None:
     """Add the series of one metric to the table."""
     for series in found:
-        points = [(time, number_in(value)) for time, value in series.values]
+        points = [(time, _number_in(value)) for time, value in series.values]
         usable = [(time, value) for time, value in points if value is not None]
         if usable and "node" in series.metric:
             table[series.metric["node"], resource] = ([time for time, _ in usable], [value for _, value in usable])
@@ -156,7 +156,7 @@ def by_table(table: Table, step: int) -> PriceOf:
     """Return the price of attempts by a table of the prices of nodes, each of so many seconds."""
 
     def price_of(attempt: AttemptRecord) -> Price:
-        requested = requests_of(attempt)
+        requested = _requests_of(attempt)
         start = seconds(attempt.start)
         if not attempt.seconds or start is None:
             return Price(0.0, None)
@@ -173,7 +173,7 @@ def by_table(table: Table, step: int) -> PriceOf:
     return price_of
 
 
-def requests_of(attempt: AttemptRecord) -> dict[str, float]:
+def _requests_of(attempt: AttemptRecord) -> dict[str, float]:
     """Return the cores, GiB and GPUs that an attempt requested; OpenCost has no price for other resources."""
     found: dict[str, float] = defaultdict(float)
     for name, amount in attempt.resources.items():

@@ -31,7 +31,7 @@ WEIGHT: Final = 10.0  # attempts
 ENOUGH: Final = 1e-15  # share of a sum from which on further terms do not change it
 
 
-class Seen(NamedTuple):
+class SeenAttempt(NamedTuple):
     """An attempt that failed or succeeded at a node.
 
     `workload`: its owner, if it has one. `alike`: what attempts that request the same resources have in common.
@@ -47,7 +47,7 @@ class Seen(NamedTuple):
     failed: bool
 
 
-class Judgement(NamedTuple):
+class PlaceJudgement(NamedTuple):
     """How many workloads failed at a place although they succeed elsewhere, how many would by luck, and the verdict."""
 
     failing: int = 0
@@ -55,7 +55,7 @@ class Judgement(NamedTuple):
     suspect: bool = False
 
 
-class Counts:
+class AttemptCounts:
     """Numbers of attempts and failures by key, in all and by place."""
 
     def __init__(self) -> None:
@@ -74,23 +74,23 @@ class Counts:
         return attempts - here, failures - failed_here
 
 
-def judge(seen: Sequence[Seen], place_of: Callable[[Seen], str]) -> dict[str, Judgement]:
+def judge(seen: Sequence[SeenAttempt], place_of: Callable[[SeenAttempt], str]) -> dict[str, PlaceJudgement]:
     """Return the judgement of each place."""
     good: dict[str, set[str]] = defaultdict(set)  # workloads, and the places where they succeeded
     for one in seen:
         if not one.failed:
             good[one.workload].add(place_of(one))
     sound = [one for one in seen if one.workload in good]
-    counts = Counts()
+    counts = AttemptCounts()
     for one in sound:
-        for key in keys_of(one):
+        for key in _keys_of(one):
             counts.add(key, place_of(one), failed=one.failed)
     luck: dict[str, dict[str, float]] = defaultdict(dict)  # by place and workload: probability of no failure
     failing: dict[str, set[str]] = defaultdict(set)
     for one in sound:
         place = place_of(one)
         workloads = luck[place]
-        workloads[one.workload] = workloads.get(one.workload, 1.0) * (1 - rate_of(counts, one, place))
+        workloads[one.workload] = workloads.get(one.workload, 1.0) * (1 - _rate_of(counts, one, place))
         if one.failed and good[one.workload] - {place}:
             failing[place].add(one.workload)
     failures = Counter(place_of(one) for one in sound if one.failed)
@@ -101,11 +101,11 @@ def judge(seen: Sequence[Seen], place_of: Callable[[Seen], str]) -> dict[str, Ju
         number = len(failing[place])
         elsewhere = failures.total() - failures[place]
         suspect = number >= LEAST and tail(number, expected, elsewhere + 1) * tested <= RISK
-        found[place] = Judgement(number, expected, suspect)
+        found[place] = PlaceJudgement(number, expected, suspect)
     return found
 
 
-def keys_of(one: Seen) -> tuple[object, ...]:
+def _keys_of(one: SeenAttempt) -> tuple[object, ...]:
     """Return under what an attempt is counted: all of its capacity, those alike, those of its hour, its workload's."""
     return (
         one.capacity,
@@ -115,9 +115,9 @@ def keys_of(one: Seen) -> tuple[object, ...]:
     )
 
 
-def rate_of(counts: Counts, one: Seen, place: str) -> float:
+def _rate_of(counts: AttemptCounts, one: SeenAttempt, place: str) -> float:
     """Return the probability that an attempt fails, by what happened at other places."""
-    of_all, *others = keys_of(one)
+    of_all, *others = _keys_of(one)
     attempts, failures = counts.elsewhere(of_all, place)
     rate = (failures + 1) / (attempts + 2)
     found = [counts.elsewhere(key, place) for key in others]

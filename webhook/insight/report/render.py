@@ -12,9 +12,8 @@ import msgspec
 from webhook.accounts.words import counted
 from webhook.insight.report.model import PlaceRow, Report, Usage, WorkloadRow
 from webhook.insight.report.sums import importance_by
-from webhook.objects import columns
 from webhook.objects.columns import Part, Row
-from webhook.policy.causes import CAUSES, LOSSES, Loss
+from webhook.policy.causes import CAUSES, LOSSES
 
 MOST_LISTED: Final = 10  # workloads, places, and Jobs near their limits
 MOST_REASONS: Final = 3  # of a workload
@@ -44,7 +43,7 @@ def as_csv(report: Report) -> str:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
     for row in report.workloads:
-        writer.writerow(["" if cell is None else plain(cell) for cell in csv_cells(row, report.currency)])
+        writer.writerow(["" if cell is None else plain(cell) for cell in _csv_cells(row, report.currency)])
     return text.getvalue().removesuffix("\n")
 
 
@@ -56,7 +55,7 @@ def plain(cell: str | float) -> str | float:
     return FORMULA.sub(r"\1\2'\3", escaped)
 
 
-def csv_cells(row: WorkloadRow, currency: str) -> list[str | float | None]:
+def _csv_cells(row: WorkloadRow, currency: str) -> list[str | float | None]:
     """Return the cells of a workload, in the order of COLUMNS."""
     used, lost, lost_to = row.figures.used, row.figures.lost, row.figures.lost_to
     return [
@@ -75,11 +74,6 @@ def others(usage: Usage) -> list[tuple[str, float]]:
     return sorted((name, amount) for name, amount in usage.resources.items() if name not in UNITS)
 
 
-def as_text(report: Report) -> Iterator[str]:
-    """Yield the lines for people."""
-    return columns.lines(parts(report))
-
-
 def parts(report: Report) -> Iterator[Part]:
     """Yield lines and tables for people."""
     yield title(report)
@@ -88,11 +82,11 @@ def parts(report: Report) -> Iterator[Part]:
     yield f"{total.workloads:,} workload{'' if total.workloads == 1 else 's'}, of which {' and '.join(states)}"
     if total.used.attempts:
         yield ""
-        yield [*usage_table(report)]
-        yield from savings(report)
-        yield from losers(report)
+        yield [*_usage_table(report)]
+        yield from _savings(report)
+        yield from _losers(report)
         yield from suspects(report)
-    yield from near_limits(report)
+    yield from _near_limits(report)
     if report.notes:
         yield ""
         yield from (f"note: {note}" for note in report.notes)
@@ -105,8 +99,7 @@ def title(report: Report) -> str:
     return f"{report.scope}:{since}{until}, from {'history' if report.source == 'history' else 'the cluster'}"
 
 
-def usage_table(report: Report) -> Iterator[Row]:
-    """Yield the rows of the table of what was used, and what was lost to what."""
+def _usage_table(report: Report) -> Iterator[Row]:
     total = report.total
     names = [*(name for name in UNITS if name in total.used.resources), *(name for name, _ in others(total.used))]
     money = report.currency or "PRICE"
@@ -120,7 +113,11 @@ def usage_table(report: Report) -> Iterator[Row]:
         ("  on-demand", total.on_demand),
         *([("  elsewhere", total.elsewhere)] if total.elsewhere.attempts else []),
         ("lost", total.lost),
-        *((f"  {LOSSES[loss].told}", lost) for loss, lost in total.lost_to.items() if is_told(loss, lost)),
+        *(
+            (f"  {LOSSES[loss].told}", lost)
+            for loss, lost in total.lost_to.items()
+            if lost.attempts > 0 or not LOSSES[loss].may_be_absent
+        ),
     ]
     for name, usage in rows:
         cells = [f"{usage.attempts:,}", hours(usage.seconds), *(hours(usage.resources.get(one, 0)) for one in names)]
@@ -128,13 +125,7 @@ def usage_table(report: Report) -> Iterator[Row]:
         yield [name, *cells, *price, f"{PERCENT * importance(usage) / (importance(total.used) or 1):.0f} %"]
 
 
-def is_told(loss: Loss, lost: Usage) -> bool:
-    """Return True if a loss has a row."""
-    return lost.attempts > 0 or not LOSSES[loss].may_be_absent
-
-
-def savings(report: Report) -> Iterator[str]:
-    """Yield what was saved."""
+def _savings(report: Report) -> Iterator[str]:
     total = report.total
     found = []
     if total.saved_retries.attempts:
@@ -147,7 +138,7 @@ def savings(report: Report) -> Iterator[str]:
         yield f"Saved: {'; '.join(found)}"
 
 
-def losers(report: Report) -> Iterator[Part]:
+def _losers(report: Report) -> Iterator[Part]:
     """Yield a table of the workloads that lost most; those of one owner, such as a CronJob, are one line."""
     importance = importance_by(report.total.used)
     groups: dict[tuple[str, str], list[WorkloadRow]] = defaultdict(list)
@@ -159,7 +150,7 @@ def losers(report: Report) -> Iterator[Part]:
         return
     yield ""
     yield f"The {len(worst[:MOST_LISTED])} workloads that lost most:" if len(worst) > 1 else "The workload that lost:"
-    rows: list[Row] = [["WORKLOAD", "ATTEMPTS", "LOST", "HOURS LOST", *price_heading(report), "WHY"]]
+    rows: list[Row] = [["WORKLOAD", "ATTEMPTS", "LOST", "HOURS LOST", *_price_heading(report), "WHY"]]
     for (namespace, name), found in worst[:MOST_LISTED]:
         lost = [row.figures.lost for row in found]
         prices = [f"{sum(one.price or 0 for one in lost):,.2f}"] if report.total.used.price is not None else []
@@ -202,22 +193,20 @@ def suspects(report: Report) -> Iterator[Part]:
         return
     yield ""
     yield "Where more workloads fail than chance explains, although they succeed elsewhere:"
-    rows = [place_cells(kind, place, report) for kind, place in found[:MOST_LISTED]]
-    yield [["PLACE", "ZONE", "ON", "WORKLOADS", "FAILED", "EXPECTED", "HOURS LOST", *price_heading(report)], *rows]
+    rows = [_place_cells(kind, place, report) for kind, place in found[:MOST_LISTED]]
+    yield [["PLACE", "ZONE", "ON", "WORKLOADS", "FAILED", "EXPECTED", "HOURS LOST", *_price_heading(report)], *rows]
     if len(found) > MOST_LISTED:
         yield f"and {len(found) - MOST_LISTED:,} more: -o json lists all"
 
 
-def place_cells(kind: str, place: PlaceRow, report: Report) -> Row:
-    """Return the cells of a node or a zone."""
+def _place_cells(kind: str, place: PlaceRow, report: Report) -> Row:
     on = {"Spot": "spot", "OnDemand": "on-demand", "": "-"}[place.capacity]
     numbers = (f"{place.workloads:,}", f"{place.failing:,}", f"{place.expected:.1f}", hours(place.lost.seconds))
     price = [f"{place.lost.price or 0:,.2f}"] if report.total.used.price is not None else []
     return [f"{kind} {place.name}", place.zone or "-", on, *numbers, *price]
 
 
-def near_limits(report: Report) -> Iterator[Part]:
-    """Yield the workloads that run and have no retry, or no disruption, left."""
+def _near_limits(report: Report) -> Iterator[Part]:
     uids = set(report.near_limit)
     found = [row for row in report.workloads if row.uid in uids]
     if not found:
@@ -233,7 +222,7 @@ def near_limits(report: Report) -> Iterator[Part]:
         yield f"and {len(found) - MOST_LISTED:,} more: -o json lists all"
 
 
-def price_heading(report: Report) -> list[str]:
+def _price_heading(report: Report) -> list[str]:
     """Return the heading of a column with money, if there is any."""
     return [f"{report.currency or 'PRICE'} LOST"] if report.total.used.price is not None else []
 

@@ -115,7 +115,7 @@ class Admitted(NamedTuple):
 
 
 class Decider:
-    """Decides as one policy does. `profile_of` has a profile; None where the policy has none of that name."""
+    """Decides as one policy does."""
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
@@ -126,10 +126,6 @@ class Decider:
             name: any(rule.match.same_node for rule in profile.on_failure) for name, profile in policy.profiles.items()
         }
 
-    def profile_of(self, name: str) -> Profile | None:
-        """Return the profile of a name."""
-        return self.policy.profiles.get(name)
-
     def admit(self, shape: Shape) -> Admitted:
         """Return what admission makes of a new workload."""
         found = self.admitted.get(shape)
@@ -139,7 +135,7 @@ class Decider:
 
     def admission(self, shape: Shape) -> Admitted:
         """Admit a manifest of a shape."""
-        root = manifest_of(shape)
+        root = _manifest_of(shape)
         facts = Facts(profile_name=shape.profile, defaulted=False)
         subject = subject_of(request_to_create(root), root)
         if subject is None:
@@ -147,7 +143,7 @@ class Decider:
         engine.mutate(subject, self.policy, facts)
         problems = engine.validate(subject, self.policy, facts).found
         refusal = "; ".join(f"{problem.what}" for _, problem in problems[:1])
-        job, job_set = (root, None) if not shape.parts else (first_job(root), root)
+        job, job_set = (root, None) if not shape.parts else (_first_job(root), root)
         job.setdefault("status", {})
         retries = batch.retry_budget(job["spec"])
         if job_set is not None:
@@ -164,8 +160,8 @@ class Decider:
         """Return the state of a workload that has spent so much."""
         account = Account(
             cost={"retry": spent.retries},
-            scopes=Scopes({scope_of(shape): spent.disruptions} if spent.disruptions else None),
-            free=Scopes({scope_of(shape): spent.free} if spent.free else None),
+            scopes=Scopes({_scope_of(shape): spent.disruptions} if spent.disruptions else None),
+            free=Scopes({_scope_of(shape): spent.free} if spent.free else None),
         )
         if job_set is not None:
             status = {"restarts": spent.restarts, "restartsCountTowardsMax": spent.retries}
@@ -191,7 +187,7 @@ class Decider:
         """Ask the functions of the ledger."""
         admitted = self.admit(shape)
         standing = self.standing(shape, admitted.job, admitted.job_set, spent)
-        pod = pod_of(shape, end, spent, after, node)
+        pod = _pod_of(shape, end, spent, after, node)
         told = forecast.foretell(standing, pod)
         counted = forecast.counted(standing, pod)
         (detail,) = counted.details
@@ -205,7 +201,7 @@ class Decider:
             rule=told.on_failure,
             set_action=told.set_action,
             suspends=told.suspends,
-            ignored=ignored_of_next(standing, counted.account, pod, detail) if admitted.per_index else 0,
+            ignored=_ignored_of_next(standing, counted.account, pod, detail) if admitted.per_index else 0,
         )
 
     def leaves_spot(self, shape: Shape, spent: Spent, *, lacked_spot: bool) -> bool:
@@ -228,7 +224,7 @@ class Decider:
             if spent.ignored:
                 said[batch.INDEX_IGNORED_FAILURES] = str(spent.ignored)
         reason = outcomes.SPOT_UNAVAILABLE if lacked_spot else ""
-        detail = Detail(attempt=0, scope=scope_of(shape), pod="", cause="Other", reason=reason, cost="none")
+        detail = Detail(attempt=0, scope=_scope_of(shape), pod="", cause="Other", reason=reason, cost="none")
         pod = Pod(namespace=NAMESPACE, name="", uid="", job=NAME, job_uid=UID)
         failed = 0 if admitted.job_set is not None else spent.retries
         evidence = forecast.evidence_of(standing, standing.account, pod, detail, said, failed, standing.job_set)
@@ -242,17 +238,17 @@ class Decider:
         if not rules:
             return on_failure.NONE
         admitted = self.admit(shape)
-        pod = pod_of(shape, end, spent, before, node, ended)
+        pod = _pod_of(shape, end, spent, before, node, ended)
         return on_failure.after(pod, outcomes.outcome_of(pod, admitted.job, admitted.job_set), rules)
 
 
-def manifest_of(shape: Shape) -> Json:
+def _manifest_of(shape: Shape) -> Json:
     """Return a manifest as the author of such a workload would have written it."""
     metadata: Json = {"name": NAME, "namespace": NAMESPACE, "uid": UID}
     if shape.max_disruptions is not None:
         metadata["annotations"] = {names.MAX_DISRUPTIONS: str(shape.max_disruptions)}
     if not shape.parts:
-        spec = job_spec(shape, shape.completions, shape.parallelism, indexed=shape.indexed)
+        spec = _job_spec(shape, shape.completions, shape.parallelism, indexed=shape.indexed)
         if shape.retries is not None:
             spec["backoffLimitPerIndex" if shape.per_index else "backoffLimit"] = shape.retries
         return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
@@ -260,7 +256,7 @@ def manifest_of(shape: Shape) -> Json:
         {
             "name": part.name,
             "replicas": part.jobs,
-            "template": {"metadata": {}, "spec": job_spec(shape, part.pods, part.pods, indexed=True)},
+            "template": {"metadata": {}, "spec": _job_spec(shape, part.pods, part.pods, indexed=True)},
         }
         for part in shape.parts
     ]
@@ -269,8 +265,7 @@ def manifest_of(shape: Shape) -> Json:
     return {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": metadata, "spec": spec}
 
 
-def job_spec(shape: Shape, completions: int | None, parallelism: int, *, indexed: bool) -> Json:
-    """Return a JobSpec."""
+def _job_spec(shape: Shape, completions: int | None, parallelism: int, *, indexed: bool) -> Json:
     containers = [{"name": name, "image": "program"} for name in shape.containers]
     spec: Json = {
         "parallelism": parallelism,
@@ -281,16 +276,15 @@ def job_spec(shape: Shape, completions: int | None, parallelism: int, *, indexed
     if indexed:
         spec["completionMode"] = "Indexed"
     if shape.codes:
-        spec["podFailurePolicy"] = {"rules": [rule_about(action, code) for action, code in shape.codes]}
+        spec["podFailurePolicy"] = {
+            "rules": [
+                {"action": action, "onExitCodes": {"operator": "In", "values": [code]}} for action, code in shape.codes
+            ]
+        }
     return spec
 
 
-def rule_about(action: str, code: int) -> Json:
-    """Return a rule of an author's failure policy."""
-    return {"action": action, "onExitCodes": {"operator": "In", "values": [code]}}
-
-
-def first_job(job_set: Json) -> Json:
+def _first_job(job_set: Json) -> Json:
     """Return the first Job that JobSet's controller creates of an admitted set."""
     (replicated, *_) = job_set["spec"]["replicatedJobs"]
     template = replicated["template"]
@@ -314,14 +308,14 @@ def first_job(job_set: Json) -> Json:
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": template["spec"]}
 
 
-def scope_of(shape: Shape) -> str:
+def _scope_of(shape: Shape) -> str:
     """Return the scope of the pod that stands for all."""
     if shape.parts:
         return f"{shape.parts[0].name}-0/0"
     return "0" if shape.indexed else ""
 
 
-def pod_of(  # noqa: PLR0913, PLR0917 - where all of it meets
+def _pod_of(  # noqa: PLR0913, PLR0917 - where all of it meets
     shape: Shape, end: End, spent: Spent, after: AfterFailure, node: str, ended: str = ""
 ) -> Pod:
     """Return a pod that ended so, as the ledger would have read it."""
@@ -347,7 +341,7 @@ def pod_of(  # noqa: PLR0913, PLR0917 - where all of it meets
     return forecast.as_ended(pod, end.cause, reason=end.reason, exits=exits, time=ended)
 
 
-def ignored_of_next(standing: Standing, account: Account, pod: Pod, detail: Detail) -> int:
+def _ignored_of_next(standing: Standing, account: Account, pod: Pod, detail: Detail) -> int:
     """Return what admission leaves in the next pod's count of ends of its index that cost nothing."""
     said = forecast.next_annotations(standing.job["spec"], pod, detail)
     root: Json = {"metadata": {"annotations": said}}
@@ -358,7 +352,7 @@ def ignored_of_next(standing: Standing, account: Account, pod: Pod, detail: Deta
 
 def is_coupled(shape: Shape) -> bool:
     """Return True if the pods of a workload may depend on each other, as admission takes them to."""
-    root = manifest_of(shape)
+    root = _manifest_of(shape)
     if shape.parts:
         return sum(part.jobs * part.pods for part in shape.parts) > 1
     return any(failure_policy.traits_of(job).coupled for job in batch.JOB.jobs(root))

@@ -29,7 +29,7 @@ UNKNOWN_WORK: Final = 60.0  # seconds, if no attempt of anything says more
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class ProgramRun:
     """A run of a program that ended by itself, after so many seconds and without success.
 
     `memory`: in bytes, that of its pod if it was killed for it; 0 otherwise. `enough`: with which it was not killed
@@ -74,7 +74,7 @@ class Task:
     resources: dict[str, float]
     work: float | None = None
     floor: float = 0.0
-    runs: list[Run] = field(default_factory=list)
+    runs: list[ProgramRun] = field(default_factory=list)
     deadline: float | None = None
     fixed: Capacity = ""
     never_starts: bool = False
@@ -170,9 +170,9 @@ def learn(past: Past, policy: Policy) -> Learnt:
         if profile is None:
             found.unknown_profile += 1
             continue
-        found.workloads.append(workload_of(story, name, profile, decider, found))
-    found.works = works_of(found.workloads)
-    found.shortages = shortages_of(past.attempts, found.asked)
+        found.workloads.append(_workload_of(story, name, profile, decider, found))
+    found.works = _works_of(found.workloads)
+    found.shortages = _shortages_of(past.attempts, found.asked)
     again: Counter[int] = Counter()
     mended: Counter[int] = Counter()
     codes_seen: set[int] = set()
@@ -190,7 +190,7 @@ def learn(past: Past, policy: Policy) -> Learnt:
     return found
 
 
-def shortages_of(attempts: Sequence[Attempt], asked: Mapping[str, str]) -> list[float]:
+def _shortages_of(attempts: Sequence[Attempt], asked: Mapping[str, str]) -> list[float]:
     """Return how long pods that preferred spot nodes and got others would have waited: until the next pod got one."""
     taken = sorted(one.start for one in attempts if one.start is not None and one.capacity == "Spot")
     found = []
@@ -202,8 +202,7 @@ def shortages_of(attempts: Sequence[Attempt], asked: Mapping[str, str]) -> list[
     return found
 
 
-def works_of(workloads: Iterable[Workload]) -> Works:
-    """Return how long the attempts took that succeeded."""
+def _works_of(workloads: Iterable[Workload]) -> Works:
     works = Works(defaultdict(list), defaultdict(list), [])
     for workload in workloads:
         record = workload.story.record
@@ -217,26 +216,26 @@ def works_of(workloads: Iterable[Workload]) -> Works:
     return works
 
 
-def workload_of(story: Story, name: str, profile: Profile, decider: Decider, found: Learnt) -> Workload:
+def _workload_of(story: Story, name: str, profile: Profile, decider: Decider, found: Learnt) -> Workload:
     """Return a workload of its story, and add to `found` what it says of others."""
-    shape = shape_of(story, name, profile)
-    echoes = echoes_of(story, shape, profile)
+    shape = _shape_of(story, name, profile)
+    echoes = _echoes_of(story, shape, profile)
     scopes = story.scopes()
     shape = shape._replace(
-        max_disruptions=max_disruptions_of(scopes.values(), shape, profile),
-        codes=codes_of(scopes.values(), shape, decider, echoes),
+        max_disruptions=_max_disruptions_of(scopes.values(), shape, profile),
+        codes=_codes_of(scopes.values(), shape, decider, echoes),
     )
-    note_placements(scopes.values(), shape, profile, found)
+    _note_placements(scopes.values(), shape, profile, found)
     starts_on_demand = decider.leaves_spot(shape, Spent(), lacked_spot=False)
     tasks: list[Task] = []
-    for scope in names_of_scopes(story, shape):
-        tasks += tasks_of(
+    for scope in _names_of_scopes(story, shape):
+        tasks += _tasks_of(
             scope, scopes.get(scope, []), story, shape, profile, echoes, starts_on_demand=starts_on_demand
         )
     resources = next((one.resources for one in tasks if one.resources), {})
     if len({task.scope for task in tasks}) == len(tasks):
         for task in tasks:
-            task.pods = tuple(pods_of(story, scopes.get(task.scope, []), found.asked))
+            task.pods = tuple(_pods_of(story, scopes.get(task.scope, []), found.asked))
     for task in tasks:
         task.resources = task.resources or resources
     found.left_out += max(0, len(tasks) - MOST_TASKS)
@@ -251,20 +250,20 @@ def workload_of(story: Story, name: str, profile: Profile, decider: Decider, fou
         tasks[:MOST_TASKS],
         lead=max(0.0, first - story.created),
         tail=max(0.0, story.end - last),
-        per_node=per_node_of(story),
+        per_node=_per_node_of(story),
         echo=crashes[0] if crashes else None,
         echoes=len(crashes) / max(1, len(crashes) + beside(story, disturbed, echoes)),
     )
 
 
-def shape_of(story: Story, name: str, profile: Profile) -> Shape:
+def _shape_of(story: Story, name: str, profile: Profile) -> Shape:
     """Return what the author of a workload wrote; retries as many as the default are taken for none."""
     record = story.record
     default = NamedProfile(name, profile).settings({}).default_retries
     retries = record.retries if record.per_index or record.retries != default else None
     containers = containers_of(story.attempts)
     if record.kind == "JobSet":
-        return Shape(name, containers, indexed=True, retries=retries, parts=parts_of(story.scopes()))
+        return Shape(name, containers, indexed=True, retries=retries, parts=_parts_of(story.scopes()))
     completions = record.completions or None
     if completions is None and record.parallelism <= 1:
         completions = 1
@@ -279,7 +278,7 @@ def shape_of(story: Story, name: str, profile: Profile) -> Shape:
     )
 
 
-def parts_of(scopes: Iterable[str]) -> tuple[Part, ...]:
+def _parts_of(scopes: Iterable[str]) -> tuple[Part, ...]:
     """Return the replicated Jobs of a JobSet, by its scopes such as workers-0/3."""
     jobs: dict[str, set[str]] = defaultdict(set)
     pods: Counter[str] = Counter()
@@ -291,7 +290,7 @@ def parts_of(scopes: Iterable[str]) -> tuple[Part, ...]:
     return tuple(Part(name, len(some), max(1, pods[name] // len(some))) for name, some in sorted(jobs.items()))
 
 
-def names_of_scopes(story: Story, shape: Shape) -> list[str]:
+def _names_of_scopes(story: Story, shape: Shape) -> list[str]:
     """Return all scopes of a workload, also those without attempts."""
     seen = story.scopes()
     if shape.parts or not shape.indexed:
@@ -300,7 +299,7 @@ def names_of_scopes(story: Story, shape: Shape) -> list[str]:
     return sorted(indexes | seen.keys(), key=lambda one: (len(one), one))
 
 
-def tasks_of(  # noqa: PLR0913, PLR0917 - what decides what an attempt says
+def _tasks_of(  # noqa: PLR0913, PLR0917 - what decides what an attempt says
     scope: str,
     attempts: Sequence[Attempt],
     story: Story,
@@ -321,22 +320,24 @@ def tasks_of(  # noqa: PLR0913, PLR0917 - what decides what an attempt says
         task.work = one.seconds
     others = [one for one in attempts if one.end_of is not None]
     for place, one in enumerate(others):
-        note_failure(tasks[place % max(1, number - len(succeeded))], one, profile, echoes)
+        _note_failure(tasks[place % max(1, number - len(succeeded))], one, profile, echoes)
     for task in tasks:
         task.needed = task.work is not None or not story.is_complete
     first = next(iter(sorted(attempts, key=lambda one: one.created)), None)
     memories = [one.record.resources.get("memory", 0.0) for one in succeeded]
     enough = max(memories, default=0.0)
     for task in tasks:
-        task.fixed = fixed_of(first, profile, starts_on_demand=starts_on_demand)
+        task.fixed = _fixed_of(first, profile, starts_on_demand=starts_on_demand)
         task.runs = [
-            Run(run.seconds, run.end, run.memory, enough if enough > run.memory * GROWN else 0.0) if run.memory else run
+            ProgramRun(run.seconds, run.end, run.memory, enough if enough > run.memory * GROWN else 0.0)
+            if run.memory
+            else run
             for run in task.runs
         ]
     return tasks
 
 
-def note_failure(task: Task, attempt: Attempt, profile: Profile, echoes: set[str]) -> None:
+def _note_failure(task: Task, attempt: Attempt, profile: Profile, echoes: set[str]) -> None:
     """Add to a task what an attempt says that did not succeed."""
     end = attempt.end_of
     if attempt.record.cause == NEVER_STARTED:
@@ -353,10 +354,10 @@ def note_failure(task: Task, attempt: Attempt, profile: Profile, echoes: set[str
             task.deadline = attempt.seconds
         return
     memory = attempt.record.resources.get("memory", 0.0) if end.cause == "OOMKilled" else 0.0
-    task.runs.append(Run(attempt.seconds, end, memory))
+    task.runs.append(ProgramRun(attempt.seconds, end, memory))
 
 
-def fixed_of(first: Attempt | None, profile: Profile, *, starts_on_demand: bool) -> Capacity:
+def _fixed_of(first: Attempt | None, profile: Profile, *, starts_on_demand: bool) -> Capacity:
     """Return the capacity of a task that something other than the policy places; empty if the policy does.
 
     `starts_on_demand`: whether the policy sends first attempts to on-demand nodes; else the author did.
@@ -370,7 +371,7 @@ def fixed_of(first: Attempt | None, profile: Profile, *, starts_on_demand: bool)
     return "" if profile.placement.spot == "Allow" else first.capacity
 
 
-def pods_of(story: Story, attempts: Sequence[Attempt], asked: Mapping[str, str]) -> Iterator[SeenPod]:
+def _pods_of(story: Story, attempts: Sequence[Attempt], asked: Mapping[str, str]) -> Iterator[SeenPod]:
     """Yield the pods of a task in order, up to the first one of which not all is known."""
     for one in sorted(attempts, key=lambda one: one.created):
         if one.start is None or one.record.uid not in asked:
@@ -386,7 +387,7 @@ def pods_of(story: Story, attempts: Sequence[Attempt], asked: Mapping[str, str])
         )
 
 
-def max_disruptions_of(scopes: Iterable[Sequence[Attempt]], shape: Shape, profile: Profile) -> int | None:
+def _max_disruptions_of(scopes: Iterable[Sequence[Attempt]], shape: Shape, profile: Profile) -> int | None:
     """Return the limit of disruptions that an author has set; None if it is the profile's."""
     shares = 1 if shape.indexed else max(1, min(shape.parallelism, shape.completions or shape.parallelism))
     for attempts in scopes:
@@ -400,7 +401,7 @@ def max_disruptions_of(scopes: Iterable[Sequence[Attempt]], shape: Shape, profil
     return None
 
 
-def codes_of(
+def _codes_of(
     scopes: Iterable[Sequence[Attempt]], shape: Shape, decider: Decider, echoes: set[str]
 ) -> tuple[tuple[str, int], ...]:
     """Return the exit codes about which an author's own failure policy decides: where the costs seen say so."""
@@ -419,7 +420,7 @@ def codes_of(
     return actions_seen(seen)
 
 
-def echoes_of(story: Story, shape: Shape, profile: Profile) -> set[str]:
+def _echoes_of(story: Story, shape: Shape, profile: Profile) -> set[str]:
     """Return the uids of pods that crashed because another pod of the workload was disrupted."""
     disrupted = [one.end for one in story.attempts if one.is_disrupted]
     if not disrupted or not is_coupled(shape):
@@ -446,7 +447,7 @@ def beside(story: Story, disturbed: Sequence[Attempt], echoes: set[str]) -> int:
     return found
 
 
-def per_node_of(story: Story) -> int:
+def _per_node_of(story: Story) -> int:
     """Return how many pods of a workload share a node, of those that run at first."""
     first = sorted((one for one in story.attempts if one.start is not None), key=lambda one: one.created)
     first = [one for one in first[: max(1, len(story.scopes()), story.record.parallelism)] if one.record.node]
@@ -454,7 +455,7 @@ def per_node_of(story: Story) -> int:
     return max(1, round(len(first) / len(nodes))) if nodes else 1
 
 
-def note_placements(scopes: Iterable[Sequence[Attempt]], shape: Shape, profile: Profile, found: Learnt) -> None:
+def _note_placements(scopes: Iterable[Sequence[Attempt]], shape: Shape, profile: Profile, found: Learnt) -> None:
     """Add to `found` what the placement of each pod asked for, how long it waited, and the pauses between pods."""
     rules = profile.on_failure
     for attempts in scopes:

@@ -37,7 +37,7 @@ def loaded(objects: Iterable[Json], left_out: LeftOut = RAISING) -> Loaded:
     for one in objects:
         kind = one["kind"]
         with left_out.around(kind, one):
-            if kind in TYPES and (found := typed(one, kind)) is not None:
+            if kind in TYPES and (found := _typed(one, kind)) is not None:
                 by_kind[kind].append(found)
     read = []
     for one in by_kind["Pod"]:
@@ -47,7 +47,7 @@ def loaded(objects: Iterable[Json], left_out: LeftOut = RAISING) -> Loaded:
     return Loaded(by_kind["Job"], by_kind["JobSet"], read, by_kind["Node"], [], accounts=by_kind["Account"])
 
 
-def typed(one: Json, kind: str) -> Json | None:
+def _typed(one: Json, kind: str) -> Json | None:
     """Return the fields of an object that are needed; None if it is not as the API has it."""
     try:
         found: Json = msgspec.convert(one, TYPES[kind])
@@ -65,7 +65,7 @@ def records_of(found: Loaded, policy: Policy | None, left_out: LeftOut = RAISING
         with left_out.around(workload.root["kind"], workload.root):
             known, _ = live.known_of(workload, nodes, Window(), sums.row_by_policy(None))
             made = [*attempts_of(known)]
-            made += [] if terminal.condition_of(workload.root) is None else [workload_of(workload.root, known)]
+            made += [] if terminal.condition_of(workload.root) is None else [_workload_of(workload.root, known)]
         yield from made
 
 
@@ -76,8 +76,7 @@ def attempts_of(known: Known) -> Iterator[AttemptRecord]:
             yield replace(one, uid=one.uid or f"{known.uid}/{one.pod}")
 
 
-def workload_of(root: Json, known: Known) -> WorkloadRecord:
-    """Return the record of a workload that has ended."""
+def _workload_of(root: Json, known: Known) -> WorkloadRecord:
     return WorkloadRecord(
         version=VERSION,
         namespace=known.namespace,

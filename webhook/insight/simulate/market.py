@@ -138,9 +138,9 @@ def learn(attempts: Sequence[Attempt], asked: Mapping[str, str]) -> Market:
         own = [one for one in ran if one.capacity == capacity]
         if not own:
             continue
-        learn_losses(market, capacity, own, zones)
+        _learn_losses(market, capacity, own, zones)
         latest = sorted(own[-MOST_SAMPLES:], key=lambda one: one.start or one.end)
-        market.places[capacity] = [place_of(one, zones) for one in latest]
+        market.places[capacity] = [_place_of(one, zones) for one in latest]
         market.begun[capacity] = [one.start or one.end for one in latest]
         market.reasons[capacity] = [one.record.reason for one in own if one.is_disrupted][:MOST_SAMPLES]
     landed: dict[str, list[int]] = defaultdict(lambda: [0, 0])
@@ -152,18 +152,17 @@ def learn(attempts: Sequence[Attempt], asked: Mapping[str, str]) -> Market:
     return market
 
 
-def place_of(attempt: Attempt, zones: set[str]) -> Place:
-    """Return where an attempt ran."""
+def _place_of(attempt: Attempt, zones: set[str]) -> Place:
     zone = attempt.record.zone if attempt.record.zone in zones else ""
     return Place(attempt.capacity, zone, tuple(sorted(attempt.record.labels.items())))
 
 
-def learn_losses(market: Market, capacity: Capacity, own: Sequence[Attempt], zones: set[str]) -> None:
+def _learn_losses(market: Market, capacity: Capacity, own: Sequence[Attempt], zones: set[str]) -> None:
     """Learn how often nodes of a capacity are lost, in each zone."""
     by_node: dict[str, list[Attempt]] = defaultdict(list)
     for number, one in enumerate(own):
         by_node[one.record.node or f" {number}"].append(one)
-    market.together[capacity] = fall_together(by_node.values())
+    market.together[capacity] = _fall_together(by_node.values())
     spells: dict[str, list[Spell]] = defaultdict(list)
     events: dict[str, list[float]] = defaultdict(list)
     for pods in by_node.values():
@@ -172,17 +171,17 @@ def learn_losses(market: Market, capacity: Capacity, own: Sequence[Attempt], zon
         own_spells = [(one.start or one.end, one.end) for one in pods]
         if market.together[capacity]:
             ends = [end for index, end in enumerate(ends) if not index or end - ends[index - 1] > TOGETHER]
-            own_spells = merged(own_spells)
+            own_spells = _merged(own_spells)
         spells[zone] += own_spells
         events[zone] += ends
     losses = sum(map(len, events.values()))
     time = sum(end - begin for some in spells.values() for begin, end in some)
     market.losses[capacity], market.exposed[capacity] = losses, time
     for zone, some in spells.items():
-        market.rates[capacity, zone] = rates_of(some, events[zone], losses / time if time else 0.0)
+        market.rates[capacity, zone] = _rates_of(some, events[zone], losses / time if time else 0.0)
 
 
-def fall_together(nodes: Iterable[Sequence[Attempt]]) -> bool:
+def _fall_together(nodes: Iterable[Sequence[Attempt]]) -> bool:
     """Return True if most pods that run beside a pod which is lost are lost with it."""
     beside = with_it = 0
     for pods in nodes:
@@ -197,7 +196,7 @@ def fall_together(nodes: Iterable[Sequence[Attempt]]) -> bool:
     return beside > 0 and with_it * 2 >= beside
 
 
-def merged(spells: Iterable[Spell]) -> list[Spell]:
+def _merged(spells: Iterable[Spell]) -> list[Spell]:
     """Return spells of time without overlaps."""
     found: list[Spell] = []
     for begin, end in sorted(spells):
@@ -208,30 +207,30 @@ def merged(spells: Iterable[Spell]) -> list[Spell]:
     return found
 
 
-def rates_of(spells: Sequence[Spell], events: Sequence[float], overall: float) -> Rates:
+def _rates_of(spells: Sequence[Spell], events: Sequence[float], overall: float) -> Rates:
     """Return the rates of a zone; `overall`: losses in a second in all zones, which a zone without many is near to."""
     begin, end = min(one[0] for one in spells), max(one[1] for one in spells)
     time = sum(last - first for first, last in spells)
     mean = (len(events) + 1) / (time + 1 / overall) if overall else 0.0
     span = max(end - begin, 1.0)
     chosen = Rates(begin, span, (len(events),), (time,), mean, STRENGTHS[-1])
-    best = likelihood(chosen.losses, chosen.exposed, mean, STRENGTHS[-1]) if mean else 0.0
+    best = _likelihood(chosen.losses, chosen.exposed, mean, STRENGTHS[-1]) if mean else 0.0
     number = 2
     while mean and number <= MOST_WINDOWS and number <= max(1, len(events)):
         width = span / number
-        exposed = exposure(spells, begin, width, number)
+        exposed = _exposure(spells, begin, width, number)
         losses = [0] * number
         for event in events:
             losses[min(number - 1, int((event - begin) / width))] += 1
         for strength in STRENGTHS:
-            likely = likelihood(losses, exposed, mean, strength)
+            likely = _likelihood(losses, exposed, mean, strength)
             if likely > best + MARGIN:
                 best, chosen = likely, Rates(begin, width, tuple(losses), tuple(exposed), mean, strength)
         number *= 2
     return chosen
 
 
-def exposure(spells: Iterable[Spell], begin: float, width: float, number: int) -> list[float]:
+def _exposure(spells: Iterable[Spell], begin: float, width: float, number: int) -> list[float]:
     """Return the node-seconds in each window."""
     found = [0.0] * number
     for first, last in spells:
@@ -242,7 +241,7 @@ def exposure(spells: Iterable[Spell], begin: float, width: float, number: int) -
     return found
 
 
-def likelihood(losses: Sequence[int], exposed: Sequence[float], mean: float, strength: float) -> float:
+def _likelihood(losses: Sequence[int], exposed: Sequence[float], mean: float, strength: float) -> float:
     """Return the logarithm of the density of losses, if the rate of each window is drawn from a gamma distribution."""
     prior = strength / mean
     each = strength * log(prior) - lgamma(strength)

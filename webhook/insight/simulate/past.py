@@ -137,7 +137,7 @@ def read(records: Iterable[Record], now: float = inf) -> Past:
             stories[uid] = Story(ended, created, end)
     unfinished = set()
     for record in attempts.values():
-        attempt = attempt_of(record)
+        attempt = _attempt_of(record)
         if attempt is None or not attempt.created - CLOCKS <= attempt.end <= now + CLOCKS:
             past.unread += 1
             continue
@@ -155,7 +155,7 @@ def read(records: Iterable[Record], now: float = inf) -> Past:
     return past
 
 
-def attempt_of(record: AttemptRecord) -> Attempt | None:
+def _attempt_of(record: AttemptRecord) -> Attempt | None:
     """Return an attempt of its record; None if the record does not say when it ended."""
     end = seconds(record.end)
     if end is None:
@@ -166,10 +166,10 @@ def attempt_of(record: AttemptRecord) -> Attempt | None:
     created = seconds(record.created) if record.created else None
     if created is None:
         created = end if start is None else start
-    return Attempt(record, created, start, end, end_of(record), capacity_of(record))
+    return Attempt(record, created, start, end, end_of(record), _capacity_of(record))
 
 
-def capacity_of(record: AttemptRecord) -> Capacity:
+def _capacity_of(record: AttemptRecord) -> Capacity:
     """Return the capacity of an attempt's node; if that is not known, what the policy decided."""
     if record.capacity:
         return record.capacity

@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from random import Random
 from typing import Final
 
@@ -15,7 +15,7 @@ from webhook.insight.simulate.learning import Learnt, Workload
 from webhook.insight.simulate.market import Market, Place
 from webhook.insight.simulate.past import Attempt, Past
 from webhook.insight.simulate.pricing import Pricing
-from webhook.insight.simulate.replay import Policed, Replay, Result, luck_of
+from webhook.insight.simulate.replay import Policed, Replay, ReplayResult, luck_of
 from webhook.policy.model import Policy, Prices
 
 MOST_REPLAYS: Final = 2_000_000  # of tasks, under one policy; beyond that there are fewer replications
@@ -79,7 +79,7 @@ class Sums:
     failed: int = 0
     time: float = 0.0  # until they finished, of those that are complete
 
-    def add(self, result: Result) -> None:
+    def add(self, result: ReplayResult) -> None:
         """Add one workload."""
         self.attempts += result.attempts
         self.spot += result.spot_seconds
@@ -93,17 +93,12 @@ class Sums:
 
     def add_sums(self, other: "Sums") -> None:
         """Add the sums of another group."""
-        self.attempts += other.attempts
-        self.spot += other.spot
-        self.on_demand += other.on_demand
-        self.money += other.money
-        self.complete += other.complete
-        self.failed += other.failed
-        self.time += other.time
+        for one in fields(self):
+            setattr(self, one.name, getattr(self, one.name) + getattr(other, one.name))
 
 
 @dataclass(slots=True)
-class Tally:
+class ReplayTally:
     """What all replications say of one workload."""
 
     complete: int = 0
@@ -111,6 +106,16 @@ class Tally:
     disruptions: int = 0
     failures: int = 0
     why: Counter[str] = field(default_factory=Counter)
+
+    def add(self, result: ReplayResult) -> None:
+        """Add a replay of the workload."""
+        if result.complete:
+            self.complete += 1
+            self.time += result.end
+        else:
+            self.why[result.why] += 1
+        self.disruptions += result.disruptions
+        self.failures += result.failures
 
 
 @dataclass(slots=True)
@@ -122,7 +127,7 @@ class Played:
     """
 
     sums: dict[str, list[Sums]]
-    tallies: list[Tally]
+    tallies: list[ReplayTally]
     replications: int
     asked: int
     unpriced: frozenset[Place]
@@ -195,10 +200,10 @@ class Simulator:
         All happens as in history until the policy decides otherwise, and from then on by chance; with `anew` all by
         chance, which shows how well the simulation knows the world.
         """
-        number, price = self.replications(asked), self.pricing.price or pricing.unknown
+        number, price = self.replications(asked), self.pricing.price or (lambda _resources, _place: None)
         policed = Policed(Decider(policy), self.learnt, self.market, price, self.pause, anew=anew)
         known = [(place, one) for place, one in enumerate(self.workloads) if one.shape.profile in policy.profiles]
-        tallies = [Tally() for _ in self.workloads]
+        tallies = [ReplayTally() for _ in self.workloads]
         sums: dict[str, list[Sums]] = defaultdict(list)
         for replication in range(number):
             luck = luck_of(self.market, self.learnt, Random(f"{self.seed}/{replication}"))  # noqa: S311 - a simulation
@@ -208,7 +213,7 @@ class Simulator:
                 random.seed((self.seed * 1_000_003 + replication) * 10_000_019 + place)
                 result = Replay(policed, one, luck, random).go()
                 now[one.story.record.namespace].add(result)
-                note(tallies[place], result)
+                tallies[place].add(result)
             for namespace, some in now.items():
                 sums[namespace].append(some)
             if on_progress is not None:
@@ -239,7 +244,7 @@ class Simulator:
         total = Sums()
         for some in sums.values():
             total.add_sums(some)
-        return {name: seen_of(some, has_prices=self.has_prices) for name, some in [("", total), *sorted(sums.items())]}
+        return {name: _seen_of(some, has_prices=self.has_prices) for name, some in [("", total), *sorted(sums.items())]}
 
 
 def predict(
@@ -247,17 +252,6 @@ def predict(
 ) -> Prediction:
     """Return what `policy_b` would have done to the workloads of records that were made under `policy_a`."""
     return Simulator(past.read(records), policy_a, seed, policy_b.prices).play(policy_b, replications).prediction()
-
-
-def note(tally: Tally, result: Result) -> None:
-    """Add a replay of a workload to its tally."""
-    if result.complete:
-        tally.complete += 1
-        tally.time += result.end
-    else:
-        tally.why[result.why] += 1
-    tally.disruptions += result.disruptions
-    tally.failures += result.failures
 
 
 def outlook(sums: list[Sums], *, has_prices: bool) -> Outlook:
@@ -281,8 +275,7 @@ def figure(values: Iterable[float]) -> Figure:
     return Figure(sum(ordered) / len(ordered), ordered[low], ordered[high])
 
 
-def seen_of(sums: Sums, *, has_prices: bool) -> Seen:
-    """Return what was seen of a group."""
+def _seen_of(sums: Sums, *, has_prices: bool) -> Seen:
     return Seen(
         attempts=sums.attempts,
         node_seconds=sums.spot + sums.on_demand,

@@ -35,7 +35,7 @@ class Pricing(NamedTuple):
         if not attempt.seconds:
             return 0.0
         if not self.is_table:
-            return recorded(attempt.record, self.currency)
+            return _recorded(attempt.record, self.currency)
         place = Place(attempt.capacity, attempt.record.zone, tuple(sorted(attempt.record.labels.items())))
         hourly = None if self.price is None else self.price(attempt.record.resources, place)
         return None if hourly is None else hourly * attempt.seconds / usage.HOUR
@@ -59,7 +59,7 @@ def by_records(history: Past) -> Pricing:
     return Pricing(currency, learnt(history.attempts, currency), is_table=False, others=others)
 
 
-def recorded(record: AttemptRecord, currency: str) -> float | None:
+def _recorded(record: AttemptRecord, currency: str) -> float | None:
     """Return the price of a record; None if it has none in this currency."""
     return record.price if record.currency == currency else None
 
@@ -75,33 +75,28 @@ def learnt(attempts: Iterable[Attempt], currency: str) -> Price | None:
     for one in attempts:
         if not one.seconds:
             continue
-        keys = keys_of(one.capacity, one.record.zone)
+        keys = _keys_of(one.capacity, one.record.zone)
         ran.update(keys)
-        if (paid := recorded(one.record, currency)) is not None:
+        if (paid := _recorded(one.record, currency)) is not None:
             for key in keys:
                 money[key] += paid
-                hours[key] += cores(one.record.resources) * one.seconds / usage.HOUR
+                hours[key] += _cores(one.record.resources) * one.seconds / usage.HOUR
     if not hours:
         return None
     hourly = {key: money[key] / hours[key] for key in hours}
 
     def price(resources: Mapping[str, float], place: Place) -> float | None:
-        known = hourly.get(next(key for key in keys_of(place.capacity, place.zone) if key in ran))
-        return None if known is None else known * cores(resources)
+        known = hourly.get(next(key for key in _keys_of(place.capacity, place.zone) if key in ran))
+        return None if known is None else known * _cores(resources)
 
     return price
 
 
-def keys_of(capacity: str, zone: str) -> tuple[Key, ...]:
+def _keys_of(capacity: str, zone: str) -> tuple[Key, ...]:
     """Return the places whose mean price a pod may have, the most exact first."""
     return (capacity, zone), (capacity, ALL), (ALL, ALL)
 
 
-def unknown(_resources: Mapping[str, float], _place: Place) -> float | None:
-    """Return that no price is known."""
-    return None
-
-
-def cores(resources: Mapping[str, float]) -> float:
+def _cores(resources: Mapping[str, float]) -> float:
     """Return the cores of a pod, 1 if it asks for none."""
     return resources.get("cpu") or 1.0

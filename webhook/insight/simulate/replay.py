@@ -11,7 +11,7 @@ from typing import Final
 from webhook.accounts.tracker import LAST_ENDS
 from webhook.history.record import Capacity
 from webhook.insight.simulate.decisions import Admitted, Decider, Spent, Verdict
-from webhook.insight.simulate.learning import MOST_NEED, Learnt, Run, SeenPod, Task, Workload
+from webhook.insight.simulate.learning import MOST_NEED, Learnt, ProgramRun, SeenPod, Task, Workload
 from webhook.insight.simulate.market import Hazard, Market, Place
 from webhook.insight.simulate.past import End
 from webhook.objects.times import seconds
@@ -49,7 +49,7 @@ class Luck:
 
 
 @dataclass(slots=True)
-class Result:
+class ReplayResult:
     """How one replay of a workload went; `end`: in seconds since its creation, `why`: what failed it."""
 
     attempts: int = 0
@@ -64,7 +64,7 @@ class Result:
 
 
 @dataclass(slots=True)
-class Scope:
+class ScopeState:
     """What a scope has spent, and what the ends of its pods ask of the next one."""
 
     failures: int = 0
@@ -85,7 +85,7 @@ class Doing:
     """
 
     task: Task
-    scope: Scope
+    scope: ScopeState
     work: float
     need: float
     is_bug: bool
@@ -125,15 +125,11 @@ class Policed:
         """Return what an hour of a pod costs; 0 if no price is known, and then note the place."""
         key = (id(task), place, resources.get("memory", 0.0))
         if key not in self.prices:
-            self.prices[key] = self.looked_up(place, resources)
+            price = self.price(resources, place)
+            if price is None:
+                self.unpriced.add(place)
+            self.prices[key] = price or 0.0
         return self.prices[key]
-
-    def looked_up(self, place: Place, resources: dict[str, float]) -> float:
-        """Return what the prices say of an hour of a pod."""
-        price = self.price(resources, place)
-        if price is None:
-            self.unpriced.add(place)
-        return price or 0.0
 
 
 class Replay:
@@ -146,18 +142,18 @@ class Replay:
         self.random = random
         self.profile: Profile = policed.decider.policy.profiles[workload.shape.profile]
         self.admitted: Admitted = policed.decider.admit(workload.shape)
-        self.result = Result()
+        self.result = ReplayResult()
         self.events: list[tuple[float, int, int, int, End | None]] = []  # time, order, task, pod, how it ended
         self.order = 0
         self.retries = self.restarts = 0
         self.failed_in_a_row, self.not_before = 0, 0.0  # of a Job whose pods wait together
         self.nodes: list[list[float]] = []  # when a node is lost, and how many of its places are free
-        scopes = {task.scope: Scope() for task in workload.tasks}
+        scopes = {task.scope: ScopeState() for task in workload.tasks}
         self.doing = [self.begun(task, scopes[task.scope]) for task in workload.tasks]
         self.waiting: list[int] = []
         self.lost_index = ""
 
-    def begun(self, task: Task, scope: Scope) -> Doing:
+    def begun(self, task: Task, scope: ScopeState) -> Doing:
         """Return a task before its first pod, with what history does not say drawn."""
         work, random = task.work, self.random
         if work is None:
@@ -171,7 +167,7 @@ class Replay:
             is_bug = last.cause != "ExitCode" or random.random() < self.luck.comes_again[last.code]
         return Doing(task, scope, work, need, is_bug)
 
-    def need_of(self, run: Run) -> float:
+    def need_of(self, run: ProgramRun) -> float:
         """Draw the memory that a program needs which was killed for its memory."""
         if run.enough:
             return run.memory * float((run.enough / run.memory) ** self.random.random())
@@ -179,7 +175,7 @@ class Replay:
         most = growths[int(self.random.random() * len(growths))] if growths else MOST_NEED
         return run.memory * float(most ** self.random.random()) * MORE
 
-    def go(self) -> Result:
+    def go(self) -> ReplayResult:
         """Replay it."""
         result, workload = self.result, self.workload
         if self.admitted.refusal:
@@ -214,7 +210,7 @@ class Replay:
         self.order += 1
         heappush(self.events, (time, self.order, index, self.doing[index].pod, end))
 
-    def spent(self, scope: Scope) -> Spent:
+    def spent(self, scope: ScopeState) -> Spent:
         """Return what a scope has spent."""
         return Spent(self.retries, scope.failures, scope.ignored, scope.disruptions, scope.free, self.restarts)
 
@@ -291,12 +287,8 @@ class Replay:
             if not avoided or place.zone not in avoided:
                 break
             place = market.place(capacity, now, random.random())
-        return place, self.wait(capacity)
-
-    def wait(self, capacity: Capacity) -> float:
-        """Draw how many seconds a pod waits for a node that is there."""
         waits = self.policed.waits[capacity]
-        return waits[int(self.random.random() * len(waits))]
+        return place, waits[int(random.random() * len(waits))]
 
     def shortage(self) -> float:
         """Draw how many seconds a pod that must run on spot waits because there is no spot node."""
@@ -431,7 +423,7 @@ class Replay:
                     one.run = min(place + 1, len(runs))
                 return
 
-    def book(self, scope: Scope, verdict: Verdict) -> None:
+    def book(self, scope: ScopeState, verdict: Verdict) -> None:
         """Count what an end has cost."""
         if verdict.cost == "disruption":
             scope.disruptions += 1
@@ -475,7 +467,7 @@ class Replay:
                 one.scope.failures = one.scope.ignored = 0
                 self.push(now + self.policed.pause, other, None)
 
-    def closed(self, now: float) -> Result:
+    def closed(self, now: float) -> ReplayResult:
         """End everything that still runs."""
         result = self.result
         for one in self.doing:
@@ -485,7 +477,7 @@ class Replay:
         return result
 
 
-def shares(market: Market, learnt: Learnt, random: Random) -> dict[str, float]:
+def _shares(market: Market, learnt: Learnt, random: Random) -> dict[str, float]:
     """Draw the share of pods that land on spot nodes, by what their placement asks for.
 
     If no pod preferred spot nodes, those that required one and waited in vain would have run on-demand.
@@ -508,4 +500,4 @@ def luck_of(market: Market, learnt: Learnt, random: Random) -> Luck:
         code: random.betavariate(again + 1, mended + 1) for code, (again, mended) in sorted(learnt.retried.items())
     }
     hazards = {key: rates.draw(random) for key, rates in market.rates.items()}
-    return Luck(hazards, shares(market, learnt, random), again)
+    return Luck(hazards, _shares(market, learnt, random), again)

@@ -1,14 +1,14 @@
 """What `simulate` prints: figures beside what was seen, the workloads that would fare worse, and what is assumed."""
 
-from datetime import UTC, datetime
 from typing import Final, Literal
 
 import msgspec
 
 from webhook.history.record import Capacity
+from webhook.insight.report.known import written
 from webhook.insight.simulate.market import Place
 from webhook.insight.simulate.past import Story
-from webhook.insight.simulate.prediction import Outlook, Played, Seen, Simulator, Tally
+from webhook.insight.simulate.prediction import Outlook, Played, ReplayTally, Seen, Simulator
 from webhook.policy import criteria
 from webhook.policy.model import Policy, Profile
 
@@ -71,10 +71,10 @@ def simulation(simulator: Simulator, policy: Policy, now: Played, then: Played) 
     """Return what the replays under the policy in force and under another one say."""
     seen = simulator.seen()
     is_now, is_then = now.prediction(), then.prediction()
-    worse = [*those_worse(simulator, policy, then)]
+    worse = [*_those_worse(simulator, policy, then)]
     return Simulation(
-        since=stamp(simulator.history.begin),
-        until=stamp(simulator.history.end),
+        since=written(simulator.history.begin),
+        until=written(simulator.history.end),
         workloads=len(simulator.workloads),
         replications=then.replications,
         seed=simulator.seed,
@@ -96,7 +96,7 @@ def plain(whole: Outlook) -> Outlook:
     return Outlook(**{name: getattr(whole, name) for name in Outlook.__struct_fields__})
 
 
-def those_worse(simulator: Simulator, policy: Policy, then: Played) -> list[Worse]:
+def _those_worse(simulator: Simulator, policy: Policy, then: Played) -> list[Worse]:
     """Return the workloads that fare worse under a policy than they did, those first that fail most surely.
 
     A profile that stays as it is does no harm: if replays under it differ from history, the simulation is wrong.
@@ -107,7 +107,7 @@ def those_worse(simulator: Simulator, policy: Policy, then: Played) -> list[Wors
         story = workload.story
         if not story.is_complete or workload.shape.profile not in changed:
             continue
-        fails, slower = 1 - after.complete / then.replications, times_as_long(story, after)
+        fails, slower = 1 - after.complete / then.replications, _times_as_long(story, after)
         if fails > FAILS or slower >= SLOWER:
             found.append(
                 Worse(
@@ -116,58 +116,46 @@ def those_worse(simulator: Simulator, policy: Policy, then: Played) -> list[Wors
                     workload=story.record.workload,
                     fails=round(fails, 3),
                     slower=round(slower, 2),
-                    why=why_worse(fails, story, after, then.replications),
+                    why=_why_worse(fails, story, after, then.replications),
                 )
             )
     return sorted(found, key=lambda one: (-one.fails, -one.slower, one.namespace, one.workload))
 
 
-def times_as_long(story: Story, after: Tally) -> float:
+def _times_as_long(story: Story, after: ReplayTally) -> float:
     """Return how many times as long as it took a workload takes on average; 1 if it is never complete."""
     took = story.end - story.created
     return after.time / after.complete / took if after.complete and took else 1.0
 
 
-def why_worse(fails: float, story: Story, after: Tally, times: int) -> str:
+def _why_worse(fails: float, story: Story, after: ReplayTally, times: int) -> str:
     """Return why a workload fares worse; `times`: how often it was replayed."""
     if fails > FAILS and after.why:
         return max(after.why, key=lambda one: (after.why[one], one))
-    disruptions, failures = seen_ends(story)
+    ends = [one.end_of.cause for one in story.attempts if one.end_of is not None and not one.was_stopped]
+    disruptions = ends.count("Disruption")
     for what, seen, all_times in (
         ("disrupted", disruptions, after.disruptions),
-        ("run again after failures", failures, after.failures),
+        ("run again after failures", len(ends) - disruptions, after.failures),
     ):
         if all_times / times > seen * 1.2 + 0.1:
             return f"it is {what} {all_times / times:.1f} times instead of {seen}"
     return "it waits longer: for spot nodes, for delays of onFailure, or for the back-off"
 
 
-def seen_ends(story: Story) -> tuple[int, int]:
-    """Return how many attempts of a workload were disrupted, and how many failed otherwise."""
-    ends = [one.end_of.cause for one in story.attempts if one.end_of is not None and not one.was_stopped]
-    disruptions = ends.count("Disruption")
-    return disruptions, len(ends) - disruptions
-
-
-def stamp(time: float) -> str:
-    """Return a time, RFC 3339."""
-    return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
 def assumptions(simulator: Simulator, policy: Policy, *played: Played) -> list[str]:
     """Return what the figures rest on, in sentences; `played`: all replays that have figures."""
     return [
-        *of_machines(simulator),
-        *of_programs(simulator),
-        *of_authors(simulator, policy),
-        *of_policy(simulator, policy),
-        *of_history(simulator, played[-1]),
-        *of_prices(simulator, *played),
+        *_of_machines(simulator),
+        *_of_programs(simulator),
+        *_of_authors(simulator, policy),
+        *_of_policy(simulator, policy),
+        *_of_history(simulator, played[-1]),
+        *_of_prices(simulator, *played),
     ]
 
 
-def of_machines(simulator: Simulator) -> list[str]:
-    """Return what is assumed of machines."""
+def _of_machines(simulator: Simulator) -> list[str]:
     market, found = simulator.market, []
     for capacity, name in CAPACITIES:
         losses, hours = market.losses[capacity], market.exposed[capacity] / 3600
@@ -182,13 +170,12 @@ def of_machines(simulator: Simulator) -> list[str]:
     return found
 
 
-def of_programs(simulator: Simulator) -> list[str]:
-    """Return what is assumed of programs."""
+def _of_programs(simulator: Simulator) -> list[str]:
     learnt = simulator.learnt
     found = ["a program that runs again begins anew, and takes as long as its attempt that succeeded"]
     if learnt.continued:
         found[0] += (
-            f"; {numbered(learnt.continued, 'workload')} had an interrupted attempt that took longer, so perhaps they "
+            f"; {_numbered(learnt.continued, 'workload')} had an interrupted attempt that took longer, so perhaps they "
             "continue where they stopped, and the figures are too high"
         )
     tasks = [task for one in simulator.workloads for task in one.tasks]
@@ -206,12 +193,11 @@ def of_programs(simulator: Simulator) -> list[str]:
     kills = sum(any(run.memory and not run.enough for run in task.runs) for task in tasks)
     if kills:
         by = "as in other workloads" if learnt.growths else "up to four times as much"
-        found.append(f"{numbered(kills, 'pod')} killed for memory: how much is enough is not known, and drawn ({by})")
+        found.append(f"{_numbered(kills, 'pod')} killed for memory: how much is enough is not known, and drawn ({by})")
     return found
 
 
-def of_authors(simulator: Simulator, policy: Policy) -> list[str]:
-    """Return what is assumed of what authors wrote."""
+def _of_authors(simulator: Simulator, policy: Policy) -> list[str]:
     found = []
     if any(one.shape.retries is None for one in simulator.workloads):
         found.append("as many retries as the default of the policy in force are taken for none that an author named")
@@ -223,13 +209,12 @@ def of_authors(simulator: Simulator, policy: Policy) -> list[str]:
     return found
 
 
-def of_policy(simulator: Simulator, policy: Policy) -> list[str]:
-    """Return which fields of a policy are not simulated, or only guessed."""
+def _of_policy(simulator: Simulator, policy: Policy) -> list[str]:
     used = {one.shape.profile for one in simulator.workloads}
     profiles = [(name, profile) for name, profile in policy.profiles.items() if name in used]
     found = []
     for name, profile in profiles:
-        ignored = not_simulated(profile)
+        ignored = _not_simulated(profile)
         if ignored:
             found.append(f"profile {name}: {', '.join(ignored)} {'are' if len(ignored) > 1 else 'is'} not simulated")
         asked, landed = profile.placement.spot, simulator.market.landed
@@ -238,7 +223,7 @@ def of_policy(simulator: Simulator, policy: Policy) -> list[str]:
     return found
 
 
-def not_simulated(profile: Profile) -> list[str]:
+def _not_simulated(profile: Profile) -> list[str]:
     """Return the fields of a profile that have no effect in a simulation."""
     rules = profile.on_failure
     found = {
@@ -251,7 +236,7 @@ def not_simulated(profile: Profile) -> list[str]:
     return [name for name, is_there in found.items() if is_there]
 
 
-def of_history(simulator: Simulator, played: Played) -> list[str]:
+def _of_history(simulator: Simulator, played: Played) -> list[str]:
     """Return what is left out of the history."""
     history, learnt, found = simulator.history, simulator.learnt, []
     for number, what in (
@@ -259,12 +244,12 @@ def of_history(simulator: Simulator, played: Played) -> list[str]:
         (learnt.unknown_profile, "of a profile that the policy in force lacks: left out"),
     ):
         if number:
-            found.append(f"{numbered(number, 'workload')} {what}")
+            found.append(f"{_numbered(number, 'workload')} {what}")
     if history.unread:
-        found.append(f"{numbered(history.unread, 'record')} without usable times: left out")
+        found.append(f"{_numbered(history.unread, 'record')} without usable times: left out")
     if history.guessed_capacity:
         found.append(
-            f"{numbered(history.guessed_capacity, 'attempt')} on nodes of unknown capacity: the placement counts"
+            f"{_numbered(history.guessed_capacity, 'attempt')} on nodes of unknown capacity: the placement counts"
         )
     if history.cut or learnt.left_out:
         found.append("the history is larger than what is simulated: the rest is left out")
@@ -273,12 +258,11 @@ def of_history(simulator: Simulator, played: Played) -> list[str]:
     return found
 
 
-def of_prices(simulator: Simulator, *played: Played) -> list[str]:
-    """Return what is assumed of prices."""
+def _of_prices(simulator: Simulator, *played: Played) -> list[str]:
     pricing, found = simulator.pricing, []
     if pricing.others:
         found.append(
-            f"{numbered(pricing.others, 'attempt')} priced in another currency than {pricing.currency}: these prices "
+            f"{_numbered(pricing.others, 'attempt')} priced in another currency than {pricing.currency}: these prices "
             "are ignored"
         )
     return [*found, *why_no_money(simulator, *played)]
@@ -290,16 +274,16 @@ def why_no_money(simulator: Simulator, *played: Played) -> list[str]:
         return ["there are no prices, neither in the policies nor in the history: no money"]
     found = []
     if simulator.unpriced:
-        found.append(f"{numbered(simulator.unpriced, 'attempt')} without a known price: no money")
+        found.append(f"{_numbered(simulator.unpriced, 'attempt')} without a known price: no money")
     places = len(frozenset[Place]().union(*(one.unpriced for one in played)))
     if places:
         found.append(
-            f"{numbered(places, 'place')} (capacity, zone and node labels) without a known price: no money for a "
+            f"{_numbered(places, 'place')} (capacity, zone and node labels) without a known price: no money for a "
             "policy under which pods run there"
         )
     return found
 
 
-def numbered(number: int, noun: str) -> str:
+def _numbered(number: int, noun: str) -> str:
     """Return a number and its noun."""
     return f"{number:,} {noun}{'s' * (number != 1)}"

@@ -66,21 +66,21 @@ def read(text: str) -> Sweep:
         raise ValueError(f"{text!r} is no field with values; write one such as disruptions.limit=0..5")
     found = RANGE.fullmatch(values.strip())
     if found is None:
-        return Sweep(path, bounded([value_of(one.strip()) for one in values.split(",")]))
+        return Sweep(path, _bounded([_value_of(one.strip()) for one in values.split(",")]))
     first, last = int(found[1]), int(found[2])
     if last < first:
         raise ValueError(f"{values} has no value; write {last}..{first}")
-    return Sweep(path, bounded(range(first, last + 1)))
+    return Sweep(path, _bounded(range(first, last + 1)))
 
 
-def bounded(values: Any) -> tuple[object, ...]:
+def _bounded(values: Any) -> tuple[object, ...]:
     """Return values; raise ValueError if there are too many."""
     if len(values) > MOST_VALUES:
         raise ValueError(f"there are {len(values)} values; name at most {MOST_VALUES}")
     return tuple(values)
 
 
-def value_of(text: str) -> object:
+def _value_of(text: str) -> object:
     """Return a value as a policy has it."""
     return int(text) if NUMBER.fullmatch(text) else WORDS.get(text, text)
 
@@ -93,7 +93,7 @@ def policies(
         root = raw(policy)
         for name, one in root["profiles"].items():
             if profile in {None, name}:
-                put(one, sweep.field, value)
+                _put(one, sweep.field, value)
         changed, problems = read_policy(msgspec.json.encode(root).decode())
         yield value, changed, problems
 
@@ -109,7 +109,7 @@ def raw(policy: Policy) -> Json:
     return found
 
 
-def put(profile: Json, path: tuple[str, ...], value: object) -> None:
+def _put(profile: Json, path: tuple[str, ...], value: object) -> None:
     """Set a field of a profile; the parser of policies judges whether there is such a field."""
     *sections, last = path
     for section in sections:
@@ -123,31 +123,31 @@ def put(profile: Json, path: tuple[str, ...], value: object) -> None:
 def best_of(points: list[Point], measure: Measure) -> int | None:
     """Return the index of the best point, of those with which about as many workloads are complete as with any."""
     usable = [(index, one) for index, one in enumerate(points) if one.outlook is not None]
-    most = max((complete_of(one) for _, one in usable), default=0.0)
-    found = [(measured(one, measure), index) for index, one in usable if complete_of(one) >= most * AS_MANY]
+    most = max((_complete_of(one) for _, one in usable), default=0.0)
+    found = [(measured(one, measure), index) for index, one in usable if _complete_of(one) >= most * AS_MANY]
     return min(found)[1] if found and most else None
 
 
 def as_good(points: list[Point], measure: Measure, best: int) -> list[object]:
     """Return the other values that are as good as the best one: the figures cannot distinguish them."""
-    least, most = measured(points[best], measure), complete_of(points[best])
+    least, most = measured(points[best], measure), _complete_of(points[best])
     return [
         one.value
         for index, one in enumerate(points)
         if index != best
         and one.outlook is not None
         and measured(one, measure) <= least * (1 + ALIKE)
-        and complete_of(one) >= most * AS_MANY
+        and _complete_of(one) >= most * AS_MANY
     ]
 
 
 def better_with_fewer(points: list[Point], measure: Measure, best: int) -> list[object]:
     """Return the values that are better than the best one by the measure alone: fewer workloads are complete."""
-    usable = [one for one in points if one.outlook is not None and complete_of(one)]
+    usable = [one for one in points if one.outlook is not None and _complete_of(one)]
     return [one.value for one in usable if measured(one, measure) < measured(points[best], measure)]
 
 
-def complete_of(one: Point) -> float:
+def _complete_of(one: Point) -> float:
     """Return how many workloads are complete."""
     return 0.0 if one.outlook is None else one.outlook.complete.mean
 

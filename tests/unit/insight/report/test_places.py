@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
-from webhook.insight.report.places import LEAST, RISK, Seen, judge, tail
+from webhook.insight.report.places import LEAST, RISK, SeenAttempt, judge, tail
 
 SEEDS = 100
 
@@ -27,7 +27,7 @@ class World(NamedTuple):
     fragile: bool = False
     outage: bool = False
 
-    def seen(self, seed: int) -> Iterable[Seen]:
+    def seen(self, seed: int) -> Iterable[SeenAttempt]:
         rng = random.Random(seed)  # noqa: S311 - no secret
         for number in range(self.workloads):
             own = rng.choice([0.0, 0.0, 0.02, 0.05, 0.3]) if self.rate is None else self.rate
@@ -41,21 +41,25 @@ class World(NamedTuple):
                     failed = rng.random() < (max(chance, self.bad) if node == self.lemon else chance)
                     capacity = "Spot" if node % 2 else "OnDemand"
                     alike = "cpu,gpu" if fragile else "cpu"
-                    yield Seen(f"n{node}", f"z{node % 3}", f"w{number}", capacity, alike, hour + attempt // 2, failed)
+                    yield SeenAttempt(
+                        f"n{node}", f"z{node % 3}", f"w{number}", capacity, alike, hour + attempt // 2, failed
+                    )
                     if not failed:
                         break
 
 
-def by_node(seen: Iterable[Seen]) -> set[str]:
+def by_node(seen: Iterable[SeenAttempt]) -> set[str]:
     return {place for place, one in judge([*seen], lambda one: one.node).items() if one.suspect}
 
 
-def by_zone(seen: Iterable[Seen]) -> set[str]:
+def by_zone(seen: Iterable[SeenAttempt]) -> set[str]:
     return {place for place, one in judge([*seen], lambda one: one.zone).items() if one.suspect}
 
 
-def seen(place: str, workload: str, *, failed: bool, hour: int = 0, capacity: str = "Spot", alike: str = "cpu") -> Seen:
-    return Seen(place, "z1", workload, capacity, alike, hour, failed)
+def seen(
+    place: str, workload: str, *, failed: bool, hour: int = 0, capacity: str = "Spot", alike: str = "cpu"
+) -> SeenAttempt:
+    return SeenAttempt(place, "z1", workload, capacity, alike, hour, failed)
 
 
 def test_a_lemon_among_two_hundred_nodes_is_found_and_no_other_node_is_named() -> None:
@@ -89,7 +93,7 @@ def test_workloads_that_fail_wherever_they_run_incriminate_no_node() -> None:
     assert judge([*buggy, *only_here, *good], lambda one: one.node)["n0"].failing == 0
 
 
-def failing_at(place: str, workloads: int) -> list[Seen]:
+def failing_at(place: str, workloads: int) -> list[SeenAttempt]:
     """Return workloads that fail at a place and succeed elsewhere, among a thousand attempts that succeed."""
     good = [seen(f"n{number % 20}", f"good{number}", failed=False) for number in range(1000)]
     bad = [seen(place, f"bad{number}", failed=True) for number in range(workloads)]

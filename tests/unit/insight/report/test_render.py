@@ -14,6 +14,7 @@ from webhook.cli.terminal import widths_of
 from webhook.insight.report import render
 from webhook.insight.report.model import Report
 from webhook.insight.report.sums import unpriced
+from webhook.objects import columns
 
 SPOT: dict[str, Any] = {"capacity": "Spot", "node": "spot-1", "zone": "z1"}
 
@@ -39,7 +40,7 @@ def made(*, priced: bool = True) -> Report:
 
 
 def text(report: Report) -> str:
-    return "\n".join(render.as_text(report))
+    return "\n".join(columns.lines(render.parts(report)))
 
 
 def test_the_text_says_what_was_used_lost_and_saved_and_why() -> None:

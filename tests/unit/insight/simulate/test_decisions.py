@@ -8,7 +8,7 @@ from tests.unit.insight.simulate.stories import policy
 from webhook.insight.simulate.decisions import Decider, Part, Shape, Spent, Verdict
 from webhook.insight.simulate.past import End
 from webhook.pods.on_failure import NONE
-from webhook.policy.model import Disruptions, FailureRule, Match, Next, Placement, Profile, Retries
+from webhook.policy.model import Disruptions, FailureRule, Match, Next, Placement, Retries
 
 LOST = End("Disruption", "PreemptionByScheduler")
 BUG, STOPPED = End("ExitCode", "", 1), End("ExitCode", "", 143)
@@ -117,7 +117,3 @@ def test_answers_do_not_grow_without_a_bound(monkeypatch: pytest.MonkeyPatch) ->
 
     assert len(decider.verdicts) <= 3
     assert len(decider.placements) <= 3
-
-
-def test_the_profile_of_the_policy_is_the_one_of_the_namespace() -> None:
-    assert Decider(policy(Profile())).profile_of("other") is None
