@@ -1,6 +1,8 @@
 """Settings for all tests."""
 
 import gc
+import signal
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
@@ -22,3 +24,16 @@ def _frozen() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+# `check` and `render` reset them for `| head`, and a process of tests that runs one of them goes on: with the default
+# effect of SIGPIPE, the next write to a connection that is closed would end it.
+HANDLERS = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGPIPE)}
+
+
+@pytest.fixture(autouse=True)
+def _signals() -> Iterator[None]:
+    """Restore the signal handlers that a command in this process has reset."""
+    yield
+    for number, handler in HANDLERS.items():
+        signal.signal(number, handler)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from typing import TYPE_CHECKING
 from unittest.mock import patch
 
@@ -14,15 +13,8 @@ from webhook.cli.main import LazyGroup, main
 if TYPE_CHECKING:
     from click.testing import Result
 
-RESET = (signal.SIGINT, signal.SIGPIPE)  # by the commands that read files
-
 
 def run(*arguments: str, stdin: str = "") -> Result:
     """Run a command and return its exit code and output; raise the exceptions that it does not handle."""
-    handlers = {number: signal.getsignal(number) for number in RESET}
-    try:
-        with patch.object(LazyGroup, "invoke", Group.invoke):  # it turns an error of ours into a message
-            return CliRunner().invoke(main, arguments, input=stdin, prog_name="retry-policy", catch_exceptions=False)
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
+    with patch.object(LazyGroup, "invoke", Group.invoke):  # it turns an error of ours into a message
+        return CliRunner().invoke(main, arguments, input=stdin, prog_name="retry-policy", catch_exceptions=False)

@@ -1,8 +1,7 @@
 """Each console example in the docs is run, or parsed by the command line that it calls, or named here with a reason."""
 
 import re
-import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
@@ -118,13 +117,9 @@ RUN: Final = [example for example in EXAMPLES if is_offline(example)]
 
 
 @pytest.fixture
-def in_repository(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Run commands in the repository, and restore the signal handlers of this process that they reset."""
+def in_repository(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run commands in the repository."""
     monkeypatch.chdir(ROOT)
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGPIPE)}
-    yield
-    for number, handler in handlers.items():
-        signal.signal(number, handler)
 
 
 @pytest.mark.usefixtures("in_repository")

@@ -2,7 +2,6 @@
 
 import json
 import random
-import signal
 from collections import Counter
 from collections.abc import Iterator
 from copy import deepcopy
@@ -92,12 +91,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def outputs(folder: Path) -> Iterator[dict[str, Result]]:
+def outputs(folder: Path) -> dict[str, Result]:
     """Check the manifests once in each form."""
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGPIPE)}
-    yield {form: checked("-f", str(folder), "-o", form) for form in forms.NAMES}
-    for number, handler in handlers.items():
-        signal.signal(number, handler)
+    return {form: checked("-f", str(folder), "-o", form) for form in forms.NAMES}
 
 
 def checked(*arguments: str, stdin: str = "") -> Result:
