@@ -164,7 +164,7 @@ def pod_of(row: KindSpec, **fields: Any) -> Pod:
         job="train",
         job_uid="uid",
         group=row.group,
-        kind=row.kind,
+        kind_name=row.kind,
         **fields,
     )
 

@@ -52,7 +52,7 @@ class RunningPods:
         if before is not None:
             self.leave(before)
         self.packed[pod.uid] = pack(pod)
-        if pod.kind:
+        if pod.kind_name:
             self.scopes.setdefault(workload_of(pod), {})[pod.uid] = pod.scope
             self.newest[_slot_of(pod.job_uid, pod.scope)] = pod.uid
             return
@@ -72,7 +72,7 @@ class RunningPods:
 
     def leave(self, pod: Pod) -> None:
         """Remove a pod from all but `packed`."""
-        if not pod.kind:
+        if not pod.kind_name:
             for place in _places_of(pod):
                 _add(self.numbers, place, -1)
                 if pod.deleting:
@@ -133,7 +133,7 @@ class RunningPods:
 
 def workload_of(pod: Pod) -> str:
     """Return the text that stands for the workload of another kind that a pod is counted for."""
-    return workload_named(pod.namespace, pod.group, pod.kind, pod.job)
+    return workload_named(pod.namespace, pod.group, pod.kind_name, pod.job)
 
 
 def workload_named(namespace: str, group: str, kind: str, name: str) -> str:

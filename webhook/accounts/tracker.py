@@ -42,7 +42,7 @@ class Key(NamedTuple):
     name: str
 
     @property
-    def kind(self) -> str:
+    def kind_name(self) -> str:
         """Its kind; with the group if it is called Job, and is another system's."""
         kind, is_job = self.row.kind, self.row is batch.JOB
         return f"{kind}.{self.row.group}" if kind == batch.JOB.kind and not is_job else kind
@@ -89,7 +89,7 @@ def key_of_job(job: CachedJob) -> Key:
 
 def place_of(key: Key) -> tuple[str, str]:
     """Return namespace and name of a workload, with its kind, as logs say it."""
-    return key.namespace, f"{key.kind}/{key.name}"
+    return key.namespace, f"{key.kind_name}/{key.name}"
 
 
 def is_older(pod: Pod, root: Json) -> bool:

@@ -217,9 +217,9 @@ class Crashes:
             return ""
         settings = self.authority.settings_of(job)
         if last.on_failure is not None and settling.may_judge(job, settings):
-            return f"; {words.fatal_by(last.on_failure, key.kind)}"
+            return f"; {words.fatal_by(last.on_failure, key.kind_name)}"
         if last.rule is not None:
             return ""
         if not settling.may_settle(job, settings):
-            return f"; {words.unlisted(key.kind)}"
-        return f"; {words.verdict(settling.window(job, settings), key.kind)}"
+            return f"; {words.unlisted(key.kind_name)}"
+        return f"; {words.verdict(settling.window(job, settings), key.kind_name)}"

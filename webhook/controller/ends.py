@@ -142,7 +142,7 @@ class WorkloadEnds:
         if system_of(row) is None:
             log.info("Job failed" if row is batch.JOB else "JobSet failed", **where)
             return
-        log.info("workload ended", kind=Key(about.namespace, row, about.name).kind, how=how, **where)
+        log.info("workload ended", kind=Key(about.namespace, row, about.name).kind_name, how=how, **where)
         self.events.tell(Notice(**about._asdict(), type="Warning", reason=reason, message=message))
 
 

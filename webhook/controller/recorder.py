@@ -216,7 +216,7 @@ class Recorder:
             reason=(ended.get("reason") or "")[:LONGEST],
             **fields_of(root["spec"], of_set=bool(key.job_set)),
         )
-        self.keep(f"{key.kind}/{metadata['uid']}", found)
+        self.keep(f"{key.kind_name}/{metadata['uid']}", found)
 
     def is_recorded(self, key: Key) -> bool:
         """Return True if the namespace of a workload is opted in, or if that is not known yet."""
@@ -240,7 +240,7 @@ class Recorder:
             "version": VERSION,
             "namespace": key.namespace[:LONGEST],
             "profile": self.profile_of(key.namespace),
-            "kind": key.kind,
+            "kind": key.kind_name,
             "workload": key.name[:LONGEST],
             "workload_uid": uid if root is None else root["metadata"]["uid"],
             "owner": "" if owner is None else f"{owner.kind}/{owner.name}"[:LONGEST],

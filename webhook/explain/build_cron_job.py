@@ -62,7 +62,7 @@ def explain(root: Json, jobs: list[Json], accounts: list[Json], left_out: LeftOu
     rows = []
     for job in newest_last:
         with left_out.around(batch.JOB.kind, job):
-            rows.append(kind_of_controller(job, accounts, left_out))
+            rows.append(_row_of(job, accounts, left_out))
     sample = sample_of(root, newest_last)
     zone = f" ({spec['timeZone']})" if spec.get("timeZone") else ""
     return CronJobExplanation(
@@ -115,7 +115,7 @@ def what_jobs_get(job: Json) -> Iterator[str]:
     yield from build.explain(batch.JOB, new, [new], []).next
 
 
-def kind_of_controller(job: Json, accounts: list[Json], left_out: LeftOut) -> JobRow:
+def _row_of(job: Json, accounts: list[Json], left_out: LeftOut) -> JobRow:
     """Return the row of one Job."""
     told = build.explain(batch.JOB, job, [job], accounts, left_out)
     return JobRow(

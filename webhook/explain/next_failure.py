@@ -361,7 +361,7 @@ def _what_matches(rule: Json) -> str:
 
 def _said(what: Forecast, standing: Standing, failed: Pod, *, placed: bool) -> str:
     """Return what a failure does, in words; `failed`: the pod after it."""
-    budgets, kind, in_set = standing.counted.budgets_of(failed), standing.key.kind, standing.job_set is not None
+    budgets, kind, in_set = standing.counted.budgets_of(failed), standing.key.kind_name, standing.job_set is not None
     if what.reason:
         return f"ends the {_name_of(what.ends, standing)}: {beyond(what, budgets)}"
     if what.ends and not in_set:

@@ -117,7 +117,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True):
 
     - `job`, `job_uid`: name and uid of the Job that controls it, or of the workload of another kind that it is counted
       for (webhook/systems/places.py). The name is empty if it is counted for none; the uid may be.
-      `group`, `kind`: those of the workload of another kind; empty for a Job.
+      `group`, `kind_name`: those of the workload of another kind; empty for a Job.
     - `scope`: its part of a workload of another kind; `controller`, `controller_uid`: what controls it there;
       `max_retries`: its annotation of that name, which admission writes. Empty, and None, for a pod of a Job.
     - `elsewhere`: what it belongs to if it is counted for no workload.
@@ -146,7 +146,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True):
     job: str
     job_uid: str
     group: str = ""
-    kind: str = ""
+    kind_name: str = ""
     scope: str = ""
     controller: str = ""
     controller_uid: str = ""
@@ -184,7 +184,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True):
     @property
     def row(self) -> KindSpec:
         """The kind of the workload that it is counted for."""
-        return KINDS[self.group, self.kind] if self.kind else batch.JOB
+        return KINDS[self.group, self.kind_name] if self.kind_name else batch.JOB
 
     @property
     def has_ended(self) -> bool:
@@ -272,7 +272,7 @@ def read(pod: Json, key: StateKey | None = None) -> Pod:
         job=cut(workload.name, LONGEST_NAME) if workload else "",
         job_uid=cut(workload.uid, LONGEST_NAME) if workload else "",
         group=place.kind.group if place else "",
-        kind=place.kind.kind if place else "",
+        kind_name=place.kind.kind if place else "",
         scope=place.scope if place else "",
         controller=cut(controller.name, LONGEST_NAME) if place and controller else "",
         controller_uid=cut(controller.uid, LONGEST_NAME) if place and controller else "",

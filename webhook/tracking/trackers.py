@@ -407,7 +407,7 @@ class Trackers:
     def see_vanished(self, now: float, uid: str) -> None:
         """Record that a pod ran before a gap in the watch and does not exist after it, which was found just now."""
         missing = self.running.pop(uid)
-        if missing is not None and not missing.kind and not missing.job_set and self.job_of(missing) is not None:
+        if missing is not None and not missing.kind_name and not missing.job_set and self.job_of(missing) is not None:
             key = key_of(missing)
             self.state_of(key).tracker.see_vanished(missing, now, self.succeeded.get(key, 0))
 

@@ -207,4 +207,4 @@ def read(key: Key, text: str | None, decoded: Callable[[str | None], Account] = 
 
 def where(key: Key) -> dict[str, str]:
     """Return the fields of a log line that name a workload."""
-    return {"kind": key.kind, "namespace": key.namespace, "name": key.name}
+    return {"kind": key.kind_name, "namespace": key.namespace, "name": key.name}

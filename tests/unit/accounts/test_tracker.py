@@ -30,9 +30,9 @@ def uncounted(found: Alone, account: Account | None = None) -> list[str]:
 
 
 def test_the_workload_of_a_pod_is_its_job_set_or_else_its_job() -> None:
-    assert (key_of(running_pod()).kind, key_of(running_pod()).name) == ("Job", "train")
+    assert (key_of(running_pod()).kind_name, key_of(running_pod()).name) == ("Job", "train")
     in_set = key_of(running_pod(job="set-workers-0", job_set="set"))
-    assert (in_set.kind, in_set.name) == ("JobSet", "set")
+    assert (in_set.kind_name, in_set.name) == ("JobSet", "set")
 
 
 def test_a_failed_pod_waits_once_to_be_counted_after_any_number_of_events() -> None:

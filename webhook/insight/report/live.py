@@ -100,7 +100,7 @@ def grouped(  # noqa: PLR0913, PLR0917 - what a cluster has
         for one in some:
             with left_out.around(row.kind, one):
                 key = Key(one["metadata"]["namespace"], row, one["metadata"]["name"])
-                elsewhere[key] = Workload({**one, "kind": key.kind}, [], [], key.system, own(row, one, stored))
+                elsewhere[key] = Workload({**one, "kind": key.kind_name}, [], [], key.system, own(row, one, stored))
     roots: dict[str, Workload] = {}
     for one in job_sets:
         with left_out.around(JOB_SET.kind, one):
