@@ -13,9 +13,9 @@ from webhook.systems.kind_spec import KindSpec
 METADATA: Final = {"uid": "account-uid", "resourceVersion": "7", "creationTimestamp": "2026-01-01T00:00:00Z"}
 
 
-def stored(row: KindSpec, root: Json, found: Account | str | None = None, **metadata: Any) -> Json:
+def stored(kind: KindSpec, root: Json, found: Account | str | None = None, **metadata: Any) -> Json:
     """Return the Account of a workload with an account, or with this text as its status; without a status for None."""
-    made = account.new(row, {**root, "metadata": {"namespace": "ml", "uid": "", **root["metadata"]}})
+    made = account.new(kind, {**root, "metadata": {"namespace": "ml", "uid": "", **root["metadata"]}})
     made["metadata"] |= METADATA | metadata
     if found is not None:
         made["status"] = (
@@ -27,11 +27,11 @@ def stored(row: KindSpec, root: Json, found: Account | str | None = None, **meta
 HELD: Final = "account"  # a key of a workload in tests: its Account, which its functions take apart from it
 
 
-def holding(row: KindSpec, root: Json, found: Account | Json | None) -> Json:
+def holding(kind: KindSpec, root: Json, found: Account | Json | None) -> Json:
     """Return a workload that holds its Account, if it has one; a Json is the status."""
     if found is None:
         return root
-    made = stored(row, root, found if isinstance(found, Account) else None)
+    made = stored(kind, root, found if isinstance(found, Account) else None)
     return {**root, HELD: made if isinstance(found, Account) else {**made, "status": found}}
 
 

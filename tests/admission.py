@@ -59,7 +59,7 @@ def review_of(root: Any, *, old: Any = None, operation: str | None = None, **req
 
 def seen(subject: Subject, root: Any) -> Any:
     """Return the part of an object that the rules were given."""
-    if subject.row is not core.POD or not isinstance(subject.root, dict) or "kind" in subject.root:
+    if subject.kind is not core.POD or not isinstance(subject.root, dict) or "kind" in subject.root:
         return root
     try:
         return msgspec.json.decode(msgspec.json.encode(root), type=type_of(core.POD.shape))

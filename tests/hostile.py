@@ -45,17 +45,17 @@ def long_places(shape: Shape, path: Path = ()) -> Iterator[Path]:
                 yield from long_places(inner, (*path, key))
 
 
-def long_object(row: KindSpec, place: Path, number: int, *, empty: bool = False) -> Json:
+def long_object(kind: KindSpec, place: Path, number: int, *, empty: bool = False) -> Json:
     """Return an object whose list or map at `place` has `number` entries: with all fields that rules read, or empty."""
-    group = f"{row.group}/" if row.group else ""
-    root: Json = {"apiVersion": group + row.versions[0], "kind": row.kind}
-    root |= filled(row.shape, place, number, empty=empty)
+    group = f"{kind.group}/" if kind.group else ""
+    root: Json = {"apiVersion": group + kind.versions[0], "kind": kind.kind}
+    root |= filled(kind.shape, place, number, empty=empty)
     metadata = root.setdefault("metadata", {})
     metadata |= {"name": "hostile", "namespace": "ml"}
     metadata.pop("deletionTimestamp", None)
     if place != ("metadata", "ownerReferences"):
         metadata.pop("ownerReferences", None)
-    if row is core.POD:
+    if kind is core.POD:
         metadata.setdefault("annotations", {})[names.ATTEMPT] = "1"
     return root
 

@@ -212,10 +212,10 @@ def compared(profile: str, root: Object, by_webhook: Object, by_policies: Object
     return "refused by both"
 
 
-def budgets_of(row: KindSpec, root: Object) -> list[Any]:
+def budgets_of(kind: KindSpec, root: Object) -> list[Any]:
     """Return the path of the object with each retry field, and the retries that the field allows."""
-    jobs = [batch.budget_of(job, said=True) for job in row.jobs(root)]
-    return [(one.path[:-1], one.retries) for one in [*jobs, *row.budgets(root)] if one is not None]
+    jobs = [batch.budget_of(job, said=True) for job in kind.jobs(root)]
+    return [(one.path[:-1], one.retries) for one in [*jobs, *kind.budgets(root)] if one is not None]
 
 
 def assert_same_with_both(by_webhook: Object, by_both: Object) -> None:

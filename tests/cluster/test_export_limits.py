@@ -257,15 +257,15 @@ def test_the_policies_refuse_too_many_retries_alone(team: Callable[..., Namespac
             assert not is_refused(answer), answer
 
 
-@pytest.mark.parametrize("row", ADMITTED, ids=name_of)
+@pytest.mark.parametrize("kind", ADMITTED, ids=name_of)
 def test_11_retries_are_refused_and_10_accepted_in_every_retry_field(
-    team: Callable[..., Namespace], row: KindSpec
+    team: Callable[..., Namespace], kind: KindSpec
 ) -> None:
-    for root in samples_of(row):
-        if not row.namespaced:
+    for root in samples_of(kind):
+        if not kind.namespaced:
             root["metadata"]["labels"] = {exported.PROFILE: "default"}
-        of_jobs = [Budget((*one.path, batch.retry_field(one.spec)), None) for one in row.jobs(root)]
-        others = [*row.budgets(root)]
+        of_jobs = [Budget((*one.path, batch.retry_field(one.spec)), None) for one in kind.jobs(root)]
+        others = [*kind.budgets(root)]
         for budget in [*of_jobs, *others]:
             refused = refusal(team(), with_retries(root, budget, 11))
             assert f"{problem.field(budget.path)}: 11 retries exceed the limit of 10" in said(refused)

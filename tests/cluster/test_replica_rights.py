@@ -94,10 +94,10 @@ class Replica:
     def found(self, kind: str, name: str) -> Object:
         return self.team.get(kind, name)
 
-    def of(self, row: KindSpec, name: str, *, sub: str = "", opted_in: bool = True) -> str:
+    def of(self, kind: KindSpec, name: str, *, sub: str = "", opted_in: bool = True) -> str:
         """Return an object's path."""
         namespace = (self.team if opted_in else self.strangers).name
-        return row.path(namespace, name) + sub
+        return kind.path(namespace, name) + sub
 
     def refused(self, write: Write) -> str:
         """Try a write; return why it is forbidden, empty if it is not; raise ApiError for any other error."""
@@ -339,8 +339,8 @@ def labelled_as_its_pods(*, opted_in: bool = True) -> Callable[[Replica], Write]
     return write
 
 
-def deleted(row: KindSpec, name: str, *, opted_in: bool = True) -> Callable[[Replica], Write]:
-    return lambda replica: Write("DELETE", replica.of(row, name, opted_in=opted_in), {})
+def deleted(kind: KindSpec, name: str, *, opted_in: bool = True) -> Callable[[Replica], Write]:
+    return lambda replica: Write("DELETE", replica.of(kind, name, opted_in=opted_in), {})
 
 
 def new_event(replica: Replica, namespace: str = "", **fields: Any) -> Write:

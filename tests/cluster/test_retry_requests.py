@@ -522,8 +522,8 @@ async def process_requests(kubeconfig: Path, keys: list[retries.RetryKey], event
         watching += [asyncio.create_task(one.run()) for one in leader.lists.values()]
         watching.append(asyncio.create_task(events.run()))
         for key in keys:
-            root = await api.get(key.row.path(key.namespace, key.name))
-            await reading.read(api, ADAPTERS[key.row], root, WHEN)
+            root = await api.get(key.kind.path(key.namespace, key.name))
+            await reading.read(api, ADAPTERS[key.kind], root, WHEN)
             await leader.reconcile(key, retries.RetryDue("", 0.0), Profile())
         while not (events_written() and all(one.live for one in leader.lists.values())):  # noqa: ASYNC110
             await asyncio.sleep(0.1)
@@ -597,7 +597,7 @@ def failed_volcano_job(team: Namespace, name: str) -> None:
 
 
 def is_done(team: Namespace, key: retries.RetryKey) -> bool:
-    return no_retry_in_progress(team.get(f"{key.row.resource}.{key.row.group}", key.name))
+    return no_retry_in_progress(team.get(f"{key.kind.resource}.{key.kind.group}", key.name))
 
 
 @with_operators
@@ -632,7 +632,7 @@ def test_requested_retries_use_exactly_the_permissions_of_the_components_role(
         retries.RetryKey(VOLCANO_JOB, team.name, "gang"): LONG_AGO,
     }
     for key, of in asked_for.items():
-        mark_as_accepted(team, f"{key.row.resource}.{key.row.group}/{key.name}", of)
+        mark_as_accepted(team, f"{key.kind.resource}.{key.kind.group}/{key.name}", of)
     # In mode Warn the cluster's leader does nothing here; without a profile no replica could write anything.
     assert team.run("label", "namespace", team.name, f"{names.PROFILE}=default", f"{names.MODE}=Warn").returncode == 0
     with rights.recording(kubectl, tmp_path, CONTROLLER_ACCOUNT) as (kubeconfig, recorded):

@@ -51,20 +51,20 @@ DOCUMENTS: Final[list[Object]] = [
     job("train", backoffLimit=3),
     NIGHTLY,
 ]
-ADMITTED: Final = [row for row in KINDS.values() if row.admitted]
-OF_PODS: Final = [row for row in KINDS.values() if row.owns_pods]
+ADMITTED: Final = [kind for kind in KINDS.values() if kind.admitted]
+OF_PODS: Final = [kind for kind in KINDS.values() if kind.owns_pods]
 
 
-def name_of(row: KindSpec) -> str:
-    return f"{row.kind}.{row.group}"
+def name_of(kind: KindSpec) -> str:
+    return f"{kind.kind}.{kind.group}"
 
 
-def samples_of(row: KindSpec) -> list[Object]:
+def samples_of(kind: KindSpec) -> list[Object]:
     """Return copies of a kind's samples with new names."""
     return [
         named(document)
         for document in DOCUMENTS
-        if (document["apiVersion"].rpartition("/")[0], document["kind"]) == (row.group, row.kind)
+        if (document["apiVersion"].rpartition("/")[0], document["kind"]) == (kind.group, kind.kind)
     ]
 
 
@@ -74,7 +74,7 @@ def named(document: Object) -> Object:
 
 
 @pytest.fixture(params=ADMITTED, ids=name_of)
-def row(request: pytest.FixtureRequest) -> KindSpec:
+def kind(request: pytest.FixtureRequest) -> KindSpec:
     found: KindSpec = request.param
     return found
 
@@ -86,18 +86,18 @@ def team(kubectl: Kubectl, api: Api) -> Namespace:
 
 
 @pytest.fixture
-def samples(row: KindSpec, kubectl: Kubectl) -> Iterator[list[Object]]:
+def samples(kind: KindSpec, kubectl: Kubectl) -> Iterator[list[Object]]:
     """Yield the samples of a kind; delete cluster-scoped ones when the test ends."""
-    found = samples_of(row)
-    assert found, f"{name_of(row)} has no sample in {FOLDER}"
-    if row in {tekton.PIPELINE_RUN, tekton.TASK_RUN}:
+    found = samples_of(kind)
+    assert found, f"{name_of(kind)} has no sample in {FOLDER}"
+    if kind in {tekton.PIPELINE_RUN, tekton.TASK_RUN}:
         for sample in found:
             sample["spec"]["managedBy"] = "retry-policy.dev/nobody"  # otherwise its controller would change it
-    with train_job_crd.unchanged(kubectl) if row is trainer.TRAIN_JOB else nullcontext():
+    with train_job_crd.unchanged(kubectl) if kind is trainer.TRAIN_JOB else nullcontext():
         yield found
-    if not row.namespaced:
+    if not kind.namespaced:
         created = [sample["metadata"]["name"] for sample in found]
-        kubectl.run("delete", f"{row.resource}.{row.group}", *created, "--ignore-not-found", "--wait=false")
+        kubectl.run("delete", f"{kind.resource}.{kind.group}", *created, "--ignore-not-found", "--wait=false")
 
 
 def rendered(samples: list[Object]) -> list[Object]:
@@ -150,9 +150,9 @@ def test_every_kind_is_stored_as_render_prints_it_and_a_dry_run_shows_the_same(
 
 @pytest.mark.parametrize("flags", [(), SERVER_SIDE], ids=["client-side", "server-side"])
 def test_an_unchanged_manifest_of_every_kind_can_be_applied_again(
-    team: Namespace, row: KindSpec, samples: list[Object], flags: tuple[str, ...]
+    team: Namespace, kind: KindSpec, samples: list[Object], flags: tuple[str, ...]
 ) -> None:
-    if row.kind == "JobSet" and not flags:
+    if kind.kind == "JobSet" and not flags:
         for sample in samples:  # else the patch removes the default of JobSet's webhook, which JobSet refuses
             sample["spec"]["replicatedJobs"][0]["template"]["spec"]["completionMode"] = "Indexed"
     stored, again = (team.apply_all(samples, *flags) for _ in range(2))
@@ -160,18 +160,18 @@ def test_an_unchanged_manifest_of_every_kind_can_be_applied_again(
 
 
 def test_11_retries_are_denied_and_10_accepted_in_every_retry_field(
-    team: Namespace, row: KindSpec, samples: list[Object]
+    team: Namespace, kind: KindSpec, samples: list[Object]
 ) -> None:
     fields = []
     for sample in samples:
-        of_jobs = [Budget((*one.path, batch.retry_field(one.spec)), None) for one in row.jobs(sample)]
-        for budget in [*of_jobs, *row.budgets(sample)]:
+        of_jobs = [Budget((*one.path, batch.retry_field(one.spec)), None) for one in kind.jobs(sample)]
+        for budget in [*of_jobs, *kind.budgets(sample)]:
             fields.append(problem.field(budget.path))
             refusal = team.refusal(with_retries(sample, budget, 11))
             assert "denied the request" in refusal
             assert f"{fields[-1]}: 11 retries exceed the limit of 10" in refusal
             assert team.refusal(with_retries(sample, budget, 10)) == ""
-    assert fields or not (row.retry_fields or row.job_specs)
+    assert fields or not (kind.retry_fields or kind.job_specs)
 
 
 def with_retries(sample: Object, budget: Budget, retries: int) -> Object:
@@ -266,16 +266,16 @@ def reference(owner: Object) -> Object:
     return {"apiVersion": owner["apiVersion"], "kind": owner["kind"], **metadata, "controller": True}
 
 
-def owner_of(row: KindSpec, team: Namespace, status: Object | None = None) -> Object:
+def owner_of(kind: KindSpec, team: Namespace, status: Object | None = None) -> Object:
     """Create the controller of a pod with this status; for a RayCluster its own controller has the status."""
-    if row.kind == "RayCluster":
+    if kind.kind == "RayCluster":
         (ray_job,) = samples_of(KINDS["ray.io", "RayJob"])
         above = with_status(team, team.create(ray_job), status)
         cluster = named(RAY_CLUSTER)
         cluster["metadata"]["ownerReferences"] = [reference(above)]
         return team.create(cluster)
-    manifest = named(TASK_ACTION) if row.kind == "TaskAction" else samples_of(row)[0]
-    if row is KINDS["batch", "Job"]:
+    manifest = named(TASK_ACTION) if kind.kind == "TaskAction" else samples_of(kind)[0]
+    if kind is KINDS["batch", "Job"]:
         manifest["spec"]["suspend"] = True  # so that the Job controller does not change the status
     return with_status(team, team.create(manifest), status)
 
@@ -289,12 +289,12 @@ def with_status(team: Namespace, found: Object, status: Object | None) -> Object
     return found
 
 
-@pytest.mark.parametrize("row", OF_PODS, ids=name_of)
+@pytest.mark.parametrize("kind", OF_PODS, ids=name_of)
 def test_the_attempt_and_max_retries_of_a_pod_are_read_from_the_signals_of_its_owner(
-    team: Namespace, row: KindSpec
+    team: Namespace, kind: KindSpec
 ) -> None:
-    signal = SIGNALS[name_of(row)]
-    owner = owner_of(row, team, signal.status)
+    signal = SIGNALS[name_of(kind)]
+    owner = owner_of(kind, team, signal.status)
     made = pod(owner["metadata"]["name"] + signal.suffix)
     of_owner = {**reference(owner), **({"kind": signal.kind} if signal.kind else {})}
     made["metadata"] |= {**deepcopy(signal.metadata), "ownerReferences": [of_owner]}

@@ -76,14 +76,14 @@ def others() -> Iterator[Sample]:
             yield of_kind(row)
 
 
-def of_kind(row: KindSpec) -> Sample:
-    root: Json = hostile.complete(row.shape)
+def of_kind(kind: KindSpec) -> Sample:
+    root: Json = hostile.complete(kind.shape)
     metadata = root.setdefault("metadata", {})
     metadata.clear()
     metadata |= {"name": "sample", "annotations": {"team": "ml"}}
-    root |= {"apiVersion": f"{row.group}/{row.versions[0]}", "kind": row.kind}
-    path = path_of(row.group, row.versions[0], row.resource, namespaced=row.namespaced)
-    return Sample(row.kind, path, root, {"phase": "Failed", "startTime": "2026-11-24T00:00:00Z", "podName": "a"})
+    root |= {"apiVersion": f"{kind.group}/{kind.versions[0]}", "kind": kind.kind}
+    path = path_of(kind.group, kind.versions[0], kind.resource, namespaced=kind.namespaced)
+    return Sample(kind.kind, path, root, {"phase": "Failed", "startTime": "2026-11-24T00:00:00Z", "podName": "a"})
 
 
 def of_ours() -> Iterator[Sample]:

@@ -9,21 +9,21 @@ from webhook.systems.kind_spec import KindSpec
 from webhook.systems.kinds import full_name
 
 
-@pytest.mark.parametrize("row", [*rows()], ids=lambda row: full_name(row, "", ""))
-def test_a_reason_is_given_for_exactly_the_features_that_the_code_lacks(row: KindSpec) -> None:
-    lacking = {column for column, has in COLUMNS.items() if not has(row)}
-    reasons = set(REASONS.get(row, {}))
-    assert reasons - lacking == set(), f"the code has this now: delete these reasons of {row.kind} in REASONS"
-    assert lacking - reasons == set(), f"the code lacks this: add reasons of {row.kind} to REASONS"
+@pytest.mark.parametrize("kind", [*rows()], ids=lambda row: full_name(row, "", ""))
+def test_a_reason_is_given_for_exactly_the_features_that_the_code_lacks(kind: KindSpec) -> None:
+    lacking = {column for column, has in COLUMNS.items() if not has(kind)}
+    reasons = set(REASONS.get(kind, {}))
+    assert reasons - lacking == set(), f"the code has this now: delete these reasons of {kind.kind} in REASONS"
+    assert lacking - reasons == set(), f"the code lacks this: add reasons of {kind.kind} to REASONS"
 
 
 def test_reasons_are_given_for_kinds_of_the_table_alone() -> None:
     assert set(REASONS) <= set(rows())
 
 
-@pytest.mark.parametrize("row", [batch.JOB, JOB_SET])
-def test_a_job_and_a_job_set_have_every_feature(row: KindSpec) -> None:
-    assert {cell(row, column) for column in COLUMNS} == {YES}
+@pytest.mark.parametrize("kind", [batch.JOB, JOB_SET])
+def test_a_job_and_a_job_set_have_every_feature(kind: KindSpec) -> None:
+    assert {cell(kind, column) for column in COLUMNS} == {YES}
 
 
 def test_a_reason_stands_in_one_cell_of_a_table() -> None:

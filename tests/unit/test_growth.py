@@ -74,9 +74,9 @@ def name_of(value: object) -> str:
     return value.kind if isinstance(value, KindSpec) else ".".join(map(str, value)) if isinstance(value, tuple) else ""
 
 
-@pytest.mark.parametrize(("row", "place"), PLACES, ids=name_of)
-def test_the_cost_of_each_list_of_each_kind_grows_linearly(row: KindSpec, place: Path) -> None:
-    assert growth_of(lambda number: long_object(row, place, number)) <= MOST_GROWTH
+@pytest.mark.parametrize(("kind", "place"), PLACES, ids=name_of)
+def test_the_cost_of_each_list_of_each_kind_grows_linearly(kind: KindSpec, place: Path) -> None:
+    assert growth_of(lambda number: long_object(kind, place, number)) <= MOST_GROWTH
 
 
 def growth_of(made: Callable[[int], Json]) -> float:

@@ -119,13 +119,13 @@ def shaped(shape: Shape, key: str = "", depth: int = 0) -> st.SearchStrategy[Any
     }[shape]
 
 
-def objects_of(row: KindSpec) -> st.SearchStrategy[Json]:
-    assert isinstance(row.shape, dict)
-    parts = {key: shaped(shape, key) for key, shape in row.shape.items() if key != "metadata"}
+def objects_of(kind: KindSpec) -> st.SearchStrategy[Json]:
+    assert isinstance(kind.shape, dict)
+    parts = {key: shaped(shape, key) for key, shape in kind.shape.items() if key != "metadata"}
     return st.builds(
         lambda metadata, rest: {
-            "apiVersion": f"{row.group}/{row.versions[0]}",
-            "kind": row.kind,
+            "apiVersion": f"{kind.group}/{kind.versions[0]}",
+            "kind": kind.kind,
             "metadata": metadata,
             **rest,
         },

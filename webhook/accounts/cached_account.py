@@ -71,7 +71,7 @@ USUAL: Final = (
     + b'"}'
 )
 # The kinds whose objects have Accounts, by group and kind.
-COUNTED: Final = {(row.group, row.kind): row for row in (batch.JOB, JOB_SET, *SYSTEMS)}
+COUNTED: Final = {(kind.group, kind.kind): kind for kind in (batch.JOB, JOB_SET, *SYSTEMS)}
 
 
 def trimmed_account(root: Json) -> CachedAccount:
@@ -109,8 +109,8 @@ def whole(pieces: tuple[bytes, ...]) -> bytes:
 def key_of_account(found: CachedAccount) -> Key | None:
     """Return the workload that an Account is about; None if its kind has no Accounts."""
     spec = found["spec"]
-    row = _row_of(found)
-    return None if row is None else Key(found["metadata"]["namespace"], row, spec.get("name") or "")
+    kind = _row_of(found)
+    return None if kind is None else Key(found["metadata"]["namespace"], kind, spec.get("name") or "")
 
 
 def _row_of(found: Json) -> KindSpec | None:

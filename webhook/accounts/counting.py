@@ -245,7 +245,7 @@ class CountingPass:
         """Return the number of a Job's failures of which no pod was seen, and the pods that vanished unseen."""
         root = self.root
         if (
-            self.key.row is not batch.JOB
+            self.key.kind is not batch.JOB
             or terminal.is_decided(root["status"])
             or outcomes.is_deleted(root)
             or root["spec"].get("suspend")
@@ -310,12 +310,12 @@ class CountingPass:
         """
         if self.job_set is not None and at(self.job_set, ("status", "terminalState")):
             return
-        row = batch.JOB if self.key.job_set else self.key.row
+        kind = batch.JOB if self.key.job_set else self.key.kind
         for detail in reversed(details):
             if detail.cost != cost or detail.reason == outcomes.UNSEEN:
                 continue
             name = limits.job_of(self.key.job_set, detail.scope) or self.key.name
-            job = self.tracker.job_named(row, self.key.namespace, name)
+            job = self.tracker.job_named(kind, self.key.namespace, name)
             if job is not None and (self.key.job_set or not terminal.is_decided(job["status"])):
                 yield detail, job, self.budgets_of(job)
 
@@ -352,7 +352,7 @@ class CountingPass:
     def sentence(self) -> str:
         """Return how the last counted pod ended, what decides about the next one, and how many others were counted."""
         last, rules = self.details[-1], self.settings.on_failure
-        text = words.sentence(last, self.budgets.retries, words.terms_of(self.key.row))
+        text = words.sentence(last, self.budgets.retries, words.terms_of(self.key.kind))
         if last.on_failure is not None:
             follows = last.cost != "fatal" and last.on_failure < len(rules)
             following = rules[last.on_failure].next if follows else None

@@ -57,12 +57,12 @@ Ended = Literal["", "index", "Job", "JobSet", "scope", "workload"]
 class Standing:
     """The state of a workload before one of its pods fails.
 
-    `job`: the Job of that pod, as the API has it, or the workload if that is of another kind, `row`. `job_set`: the
+    `job`: the Job of that pod, as the API has it, or the workload if that is of another kind, `kind`. `job_set`: the
     JobSet of the Job; None if it has none. `account` counts every pod that has failed before. `live`: the pods that
     have not ended. `profile`: the one in force; `knows_codes`: whether its exit codes are known too.
     """
 
-    row: KindSpec = batch.JOB
+    kind: KindSpec = batch.JOB
     job: Json
     job_set: Json | None = None
     account: Account
@@ -73,8 +73,8 @@ class Standing:
     @cached_property
     def key(self) -> Key:
         """The workload."""
-        row, root = (self.row, self.job) if self.job_set is None else (JOB_SET, self.job_set)
-        return Key(root["metadata"].get("namespace") or "", row, root["metadata"]["name"])
+        kind, root = (self.kind, self.job) if self.job_set is None else (JOB_SET, self.job_set)
+        return Key(root["metadata"].get("namespace") or "", kind, root["metadata"]["name"])
 
     @cached_property
     def system(self) -> System | None:

@@ -468,12 +468,12 @@ def is_account(found: Json) -> bool:
     return of_ours and found.get("kind") == ACCOUNT.kind
 
 
-def account_of(row: KindSpec, root: Json, found: Iterable[Json]) -> Account:
+def account_of(kind: KindSpec, root: Json, found: Iterable[Json]) -> Account:
     """Return the account of a workload by its Account among some objects; an empty one if it has none.
 
     Raise UnfitError if its status cannot be read.
     """
-    of_it = (one for one in found if is_account(one) and is_of(one, row, root))
+    of_it = (one for one in found if is_account(one) and is_of(one, kind, root))
     try:
         return account_in(next(of_it, None), root)
     except ValueError as error:

@@ -38,44 +38,44 @@ class Key(NamedTuple):
     """A workload that has an account: a JobSet, a Job that none owns, or one of another kind."""
 
     namespace: str
-    row: KindSpec
+    kind: KindSpec
     name: str
 
     @property
     def kind_name(self) -> str:
         """Its kind; with the group if it is called Job, and is another system's."""
-        kind, is_job = self.row.kind, self.row is batch.JOB
-        return f"{kind}.{self.row.group}" if kind == batch.JOB.kind and not is_job else kind
+        kind, is_job = self.kind.kind, self.kind is batch.JOB
+        return f"{kind}.{self.kind.group}" if kind == batch.JOB.kind and not is_job else kind
 
     @property
     def job_set(self) -> str:
         """Its name if it is a JobSet, else empty."""
-        return self.name if self.row is JOB_SET else ""
+        return self.name if self.kind is JOB_SET else ""
 
     @property
     def is_cached_whole(self) -> bool:
         """Whether the watch delivers its spec and status, as of a Job and a JobSet, and not its metadata alone."""
-        return self.row is batch.JOB or self.row is JOB_SET
+        return self.kind is batch.JOB or self.kind is JOB_SET
 
     @property
     def system(self) -> System | None:
         """Its System; None if it is a Job or a JobSet."""
-        return system_of(self.row)
+        return system_of(self.kind)
 
     @property
     def workload(self) -> str:
         """The text that stands for it in RunningPods, if it is neither a Job nor a JobSet."""
-        return workload_named(self.namespace, self.row.group, self.row.kind, self.name)
+        return workload_named(self.namespace, self.kind.group, self.kind.kind, self.name)
 
     @property
     def path(self) -> str:
         """The API path of the workload."""
-        return self.row.path(self.namespace, self.name)
+        return self.kind.path(self.namespace, self.name)
 
 
 def key_of(pod: Pod) -> Key:
     """Return the workload that a pod is counted for."""
-    return Key(pod.namespace, JOB_SET, pod.job_set) if pod.job_set else Key(pod.namespace, pod.row, pod.job)
+    return Key(pod.namespace, JOB_SET, pod.job_set) if pod.job_set else Key(pod.namespace, pod.kind, pod.job)
 
 
 def key_of_job(job: CachedJob) -> Key:
@@ -154,13 +154,13 @@ class Tracker:
         held = None if self.failed is None else self.failed.jobs.get(pod.job_uid)
         if held is not None:
             return held
-        found = self.find(pod.row, pod.namespace, pod.job)
+        found = self.find(pod.kind, pod.namespace, pod.job)
         return found if found is not None and found["metadata"]["uid"] == pod.job_uid else None
 
-    def job_named(self, row: KindSpec, namespace: str, name: str) -> CachedJob | None:
+    def job_named(self, kind: KindSpec, namespace: str, name: str) -> CachedJob | None:
         """Return a Job by its name, also if it was deleted but has uncounted pods; None if it is not known."""
         held = () if self.failed is None else self.failed.jobs.values()
-        return self.find(row, namespace, name) or next((job for job in held if job["metadata"]["name"] == name), None)
+        return self.find(kind, namespace, name) or next((job for job in held if job["metadata"]["name"] == name), None)
 
     def see_job(self, job: CachedJob, *, alone: bool) -> None:
         """Record the current state of a Job; `alone`: whether it has no JobSet, and so is the workload."""
@@ -436,7 +436,7 @@ class Tracker:
 
     def is_replaced(self, pod: Pod) -> bool:
         """Return True if a pod of another kind was deleted, and another one of its scope was created later."""
-        if pod.row is batch.JOB or not pod.deleted:
+        if pod.kind is batch.JOB or not pod.deleted:
             return False
         runs = self.running.newest_of(pod.job_uid, pod.scope) or pod
         of_scope = (runs, *self.ends_of(scope_of(pod)))

@@ -38,9 +38,9 @@ OF_JOB_SET: Final = Terms("JobSet", retry="restart", retry_of_rule="restart", re
 OF_ANOTHER: Final = Terms("")
 
 
-def terms_of(row: KindSpec) -> Terms:
+def terms_of(kind: KindSpec) -> Terms:
     """Return the words for a kind of workload."""
-    return {batch.JOB: OF_JOB, JOB_SET: OF_JOB_SET}.get(row, OF_ANOTHER)
+    return {batch.JOB: OF_JOB, JOB_SET: OF_JOB_SET}.get(kind, OF_ANOTHER)
 
 
 def sentence(detail: Attempt, max_retries: int, terms: Terms = OF_JOB) -> str:

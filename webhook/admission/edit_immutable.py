@@ -39,9 +39,9 @@ def put_back(subject: Subject, editor: Editor) -> bytes:
     """
     if subject.malformed or subject.old is None:
         return b""
-    if subject.row.immutable:
+    if subject.kind.immutable:
         apply(UPDATE_RULES, Update(subject, subject.old, editor), editor)
-    elif system_of(subject.row) is not None:
+    elif system_of(subject.kind) is not None:
         apply(HISTORY_RULES, Update(subject, subject.old, editor), editor)
     return editor.patch() if editor.edits else b""
 
@@ -53,13 +53,13 @@ def edit(subject: Subject, old: Json, profile: NamedProfile, editor: Editor) -> 
 
 def put_back_own_keys(update: Update) -> list[Problem]:
     """Undo the changes that an update makes to our keys."""
-    own_keys.put_back(update.editor, update.subject.row, update.old)
+    own_keys.put_back(update.editor, update.subject.kind, update.old)
     return []
 
 
 def put_back_history(update: Update) -> list[Problem]:
     """Undo a change of the retry history that is not due to a requested retry."""
-    if not own_keys.may_begin_anew(update.subject.row, update.old):
+    if not own_keys.may_begin_anew(update.subject.kind, update.old):
         own_keys.put_back_key(update.editor, own_keys.HISTORY, update.old)
     return []
 
@@ -67,7 +67,7 @@ def put_back_history(update: Update) -> list[Problem]:
 def put_back_injections(update: Update) -> list[Problem]:
     """Put back the injected values that the update removed only because its manifest lacks them."""
     request = update.subject.request
-    undo.put_back(update.editor, update.subject.row, update.old, lambda: review.decode_value(request.old_object))
+    undo.put_back(update.editor, update.subject.kind, update.old, lambda: review.decode_value(request.old_object))
     return []
 
 
@@ -75,7 +75,7 @@ def hold_to_limit(update: UpdateUnderProfile) -> list[Problem]:
     """Apply the limit to the backoffLimit of a Job; return warnings."""
     subject, old, editor, profile = update
     warnings: list[Problem] = []
-    for job, old_job in zip(subject.row.jobs(subject.root), subject.row.jobs(old), strict=False):
+    for job, old_job in zip(subject.kind.jobs(subject.root), subject.kind.jobs(old), strict=False):
         budget, old_budget = batch.budget_of(job, said=True, old=old_job), batch.budget_of(old_job, said=True)
         if budget is not None and old_budget is not None:
             settings = profile.settings(annotations.of(subject.root))
@@ -85,9 +85,9 @@ def hold_to_limit(update: UpdateUnderProfile) -> list[Problem]:
     return warnings
 
 
-def writes_in_update(row: KindSpec) -> tuple[tuple[str, str], ...]:
+def writes_in_update(kind: KindSpec) -> tuple[tuple[str, str], ...]:
     """Return the field to which the limit applies in an update: the backoffLimit of a Job."""
-    return (("spec", "backoffLimit"),) if row is batch.JOB else ()
+    return (("spec", "backoffLimit"),) if kind is batch.JOB else ()
 
 
 UPDATE_RULES: Final[tuple[Rule[Update], ...]] = (
@@ -116,7 +116,7 @@ PROFILE_RULES: Final[tuple[Rule[UpdateUnderProfile], ...]] = (
     Rule(
         name="retries",
         applies_to="an update of a Job",
-        applies=lambda update: update.subject.row is batch.JOB,
+        applies=lambda update: update.subject.kind is batch.JOB,
         edit=hold_to_limit,
         writes=writes_in_update,
     ),

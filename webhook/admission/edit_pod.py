@@ -59,21 +59,21 @@ def edit(subject: Subject, facts: Facts, profile: NamedProfile, editor: Editor) 
     return warnings, context.placed or "", context.growths
 
 
-def is_no_batch(row: KindSpec | None, facts: Facts, said: Json) -> bool:
+def is_no_batch(kind: KindSpec | None, facts: Facts, said: Json) -> bool:
     """Return True if a pod's controller is batch work only under another object, and has none: a RayCluster alone."""
-    if row is None or not row.counted_under or (facts.above or {}).get("kind") == row.counted_under:
+    if kind is None or not kind.counted_under or (facts.above or {}).get("kind") == kind.counted_under:
         return False
     return names.ATTEMPT not in said and names.INTERRUPTIBLE not in said
 
 
-def is_of_unchanged_job(row: KindSpec | None, facts: Facts, said: Json) -> bool:
+def is_of_unchanged_job(kind: KindSpec | None, facts: Facts, said: Json) -> bool:
     """Return True if a pod's Job was created without the policy: it has no rule that makes a disruption free.
 
     Such a Job lacks the label that admission gives each Job: it was created before the opt-in of its namespace, in mode
     Warn or Audit, or while the webhook did not answer. With the annotation attempt or interruptible, on the pod or its
     Job, the pod is placed all the same.
     """
-    if row is not batch.JOB or facts.owner is None:
+    if kind is not batch.JOB or facts.owner is None:
         return False
     if names.PROFILE in opt_in.labels_of(facts.owner):
         return False

@@ -40,17 +40,17 @@ class Ruled(NamedTuple):
 
 def edit(subject: Subject, facts: Facts, profile: NamedProfile, editor: Editor) -> list[Problem]:
     """Edit a new object, or one whose spec is mutable; return warnings."""
-    row, root = subject.row, subject.root
+    kind, root = subject.kind, subject.root
     record = undo.read(root)
     if record is not None:
         trial = Editor(copied(root))
-        undo.take_out(trial, row, record)
-        ruled, warnings = apply_rules(WorkloadContext(row, subject.old, facts, profile, trial))
-        if is_alike(row, trial.root, root) and record.profile == profile.name:
+        undo.take_out(trial, kind, record)
+        ruled, warnings = apply_rules(WorkloadContext(kind, subject.old, facts, profile, trial))
+        if is_alike(kind, trial.root, root) and record.profile == profile.name:
             editor.warned += trial.warned
             return warnings + apply((NOTE,), ruled._replace(editor=editor), editor)
         apply((EARLIER_INJECTIONS,), Received(subject, editor, record), editor)
-    ruled, warnings = apply_rules(WorkloadContext(row, subject.old, facts, profile, editor))
+    ruled, warnings = apply_rules(WorkloadContext(kind, subject.old, facts, profile, editor))
     return warnings + apply((NOTE,), ruled, editor)
 
 
@@ -60,20 +60,20 @@ def apply_rules(context: WorkloadContext) -> tuple[Ruled, list[Problem]]:
     before = len(editor.edits)
     settings = [context.settings_of(job) for job in context.jobs]
     context.is_skipped |= bool(settings) and all(one.skip for one in settings)
-    job_rules = registry.job_rules(context.row)
+    job_rules = registry.job_rules(context.kind)
     warnings = []
     for job, its_settings in zip(context.jobs, settings, strict=True):
         warnings += apply(job_rules, context.context_of(job, its_settings), editor)
-    warnings += apply(registry.workload_rules(context.row), context, editor)
-    if context.row is JOB_SET:
+    warnings += apply(registry.workload_rules(context.kind), context, editor)
+    if context.kind is JOB_SET:
         warnings = job_set.said_once(warnings)
     return Ruled(context, editor, editor.edits[before:]), list(dict.fromkeys(warnings)) if warnings else []
 
 
-def is_alike(row: KindSpec, one: Json, other: Json) -> bool:
+def is_alike(kind: KindSpec, one: Json, other: Json) -> bool:
     """Return True if two objects differ only in their metadata, and in no retry field there."""
     beside_metadata = {**one, "metadata": None} == {**other, "metadata": None}
-    return beside_metadata and list(row.budgets(one)) == list(row.budgets(other))
+    return beside_metadata and list(kind.budgets(one)) == list(kind.budgets(other))
 
 
 def copied(root: Json) -> Json:
@@ -85,23 +85,23 @@ def copied(root: Json) -> Json:
 def take_out(received: Received) -> list[Problem]:
     """Remove what an earlier admission injected."""
     if received.record is not None:
-        undo.take_out(received.editor, received.subject.row, received.record)
+        undo.take_out(received.editor, received.subject.kind, received.record)
     return []
 
 
 def note(ruled: Ruled) -> list[Problem]:
     """Record on an object what the rules injected, and under which profile; return warnings."""
     context, editor, edits = ruled
-    row, profile_name = context.row, context.profile.name
+    kind, profile_name = context.kind, context.profile.name
     warnings: list[Problem] = []
-    is_labelled = row.labelled and not context.is_skipped
+    is_labelled = kind.labelled and not context.is_skipped
     if edits or is_labelled:
-        warnings = undo.write(editor, row, context.profile, edits)
+        warnings = undo.write(editor, kind, context.profile, edits)
     else:
         editor.remove(undo.ANNOTATION)
     if is_labelled:
         editor.update(("metadata", "labels"), {names.PROFILE: profile_name})
-    elif row.labelled:
+    elif kind.labelled:
         editor.remove(own_keys.LABEL)  # without the label the ledger does not count the skipped workload
     return warnings
 

@@ -87,16 +87,16 @@ def validate(subject: Subject, policy: Policy, facts: Facts) -> Response:
         subject = replace(subject, root=edit_workload.copied(subject.root))
         edit(subject, profile, facts, Editor(subject.root))
     profile = NamedProfile(profile.name, emergency.profile_to_judge(policy, profile.name))
-    context = ValidationContext(subject.row, subject.root, subject.old, profile, facts, subject.owner)
+    context = ValidationContext(subject.kind, subject.root, subject.old, profile, facts, subject.owner)
     found = problems_of(context)
     unknown = unknown_keys.warnings(context)
     if subject.old is None:
         warnings = [] if found and is_invalid(found) else lint_warnings(subject, profile, facts)
     else:
         if found:
-            before = set(problems_of(ValidationContext(subject.row, subject.old, None, profile, facts, subject.owner)))
+            before = set(problems_of(ValidationContext(subject.kind, subject.old, None, profile, facts, subject.owner)))
             found = [problem for problem in found if problem not in before]
-        warnings = [*stopping_warnings(subject.row, subject.old, subject.root), *unheard_warnings(subject, facts)]
+        warnings = [*stopping_warnings(subject.kind, subject.old, subject.root), *unheard_warnings(subject, facts)]
     if facts.mode not in ENFORCED:
         return modes.would_deny(facts.mode, found, unknown)
     if not unknown and not warnings:
@@ -137,17 +137,17 @@ def lint_warnings(subject: Subject, profile: NamedProfile, facts: Facts) -> list
     """Return warnings about fields that the API server accepts but that do not do what their author wants."""
     found: list[Problem] = []
     root = subject.root
-    jobs = [(job, profile.settings(annotations.of_job(root, job))) for job in subject.row.jobs(root)]
+    jobs = [(job, profile.settings(annotations.of_job(root, job))) for job in subject.kind.jobs(root)]
     for job, settings in jobs:
         found += lint.warnings(job.spec, job.path, suspendable=failure_policy.traits_of(job).may_be_killed)
         found += free_restarts.warnings(job, settings)
         found += annotations.unread_in_pods(root, job)
         found += in_place.warnings((*job.path, "template", "spec"), job, settings)
     found += node_pools.warnings(jobs, facts.recognised, facts.pools)
-    system = system_of(subject.row)
+    system = system_of(subject.kind)
     by_leader = system is not None and not system.bounded
     if not by_leader or not facts.bounds_retries(profile.settings(annotations.of(root))):
-        found += subject.row.unbounded(root)
+        found += subject.kind.unbounded(root)
     return found
 
 
@@ -161,27 +161,27 @@ def unheard_warnings(subject: Subject, facts: Facts) -> Iterator[Problem]:
     yield Problem(path, "ignored: not enabled here", "run: retry-policy retry")
 
 
-def stopping_warnings(row: KindSpec, old: Json, root: Json) -> Iterator[Problem]:
+def stopping_warnings(kind: KindSpec, old: Json, root: Json) -> Iterator[Problem]:
     """Warn about an update that ends pods and so may fail their Job, whose failure policy is immutable."""
-    if row not in {batch.JOB, JOB_SET}:
+    if kind not in {batch.JOB, JOB_SET}:
         return
     spec, before = root.get("spec") or {}, old.get("spec") or {}
     if spec.get("suspend") and not before.get("suspend"):
         field = "suspend"
-    elif row is batch.JOB and batch.active_pods(spec) < batch.active_pods(before):
+    elif kind is batch.JOB and batch.active_pods(spec) < batch.active_pods(before):
         field = "parallelism"
     else:
         return
-    if any(lint.fails_by_killing(job.spec) for job in row.jobs(root)):
+    if any(lint.fails_by_killing(job.spec) for job in kind.jobs(root)):
         remedy = "safe if they exit with 143 on SIGTERM"
         yield Problem(("spec", field), "pods that this ends may fail the Job", remedy)
 
 
 def edit(subject: Subject, profile: NamedProfile, facts: Facts, editor: Editor) -> edit_pod.Edited:
     """Edit the object in place; return the warnings, and what is known only of a pod."""
-    if subject.row is core.POD:
+    if subject.kind is core.POD:
         return edit_pod.edit(subject, facts, profile, editor)
-    if subject.row.immutable and subject.old is not None:
+    if subject.kind.immutable and subject.old is not None:
         return edit_immutable.edit(subject, subject.old, profile, editor), "", ()
     return edit_workload.edit(subject, facts, profile, editor), "", ()
 
@@ -191,7 +191,7 @@ def problems_of(context: ValidationContext) -> list[tuple[str, Problem]]:
 
     At most bounds.MOST_PROBLEMS, and those about its controller.
     """
-    if context.row is core.POD and controller_of(context.root) is not None:
+    if context.kind is core.POD and controller_of(context.root) is not None:
         return []  # judged on the workload's templates, so that no controller loops on refused pods
     own = problems(registry.VALIDATING_RULES, context)
     found = islice(chain(own, embedded_problems(context)), bounds.MOST_PROBLEMS)
@@ -203,7 +203,7 @@ def embedded_problems(context: ValidationContext) -> Iterator[tuple[str, Problem
 
     Values with parameters of an event are not judged: they are known only when the event happens.
     """
-    for path, found, _ in embedded_in(context.row, context.root):
+    for path, found, _ in embedded_in(context.kind, context.root):
         for rule, problem in problems_once_created(found, context.profile, context.facts):
             value = at(found, problem.path)
             if not (isinstance(value, str) and tekton.EVENT_PARAMETER in value):
@@ -221,7 +221,7 @@ def problems_once_created(found: Json, profile: NamedProfile, facts: Facts) -> I
         return
     known = replace(facts, owner=None, owners_known=False, above=None, defaulted=False)
     edit(subject, profile, known, Editor(root))
-    yield from problems(registry.VALIDATING_RULES, ValidationContext(subject.row, root, None, profile, known))
+    yield from problems(registry.VALIDATING_RULES, ValidationContext(subject.kind, root, None, profile, known))
 
 
 def read_policy(text: str) -> tuple[Policy | None, list[Problem]]:

@@ -45,7 +45,7 @@ def judge(root: Json, policy: Policy, profile_name: str, facts: Facts) -> Judgem
     validated = engine.validate(subject, policy, facts)
     if validated.found:
         return Judgement("denied", lines(validated.problems))
-    if subject.row is core.POD:
+    if subject.kind is core.POD:
         return Judgement("unchanged")
     edits = [edit for edit in editor.edits if edit.path[0] != modes.BOOKKEEPING]
     if edits:

@@ -58,7 +58,7 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     """An object of a request, of a kind that the rules know."""
 
     request: Request
-    row: KindSpec  # of the object's kind
+    kind: KindSpec  # of the object's kind
     root: Json  # the raw object, which mutate edits in place
     malformed: list[Problem]  # fields of a wrong type; if there is one, no rule is applied to the object
     old: Json | None = None  # the object before an update
@@ -90,62 +90,62 @@ def subject_of(request: Request, root: Json | None = None, body: bytes = b"") ->
 
     `root`: the request's object, if the caller has decoded it and wants it edited. `body`: the bytes that `read` read.
     """
-    row = KINDS.get((request.kind.group, request.kind.kind))
-    if row is None or request.sub_resource or request.operation not in {"CREATE", "UPDATE"}:
+    kind = KINDS.get((request.kind.group, request.kind.kind))
+    if kind is None or request.sub_resource or request.operation not in {"CREATE", "UPDATE"}:
         return None
-    if row is core.POD and request.operation == "UPDATE":
+    if kind is core.POD and request.operation == "UPDATE":
         return None
     seen: Any = request.object
     in_part = type(seen) is dict
     if not in_part or len(body) >= LARGE_POD:
-        seen, found = looked_over(request, row, seen if in_part else root)
+        seen, found = looked_over(request, kind, seen if in_part else root)
         if found is None:
             return None
         if found:
-            of_batch = row is core.POD and is_readable(seen) and is_of_batch(seen, controller_of(seen))
-            return Subject(request=request, row=row, root=seen, malformed=found, is_of_batch=of_batch)
-    if row is core.POD:
+            of_batch = kind is core.POD and is_readable(seen) and is_of_batch(seen, controller_of(seen))
+            return Subject(request=request, kind=kind, root=seen, malformed=found, is_of_batch=of_batch)
+    if kind is core.POD:
         return pod_subject(request, seen, body if in_part else None)
-    reference = owner.sparing(seen) if row is batch.JOB else None
+    reference = owner.sparing(seen) if kind is batch.JOB else None
     if request.operation == "CREATE":
-        return Subject(request=request, row=row, root=seen, malformed=[], owner=reference)
-    old, problem = decoded(request.old_object, row)
-    malformed = misfits_of(old, row) if problem is None else [problem]
+        return Subject(request=request, kind=kind, root=seen, malformed=[], owner=reference)
+    old, problem = decoded(request.old_object, kind)
+    malformed = misfits_of(old, kind) if problem is None else [problem]
     # A new object may claim a deletionTimestamp, which the API server drops only after admission; a stored one has it.
     if not malformed and (old.get("metadata") or {}).get("deletionTimestamp") is not None:
         return None
     malformed = [Problem(("oldObject", *one.path), one.what, one.remedy) for one in malformed]
-    return Subject(request=request, row=row, root=seen, malformed=malformed, old=old, owner=reference)
+    return Subject(request=request, kind=kind, root=seen, malformed=malformed, old=old, owner=reference)
 
 
-def looked_over(request: Request, row: KindSpec, root: Any) -> tuple[Any, list[Problem] | None]:
+def looked_over(request: Request, kind: KindSpec, root: Any) -> tuple[Any, list[Problem] | None]:
     """Return the object of a request, and the problems for which rules cannot read it.
 
     The problems are None if the object is too large but was so before the update: then no rule applies. `root`: the
     object, if it is decoded already.
     """
-    seen, problem = decoded(request.object, row) if root is None else (root, beyond(root, row))
+    seen, problem = decoded(request.object, kind) if root is None else (root, beyond(root, kind))
     if problem is None:
-        return seen, misfits_of(seen, row)
-    if request.operation == "UPDATE" and decoded(request.old_object, row)[1] is not None:
+        return seen, misfits_of(seen, kind)
+    if request.operation == "UPDATE" and decoded(request.old_object, kind)[1] is not None:
         return seen, None  # it was too large before, and its author must be able to change its labels
     return seen, [problem]
 
 
-def decoded(value: msgspec.Raw, row: KindSpec) -> tuple[Any, Problem | None]:
+def decoded(value: msgspec.Raw, kind: KindSpec) -> tuple[Any, Problem | None]:
     """Return the decoded object and no problem; or, if it is too large for the rules, a problem; {} if unreadable."""
     try:
         root = decode_value(value)
     except UnreadableError as error:
         return {}, error.problem
-    return root, beyond(root, row, len(memoryview(value)))
+    return root, beyond(root, kind, len(memoryview(value)))
 
 
-def beyond(root: Any, row: KindSpec, size: int = LARGE) -> Problem | None:
+def beyond(root: Any, kind: KindSpec, size: int = LARGE) -> Problem | None:
     """Return the problem of an object that is larger than rules read; None if it is not. `size`: its bytes as JSON."""
     if size < LARGE:
         return None
-    whole, embedded = [((), root, row)], list(embedded_in(row, root))
+    whole, embedded = [((), root, kind)], list(embedded_in(kind, root))
     every = [*whole, *embedded, *embedded]  # twice, because a request edits and judges embedded objects
     if problem := crowded(*((path, found, one.shape) for path, found, one in every)):
         return problem
@@ -160,16 +160,16 @@ def beyond(root: Any, row: KindSpec, size: int = LARGE) -> Problem | None:
     return Problem(jobs[-1], f"is one of more than {bounds.MOST_JOBS} Jobs", "split it into several objects")
 
 
-def job_specs_of(row: KindSpec, root: Any) -> Iterator[Path]:
+def job_specs_of(kind: KindSpec, root: Any) -> Iterator[Path]:
     """Yield the paths of the JobSpecs in an object, at most one more than MOST_JOBS for each pattern."""
-    for pattern in row.job_specs:
+    for pattern in kind.job_specs:
         for path, _ in islice(find(root, pattern), bounds.MOST_JOBS + 1):
             yield path
 
 
-def misfits_of(root: Any, row: KindSpec) -> list[Problem]:
+def misfits_of(root: Any, kind: KindSpec) -> list[Problem]:
     """Return a problem for each field of a wrong type, at most MOST_PROBLEMS."""
-    return list(islice(wrong_types(root, row.shape), bounds.MOST_PROBLEMS))
+    return list(islice(wrong_types(root, kind.shape), bounds.MOST_PROBLEMS))
 
 
 def pod_subject(request: Request, root: Json, body: bytes | None) -> Subject | None:
@@ -180,7 +180,7 @@ def pod_subject(request: Request, root: Json, body: bytes | None) -> Subject | N
     controller = controller_of(root)
     metadata = root.get("metadata") or {}
     annotations, labels = metadata.get("annotations") or {}, metadata.get("labels") or {}
-    reference, row = owner_of(root, controller, labels)
+    reference, kind = owner_of(root, controller, labels)
     is_batch = reference is not None or airflow.is_task(labels) or spark.APACHE_APPLICATION in labels
     takes_part = placement.takes_part(root, controller, batch=is_batch)
     if not (
@@ -189,11 +189,11 @@ def pod_subject(request: Request, root: Json, body: bytes | None) -> Subject | N
         return None
     return Subject(
         request=request,
-        row=core.POD,
+        kind=core.POD,
         root=root,
         malformed=[],
         owner=reference,
-        owner_row=row,
+        owner_row=kind,
         controller=controller,
         takes_part=takes_part,
         is_of_batch=is_batch,
@@ -216,15 +216,15 @@ def is_of_batch(root: Json, controller: OwnerReference | None) -> bool:
 def owner_of(
     root: Json, controller: OwnerReference | None, labels: Json
 ) -> tuple[OwnerReference | None, KindSpec | None]:
-    """Return the object of a known batch kind to which a pod belongs, and the kind's row; None, None if there is none.
+    """Return the object of a known batch kind to which a pod belongs, and its kind; None, None if there is none.
 
     It is the pod's controller, or the object that the pod's labels name.
     """
     if controller is None:
         driven = spark.application_of_driver(root) if spark.APACHE_APPLICATION in labels else None
         return driven, None if driven is None else kind_of_controller(driven)
-    row = kind_of_controller(controller)
-    if row is not None and row.owns_pods:
-        return controller, row
+    kind = kind_of_controller(controller)
+    if kind is not None and kind.owns_pods:
+        return controller, kind
     application = spark.application_of(labels)
     return application, None if application is None else kind_of_controller(application)

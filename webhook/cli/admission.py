@@ -87,7 +87,7 @@ def admit(  # noqa: PLR0913 - three of them have a default
         too_large = Problem((), what, "make it smaller")
         return Verdict(problems=[too_large], rules={too_large: "size"})
     before = as_yaml(root) if compare else ""
-    if not subject.row.namespaced:
+    if not subject.kind.namespaced:
         labelled = at(root, (*LABELS, names.PROFILE))
         if not isinstance(labelled, str):
             left_alone = Problem((*LABELS, names.PROFILE), "is missing, so it is left alone", LABEL_IT)
@@ -95,7 +95,7 @@ def admit(  # noqa: PLR0913 - three of them have a default
         profile_name = labelled  # the object has no namespace, to which --profile could apply
     facts = Facts(profile_name=profile_name, defaulted=comes_from_the_api(root))
     profile = NamedProfile(profile_name, policy.profiles.get(profile_name) or Profile())
-    if subject.row is POD and after is not None and not subject.malformed:
+    if subject.kind is POD and after is not None and not subject.malformed:
         facts = next_pod.facts_of_pod(facts, admitted, after, profile.settings(annotations.of(admitted)))
     with labels_by_default(subject):
         mutated = engine.mutate(subject, policy, facts)
@@ -108,7 +108,7 @@ def admit(  # noqa: PLR0913 - three of them have a default
     if mutated.placement:  # a Pod that is not placed does not get `attempt` either
         verdict.placed = True
         root.update(admitted)
-    if subject.row is JOB and after is not None and not verdict.problems:
+    if subject.kind is JOB and after is not None and not verdict.problems:
         become_pod(root, next_pod.of_job(root, after, attempt, profile), policy, verdict)
     return verdict
 
@@ -145,13 +145,13 @@ def unknown_profile(labels: Json, policy: Policy) -> Iterator[Problem]:
 
 def full_name_of(root: Json) -> str:
     """Return how the command line names an object: NAMESPACE/KIND/NAME, without what it does not have."""
-    row = KINDS.get((root["apiVersion"].rpartition("/")[0], root["kind"]))
+    kind = KINDS.get((root["apiVersion"].rpartition("/")[0], root["kind"]))
     namespace, name = (at(root, ("metadata", key)) for key in ("namespace", "name"))
     generated = at(root, ("metadata", "generateName"))
     if not isinstance(name, str):
         name = f"{generated}*" if isinstance(generated, str) else ""
     namespace = namespace if isinstance(namespace, str) else ""
-    return f"{root['kind'].lower()}/{name}" if row is None else full_name(row, namespace, name)
+    return f"{root['kind'].lower()}/{name}" if kind is None else full_name(kind, namespace, name)
 
 
 def warnings(document: Document) -> Iterator[tuple[str, Problem]]:
@@ -188,7 +188,7 @@ def labels_by_default(subject: Subject) -> Iterator[None]:
     """
     metadata = subject.root.get("metadata")
     labels = None
-    if subject.row is JOB and not subject.malformed:
+    if subject.kind is JOB and not subject.malformed:
         labels = at(subject.root, ("spec", "template", "metadata", "labels"))
     are_labels = isinstance(labels, dict) and all(isinstance(value, str) for value in labels.values())
     if not (labels and are_labels and metadata) or metadata.get("labels"):

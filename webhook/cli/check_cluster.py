@@ -50,8 +50,8 @@ CRDS: Final = path_of("apiextensions.k8s.io/v1", "customresourcedefinitions")
 CONTROLLERS: Final = frozenset((group, kind.lower()) for group, kind in KINDS)
 # The kinds in the order in which they are judged: those that create others come before these.
 OWNERS_FIRST: Final = sorted(
-    (row for row in reversed(KINDS.values()) if row.admitted or row is core.POD),
-    key=lambda row: (row is core.POD, row.owns_pods),
+    (kind for kind in reversed(KINDS.values()) if kind.admitted or kind is core.POD),
+    key=lambda kind: (kind is core.POD, kind.owns_pods),
 )
 
 
@@ -124,7 +124,7 @@ class RowKey(NamedTuple):
     """What the objects of one row have in common."""
 
     namespace: str
-    row: KindSpec
+    kind: KindSpec
     findings: tuple[str, ...]
 
 
@@ -146,14 +146,14 @@ class Judgements:
         self.numbers: Counter[Verdict] = Counter()
         self.unlisted: Counter[Verdict] = Counter()
 
-    def add(self, row: KindSpec, namespace: str, name: str, judgement: Judgement) -> None:
+    def add(self, kind: KindSpec, namespace: str, name: str, judgement: Judgement) -> None:
         """Add the judgement of one object; `namespace` is empty for an object of the whole cluster."""
         verdict, findings = judgement
         self.numbers[verdict] += 1
         if verdict not in self.rows:
             return
         rows = self.rows[verdict]
-        key = RowKey(namespace, row, tuple(_cut(finding) for finding in findings))
+        key = RowKey(namespace, kind, tuple(_cut(finding) for finding in findings))
         if key not in rows and len(rows) >= MOST_ROWS:
             self.unlisted[verdict] += 1
             return
@@ -182,7 +182,7 @@ class Judgements:
         for verdict in WORST_FIRST:
             for key, name, others in sorted(self.named(verdict), key=_place):
                 for finding in key.findings:
-                    yield verdict.upper(), f"{full_name(key.row, key.namespace, name)}{others}", finding
+                    yield verdict.upper(), f"{full_name(key.kind, key.namespace, name)}{others}", finding
 
     def named(self, verdict: Verdict) -> Iterator[tuple[RowKey, str, str]]:
         """Yield the key of each row, a name in it, and how many others the row stands for."""
@@ -205,7 +205,7 @@ class Judgements:
 def _place(one: tuple[RowKey, str, str]) -> tuple[str, str, str]:
     """Return by what the rows of a verdict are sorted: namespace, kind and name."""
     key, name, _ = one
-    return key.namespace, key.row.kind, name
+    return key.namespace, key.kind.kind, name
 
 
 def _cut(finding: str) -> str:
@@ -233,68 +233,68 @@ class ClusterCheck:
         self.warnings += found.warnings
         self.unread += found.unread
         facts = await self.facts()
-        for row in OWNERS_FIRST:
-            if profiles if row.namespaced else self.scope.namespace is None:
-                await self.judge_all(row, profiles, facts)
+        for kind in OWNERS_FIRST:
+            if profiles if kind.namespaced else self.scope.namespace is None:
+                await self.judge_all(kind, profiles, facts)
 
     async def facts(self) -> Facts:
         """Return what the rules must know of the cluster."""
         facts = Facts(profile_name=None)
-        for row in (JOB_SET, TRAIN_JOB):
-            query = {"fieldSelector": f"metadata.name={row.resource}.{row.group}"}
+        for kind in (JOB_SET, TRAIN_JOB):
+            query = {"fieldSelector": f"metadata.name={kind.resource}.{kind.group}"}
             try:
                 found = [crd async for crd in self.api.objects(CRDS, query)]
             except ApiError as error:
-                self.unread.append(f"the CRD of {row.resource} cannot be read: {error}")
+                self.unread.append(f"the CRD of {kind.resource} cannot be read: {error}")
                 continue
             for crd in found:
-                if row is JOB_SET:
+                if kind is JOB_SET:
                     facts = replace(facts, **job_sets.features_of(crd)._asdict())
                 else:
                     facts = replace(facts, runtime_patches=trainer.has_runtime_patches(crd))
         return facts
 
-    async def judge_all(self, row: KindSpec, profiles: dict[str, str], facts: Facts) -> None:
+    async def judge_all(self, kind: KindSpec, profiles: dict[str, str], facts: Facts) -> None:
         """Judge all objects of one kind; add to `unread` why they cannot be listed."""
         try:
-            async for root in self.objects(row):
-                with self.left_out.around(row.kind, root):
-                    self.judge(row, root, profiles, facts)
+            async for root in self.objects(kind):
+                with self.left_out.around(kind.kind, root):
+                    self.judge(kind, root, profiles, facts)
         except ApiError as error:
             where = f" in {self.scope.namespace}" if self.scope.namespace is not None else ""
-            self.unread.append(f"{row.resource}{f'.{row.group}' * bool(row.group)}{where} cannot be listed: {error}")
+            self.unread.append(f"{kind.resource}{f'.{kind.group}' * bool(kind.group)}{where} cannot be listed: {error}")
 
-    async def objects(self, row: KindSpec) -> AsyncIterator[Json]:
+    async def objects(self, kind: KindSpec) -> AsyncIterator[Json]:
         """Yield the objects of one kind; none if it is not installed."""
-        for version in row.versions:
-            api_version = f"{row.group}/{version}" if row.group else version
+        for version in kind.versions:
+            api_version = f"{kind.group}/{version}" if kind.group else version
             try:
-                async for root in self.api.objects(path_of(api_version, row.resource, self.scope.namespace), {}):
-                    yield {"apiVersion": api_version, "kind": row.kind, **root}
+                async for root in self.api.objects(path_of(api_version, kind.resource, self.scope.namespace), {}):
+                    yield {"apiVersion": api_version, "kind": kind.kind, **root}
             except ApiError as error:
                 if error.status != HTTPStatus.NOT_FOUND:
                     raise
             else:
                 return
 
-    def judge(self, row: KindSpec, root: Json, profiles: dict[str, str], facts: Facts) -> None:
+    def judge(self, kind: KindSpec, root: Json, profiles: dict[str, str], facts: Facts) -> None:
         """Judge one object, and add it to the report."""
         metadata, controller = root["metadata"], controller_of(root)
         namespace = metadata.get("namespace") or ""
-        profile = profiles.get(namespace) if row.namespaced else self.profile_of_template(root)
-        if profile is None or metadata.get("deletionTimestamp") or (row is core.POD and controller is not None):
+        profile = profiles.get(namespace) if kind.namespaced else self.profile_of_template(root)
+        if profile is None or metadata.get("deletionTimestamp") or (kind is core.POD and controller is not None):
             return
         judgement = judge(root, self.policy, profile, facts)
         if judgement is None:
             return
         is_denied = judgement.verdict == "denied"
-        if is_denied and row is not batch.JOB:
+        if is_denied and kind is not batch.JOB:
             self.denied.add(metadata["uid"])
         # Of what another object creates, the author can change only that one.
         is_told = controller is not None and (controller.group, controller.kind.lower()) in CONTROLLERS
         if is_told and controller is not None and not (is_denied and controller.uid not in self.denied):
             return
-        self.report.add(row, namespace, metadata["name"], judgement)
+        self.report.add(kind, namespace, metadata["name"], judgement)
 
     def profile_of_template(self, root: Json) -> str | None:
         """Return the profile of a template of the whole cluster, which takes part by its own label; None without."""

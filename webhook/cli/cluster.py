@@ -91,18 +91,18 @@ async def find(api: Api, target: ObjectArgument, rows: Sequence[KindSpec]) -> tu
     `rows`: the kinds of the command, of which one must have an object of that name if the user left the kind out. A
     kind that the user may not read has none.
     """
-    if target.row is not None:
-        one = await api.find(target.row.path(target.namespace, target.name))
+    if target.kind is not None:
+        one = await api.find(target.kind.path(target.namespace, target.name))
         if one is None:
-            absent = await reading.absent(api, target.row, target.namespace, target.name)
+            absent = await reading.absent(api, target.kind, target.namespace, target.name)
             raise NotOneError(absent.what, absent.remedy)
-        return target.row, one
-    objects = await asyncio.gather(*(readable(api.find(row.path(target.namespace, target.name))) for row in rows))
-    found = [(row, one) for row, one in zip(rows, objects, strict=True) if one is not None]
+        return target.kind, one
+    objects = await asyncio.gather(*(readable(api.find(kind.path(target.namespace, target.name))) for kind in rows))
+    found = [(kind, one) for kind, one in zip(rows, objects, strict=True) if one is not None]
     if len(found) == 1:
         return found[0]
     if found:
-        choice = one_of([str(target._replace(row=row)) for row, _ in found])
+        choice = one_of([str(target._replace(kind=kind)) for kind, _ in found])
         raise NotOneError(f"several objects are named {target}", f"write {choice}")
     remedy = f"write NAMESPACE/KIND/NAME, and list what there is: kubectl get -n {target.namespace} jobs,cronjobs"
     raise NotOneError(f"there is no {kinds_of(rows)} {target} that you may read", remedy)

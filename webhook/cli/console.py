@@ -101,7 +101,7 @@ class WorkloadArgument(click.Argument):
         namespace, slash, _ = ("", "", "") if bare else incomplete.partition("/")
         if not bare and not slash:
             return []
-        return beginning_with(incomplete, (f"{namespace}{slash}{WORDS[row]}/" for row in self.rows))
+        return beginning_with(incomplete, (f"{namespace}{slash}{WORDS[kind]}/" for kind in self.rows))
 
 
 def workload_argument(name: str, rows: Iterable[KindSpec], *, required: bool = True) -> Callable[[Command], Command]:
@@ -204,23 +204,23 @@ def printable(line: str) -> str:
 
 
 class ObjectArgument(NamedTuple):
-    """An object as a user names it; `row` is None if its kind was left out."""
+    """An object as a user names it; `kind` is None if its kind was left out."""
 
     namespace: str
-    row: KindSpec | None
+    kind: KindSpec | None
     name: str
 
     def __str__(self) -> str:
-        return "/".join([self.namespace, *([WORDS[self.row]] if self.row is not None else []), self.name])
+        return "/".join([self.namespace, *([WORDS[self.kind]] if self.kind is not None else []), self.name])
 
 
 def object_argument(text: str, rows: Iterable[KindSpec]) -> ObjectArgument:
     """Read NAMESPACE/KIND/NAME or NAMESPACE/NAME, the kind one of `rows`; raise click.UsageError."""
     by_word: dict[str, KindSpec] = {}
     for one in rows:
-        for word in (WORDS[one], one.resource, f"{one.resource}.{one.group}"):
-            by_word.setdefault(word, one)
-    kinds = listed([WORDS[row] for row in dict.fromkeys(by_word.values())])
+        for alias in (WORDS[one], one.resource, f"{one.resource}.{one.group}"):
+            by_word.setdefault(alias, one)
+    kinds = listed([WORDS[one] for one in dict.fromkeys(by_word.values())])
     namespace, _, rest = text.partition("/")
     if not rest:
         remedy = f"write NAMESPACE/{text} or NAMESPACE/KIND/{text}, or use -n"
@@ -229,10 +229,9 @@ def object_argument(text: str, rows: Iterable[KindSpec]) -> ObjectArgument:
     if slash and kind.lower() not in by_word:
         remedy = f"write NAMESPACE/KIND/NAME, KIND one of {kinds}; if {kind!r} is a namespace: -n {kind} {name}"
         raise click.UsageError(f"{kind!r} is no kind of this command; {remedy}")
-    row = by_word.get(kind.lower())
     if not is_name(namespace) or not is_name(name):
         raise click.UsageError(f"{text!r} names no object; write NAMESPACE/KIND/NAME, such as ml/job/train")
-    return ObjectArgument(namespace, row, name)
+    return ObjectArgument(namespace, by_word.get(kind.lower()), name)
 
 
 def one_of(words: list[str]) -> str:
@@ -242,4 +241,4 @@ def one_of(words: list[str]) -> str:
 
 def kinds_of(rows: Sequence[KindSpec]) -> str:
     """Return kinds as a choice: `Job or CronJob`; `workload` if there are more than MOST_KINDS."""
-    return one_of([row.kind for row in rows]) if len(rows) <= MOST_KINDS else "workload"
+    return one_of([kind.kind for kind in rows]) if len(rows) <= MOST_KINDS else "workload"

@@ -28,7 +28,7 @@ from webhook.kube.paths import is_name
 from webhook.objects.left_out import LeftOut
 from webhook.systems.kinds import FIRST
 
-ROWS: Final = [row for row in FIRST.values() if row.namespaced]
+ROWS: Final = [kind for kind in FIRST.values() if kind.namespaced]
 
 
 @click.command(
@@ -76,7 +76,7 @@ def asked(workload: str | None, namespace: str | None, kubeconfig: Kubeconfig) -
     """Return what the user asks, with the names that every command takes; raise click.UsageError."""
     if workload is not None:
         target = object_argument(in_namespace(workload, namespace, kubeconfig), ROWS)
-        return Question(target.namespace, [target.row] if target.row is not None else ROWS, target.name)
+        return Question(target.namespace, [target.kind] if target.kind is not None else ROWS, target.name)
     if namespace is not None and not is_name(namespace):
         raise click.UsageError(f"{namespace!r} is not the name of a namespace; list them: kubectl get namespaces")
     return Question(namespace)

@@ -108,7 +108,7 @@ def explain(
 
 def told(found: "Found", output: str, left_out: LeftOut) -> str | list[Part] | None:
     """Return what is printed of a workload: JSON, or lines and a table; None if it is left out."""
-    with left_out.around(found.row.kind, found.root):
+    with left_out.around(found.kind.kind, found.root):
         made = explained(found, left_out)
         return render.as_json(made) if output == "json" else [*parts_of(made)]
     return None
@@ -127,7 +127,7 @@ class Found(NamedTuple):
     `nodes`: those of its pods, by name, as far as they are known.
     """
 
-    row: KindSpec
+    kind: KindSpec
     root: Json
     parts: list[Json]
     pods: list[Json]
@@ -140,8 +140,8 @@ class UnexplainableError(Exception):
 
 def refuse(target: ObjectArgument | None) -> None:
     """Raise UnexplainableError if a user names an object of a kind that has no attempts."""
-    if target is not None and target.row in OTHERS:
-        raise UnexplainableError(str(instead(target.row, target.namespace, target.name)))
+    if target is not None and target.kind in OTHERS:
+        raise UnexplainableError(str(instead(target.kind, target.namespace, target.name)))
 
 
 def of_cluster(kubeconfig: Kubeconfig, target: ObjectArgument, left_out: LeftOut) -> Found:
@@ -155,8 +155,8 @@ def of_cluster(kubeconfig: Kubeconfig, target: ObjectArgument, left_out: LeftOut
     async def loaded() -> Found:
         async with await Api.connect(file) as api:
             api.left_out = left_out
-            row, root, parts, pods = await load(api, *await find(api, target, ROOTS), left_out)
-            return Found(row, root, parts, pods, {} if row is CRON_JOB else await nodes_of(api, pods))
+            kind, root, parts, pods = await load(api, *await find(api, target, ROOTS), left_out)
+            return Found(kind, root, parts, pods, {} if kind is CRON_JOB else await nodes_of(api, pods))
 
     try:
         return ask(file, loaded())
@@ -172,7 +172,7 @@ def of_files(files: tuple[str, ...], stdin: BinaryIO, only: ObjectArgument | Non
     parts = by_label(found, left_out)
     roots = [root for root in found if is_root(root) and (only is None or is_target(root, only))]
     if only is not None and len({kind_of(root) for root in roots}) > 1:
-        choice = one_of([str(only._replace(row=kind_of(root))) for root in roots])
+        choice = one_of([str(only._replace(kind=kind_of(root))) for root in roots])
         raise UnexplainableError(f"several objects are named {only} in {', '.join(files)}; write {choice}")
     if not roots:
         what = f"there is no {kinds_of(ROOTS)}" + (f" {only}" if only is not None else "")
@@ -182,7 +182,7 @@ def of_files(files: tuple[str, ...], stdin: BinaryIO, only: ObjectArgument | Non
 
 def is_target(root: Json, only: ObjectArgument) -> bool:
     """Return True if a user who names `only` means this object."""
-    is_kind = only.row is None or only.row is kind_of(root)
+    is_kind = only.kind is None or only.kind is kind_of(root)
     return is_kind and (namespace_of(root), root["metadata"].get("name")) == (only.namespace, only.name)
 
 
@@ -233,17 +233,17 @@ def place_in(found: Json) -> Place | None:
         return None
 
 
-def counted_for(row: KindSpec) -> str:
+def counted_for(kind: KindSpec) -> str:
     """Return the key of pods that are counted for workloads of a kind."""
-    return f"{COUNTED} {full_name(row, '', '')}"
+    return f"{COUNTED} {full_name(kind, '', '')}"
 
 
 def is_root(found: Json) -> bool:
     """Return True if an object is a workload to explain, and neither a Job of a JobSet nor a task of a PipelineRun."""
-    row = kind_of(found)
-    if row not in ROOTS:
+    kind = kind_of(found)
+    if kind not in ROOTS:
         return False
-    part_of = {batch.JOB: JOB_SET.kind, tekton.TASK_RUN: tekton.PIPELINE_RUN.kind}.get(row)
+    part_of = {batch.JOB: JOB_SET.kind, tekton.TASK_RUN: tekton.PIPELINE_RUN.kind}.get(kind)
     try:
         controller = controller_of(found)
     except (AttributeError, TypeError):  # of something else than an owner
@@ -253,31 +253,31 @@ def is_root(found: Json) -> bool:
 
 def of_objects(root: Json, labelled: Labelled, left_out: LeftOut) -> Found:
     """Return a workload with what is in the same files."""
-    namespace, name, row = namespace_of(root), root["metadata"].get("name"), kind_of(root) or batch.JOB
-    label = LABELS.get(row) or (counted_for(row) if row in OF_SYSTEMS else batch.JOB_NAME)
+    namespace, name, kind = namespace_of(root), root["metadata"].get("name"), kind_of(root) or batch.JOB
+    label = LABELS.get(kind) or (counted_for(kind) if kind in OF_SYSTEMS else batch.JOB_NAME)
     its_own = labelled.get((namespace, label, name), []) if isinstance(name, str) else []
     parts = [root] if is_job(root) else [one for one in its_own if is_job(one) or kind_of(one) in TASKS]
-    if row is CRON_JOB:
+    if kind is CRON_JOB:
         uid = root["metadata"].get("uid")
         parts = labelled.get((namespace, OWNER, uid), []) if isinstance(uid, str) and uid else []
     pods = []
     for one in its_own:
         with left_out.around(core.POD.kind, one):
             is_pod = kind_of(one) is core.POD
-            counts = row not in OF_SYSTEMS or row in LABELS or (is_pod and is_counted_for(one, row, root))
+            counts = kind not in OF_SYSTEMS or kind in LABELS or (is_pod and is_counted_for(one, kind, root))
             pods += [one] if is_pod and counts else []
-    uids = [one["metadata"].get("uid") for one in (parts if row is CRON_JOB else [root])]
+    uids = [one["metadata"].get("uid") for one in (parts if kind is CRON_JOB else [root])]
     known = [uid for uid in uids if isinstance(uid, str)]
     accounts = [one for uid in known for one in labelled.get((namespace, ACCOUNT, uid), [])]
-    return Found(row, root, parts, [*pods, *accounts])
+    return Found(kind, root, parts, [*pods, *accounts])
 
 
 def explained(found: Found, left_out: LeftOut) -> Explained:
     """Explain a workload; raise UnfitError if its account is malformed."""
-    row, root, parts, pods, nodes = found
-    if row is CRON_JOB:
+    kind, root, parts, pods, nodes = found
+    if kind is CRON_JOB:
         return build_cron_job.explain(root, parts, pods, left_out)
-    return placed_by_nodes(build.explain(row, root, parts, pods, left_out), nodes)
+    return placed_by_nodes(build.explain(kind, root, parts, pods, left_out), nodes)
 
 
 def read(file: str, stdin: BinaryIO, progress: Progress) -> Iterator[Json]:

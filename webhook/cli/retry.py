@@ -38,10 +38,10 @@ from webhook.systems.reruns import ADAPTERS
 # By the words for each kind; of two kinds with one word, as Job, the first.
 BY_NAME: Final = {
     word: one
-    for row, one in reversed(ADAPTERS.items())
-    for word in (WORDS[row], row.resource, f"{row.resource}.{row.group}")
+    for kind, one in reversed(ADAPTERS.items())
+    for word in (WORDS[kind], kind.resource, f"{kind.resource}.{kind.group}")
 }
-KINDS: Final = ", ".join(WORDS[row] for row in ADAPTERS)
+KINDS: Final = ", ".join(WORDS[kind] for kind in ADAPTERS)
 ANSWERS: Final = (ApiError, *UNREACHABLE, RefusedError, StuckError)  # errors that are not those of an object
 
 
@@ -149,7 +149,7 @@ def target_of(text: str, selector: str | None, failed_since: str | None, *, keep
             what = f"{text!r} names no {adapter.kind.kind}"
             raise click.UsageError(f"{what}; write {text}/NAME, or choose with -l or --failed-since")
         one = object_argument(text, ADAPTERS)
-        adapter = None if one.row is None else ADAPTERS[one.row]
+        adapter = None if one.kind is None else ADAPTERS[one.kind]
         namespace, name = one.namespace, one.name
     elif adapter is None or not is_name(namespace):
         what = f"-l and --failed-since choose from NAMESPACE/KIND, and {text!r} is none"
@@ -173,8 +173,8 @@ async def adapter_of(api: Api, target: Target) -> Adapter:
     held = await reading.placeholders(api, target.namespace)
     if any(of_job.state_of(one).name == target.name for one in held):
         return of_job.ADAPTER  # a Job whose retry has begun may be deleted already
-    row, _ = await find(api, ObjectArgument(target.namespace, None, target.name), list(ADAPTERS))
-    return ADAPTERS[row]
+    kind, _ = await find(api, ObjectArgument(target.namespace, None, target.name), list(ADAPTERS))
+    return ADAPTERS[kind]
 
 
 async def rerun(
@@ -261,16 +261,16 @@ async def plan(  # noqa: PLR0913, PLR0917 - what is known of the object
 
 async def candidates(api: Api, target: Target, adapter: Adapter, refused: list[Problem]) -> AsyncIterator[Json]:
     """Yield the named object, or the selected ones."""
-    row = adapter.kind
+    kind = adapter.kind
     if target.name:
-        one = await api.find(row.path(target.namespace, target.name))
+        one = await api.find(kind.path(target.namespace, target.name))
         if one is None:
-            refused.append(await reading.absent(api, row, target.namespace, target.name))
+            refused.append(await reading.absent(api, kind, target.namespace, target.name))
         else:
             yield one
         return
     query = {} if target.selector is None else {"labelSelector": target.selector}
-    async for one in api.objects(row.path(target.namespace), query):
+    async for one in api.objects(kind.path(target.namespace), query):
         yield one
 
 

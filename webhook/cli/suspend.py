@@ -57,20 +57,20 @@ async def switch_in_cluster(kubeconfig: Kubeconfig, target: ObjectArgument, *, s
     outcome = Outcome()
     async with await Api.connect(kubeconfig, lambda header: outcome.warnings.append(text_of(header))) as api:
         try:
-            row, root = await find(api, target, list(ADAPTERS))
+            kind, root = await find(api, target, list(ADAPTERS))
         except NotOneError as error:
             outcome.refused.append(error.problem)
             return outcome
-        name = refusals.kind_and_name(row.kind, root)
-        why = refusal(ADAPTERS[row], root, suspend=suspend)
-        right = Right("patch", row.group, row.resource)
+        name = refusals.kind_and_name(kind.kind, root)
+        why = refusal(ADAPTERS[kind], root, suspend=suspend)
+        right = Right("patch", kind.group, kind.resource)
         if why is None and await reading.missing_rights(api, target.namespace, [right]):
             why = Problem((), f"{name} is unchanged: you may not {right}", "ask an admin for this right")
         if why is not None:
             outcome.refused.append(why)
             return outcome
         operations = [{"op": "add", "path": "/spec/suspend", "value": suspend}]
-        await api.patch(row.path(target.namespace, target.name), operations)
+        await api.patch(kind.path(target.namespace, target.name), operations)
         outcome.done.append(f"{name}: {'suspended' if suspend else 'resumed'}")
     return outcome
 

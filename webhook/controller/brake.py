@@ -51,10 +51,10 @@ class BrakeSubject(NamedTuple):
     api_version: str = "v1"
 
 
-def subject_of(row: KindSpec, root: Json) -> BrakeSubject:
+def subject_of(kind: KindSpec, root: Json) -> BrakeSubject:
     """Return an object of a kind as the brake names it."""
     metadata = root["metadata"]
-    return BrakeSubject(row.kind, metadata["namespace"], metadata["name"], metadata["uid"], row.api_version)
+    return BrakeSubject(kind.kind, metadata["namespace"], metadata["name"], metadata["uid"], kind.api_version)
 
 
 class Brake:
@@ -149,9 +149,9 @@ class Authority:
         self.policy = policy
         self.brake = brake
 
-    def allows(self, action: Action, row: KindSpec, root: Json, step: str) -> bool:
+    def allows(self, action: Action, kind: KindSpec, root: Json, step: str) -> bool:
         """Return True if the leader may act on an object now; see `Brake.allows`."""
-        return self.brake.allows(action, self.settings_of(root).profile, subject_of(row, root), step)
+        return self.brake.allows(action, self.settings_of(root).profile, subject_of(kind, root), step)
 
     def is_held(self, root: Json) -> bool:
         """Return True if the leader must not even carry on an action on a workload that was allowed before."""

@@ -171,10 +171,10 @@ class Crashes:
         if whole is None or message is None:
             return True
         step = f"{'fail' if key.system is None else 'end'} it: {message}"
-        if not self.authority.allows("settle", pod.row, whole, step):
+        if not self.authority.allows("settle", pod.kind, whole, step):
             crash.next = self.clock() + LONGEST_PAUSE
             return False
-        if await self.ends.fail(pod.row, whole, POD_FAILURE_POLICY, message, pod):
+        if await self.ends.fail(pod.kind, whole, POD_FAILURE_POLICY, message, pod):
             state.see_bug(pod.name)
             self.wake(key)
         return True

@@ -56,7 +56,7 @@ class WorkloadEnds:
 
         It does not if it has ended, is about to, is suspended, deleted, or another one of that name.
         """
-        system, root = system_of(pod.row), await self._find(pod.row.path(pod.namespace, pod.job), pod.job_uid)
+        system, root = system_of(pod.kind), await self._find(pod.kind.path(pod.namespace, pod.job), pod.job_uid)
         if root is None or system is not None:
             return None if root is None or system is None or system.has_ended(root) else root
         is_held = root["metadata"].get("deletionTimestamp") or root["spec"].get("suspend")
@@ -66,15 +66,15 @@ class WorkloadEnds:
         root = await self.api.find(path)
         return root if root is not None and root["metadata"]["uid"] == uid else None
 
-    async def fail(self, row: KindSpec, root: Json, reason: str, message: str, pod: Pod | None = None) -> bool:
+    async def fail(self, kind: KindSpec, root: Json, reason: str, message: str, pod: Pod | None = None) -> bool:
         """Fail a workload as it was read, or the part of it that a pod belongs to; raise what `Api` raises.
 
         Return False, and change nothing, if its end is decided already, or its users have no way to do so. Raise
         ApiError with 409 if it has changed since it was read.
         """
-        write = _failing(row, root, reason, message, pod)
+        write = _failing(kind, root, reason, message, pod)
         if write is not None:
-            await self._carry_out(write, row, root, "Failed", reason, message)
+            await self._carry_out(write, kind, root, "Failed", reason, message)
         return write is not None
 
     async def end_suspended(self, job: Json, reason: str, message: str) -> None:
@@ -115,61 +115,61 @@ class WorkloadEnds:
         how, write = "Failed", None
         if end is not None:
             reason, message = end.reason, end.message(key.namespace)
-            write = _failing(key.row, whole, reason, message, counting.tracker.failed_named(end.pod))
+            write = _failing(key.kind, whole, reason, message, counting.tracker.failed_named(end.pod))
         if write is None and system is not None and counting.suspends(attempts):  # also if nothing can make it fail
             action, how, write = "suspend", "Suspended", system.suspend(whole)
             reason, message = LIMIT_EXCEEDED, words.suspended_of_system(counting.budgets_of(counting.root).disruptions)
         if write is None:
             return True
-        if not self.allows(action, key.row, counting.root, f"{action} it: {message}"):
+        if not self.allows(action, key.kind, counting.root, f"{action} it: {message}"):
             return False
-        await self._carry_out(write, key.row, whole, how, reason, message)
+        await self._carry_out(write, key.kind, whole, how, reason, message)
         if action == "suspend":  # a person who resumes it allows as many disruptions again
             self.trackers.state_of(key).see_suspended()
             self.wake(key)
         return True
 
     async def _carry_out(  # noqa: PLR0913, PLR0917 - what is written, and what is told of it
-        self, write: Write | Create, row: KindSpec, root: Json, how: str, reason: str, message: str
+        self, write: Write | Create, kind: KindSpec, root: Json, how: str, reason: str, message: str
     ) -> None:
         if isinstance(write, Create):
             await self.api.create(write.path, write.root)
         else:
             await self.api.patch(write.path, write.operations)
         metrics.LEDGER_STOPPED.labels(how, reason).inc()
-        about = subject_of(row, root)
+        about = subject_of(kind, root)
         where = {"namespace": about.namespace, "name": about.name, "reason": reason, "message": message}
-        if system_of(row) is None:
-            log.info("Job failed" if row is batch.JOB else "JobSet failed", **where)
+        if system_of(kind) is None:
+            log.info("Job failed" if kind is batch.JOB else "JobSet failed", **where)
             return
-        log.info("workload ended", kind=Key(about.namespace, row, about.name).kind_name, how=how, **where)
+        log.info("workload ended", kind=Key(about.namespace, kind, about.name).kind_name, how=how, **where)
         self.events.tell(Notice(**about._asdict(), type="Warning", reason=reason, message=message))
 
 
-def _failing(row: KindSpec, root: Json, reason: str, message: str, pod: Pod | None) -> Write | Create | None:
+def _failing(kind: KindSpec, root: Json, reason: str, message: str, pod: Pod | None) -> Write | Create | None:
     """Return the write that fails a workload as it was read, or the part of it that a pod belongs to.
 
     None if its end is decided already, or its users have no way to do so.
     """
-    system, status = system_of(row), root.get("status") or {}
+    system, status = system_of(kind), root.get("status") or {}
     if system is not None:
         return None if pod is None else system.fail(root, pod, reason, message)
-    if row is JOB_SET:
+    if kind is JOB_SET:
         if terminal.condition_of(root) is not None:
             return None
         kept = [one for one in status.get("conditions") or () if one.get("type") != "Failed"]
         failed = {**status, "conditions": [*kept, _condition("Failed", reason, message)], "terminalState": "Failed"}
-        return Write(_status_of(row, root), [unless_changed(root), {"op": "add", "path": "/status", "value": failed}])
+        return Write(_status_of(kind, root), [unless_changed(root), {"op": "add", "path": "/status", "value": failed}])
     if terminal.is_decided(status):
         return None
     target = _condition("FailureTarget", reason, message)
     conditions = [*(status.get("conditions") or ()), {**target, "lastProbeTime": target["lastTransitionTime"]}]
     added = {"op": "add", "path": "/status/conditions", "value": conditions}
-    return Write(_status_of(row, root), [unless_changed(root), added])
+    return Write(_status_of(kind, root), [unless_changed(root), added])
 
 
-def _status_of(row: KindSpec, root: Json) -> str:
-    return f"{row.path(root['metadata']['namespace'], root['metadata']['name'])}/status"
+def _status_of(kind: KindSpec, root: Json) -> str:
+    return f"{kind.path(root['metadata']['namespace'], root['metadata']['name'])}/status"
 
 
 def _condition(kind: str, reason: str, message: str) -> Json:

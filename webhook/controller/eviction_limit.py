@@ -45,7 +45,7 @@ class EvictionLimit:
 
     async def deactivate(self, counting: CountingPass, found: CountedEvictions, workload: KueueWorkload) -> bool:
         """Set `spec.active` of the Workload to false, as Kueue itself does after too many requeues."""
-        if not self.allows("suspend", counting.key.row, counting.root, words.deactivation(found)):
+        if not self.allows("suspend", counting.key.kind, counting.root, words.deactivation(found)):
             return False
         path = path_of(API_VERSION, RESOURCE, workload.namespace, workload.name)
         test = {"op": "test", "path": "/metadata/uid", "value": workload.uid}
@@ -57,23 +57,23 @@ class EvictionLimit:
 
     async def fail(self, counting: CountingPass, workload: KueueWorkload, message: str) -> bool:
         """Fail the Job or the JobSet; the Workload of another kind is deactivated instead."""
-        key, row = counting.key, counting.key.row
+        key, kind = counting.key, counting.key.kind
         whole, evicted = await self.ends.read(key), workload.eviction is not None
         if whole is None:
             return True
         if not key.job_set and evicted and not _is_stopped(whole):
             return False
-        if not self.allows("fail", row, counting.root, f"fail it: {message}"):
+        if not self.allows("fail", kind, counting.root, f"fail it: {message}"):
             return False
         if key.job_set or not evicted:
-            await self.ends.fail(row, whole, EVICTED_TOO_OFTEN, message)
+            await self.ends.fail(kind, whole, EVICTED_TOO_OFTEN, message)
         elif not terminal.is_decided(whole["status"]):
             await self.ends.end_suspended(whole, EVICTED_TOO_OFTEN, message)
         return True
 
     def tell(self, counting: CountingPass, message: str) -> None:
         """Write an Event on the Job or the JobSet."""
-        about = subject_of(counting.key.row, counting.root)._asdict()
+        about = subject_of(counting.key.kind, counting.root)._asdict()
         self.events.tell(Notice(**about, type="Warning", reason=EVICTED_TOO_OFTEN, message=message))
 
 

@@ -187,8 +187,8 @@ class Ledger:
     def see_workload(self, workload: KueueWorkload) -> None:
         """Queue the object whose Workload was evicted, or has changed since."""
         if workload.evictions:
-            for row in (batch.JOB, JOB_SET, *SYSTEMS):
-                self.wake(Key(workload.namespace, row, workload.owner_name))
+            for kind in (batch.JOB, JOB_SET, *SYSTEMS):
+                self.wake(Key(workload.namespace, kind, workload.owner_name))
 
     async def work(self) -> None:
         """Write accounts until cancelled."""
@@ -329,7 +329,7 @@ class Ledger:
 
     def doubtful(self, key: Key, state: WorkloadState) -> set[str]:
         """Return the uids of the failed pods of which it is not known yet who deleted them."""
-        return state.tracker.doubtful(self.clock(), current=self.trackers.is_current(key.row))
+        return state.tracker.doubtful(self.clock(), current=self.trackers.is_current(key.kind))
 
     async def _limit_evictions(self, counting: CountingPass, workload: KueueWorkload | None) -> None:
         if self.authority.may_act(counting.key) and not await self.eviction_limit.enforce(counting, workload):
@@ -368,7 +368,7 @@ class Ledger:
         """
         metadata = root["metadata"]
         failed = (metadata.get("labels") or {}).get(names.RETRY_OF)
-        if key.row is not batch.JOB or failed is None or names.RETRY_OF in (metadata.get("annotations") or {}):
+        if key.kind is not batch.JOB or failed is None or names.RETRY_OF in (metadata.get("annotations") or {}):
             return False
         found = self.trackers.stored.account_about(key.namespace, failed)
         if found is not None:
@@ -422,7 +422,7 @@ class Ledger:
         state.see_within_limit()
         metrics.LEDGER_STOPPED.labels("Suspended", LIMIT_EXCEEDED).inc()
         message = words.suspended(counting.budgets_of(root).disruptions, key.namespace, key.name)
-        about = subject_of(key.row, root)._asdict()
+        about = subject_of(key.kind, root)._asdict()
         self.events.tell(Notice(**about, type="Warning", reason=LIMIT_EXCEEDED, message=message))
 
     def count_unseen(self, counting: CountingPass, state: WorkloadState, now: float) -> None:
@@ -448,7 +448,7 @@ class Ledger:
         """Write Events about what was counted on the workload, and count it in the metrics."""
         measure(counting)
         key = counting.key
-        about = subject_of(key.row, counting.root)._asdict()
+        about = subject_of(key.kind, counting.root)._asdict()
         if counting.details:
             message = counting.sentence() + self.crashes.verdict_on(counting)
             self.events.tell(Notice(**about, type="Normal", reason="AttemptEnded", message=message))

@@ -271,7 +271,7 @@ class Recorder:
             **identity,
             uid=pod.uid,
             pod=pod.name[:LONGEST],
-            job=pod.job[:LONGEST] if pod.row is batch.JOB else "",
+            job=pod.job[:LONGEST] if pod.kind is batch.JOB else "",
             scope=scope[:LONGEST],
             attempt=pod.attempt or pod.restart or pod.index_failures or 0,
             node=pod.node[:LONGEST],

@@ -65,7 +65,7 @@ log = structlog.get_logger()
 class RetryKey(NamedTuple):
     """An object with a retry in progress, or the placeholder of a Job."""
 
-    row: KindSpec
+    kind: KindSpec
     namespace: str
     name: str
 
@@ -115,11 +115,11 @@ class RetryController:
         self.due: dict[RetryKey, RetryDue] = {}
         self.bulkhead = Bulkhead("requested retries", clock)
         self.lists: dict[KindSpec, Informer[str]] = {}
-        for row in ADAPTERS:
+        for kind in ADAPTERS:
             query = {"labelSelector": names.RETRY_IN_PROGRESS}
-            self.lists[row] = Informer(
+            self.lists[kind] = Informer(
                 self.api,
-                row.path(),
+                kind.path(),
                 _request_of,
                 shape=READ,
                 query=query,
@@ -127,9 +127,9 @@ class RetryController:
                 metric_prefix="requested-",
                 scope=cluster.scope,
             )
-            self.lists[row].on_change(self.changed.set)
+            self.lists[kind].on_change(self.changed.set)
             for result in RESULTS:
-                metrics.REQUESTED_RETRIES.labels(row.kind, result)  # reported as 0: an alert must see the first one
+                metrics.REQUESTED_RETRIES.labels(kind.kind, result)  # reported as 0: an alert must see the first one
         cluster.namespaces.on_change(self.changed.set)
         brake.policy.on_change(self.changed.set)
 
@@ -156,7 +156,7 @@ class RetryController:
     def start_due(self, group: asyncio.TaskGroup) -> float:
         """Start the retries that are due, up to AT_ONCE; return the seconds until the next one is due."""
         now, idle = self.clock(), LONGEST_PAUSE
-        marked = {RetryKey(row, *key): one for row, found in self.lists.items() for key, one in found.items.items()}
+        marked = {RetryKey(kind, *key): one for kind, found in self.lists.items() for key, one in found.items.items()}
         self.due = {key: due for key, due in self.due.items() if key in marked or due.busy}
         for key, request in marked.items():
             known = self.due.get(key)
@@ -184,7 +184,7 @@ class RetryController:
     async def process(self, key: RetryKey, due: RetryDue) -> None:
         """Run the retry of one object, if its namespace is opted in; log errors, and try again after a pause."""
         try:
-            with self.bulkhead.around(key.namespace, f"{key.row.kind}/{key.name}"):
+            with self.bulkhead.around(key.namespace, f"{key.kind.kind}/{key.name}"):
                 await self.try_to_process(key, due)
         finally:
             due.busy, due.work, due.next = False, None, self.clock() + due.backoff.take()
@@ -197,7 +197,7 @@ class RetryController:
             if profile is not None and mode in modes.ENFORCED:  # in other modes admission has not judged the user
                 await self.reconcile(key, due, self.brake.policy.profile(profile))
         except (ApiError, UnavailableError, *UNREACHABLE) as error:
-            what = f"{key.row.kind} {key.namespace}/{key.name}"
+            what = f"{key.kind.kind} {key.namespace}/{key.name}"
             wait = wait_after(error)
             pause = round(max(wait or 0.0, due.backoff.pause), 1)
             log.warning("not run again yet", what=what, error=str(error) or repr(error), retry_in=pause)
@@ -212,16 +212,16 @@ class RetryController:
         root = await self.find(key)
         if root is None or not requests.is_marked(root):
             return
-        about = BrakeSubject(key.row.kind, key.namespace, key.name, root["metadata"]["uid"], key.row.api_version)
+        about = BrakeSubject(key.kind.kind, key.namespace, key.name, root["metadata"]["uid"], key.kind.api_version)
         if not self.brake.allows("retry", profile, about, "run it again, as requested"):
             due.backoff.reset()
             return
         due.work = asyncio.current_task()
         try:
-            request = await self.execute(ADAPTERS[key.row], root)
+            request = await self.execute(ADAPTERS[key.kind], root)
         except RefusedError as error:
-            self.report(key.row, root, "RetryRefused", f"not retried: {error}")
-            await executor.forget(self.api, key.row, root)
+            self.report(key.kind, root, "RetryRefused", f"not retried: {error}")
+            await executor.forget(self.api, key.kind, root)
         except StuckError as error:
             await self._report_stuck(key, root, due, str(error))
         except ApiError as error:
@@ -233,14 +233,14 @@ class RetryController:
         else:
             if request is not None:
                 await self._report_start(key, root, request)
-            if request is None or ADAPTERS[key.row].runs is not None:
-                await executor.forget(self.api, key.row, root)
+            if request is None or ADAPTERS[key.kind].runs is not None:
+                await executor.forget(self.api, key.kind, root)
 
     async def _report_stuck(self, key: RetryKey, root: Json, due: RetryDue, why: str) -> None:
         due.stuck += 1
-        self.report(key.row, root, "RetryStuck", why)
+        self.report(key.kind, root, "RetryStuck", why)
         if due.stuck >= TRIES and not _is_of_retry(root):
-            await executor.forget(self.api, key.row, root)
+            await executor.forget(self.api, key.kind, root)
 
     async def _report_start(self, key: RetryKey, root: Json, request: Requested) -> None:
         """Report the start of a retry on the object that runs again; raise as `Api` does."""
@@ -248,11 +248,11 @@ class RetryController:
             key = key._replace(name=of_job.state_of(root).name)
         now = await self.find(key)
         if now is not None:
-            self.report(key.row, now, "RetryStarted", f"runs again, as {request.by} requested")
+            self.report(key.kind, now, "RetryStarted", f"runs again, as {request.by} requested")
 
     async def find(self, key: RetryKey) -> Json | None:
         """Return the current state of an object; None if it does not exist. Raise as `Api` does."""
-        return await self.api.find(key.row.path(key.namespace, key.name))
+        return await self.api.find(key.kind.path(key.namespace, key.name))
 
     async def execute(self, adapter: Adapter, root: Json) -> Requested | None:
         """Run the retry of an object; return its request, or None if it is complete or was for an earlier run.
@@ -285,14 +285,14 @@ class RetryController:
         if all(of_job.state_of(one).uid != request.of for one in placeholders):
             raise RefusedError("another Job has begun since, or the last one was deleted", "request the retry again")
 
-    def report(self, row: KindSpec, root: Json, reason: str, message: str) -> None:
+    def report(self, kind: KindSpec, root: Json, reason: str, message: str) -> None:
         """Report a result: an Event on the object, a metric and a log line."""
         result = reason.removeprefix("Retry").lower()
-        metrics.REQUESTED_RETRIES.labels(row.kind, result).inc()
+        metrics.REQUESTED_RETRIES.labels(kind.kind, result).inc()
         metadata = root["metadata"]
         notice = Notice(
-            kind=row.kind,
-            api_version=row.api_version,
+            kind=kind.kind,
+            api_version=kind.api_version,
             namespace=metadata["namespace"],
             name=metadata["name"],
             uid=metadata["uid"],
@@ -301,7 +301,7 @@ class RetryController:
             type="Normal" if reason == "RetryStarted" else "Warning",
         )
         self.events.tell(notice)
-        log.info(message, reason=reason, kind=row.kind, namespace=metadata["namespace"], name=metadata["name"])
+        log.info(message, reason=reason, kind=kind.kind, namespace=metadata["namespace"], name=metadata["name"])
 
 
 def _request_of(item: Json) -> str:

@@ -48,7 +48,7 @@ class AccountStore:
         if self.trackers.accounts.missing:
             self._tell_missing()
             return False
-        await self.api.create(account.ACCOUNT.path(key.namespace), account.new(key.row, root) | {"status": status})
+        await self.api.create(account.ACCOUNT.path(key.namespace), account.new(key.kind, root) | {"status": status})
         return True
 
     async def keep(self, found: CachedAccount, placeholder: Json) -> None:

@@ -127,7 +127,7 @@ class WaitingPods:
         """Take a pod that was created or has changed."""
         before = self.entries.get(pod.uid)
         self.forget(pod.uid)
-        if pod.waiting is None or not pod.job or (pod.row is not batch.JOB and pod.waiting.gate is None):
+        if pod.waiting is None or not pod.job or (pod.kind is not batch.JOB and pod.waiting.gate is None):
             return
         released = 0.0 if before is None else before.released
         if before is not None and before.pod.waiting is not None and before.pod.waiting.gated and not pod.waiting.gated:
@@ -191,7 +191,7 @@ class WaitingPods:
     def due(self, entry: Entry, now: float) -> Due | None:
         """Return the step that is due for a pod; None if there is none, then look again later."""
         job = self.job_of(entry.pod)
-        if job is None and not self.trackers.knows_all(entry.pod.row):
+        if job is None and not self.trackers.knows_all(entry.pod.kind):
             entry.next = now + LOOK_AGAIN
             return None
         if job is None:  # it was deleted, and the pod will be; no delay may outlive it

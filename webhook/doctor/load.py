@@ -337,8 +337,8 @@ class Reader:
     async def read_objects(self, rows: Sequence[KindSpec], namespace: str, name: str) -> None:
         """Read the objects of a name; those of the kinds that the cluster has, if the user left the kind out."""
         served = self.snapshot.kinds
-        asked = [row for row in rows if len(rows) == 1 or served is None or (row.group, row.resource) in served]
-        answers = await asyncio.gather(*(self.object(row, namespace, name) for row in asked))
+        asked = [kind for kind in rows if len(rows) == 1 or served is None or (kind.group, kind.resource) in served]
+        answers = await asyncio.gather(*(self.object(kind, namespace, name) for kind in asked))
         found = [one for one in answers if one is not None]
         there = [one for one in found if one.root is not None]
         if len(rows) == 1 or there:
@@ -346,15 +346,15 @@ class Reader:
         elif len(found) == len(asked):
             self.snapshot.stored = [Stored(None, f"{namespace}/{name}", None)]
 
-    async def object(self, row: KindSpec, namespace: str, name: str) -> Stored | None:
+    async def object(self, kind: KindSpec, namespace: str, name: str) -> Stored | None:
         """Return an object that the user asks about; None if the user may not read it."""
-        group = f".{row.group}" if row.group else ""
-        right = f"get {row.resource}{group} in namespace {namespace}"
-        found = await self.one("Object", row.path(namespace, name), right)
+        group = f".{kind.group}" if kind.group else ""
+        right = f"get {kind.resource}{group} in namespace {namespace}"
+        found = await self.one("Object", kind.path(namespace, name), right)
         if found is None:
             return None
-        root = {"apiVersion": row.api_version, "kind": row.kind, **found[0]} if found else None
-        return Stored((row.group, row.kind), full_name(row, namespace, name), root)
+        root = {"apiVersion": kind.api_version, "kind": kind.kind, **found[0]} if found else None
+        return Stored((kind.group, kind.kind), full_name(kind, namespace, name), root)
 
     async def try_job(self, warnings: list[str]) -> None:
         """Create Jobs in a dry run, in an opted-in namespace."""

@@ -36,17 +36,17 @@ class _Spent(NamedTuple):
     budget: int | None
 
 
-def budgets_of(row: KindSpec, root: Json, jobs: list[Json], account: Account, found: list[Pod]) -> Iterator[str]:
+def budgets_of(kind: KindSpec, root: Json, jobs: list[Json], account: Account, found: list[Pod]) -> Iterator[str]:
     """Yield lines that say how much of each budget is spent; `found`: the pods.
 
     `jobs`: those of a JobSet, or the TaskRuns of a PipelineRun.
     """
-    system = system_of(row)
-    if row is tekton.PIPELINE_RUN:
+    system = system_of(kind)
+    if kind is tekton.PIPELINE_RUN:
         yield from pipeline_run.budgets(jobs, account)
     elif system is not None:
         yield from _budgets_of_scopes(system, account, found)
-    elif row is JOB_SET:
+    elif kind is JOB_SET:
         yield from _budgets_of_set(root, jobs)
     else:
         yield from job_budgets(root, account, settings_of(root, account), found)

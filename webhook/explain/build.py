@@ -67,7 +67,7 @@ class Explanation:
 
 
 def explain(
-    row: KindSpec, root: Json, children: list[Json], parts: Iterable[Json], left_out: LeftOut = RAISING
+    kind: KindSpec, root: Json, children: list[Json], parts: Iterable[Json], left_out: LeftOut = RAISING
 ) -> Explanation:
     """Explain a workload of a kind, as the API has it; raise UnfitError if its account is malformed.
 
@@ -76,27 +76,27 @@ def explain(
     """
     metadata, parts = root["metadata"], list(parts)
     all_pods, found = pods_in(parts, left_out)
-    account = account_with(row, root, children, parts, found, left_out)
-    standings = standings_of(row, root, children, account, found)
+    account = account_with(kind, root, children, parts, found, left_out)
+    standings = standings_of(kind, root, children, account, found)
     placed = _is_placed(account, found)
     foretold = [*next_of(standings, found, placed=placed)]
     alive = [pod for pod in found if not pod.enters_account]
     shown = newest(alive)
-    rows = [*(ended_row(row, detail) for detail in account.last), *_running_rows(shown, account, row, root)]
+    rows = [*(ended_row(kind, detail) for detail in account.last), *_running_rows(shown, account, kind, root)]
     summary, others = words.summary(account), others_of(root, alive, shown)
     earlier = account.ended + sum(account.in_place.values()) - len(account.last)
-    if row is tekton.PIPELINE_RUN:  # the TaskRuns have all attempts
+    if kind is tekton.PIPELINE_RUN:  # the TaskRuns have all attempts
         rows, children = pipeline_run.rows_of(children, account, found, left_out)
         summary, others, earlier = pipeline_run.summary(children, account), {}, 0
     of_jobs = [standing for standing in standings if standing.system is None]
     refused = _refusal_of(of_jobs, found, [part for part in parts if part.get("kind") == EVENT])
     return Explanation(
-        kind=row.kind,
+        kind=kind.kind,
         namespace=metadata.get("namespace") or "",
         name=metadata["name"],
-        state=refused or state_of(row, root),
+        state=refused or state_of(kind, root),
         summary=summary,
-        budgets=[*budgets.budgets_of(row, root, children, account, found)],
+        budgets=[*budgets.budgets_of(kind, root, children, account, found)],
         earlier=earlier,
         others=others,
         requested=record.read(root),
@@ -110,27 +110,27 @@ def explain(
     )
 
 
-def _running_rows(shown: list[Pod], account: Account, row: KindSpec, root: Json) -> Iterable[Row]:
+def _running_rows(shown: list[Pod], account: Account, kind: KindSpec, root: Json) -> Iterable[Row]:
     """Return a row for each of these pods, which have not failed."""
-    system = system_of(row)
-    counted = counted_of(system, root, root if row is JOB_SET else None, NOBODYS.settings({}))
+    system = system_of(kind)
+    counted = counted_of(system, root, root if kind is JOB_SET else None, NOBODYS.settings({}))
     by_start = sorted(shown, key=lambda pod: pod.started) if system is None else shown
     return [running_row(pod, counted.attempt_of(account, pod), limits.scope_of(pod)) for pod in by_start]
 
 
-def is_counted_for(pod: Json, row: KindSpec, root: Json) -> bool:
+def is_counted_for(pod: Json, kind: KindSpec, root: Json) -> bool:
     """Return True if a pod is counted for a workload of another kind than Job and JobSet."""
     place, metadata = place_of(pod["metadata"], controller_of(pod)), root["metadata"]
-    if place is None or place.kind is not row or place.name != metadata["name"]:
+    if place is None or place.kind is not kind or place.name != metadata["name"]:
         return False
     return place.uid in {"", metadata.get("uid")}
 
 
-def state_of(row: KindSpec, root: Json) -> str:
+def state_of(kind: KindSpec, root: Json) -> str:
     """Return the state of a workload of a kind, with the reason if it says one."""
-    if row is tekton.PIPELINE_RUN:
+    if kind is tekton.PIPELINE_RUN:
         return words_of(root)
-    return _state_of_job(root) if system_of(row) is None else _state_elsewhere(root)
+    return _state_of_job(root) if system_of(kind) is None else _state_elsewhere(root)
 
 
 def _state_of_job(root: Json) -> str:

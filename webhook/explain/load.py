@@ -47,7 +47,7 @@ LABELS: Final[dict[KindSpec, str]] = {
 
 
 async def load(
-    api: Api, row: KindSpec, root: Json, left_out: LeftOut = RAISING
+    api: Api, kind: KindSpec, root: Json, left_out: LeftOut = RAISING
 ) -> tuple[KindSpec, Json, list[Json], list[Json]]:
     """Return a workload, its kind, its Jobs or TaskRuns, and their pods, Events about refused pods, and its Account.
 
@@ -55,27 +55,27 @@ async def load(
     CronJob, return its last Jobs and their Accounts, without their pods. Raise what `Api` raises.
     """
     namespace = root["metadata"]["namespace"]
-    above = await above_of(api, row, root)
+    above = await above_of(api, kind, root)
     if above is not None:
-        row, root = above
-    if row is CRON_JOB:
+        kind, root = above
+    if kind is CRON_JOB:
         jobs = await jobs_of(api, root, left_out)
-        return row, root, jobs, [one for job in jobs for one in await accounts_of(api, batch.JOB, job)]
-    name, accounts = root["metadata"]["name"], await accounts_of(api, row, root)
-    if row is tekton.PIPELINE_RUN:
+        return kind, root, jobs, [one for job in jobs for one in await accounts_of(api, batch.JOB, job)]
+    name, accounts = root["metadata"]["name"], await accounts_of(api, kind, root)
+    if kind is tekton.PIPELINE_RUN:
         children = list(await children_of(api, pipeline_run.ADAPTER, root))
-        return row, root, children, [*await pods(api, namespace, f"{pipeline_run.LABEL}={name}"), *accounts]
-    if row in OF_SYSTEMS:
-        return row, root, [], [*await pods_of(api, row, root, left_out), *accounts]
-    if row is batch.JOB:
+        return kind, root, children, [*await pods(api, namespace, f"{pipeline_run.LABEL}={name}"), *accounts]
+    if kind in OF_SYSTEMS:
+        return kind, root, [], [*await pods_of(api, kind, root, left_out), *accounts]
+    if kind is batch.JOB:
         unread = NOT_SUCCEEDED if omits_succeeded(root) else {}
-        return row, root, [root], [*await parts(api, namespace, f"{batch.JOB_NAME}={name}", unread), *accounts]
+        return kind, root, [root], [*await parts(api, namespace, f"{batch.JOB_NAME}={name}", unread), *accounts]
     selector = f"{SET_NAME}={name}"
     jobs = [
         {**one, "apiVersion": "batch/v1", "kind": batch.JOB.kind}
         async for one in api.objects(batch.JOB.path(namespace), {"labelSelector": selector})
     ]
-    return row, root, jobs, [*await parts(api, namespace, selector), *accounts]
+    return kind, root, jobs, [*await parts(api, namespace, selector), *accounts]
 
 
 async def nodes_of(api: Api, parts: list[Json]) -> dict[str, NodeFacts]:
@@ -98,9 +98,9 @@ async def nodes_of(api: Api, parts: list[Json]) -> dict[str, NodeFacts]:
     return found
 
 
-async def accounts_of(api: Api, row: KindSpec, root: Json) -> list[Json]:
+async def accounts_of(api: Api, kind: KindSpec, root: Json) -> list[Json]:
     """Return the Account of a workload; none if it has none. Raise what `Api` raises."""
-    found = await api.find(account.path_of(row, root))
+    found = await api.find(account.path_of(kind, root))
     return [] if found is None else [found]
 
 
@@ -116,9 +116,9 @@ async def jobs_of(api: Api, cron_job: Json, left_out: LeftOut) -> list[Json]:
     return [one for one in found if one is not None]
 
 
-async def above_of(api: Api, row: KindSpec, root: Json) -> tuple[KindSpec, Json] | None:
+async def above_of(api: Api, kind: KindSpec, root: Json) -> tuple[KindSpec, Json] | None:
     """Return the workload that an object is a part of, with its kind; None if it is none, or that is gone."""
-    above, controller = ABOVE.get(row), controller_of(root)
+    above, controller = ABOVE.get(kind), controller_of(root)
     if above is None or controller is None or (controller.group, controller.kind) != (above.group, above.kind):
         return None
     found = await api.find(above.path(root["metadata"]["namespace"], controller.name))
@@ -131,18 +131,18 @@ async def pods(api: Api, namespace: str, selector: str, fields: dict[str, str] =
     return [pod async for pod in api.objects(core.POD.path(namespace), query, kind=POD)]
 
 
-async def pods_of(api: Api, row: KindSpec, root: Json, left_out: LeftOut) -> list[Json]:
+async def pods_of(api: Api, kind: KindSpec, root: Json, left_out: LeftOut) -> list[Json]:
     """Return the pods that are counted for a workload of another kind than Job.
 
     Where no label of its system names it, all pods of the namespace that admission has labelled are read.
     """
     metadata = root["metadata"]
-    label = LABELS.get(row)
+    label = LABELS.get(kind)
     query = {"labelSelector": names.PROFILE if label is None else f"{names.PROFILE},{label}={metadata['name']}"}
     found: list[Json] = []
     async for pod in api.objects(core.POD.path(metadata["namespace"]), query, kind=POD):
         with left_out.around(core.POD.kind, pod):
-            found += [pod] if is_counted_for(pod, row, root) else []
+            found += [pod] if is_counted_for(pod, kind, root) else []
     return found
 
 

@@ -379,7 +379,7 @@ def _said(what: Forecast, standing: Standing, failed: Pod, *, placed: bool) -> s
 def _name_of(ends: str, standing: Standing) -> str:
     """Return what a failure ends, in words."""
     unit = "" if standing.system is None else standing.system.unit
-    return {"JobSet": "set", "scope": unit, "workload": standing.key.row.kind}.get(ends, ends)
+    return {"JobSet": "set", "scope": unit, "workload": standing.key.kind.kind}.get(ends, ends)
 
 
 def _ends_at_once(what: Forecast, standing: Standing, failed: Pod) -> bool:
@@ -412,7 +412,7 @@ def _cost_of(what: Forecast, standing: Standing, failed: Pod, budgets: limits.Bu
         if standing.system is None:
             return f"costs no retry; the ledger ends the Job after {limit}"
         ends = forecast.may_end(standing, failed)
-        return "costs no retry" + (f"; the ledger ends the {standing.row.kind} after {limit}" if ends else "")
+        return "costs no retry" + (f"; the ledger ends the {standing.kind.kind} after {limit}" if ends else "")
     return "costs nothing"
 
 

@@ -40,20 +40,20 @@ MADE: Final[dict[KindSpec, KindSpec]] = {
 # Objects that are made for a workload, and the workload.
 MAKERS: Final[dict[KindSpec, KindSpec]] = {tekton.CUSTOM_RUN: tekton.PIPELINE_RUN, ray.RAY_CLUSTER: ray.RAY_JOB}
 # Kinds that `explain` knows by name, and does not explain.
-OTHERS: Final = tuple(row for row in KINDS.values() if row not in ROOTS and row is not core.POD)
+OTHERS: Final = tuple(kind for kind in KINDS.values() if kind not in ROOTS and kind is not core.POD)
 
 
-def instead(row: KindSpec, namespace: str, name: str) -> Problem:
+def instead(kind: KindSpec, namespace: str, name: str) -> Problem:
     """Return why an object of a kind in OTHERS is not explained, and what to do."""
-    what = f"{row.kind} {name} has no attempts of its own"
-    if row is app_wrapper.APP_WRAPPER:
+    what = f"{kind.kind} {name} has no attempts of its own"
+    if kind is app_wrapper.APP_WRAPPER:
         return Problem((), what, "explain the workload in it")
-    related = MADE.get(row) or MAKERS.get(row)
+    related = MADE.get(kind) or MAKERS.get(kind)
     if related in ROOTS:
-        which = f"the {related.kind} that it belongs to" if row in MAKERS else f"a {related.kind} that is made from it"
+        which = f"the {related.kind} that it belongs to" if kind in MAKERS else f"a {related.kind} that is made from it"
         command = f"retry-policy explain {namespace}/{WORDS[related]}/NAME"
         list_them = f"kubectl get -n {namespace} {related.resource}.{related.group}"
         return Problem((), what, f"explain {which}: {command}; list them: {list_them}")
-    counted = related or row
+    counted = related or kind
     what = f"the attempts of a {counted.kind} are not counted"
     return Problem((), what, f"see how its pods ended: kubectl get pods -n {namespace}")

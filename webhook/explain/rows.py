@@ -52,7 +52,7 @@ class Row:
     last_words: str = ""
 
 
-def ended_row(row: KindSpec, detail: Attempt) -> Row:
+def ended_row(kind: KindSpec, detail: Attempt) -> Row:
     """Return the row of an attempt of a workload of a kind that has ended."""
     left = detail.left
     return Row(
@@ -64,7 +64,7 @@ def ended_row(row: KindSpec, detail: Attempt) -> Row:
         start=detail.start,
         end=detail.end,
         ended=words.how(detail),
-        rule=_rule_of(row, detail),
+        rule=_rule_of(kind, detail),
         cost=detail.cost,
         retries_left=None if left is None else left.retries,
         disruptions_left=None if left is None or left.disruptions > MANY else left.disruptions,
@@ -73,9 +73,9 @@ def ended_row(row: KindSpec, detail: Attempt) -> Row:
     )
 
 
-def _rule_of(row: KindSpec, detail: Attempt) -> str:
+def _rule_of(kind: KindSpec, detail: Attempt) -> str:
     """Return what decided about the cost of an attempt."""
-    of_job, fatal = row in {batch.JOB, JOB_SET}, detail.cost == "fatal"
+    of_job, fatal = kind in {batch.JOB, JOB_SET}, detail.cost == "fatal"
     if detail.settled and detail.on_failure is not None:
         return f"the ledger: rule {detail.on_failure} of onFailure"
     if detail.settled:

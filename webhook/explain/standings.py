@@ -42,13 +42,13 @@ def pods_in(parts: Iterable[Json], left_out: LeftOut) -> tuple[list[Json], list[
 
 
 def account_with(  # noqa: PLR0913, PLR0917 - all that is known of a workload
-    row: KindSpec, root: Json, jobs: list[Json], parts: list[Json], found: Iterable[Pod], left_out: LeftOut
+    kind: KindSpec, root: Json, jobs: list[Json], parts: list[Json], found: Iterable[Pod], left_out: LeftOut
 ) -> Account:
     """Return the account of a workload with the failed pods that it does not have yet; raise UnfitError.
 
     `jobs`: a Job itself, or those of a JobSet. `parts`: one of them may be its Account. `found`: its pods.
     """
-    account, system = stored.account_of(row, root, parts), system_of(row)
+    account, system = stored.account_of(kind, root, parts), system_of(kind)
     keeps = any(detail.message for detail in account.last)  # the profile that `explain` knows does not say it
     # Other kinds than Job create pods of the same name.
     counted = set() if system is not None else {detail.pod for detail in account.last if not detail.restart}
@@ -58,23 +58,23 @@ def account_with(  # noqa: PLR0913, PLR0917 - all that is known of a workload
         with left_out.around("Pod", pod):
             job = root if system is not None else by_uid.get(pod.job_uid)
             if job is not None and pod.name not in counted and not account.has(pod):
-                of_pod = counted_of(system, job, root if row is JOB_SET else None, settings_of(job, account))
+                of_pod = counted_of(system, job, root if kind is JOB_SET else None, settings_of(job, account))
                 counting.count(account, pod, of_pod, has_ended=has_ended, keeps_messages=keeps)
     if account.suspended and not at(root, ("spec", "suspend")):
         account.reset_limits()
     return account
 
 
-def standings_of(row: KindSpec, root: Json, jobs: list[Json], account: Account, found: list[Pod]) -> list[Standing]:
+def standings_of(kind: KindSpec, root: Json, jobs: list[Json], account: Account, found: list[Pod]) -> list[Standing]:
     """Return where the Jobs of a workload stand, or the workload if it has none; nothing if it has ended.
 
     Nothing either if it is of another kind than Job, and nothing says what its profile is.
     """
-    system, live = system_of(row), tuple(pod for pod in found if not pod.has_ended)
+    system, live = system_of(kind), tuple(pod for pod in found if not pod.has_ended)
     if system is None:
         if terminal.condition_of(root) or terminal.is_decided(root.get("status") or {}):
             return []
-        job_set = root if row is JOB_SET else None
+        job_set = root if kind is JOB_SET else None
         profiles = ((job, _policy_of(job, account) or NOBODYS) for job in jobs)
         return [
             Standing(job=job, job_set=job_set, account=account, live=live, profile=profile) for job, profile in profiles
@@ -87,7 +87,9 @@ def standings_of(row: KindSpec, root: Json, jobs: list[Json], account: Account, 
     if profile is None or system.has_ended(root):
         return []
     live = tuple(pod for pod in live if not pod.deleting)
-    return [Standing(row=row, job=root, account=account, live=live, profile=profile, knows_codes=recorded is not None)]
+    return [
+        Standing(kind=kind, job=root, account=account, live=live, profile=profile, knows_codes=recorded is not None)
+    ]
 
 
 def of_job(job: Json, found: Iterable[Pod]) -> list[Pod]:

@@ -16,11 +16,11 @@ BOOLEANS: Final = (names.INTERRUPTIBLE, names.RETRYABLE, names.SKIP)
 DIGITS: Final = f"'^[0-9]{{1,{len(str(LARGEST_COUNT))}}}$'"
 
 
-def patterns(row: KindSpec) -> list[Pattern]:
+def patterns(kind: KindSpec) -> list[Pattern]:
     """Return the patterns of all annotations that the webhook judges in a kind."""
-    fields = (*row.pod_annotations, *row.judged_annotations)
-    templates = [*row.pod_templates, *((*spec, "template") for spec in row.job_specs)]
-    of_jobs = [spec[:-1] for spec in row.job_specs if len(spec) > 1]
+    fields = (*kind.pod_annotations, *kind.judged_annotations)
+    templates = [*kind.pod_templates, *((*spec, "template") for spec in kind.job_specs)]
+    of_jobs = [spec[:-1] for spec in kind.job_specs if len(spec) > 1]
     return list(
         dict.fromkeys(
             [
@@ -32,12 +32,12 @@ def patterns(row: KindSpec) -> list[Pattern]:
     )
 
 
-def said(variables: Variables, row: KindSpec) -> str:
+def said(variables: Variables, kind: KindSpec) -> str:
     """Return an expression for the values of our annotations, by path."""
     found = [
         f"{variables.places(pattern)}.transformMapEntry(p, o,\n"
         f"  o.transformMapEntry(key, v, key.startsWith({text(names.PREFIX)}), {{p + '[' + key + ']': string(v)}}))"
-        for pattern in patterns(row)
+        for pattern in patterns(kind)
     ]
     return union(found)
 

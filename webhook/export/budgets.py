@@ -128,43 +128,43 @@ def index_budgets(spec: str) -> str:
     )
 
 
-def is_in_place(row: KindSpec, template: Path) -> str:
+def is_in_place(kind: KindSpec, template: Path) -> str:
     """Return a condition that the API requires unlimited retries of a Job, or of all Jobs in an object.
 
     `template`: the path of the JobSetSpec. See Traits.restarts_in_place.
     """
-    if row is batch.JOB:
+    if kind is batch.JOB:
         return (
             f"(object.spec.?backoffLimit.orValue(0) == {batch.UNLIMITED} && "
             "object.metadata.?ownerReferences.orValue([]).exists(r, r.?controller.orValue(false) &&\n"
             f"  r.kind == {text(JOB_SET.kind)} && r.apiVersion.startsWith({text(JOB_SET.group + '/')})))"
         )
     strategy = value((*template, "failurePolicy", "restartStrategy"), "object")
-    return f"({strategy} == 'InPlaceRestart')" if row is not CRON_JOB else "false"
+    return f"({strategy} == 'InPlaceRestart')" if kind is not CRON_JOB else "false"
 
 
-def set_spec_of(row: KindSpec) -> Path:
+def set_spec_of(kind: KindSpec) -> Path:
     """Return the path of the JobSetSpec in a kind whose JobSpecs are in one."""
-    return tuple(str(part) for part in row.job_specs[0][: row.job_specs[0].index("replicatedJobs")])
+    return tuple(str(part) for part in kind.job_specs[0][: kind.job_specs[0].index("replicatedJobs")])
 
 
-def in_place(row: KindSpec) -> str:
+def in_place(kind: KindSpec) -> str:
     """Return a condition that the Jobs of an object restart in place, and need unlimited retries for that."""
-    return is_in_place(row, () if row in {batch.JOB, CRON_JOB} else set_spec_of(row))
+    return is_in_place(kind, () if kind in {batch.JOB, CRON_JOB} else set_spec_of(kind))
 
 
-def job_budgets(variables: Variables, row: KindSpec) -> str:
+def job_budgets(variables: Variables, kind: KindSpec) -> str:
     """Return an expression for the retries of each JobSpec, by the path of the field that limits them.
 
     An update of a Job can change backoffLimit alone; the field is the one that limited its retries before.
     """
-    judged = "(request.operation == 'UPDATE' ? oldObject.spec : object.spec)" if row is batch.JOB else "o"
+    judged = "(request.operation == 'UPDATE' ? oldObject.spec : object.spec)" if kind is batch.JOB else "o"
     return union(
         [
             f"{variables.places(pattern)}.transformMapEntry(p, o, !variables.inPlace,\n  {index_budgets(judged)} ?\n"
             f"  {{p + '.backoffLimitPerIndex': {number('backoffLimitPerIndex')}}} : "
             f"{{p + '.backoffLimit': {number('backoffLimit')}}})"
-            for pattern in row.job_specs
+            for pattern in kind.job_specs
         ]
     )
 
@@ -175,7 +175,7 @@ def number(name: str) -> str:
     return f"({found} == null ? {batch.DEFAULT_BACKOFF_LIMIT} : int({found}))"
 
 
-def sums(variables: Variables, row: KindSpec) -> str:
+def sums(variables: Variables, kind: KindSpec) -> str:
     """Return an expression for the retries of all completion indexes together, by the path of their JobSpec.
 
     See batch.retries_of_all_indexes.
@@ -185,7 +185,7 @@ def sums(variables: Variables, row: KindSpec) -> str:
     per_index, failed = "int(o.backoffLimitPerIndex)", value(("maxFailedIndexes",))
     in_all = value(("backoffLimit",))
     unlimited = str(batch.UNLIMITED)
-    counts = f"{index_budgets('o')} && {restart_policy(row)} != 'OnFailure'"
+    counts = f"{index_budgets('o')} && {restart_policy(kind)} != 'OnFailure'"
     least = (
         f"[{per_index} * {indexes}, {in_all} == null ? {unlimited} : int({in_all}),\n"
         f"  {failed} == null ? {unlimited} : {per_index} * (int({failed}) + {at_once})].min()"
@@ -193,28 +193,28 @@ def sums(variables: Variables, row: KindSpec) -> str:
     return union(
         [
             f"{variables.places(pattern)}.transformMapEntry(p, o, {counts},\n  {{p: {least}}})"
-            for pattern in row.job_specs
+            for pattern in kind.job_specs
         ]
     )
 
 
-def restarted_uncounted(variables: Variables, row: KindSpec) -> str:
+def restarted_uncounted(variables: Variables, kind: KindSpec) -> str:
     """Return an expression for backoffLimit, by JobSpec, where containers restart and only backoffLimit counts that.
 
     See batch.restarts_in_place_uncounted.
     """
     in_all = value(("backoffLimit",))
-    counts = f"{index_budgets('o')} && {restart_policy(row)} == 'OnFailure'"
+    counts = f"{index_budgets('o')} && {restart_policy(kind)} == 'OnFailure'"
     return union(
         [
             f"{variables.places(pattern)}.transformMapEntry(p, o, {counts},\n"
             f"  {{p: {in_all} == null ? {batch.UNLIMITED} : int({in_all})}})"
-            for pattern in row.job_specs
+            for pattern in kind.job_specs
         ]
     )
 
 
-def restart_policy(row: KindSpec) -> str:
+def restart_policy(kind: KindSpec) -> str:
     """Return the restartPolicy of the JobSpec `o`; in a JobSet by default OnFailure."""
-    default = "" if row in {batch.JOB, CRON_JOB} else "OnFailure"
+    default = "" if kind in {batch.JOB, CRON_JOB} else "OnFailure"
     return f"o.?template.?spec.?restartPolicy.orValue({text(default)})"

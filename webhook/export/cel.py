@@ -171,9 +171,9 @@ def union(sets: list[str]) -> str:
 class Profiles:
     """The profiles of a policy, for the admission policy of one kind."""
 
-    def __init__(self, policy: Policy, row: KindSpec) -> None:
+    def __init__(self, policy: Policy, kind: KindSpec) -> None:
         self.policy = policy
-        labels = f"{'namespaceObject' if row.namespaced else 'object'}.metadata.?labels"
+        labels = f"{'namespaceObject' if kind.namespaced else 'object'}.metadata.?labels"
         self.first: list[Variable] = [
             {"name": "profile", "expression": f"{labels}[?{text(names.PROFILE)}].orValue('')"},
             {"name": "mode", "expression": f"{labels}[?{text(names.MODE)}].orValue('Enforce')"},

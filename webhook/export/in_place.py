@@ -21,26 +21,26 @@ VALUES: Final = "r.?exitCodes.?values.orValue([])"
 WRONG: Final = f"{VALUES}.filter(v, !(int(v) in variables.retriable)).map(v, string(v))"
 
 
-def problems(variables: Variables, row: KindSpec) -> list[str]:
+def problems(variables: Variables, kind: KindSpec) -> list[str]:
     """Add the variables about containers in all pod templates of a kind; return expressions for lists of problems."""
-    if row is core.POD or not (row.job_specs or row.pod_templates):
+    if kind is core.POD or not (kind.job_specs or kind.pod_templates):
         return []
-    found = [unbounded(variables, row)]
-    if row.job_specs:
-        found.append(disobedient(variables, row))
+    found = [unbounded(variables, kind)]
+    if kind.job_specs:
+        found.append(disobedient(variables, kind))
     return found
 
 
-def unbounded(variables: Variables, row: KindSpec) -> str:
+def unbounded(variables: Variables, kind: KindSpec) -> str:
     """Return an expression for the problems of containers that restart without limit."""
     of_jobs = [
         of_containers(variables.places(spec), TEMPLATE, f"!variables.inPlace && {unlimited(name, counted())}", name)
-        for spec in row.job_specs
+        for spec in kind.job_specs
         for name in in_place.CONTAINERS
     ]
     of_others = [
-        of_containers(variables.places((*one, "spec")), (), allowed(row) + unlimited(name, "false"), name)
-        for one in row.pod_templates
+        of_containers(variables.places((*one, "spec")), (), allowed(kind) + unlimited(name, "false"), name)
+        for one in kind.pod_templates
         for name in in_place.CONTAINERS
     ]
     found = variables.add("restarting", union([*of_jobs, *of_others]))
@@ -50,9 +50,9 @@ def unbounded(variables: Variables, row: KindSpec) -> str:
     )
 
 
-def allowed(row: KindSpec) -> str:
+def allowed(kind: KindSpec) -> str:
     """Return the condition, followed by &&, that the Jobs of an object do not restart in place by design."""
-    return "!variables.inPlace && " if row.job_specs else ""
+    return "!variables.inPlace && " if kind.job_specs else ""
 
 
 def unlimited(name: str, counts: str) -> str:
@@ -70,10 +70,10 @@ def of_containers(places: str, below: tuple[str, ...], condition: str, name: str
     )
 
 
-def disobedient(variables: Variables, row: KindSpec) -> str:
+def disobedient(variables: Variables, kind: KindSpec) -> str:
     """Return an expression for the problems of rules about exit codes that the profile does not retry."""
     sets = []
-    for spec in row.job_specs:
+    for spec in kind.job_specs:
         for name in in_place.CONTAINERS:
             by_policy = BY_POLICY if name == CONTAINERS else f"{POLICY} == 'OnFailure'"
             path = "".join(f".{part}" for part in (*TEMPLATE, name))

@@ -29,15 +29,15 @@ WITHOUT_CONTROLLER: Final = {
 TOO_MANY: Final = "asks for more retries than its profile allows; run: retry-policy check -f FILE"
 
 
-def spec(row: KindSpec, policy: Policy) -> Json:
+def spec(kind: KindSpec, policy: Policy) -> Json:
     """Return the part of a ValidatingAdmissionPolicy that judges objects of a kind."""
-    profiles = Profiles(policy, row)
+    profiles = Profiles(policy, kind)
     whole = "{'': dyn(object)}"
-    if row.admitted:
+    if kind.admitted:
         whole = f"request.operation == 'UPDATE' ? {{'': dyn(object), 'before: ': dyn(oldObject)}} : {whole}"
-    variables = Variables(row.shape, f"!({profiles.is_known()}) ? {{}} :\n  {whole}")
-    found = [*budget_problems(variables, row), *in_place.problems(variables, row)]
-    variables.add("said", annotations.said(variables, row))
+    variables = Variables(kind.shape, f"!({profiles.is_known()}) ? {{}} :\n  {whole}")
+    found = [*budget_problems(variables, kind), *in_place.problems(variables, kind)]
+    variables.add("said", annotations.said(variables, kind))
     found += annotations.problems()
     variables.add("problems", " +\n".join(found))
     listed = [
@@ -57,8 +57,8 @@ def spec(row: KindSpec, policy: Policy) -> Json:
         "message": TOO_MANY,
         "reason": "Invalid",
     }
-    conditions = [BEING_DELETED, CHANGES_SOMETHING] if row.admitted else [WITHOUT_CONTROLLER]
-    validations = [validation, *believed(row)]
+    conditions = [BEING_DELETED, CHANGES_SOMETHING] if kind.admitted else [WITHOUT_CONTROLLER]
+    validations = [validation, *believed(kind)]
     return {"matchConditions": conditions, "variables": used(listed, validations), "validations": validations}
 
 
@@ -87,9 +87,9 @@ def ends_of(name: str, read: str) -> list[int]:
     return ends
 
 
-def believed(row: KindSpec) -> list[Json]:
+def believed(kind: KindSpec) -> list[Json]:
     """Return the validation that only the JobSet controller creates Jobs with unlimited retries."""
-    if row is not batch.JOB:
+    if kind is not batch.JOB:
         return []
     return [
         {
@@ -106,24 +106,24 @@ def believed(row: KindSpec) -> list[Json]:
     ]
 
 
-def budget_problems(variables: Variables, row: KindSpec) -> list[str]:
+def budget_problems(variables: Variables, kind: KindSpec) -> list[str]:
     """Add the variables with all budgets of a kind; return expressions for lists of problems."""
     groups: dict[str, list[str]] = {}
     unlimited: dict[str, tuple[str, str]] = {}  # by group: what replaces the end of the path, and the remedy
-    if row.job_specs:
-        variables.add("inPlace", budgets.in_place(row))
-        groups["retries"] = [budgets.job_budgets(variables, row)]
-    for field in row.retry_fields:
+    if kind.job_specs:
+        variables.add("inPlace", budgets.in_place(kind))
+        groups["retries"] = [budgets.job_budgets(variables, kind)]
+    for field in kind.retry_fields:
         group = group_of(field)
-        groups.setdefault(group, []).append(budgets.field_budgets(variables, field, row.shape))
+        groups.setdefault(group, []).append(budgets.field_budgets(variables, field, kind.shape))
         if field.counts_with is not None:
             unlimited[group] = beside(field)
     found = []
     for group, parts in groups.items():
         name = variables.add(group, union(parts))
         found.append(too_many(name, *unlimited.get(group, ("", "")), runs=group == "runs"))
-    if row.job_specs:
-        found += sum_problems(variables, row)
+    if kind.job_specs:
+        found += sum_problems(variables, kind)
     return found + [too_deep(level) for level in variables.too_deep]
 
 
@@ -169,10 +169,10 @@ def too_deep(level: str) -> str:
     return f"{level}.filter(p, {NEW}).map(p, p + ': is nested too deeply; move it up')"
 
 
-def sum_problems(variables: Variables, row: KindSpec) -> list[str]:
+def sum_problems(variables: Variables, kind: KindSpec) -> list[str]:
     """Return expressions for the problems of all completion indexes together."""
-    sums = variables.add("sums", budgets.sums(variables, row))
-    uncounted = variables.add("uncounted", budgets.restarted_uncounted(variables, row))
+    sums = variables.add("sums", budgets.sums(variables, kind))
+    uncounted = variables.add("uncounted", budgets.restarted_uncounted(variables, kind))
     return [sum_problem(sums), uncounted_problem(uncounted)]
 
 
@@ -200,5 +200,5 @@ def uncounted_problem(uncounted: str) -> str:
 
 def objects(policy: Policy) -> Iterator[Json]:
     """Yield the admission policies of a policy, and their bindings."""
-    for row in (core.POD, *(row for row in KINDS.values() if row.admitted)):
-        yield from validating(Envelope(row, policy), spec(row, policy))
+    for kind in (core.POD, *(kind for kind in KINDS.values() if kind.admitted)):
+        yield from validating(Envelope(kind, policy), spec(kind, policy))

@@ -41,30 +41,30 @@ CHANGES_SOMETHING: Final = {
 class Envelope:
     """What an admission policy and its bindings have beside its expressions."""
 
-    row: KindSpec
+    kind: KindSpec
     policy: Policy
 
     @property
     def name(self) -> str:
         """The name of the policy."""
-        return f"retry-policy-limits-{self.row.resource}{f'.{self.row.group}' if self.row.group else ''}"
+        return f"retry-policy-limits-{self.kind.resource}{f'.{self.kind.group}' if self.kind.group else ''}"
 
     def root(self, kind: str, name: str, spec: Json) -> Json:
         """Return an object."""
         metadata: Json = {"name": name, "labels": dict(LABELS)}
         if not kind.endswith("Binding"):
-            metadata["annotations"] = {DESCRIPTION: DESCRIBED.format(kind=self.row.kind)}
+            metadata["annotations"] = {DESCRIPTION: DESCRIBED.format(kind=self.kind.kind)}
         return {"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "spec": spec}
 
     def constraints(self) -> Json:
         """Return the requests to which the policy applies: creations and, of a kind that is admitted, updates."""
-        row = self.row
+        kind = self.kind
         rule = {
-            "apiGroups": [row.group],
-            "apiVersions": [*row.versions],
-            "operations": ["CREATE", "UPDATE"] if row.admitted else ["CREATE"],
-            "resources": [row.resource],
-            "scope": "Namespaced" if row.namespaced else "Cluster",
+            "apiGroups": [kind.group],
+            "apiVersions": [*kind.versions],
+            "operations": ["CREATE", "UPDATE"] if kind.admitted else ["CREATE"],
+            "resources": [kind.resource],
+            "scope": "Namespaced" if kind.namespaced else "Cluster",
         }
         return {"matchPolicy": "Equivalent", "namespaceSelector": {}, "objectSelector": {}, "resourceRules": [rule]}
 
@@ -75,7 +75,7 @@ class Envelope:
         if mode == "Enforce":  # the default
             of_mode = {"key": names.MODE, "operator": "NotIn", "values": sorted(set(MODES).difference([mode]))}
         opted_in: Json = {"matchExpressions": [profile, of_mode]}
-        if not self.row.namespaced:
+        if not self.kind.namespaced:
             return {"matchPolicy": "Equivalent", "namespaceSelector": {}, "objectSelector": opted_in}
         opted_in["matchExpressions"].append({**NOT_JUDGED, "values": NAMESPACES_LEFT_ALONE})
         return {"matchPolicy": "Equivalent", "namespaceSelector": opted_in, "objectSelector": {}}

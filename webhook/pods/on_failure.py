@@ -41,7 +41,7 @@ class FailureState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     - `nodes`: the nodes of the last attempts that failed, newest first, each as often as an attempt failed there.
     - `avoid_nodes`, `avoid_zones`: what rules asked the next pod to avoid, newest first.
     - `kills`: how often each container was killed for its memory where a rule lets the memory grow.
-    - `delays`: how often in a row the rule has asked for a delay. `not_before`: the end of the delay, RFC 3339.
+    - `delays`: how often in a kind the rule has asked for a delay. `not_before`: the end of the delay, RFC 3339.
     - `on_demand`: whether the rule asks for on-demand nodes.
     """
 

@@ -75,7 +75,7 @@ def outcome_of(pod: Pod, job: Json | None, job_set: Json | None = None, *, has_e
     The pod has failed, or succeeded after a disruption. `has_ended`: whether another pod is known to have ended the
     Job.
     """
-    if pod.row is not batch.JOB or pod.has_succeeded:
+    if pod.kind is not batch.JOB or pod.has_succeeded:
         return outcome_alone(pod, has_ended=has_ended)
     spec = (job or {}).get("spec") or {}
     matched = matching.match((spec.get("podFailurePolicy") or {}).get("rules") or [], pod)
@@ -146,7 +146,7 @@ def _is_stopped(pod: Pod, job: Json | None, *, has_ended: bool) -> bool:
 
 def is_in_doubt(pod: Pod, job: Json) -> bool:
     """Return True if it is unknown who deleted a pod: a user, or its failed Job, whose status does not say so yet."""
-    if pod.row is not batch.JOB:
+    if pod.kind is not batch.JOB:
         return was_killed(pod) and not is_deleted(job)
     gone_by_itself = not pod.deleted or not pod.tracked or pod.disruption is not None
     return not (gone_by_itself or is_deleted(job) or terminal.is_decided(job["status"]))
@@ -226,7 +226,7 @@ def limit_of(pod: Pod, job: Json, job_set: Json | None) -> int:
     """
     if is_in_place(job_set):
         return (at(job_set, ("spec", "failurePolicy", "maxRestarts")) or 0) + 1
-    if pod.row is not batch.JOB or pod.restarts is None or pod.restarts.policy != ON_FAILURE:
+    if pod.kind is not batch.JOB or pod.restarts is None or pod.restarts.policy != ON_FAILURE:
         return batch.UNLIMITED
     return max(1, batch.sum_of_failures(job["spec"]))
 

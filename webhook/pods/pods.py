@@ -182,7 +182,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True):
     restarts: Restarts | None = None
 
     @property
-    def row(self) -> KindSpec:
+    def kind(self) -> KindSpec:
         """The kind of the workload that it is counted for."""
         return KINDS[self.group, self.kind_name] if self.kind_name else batch.JOB
 

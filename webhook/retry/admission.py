@@ -33,7 +33,7 @@ from webhook.systems.kind_spec import KindSpec
 from webhook.systems.reruns import ADAPTERS
 from webhook.tracking.cluster import Cluster, UnavailableError, look_up
 
-BY_KIND: Final = {(row.group, row.kind): adapter for row, adapter in ADAPTERS.items()}
+BY_KIND: Final = {(kind.group, kind.kind): adapter for kind, adapter in ADAPTERS.items()}
 RULE: Final = "requested_retry"
 UID: Final[Path] = ("metadata", "uid")
 IDENTITY: Final = (UID, ("metadata", "namespace"), ("metadata", "name"))
@@ -153,15 +153,15 @@ class RetryAdmission:
             return denial or _patched(requests.removal_of(root, *requests.NOT_COPIED, requests.SUCCESSOR))
         return _patched(requests.removal_of(root, *requests.NOT_COPIED, requests.SUCCESSOR, requests.RETRY_OF))
 
-    async def find(self, row: KindSpec, namespace: str, name: str, accept: str = "application/json") -> Json | None:
+    async def find(self, kind: KindSpec, namespace: str, name: str, accept: str = "application/json") -> Json | None:
         """Return an object; None if it does not exist or the name is not valid. Raise UnavailableError."""
         if not is_name(namespace) or not is_name(name):
             return None
-        return await look_up(self.api, row.path(namespace, name), accept)
+        return await look_up(self.api, kind.path(namespace, name), accept)
 
-    async def is_stored(self, request: UserRequest, row: KindSpec, *states: Json) -> bool:
+    async def is_stored(self, request: UserRequest, kind: KindSpec, *states: Json) -> bool:
         """Return True if all of these are states of the object with the request's name; raise UnavailableError."""
-        found = await self.find(row, request.namespace, request.name, METADATA_ONLY)
+        found = await self.find(kind, request.namespace, request.name, METADATA_ONLY)
         return found is not None and all(at(one, path) == at(found, path) for one in states for path in IDENTITY)
 
     async def _placeholder_of(self, request: UserRequest, root: Json) -> Json | None:

@@ -290,12 +290,12 @@ async def _delete(api: Api, path: str, uid: str, *, after: bool = False) -> None
             raise
 
 
-async def forget(api: Api, row: KindSpec, root: Json) -> None:
+async def forget(api: Api, kind: KindSpec, root: Json) -> None:
     """Remove the request and the mark from an object, unless another request was accepted. Raise as `Api` does."""
     metadata = root["metadata"]
     try:
         if operations := requests.forget(root):
-            await api.patch(row.path(metadata["namespace"], metadata["name"]), operations)
+            await api.patch(kind.path(metadata["namespace"], metadata["name"]), operations)
     except ApiError as error:
         if error.status not in {HTTPStatus.NOT_FOUND, HTTPStatus.UNPROCESSABLE_ENTITY}:
             raise
@@ -423,7 +423,7 @@ async def _delete_all(api: Api, adapter: Adapter, children: tuple[Json, ...]) ->
 
     Raise as `Api` does.
     """
-    rows = {} if adapter.children is None else {row.kind: row for row in adapter.children.kinds}
+    rows = {} if adapter.children is None else {kind.kind: kind for kind in adapter.children.kinds}
     paths = {}
     for child in children:
         metadata = child["metadata"]

@@ -78,10 +78,10 @@ async def read(  # noqa: PLR0913 - the object, and the parameters of the retry
     )
 
 
-async def last_of(api: Api, row: KindSpec, owner: Json) -> Json | None:
+async def last_of(api: Api, kind: KindSpec, owner: Json) -> Json | None:
     """Return the newest object of a kind that `owner` owns; None if there is none. Raise as `Api` does."""
     metadata = owner["metadata"]
-    path = row.path(metadata["namespace"])
+    path = kind.path(metadata["namespace"])
     mine = [
         one["metadata"]
         async for one in api.objects(path, {}, METADATA_ONLY_LIST)
@@ -94,12 +94,12 @@ async def last_of(api: Api, row: KindSpec, owner: Json) -> Json | None:
 
 async def controller(api: Api, adapter: Adapter, root: Json) -> Json | None:
     """Return the controller of an object if it has the adapter's kind of controller; else None. Raise as `Api` does."""
-    reference, row = controller_of(root), adapter.controller
-    if row is None or reference is None or (reference.group, reference.kind) != (row.group, row.kind):
+    reference, kind = controller_of(root), adapter.controller
+    if kind is None or reference is None or (reference.group, reference.kind) != (kind.group, kind.kind):
         return None
     if not is_name(reference.name):
         return None
-    return await api.find(row.path(root["metadata"]["namespace"], reference.name))
+    return await api.find(kind.path(root["metadata"]["namespace"], reference.name))
 
 
 async def children_of(api: Api, adapter: Adapter, root: Json) -> tuple[Json, ...]:
@@ -110,9 +110,9 @@ async def children_of(api: Api, adapter: Adapter, root: Json) -> tuple[Json, ...
     selector = {"labelSelector": children.selector(root)}
     return tuple(
         [
-            {**one, "kind": row.kind}
-            for row in children.kinds
-            async for one in api.objects(row.path(root["metadata"]["namespace"]), selector)
+            {**one, "kind": kind.kind}
+            for kind in children.kinds
+            async for one in api.objects(kind.path(root["metadata"]["namespace"]), selector)
             # The label alone is also on objects of its children.
             if any(owner["uid"] == root["metadata"]["uid"] for owner in one["metadata"].get("ownerReferences") or ())
         ]
@@ -164,10 +164,10 @@ async def missing_rights(api: Api, namespace: str, rights: list[Right], *, user:
     return found
 
 
-async def absent(api: Api, row: KindSpec, namespace: str, name: str) -> Problem:
+async def absent(api: Api, kind: KindSpec, namespace: str, name: str) -> Problem:
     """Return why an object is not found: its name does not exist, or its kind is not installed. Raise as `Api` does."""
-    if await api.find(row.path(namespace)) is None:
-        return Problem((), f"this cluster does not serve {row.resource}", f"install the CRD of {row.group}")
+    if await api.find(kind.path(namespace)) is None:
+        return Problem((), f"this cluster does not serve {kind.resource}", f"install the CRD of {kind.group}")
     return Problem(
-        (), f"{row.kind} {namespace}/{name} does not exist", f"list them: kubectl get -n {namespace} {row.resource}"
+        (), f"{kind.kind} {namespace}/{name} does not exist", f"list them: kubectl get -n {namespace} {kind.resource}"
     )

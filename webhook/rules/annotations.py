@@ -2,7 +2,7 @@
 
 Reads:
     metadata.annotations[retry-policy.dev/{attempt,interruptible,max-disruptions,max-retries,skip}], of the object, of
-    the Job templates in it, and of what else the kind's row names
+    the Job templates in it, and of what else the kind's kind names
 Writes, if absent:
     interruptible and max-retries, in the annotations of pods
     these, max-disruptions and skip, in the annotations of Job templates and of workloads that are made of the object
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 OWN: Final[Path] = ("metadata", "annotations")
 
 
-def writes_in_jobs(row: KindSpec) -> tuple[Pattern, ...]:
+def writes_in_jobs(kind: KindSpec) -> tuple[Pattern, ...]:
     """Return what the rule writes in the JobSpecs of a kind, and in the metadata of their templates."""
-    of_pods = [(*spec, "template", "metadata") for spec in row.job_specs]
-    of_jobs = [(*spec[:-1], "metadata") for spec in row.job_specs if len(spec) > 1]
+    of_pods = [(*spec, "template", "metadata") for spec in kind.job_specs]
+    of_jobs = [(*spec[:-1], "metadata") for spec in kind.job_specs if len(spec) > 1]
     return (*of_pods, *of_jobs)
 
 
-def writes_beside(row: KindSpec) -> tuple[Pattern, ...]:
+def writes_beside(kind: KindSpec) -> tuple[Pattern, ...]:
     """Return what the rule writes in a kind outside JobSpecs."""
-    of_pods = [(*template, "metadata") for template in row.pod_templates]
-    fields = [one.written for one in (*row.pod_annotations, *row.made_annotations)]
-    return (*of_pods, *fields, *([(*OWN, names.RETRYABLE)] if row.runs_again else []))
+    of_pods = [(*template, "metadata") for template in kind.pod_templates]
+    fields = [one.written for one in (*kind.pod_annotations, *kind.made_annotations)]
+    return (*of_pods, *fields, *([(*OWN, names.RETRYABLE)] if kind.runs_again else []))
 
 
 def of(root: Json) -> Json:
@@ -66,9 +66,9 @@ def own_of(job: EmbeddedJob) -> Json:
 
 def _problems(context: "ValidationContext") -> list[Problem]:
     """Return a problem for each malformed or forbidden value of our keys, in an object and in each of its Jobs."""
-    row, root, profile = context.row, context.root, context.profile
+    kind, root, profile = context.kind, context.root, context.profile
     found = profile.problems(of(root), OWN)
-    for where in (*of_pods(row, root), *at_fields(row.judged_annotations, root)):
+    for where in (*of_pods(kind, root), *at_fields(kind.judged_annotations, root)):
         found += profile.problems(at(root, where) or {}, where)
     for job in context.jobs:
         if job.metadata_path != ("metadata",):
@@ -103,11 +103,11 @@ def _edit_workload(context: "WorkloadContext") -> list[Problem]:
 
     If its author does not say whether it may run twice, write what the profile says.
     """
-    row, root, settings, editor = context.row, context.root, context.settings, context.editor
-    if row.runs_again and settings.profile.requested_retry.retryable and not settings.skip:
+    kind, root, settings, editor = context.kind, context.root, context.settings, context.editor
+    if kind.runs_again and settings.profile.requested_retry.retryable and not settings.skip:
         copy_missing((names.RETRYABLE,), {names.RETRYABLE: "true"}, OWN, editor)
-    to_pods = [] if settings.skip else list(of_pods(row, root))
-    to_workloads = list(at_fields(row.made_annotations, root))
+    to_pods = [] if settings.skip else list(of_pods(kind, root))
+    to_workloads = list(at_fields(kind.made_annotations, root))
     if not to_pods and not to_workloads:
         return []
     said, warnings = handed_down(of(root), settings, OWN)
@@ -144,11 +144,11 @@ def copy_missing(keys: tuple[str, ...], said: Json, where: Path, editor: Editor)
     editor.update(where, {key: said[key] for key in keys if key in said and key not in there})
 
 
-def of_pods(row: KindSpec, root: Json) -> Iterator[Path]:
+def of_pods(kind: KindSpec, root: Json) -> Iterator[Path]:
     """Yield the paths of the maps from which an object's pods get annotations, except those of its Jobs' templates."""
-    for path, _ in row.templates(root):
+    for path, _ in kind.templates(root):
         yield of_template(path)
-    yield from at_fields(row.pod_annotations, root)
+    yield from at_fields(kind.pod_annotations, root)
 
 
 def at_fields(fields: tuple[Field, ...], root: Json) -> Iterator[Path]:

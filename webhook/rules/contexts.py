@@ -31,8 +31,8 @@ class UnplacedPod(NamedTuple):
 class WorkloadContext:
     """One object that rules edit, other than a pod."""
 
-    def __init__(self, row: KindSpec, old: Json | None, facts: Facts, profile: NamedProfile, editor: Editor) -> None:
-        self.row = row
+    def __init__(self, kind: KindSpec, old: Json | None, facts: Facts, profile: NamedProfile, editor: Editor) -> None:
+        self.kind = kind
         self.root = editor.root
         self.old = old  # the object before an update
         self.facts = facts
@@ -40,17 +40,17 @@ class WorkloadContext:
         self.editor = editor
         self.settings: Settings = profile.settings(annotations.of(self.root))
         self.is_skipped = self.settings.skip  # whether its author skips it, or every Job in it
-        self.jobs = list(row.jobs(self.root))
+        self.jobs = list(kind.jobs(self.root))
         self.clamps: bool = profile.profile.retries.on_exceed != "Deny"
         self.denies_new = not self.clamps and old is None
-        self.job_set = self.root if row is JOB_SET else facts.owner  # the JobSet of the Jobs
+        self.job_set = self.root if kind is JOB_SET else facts.owner  # the JobSet of the Jobs
         self.set_restarts = free_restarts.restarts(self.job_set)
         # Whether the warning about the meaning of the retries is given: once for a set, never if a controller made it.
         self.is_told = controller_of(self.root) is not None
         self.disruption_action: str = self.settings.disruption_action
         self.is_denied: bool = False  # whether it is a new set whose own rules restart it without a bound
         self.keeps_indexes = False
-        if row is JOB_SET:
+        if kind is JOB_SET:
             message_patterns = facts.message_patterns
             self.disruption_action = job_set.disruption_action(
                 self.root, self.settings, message_patterns=message_patterns
@@ -83,7 +83,7 @@ class WorkloadContext:
     def rules_for_bugs(self) -> tuple[list[job_set.FailurePolicyRule], str]:
         """The rules of the set that decide what follows a bug in one of its Jobs, and the action if none matches."""
         root = self.job_set or {}
-        adds_rule = self.row is JOB_SET and job_set.adds_bug_rule(root, self.settings)
+        adds_rule = self.kind is JOB_SET and job_set.adds_bug_rule(root, self.settings)
         return job_set.rules_for_bugs(root), job_set.action_by_default(root, adds_rule=adds_rule)
 
 
@@ -120,7 +120,7 @@ class JobContext(msgspec.Struct, frozen=True):
         """Whether a rule may fail the Job for a bug: False in a JobSet that would restart then."""
         workload = self.workload
         name = (self.job.metadata.get("labels") or {}).get(REPLICATED_JOB)
-        if workload.row is JOB_SET:
+        if workload.kind is JOB_SET:
             name = job_set.replicated_job_name(workload.root, self.job)
         if workload.job_set is None or name is None:
             return True
@@ -145,7 +145,7 @@ class JobContext(msgspec.Struct, frozen=True):
     def wanted(self) -> failure_policy.Wanted:
         """Return what the failure policy of the Job should do."""
         workload, said = self.workload, True
-        if workload.row is JOB_SET:
+        if workload.kind is JOB_SET:
             name = job_set.replicated_job_name(workload.root, self.job)
             said = restart_policy.is_said(workload.said_restart_policies, name)
         action, counted = workload.disruption_action, bool(self.settings.on_failure) and self.is_counted
@@ -157,20 +157,20 @@ class ValidationContext:
 
     def __init__(  # noqa: PLR0913, PLR0917 - rules need all of these
         self,
-        row: KindSpec,
+        kind: KindSpec,
         root: Json,
         old: Json | None,
         profile: NamedProfile,
         facts: Facts,
         owner: OwnerReference | None = None,
     ) -> None:
-        self.row = row
+        self.kind = kind
         self.root = root
         self.old = old  # the object before an update
         self.profile = profile
         self.facts = facts
         self.owner = owner  # the controller that was looked up
-        self.jobs = list(row.jobs(root))
+        self.jobs = list(kind.jobs(root))
 
 
 class PodContext:

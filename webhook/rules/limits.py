@@ -21,20 +21,20 @@ from webhook.systems.kind_spec import Budget, EmbeddedJob, KindSpec
 
 def problems(context: ValidationContext) -> Iterator[Problem]:
     """Yield a problem for each field or rule of an object that allows more retries than the limit."""
-    row, root, old = context.row, context.root, context.old
+    kind, root, old = context.kind, context.root, context.old
     settings = context.profile.settings(annotations.of(root))
-    old_jobs = {} if old is None else {job.path: job for job in row.jobs(old)}
-    old_budgets = {} if old is None else {budget.path: budget for budget in budgets(row, old, old_jobs.values())}
-    for budget in budgets(row, root, context.jobs, old_jobs if row is batch.JOB else {}):
+    old_jobs = {} if old is None else {job.path: job for job in kind.jobs(old)}
+    old_budgets = {} if old is None else {budget.path: budget for budget in budgets(kind, old, old_jobs.values())}
+    for budget in budgets(kind, root, context.jobs, old_jobs if kind is batch.JOB else {}):
         yield from retries.problems(budget, settings, old_budgets.get(budget.path))
     if old is None:
-        for budget in chain.from_iterable(field.budgets(root) for field in row.stored_retry_fields):
+        for budget in chain.from_iterable(field.budgets(root) for field in kind.stored_retry_fields):
             yield from retries.problems(budget, settings, None)
-    if row.ignores_case:
-        yield from miscased(root, row.shape)
-    for path, template in row.templates(root):
+    if kind.ignores_case:
+        yield from miscased(root, kind.shape)
+    for path, template in kind.templates(root):
         yield from in_place.problems((*path, "spec"), template.get("spec") or {}, settings, counted=False)
-    if row is JOB_SET:
+    if kind is JOB_SET:
         yield from free_restarts.set_problems(root, context.jobs)
     for job in context.jobs:
         yield from retries.sum_problems(job, settings, old_jobs.get(job.path))
@@ -45,7 +45,7 @@ def problems(context: ValidationContext) -> Iterator[Problem]:
 
 
 def budgets(
-    row: KindSpec, root: Json, jobs: Iterable[EmbeddedJob], old_jobs: Mapping[Path, EmbeddedJob] = {}
+    kind: KindSpec, root: Json, jobs: Iterable[EmbeddedJob], old_jobs: Mapping[Path, EmbeddedJob] = {}
 ) -> Iterator[Budget]:
     """Yield every budget in an object: those of its Jobs, then those in its other fields.
 
@@ -55,7 +55,7 @@ def budgets(
         budget = batch.budget_of(job, said=True, old=old_jobs.get(job.path))
         if budget is not None:
             yield budget
-    yield from row.budgets(root)
+    yield from kind.budgets(root)
 
 
 RULE: Final[Rule[ValidationContext]] = Rule(name="retries", applies_to="each object", problems=problems)

@@ -30,10 +30,10 @@ HISTORY: Final[Path] = ("metadata", "annotations", names.RETRY_HISTORY)
 RETRY_OF: Final[Path] = ("metadata", "annotations", names.RETRY_OF)
 
 
-def put_back(editor: Editor, row: KindSpec, old: Json) -> None:
+def put_back(editor: Editor, kind: KindSpec, old: Json) -> None:
     """Undo the changes that an update of `old` makes to our keys."""
     keys = [LABEL, undo.ANNOTATION]
-    if not may_begin_anew(row, old):
+    if not may_begin_anew(kind, old):
         keys.append(HISTORY)
     for path in keys:
         put_back_key(editor, path, old)
@@ -48,15 +48,15 @@ def put_back_key(editor: Editor, path: Path, old: Json) -> None:
         editor.set(path, value)
 
 
-def may_begin_anew(row: KindSpec, old: Json) -> bool:
+def may_begin_anew(kind: KindSpec, old: Json) -> bool:
     """Return True if an update may write the retry history: that of a requested retry, by the user who runs it.
 
     A workload that runs again in place has failed before; a Job that replaces a failed one is not released yet.
     """
-    if row in {argo.WORKFLOW, tekton.PIPELINE_RUN, ray.RAY_JOB}:
+    if kind in {argo.WORKFLOW, tekton.PIPELINE_RUN, ray.RAY_JOB}:
         return bool(terminal.has_failed(old))
-    if row is volcano.JOB:
+    if kind is volcano.JOB:
         return volcano.phase_of(old) in volcano.UNSUCCESSFUL
-    if row is JOB_SET:
+    if kind is JOB_SET:
         return terminal.is_decided(old.get("status") or {})
-    return row is batch.JOB and at(old, RETRY_OF) is not None
+    return kind is batch.JOB and at(old, RETRY_OF) is not None

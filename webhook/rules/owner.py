@@ -84,13 +84,13 @@ def _problems_of_controller(context: "ValidationContext") -> Iterable[Problem]:
 OF_LABELS: Final[Rule["ValidationContext"]] = Rule(
     name="owner",
     applies_to="each Job, but for those of a JobSet",
-    applies=lambda context: context.row is not JOB_SET,
+    applies=lambda context: context.kind is not JOB_SET,
     problems=_problems_of_labels,
 )
 # Not for embedded objects: they have no controller yet.
 OF_CONTROLLER: Final[Rule["ValidationContext"]] = Rule(
     name="owner",
     applies_to="a Job that a controller has created",
-    applies=lambda context: context.row is batch.JOB and context.facts.owners_known,
+    applies=lambda context: context.kind is batch.JOB and context.facts.owners_known,
     problems=_problems_of_controller,
 )

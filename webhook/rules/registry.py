@@ -75,20 +75,20 @@ def pod_rules(asked: bool, variables: bool, words: bool) -> tuple[Rule[PodContex
 
 
 @cache
-def job_rules(row: KindSpec) -> tuple[Rule[JobContext], ...]:
+def job_rules(kind: KindSpec) -> tuple[Rule[JobContext], ...]:
     """Return the rules for the JobSpecs of a kind: those that write something in it."""
-    return tuple(rule for rule in JOB_RULES if rule.writes(row))
+    return tuple(rule for rule in JOB_RULES if rule.writes(kind))
 
 
 @cache
-def workload_rules(row: KindSpec) -> tuple[Rule[WorkloadContext], ...]:
+def workload_rules(kind: KindSpec) -> tuple[Rule[WorkloadContext], ...]:
     """Return the rules for the other fields of a kind: those that write something in it."""
-    return tuple(rule for rule in WORKLOAD_RULES if rule.writes(row))
+    return tuple(rule for rule in WORKLOAD_RULES if rule.writes(kind))
 
 
 @cache
-def written_by_rules(row: KindSpec) -> tuple[Pattern, ...]:
+def written_by_rules(kind: KindSpec) -> tuple[Pattern, ...]:
     """Return the patterns of all fields that rules write in a kind of workload, each once."""
-    of_jobs = (pattern for rule in JOB_RULES for pattern in rule.writes(row))
-    beside = (pattern for rule in WORKLOAD_RULES for pattern in rule.writes(row))
+    of_jobs = (pattern for rule in JOB_RULES for pattern in rule.writes(kind))
+    beside = (pattern for rule in WORKLOAD_RULES for pattern in rule.writes(kind))
     return tuple(dict.fromkeys((*of_jobs, *beside)))

@@ -3,7 +3,7 @@
 Reads and writes:
     in a JobSpec: backoffLimit; if each index has retries of its own, backoffLimitPerIndex, and backoffLimit as the
         bound of their sum
-    elsewhere: the retry fields of the kind's row
+    elsewhere: the retry fields of the kind's kind
     in a pod template: what webhook/rules/in_place.py writes
 Reads, in a JobSpec:
     completions, parallelism, maxFailedIndexes, template.spec.restartPolicy
@@ -31,13 +31,13 @@ WRITES: Final[tuple[Pattern, ...]] = (
 )
 
 
-def writes_beside(row: KindSpec) -> tuple[Pattern, ...]:
+def writes_beside(kind: KindSpec) -> tuple[Pattern, ...]:
     """Return what the rule writes in a kind outside JobSpecs."""
-    fields = [field.written for field in row.retry_fields]
+    fields = [field.written for field in kind.retry_fields]
     beside = [
-        (*field.within, *field.name[:-1], field.counts_with[0]) for field in row.retry_fields if field.counts_with
+        (*field.within, *field.name[:-1], field.counts_with[0]) for field in kind.retry_fields if field.counts_with
     ]
-    restarts = [(*template, "spec", *field) for template in row.pod_templates for field in in_place.RESTARTS]
+    restarts = [(*template, "spec", *field) for template in kind.pod_templates for field in in_place.RESTARTS]
     return (*fields, *beside, *restarts)
 
 
@@ -188,11 +188,11 @@ def _edit_job(context: "JobContext") -> list[Problem]:
 
 def _edit_workload(context: "WorkloadContext") -> list[Problem]:
     """Apply the default and the limit to the retry fields of a kind, and to the containers of its pod templates."""
-    row, root, settings, editor = context.row, context.root, context.settings, context.editor
+    kind, root, settings, editor = context.kind, context.root, context.settings, context.editor
     warnings: list[Problem] = []
-    for budget in list(row.budgets(root)):
+    for budget in list(kind.budgets(root)):
         warnings += edit(budget, settings, editor)
-    for path, template in row.templates(root):
+    for path, template in kind.templates(root):
         if context.clamps:
             warnings += in_place.edit((*path, "spec"), template.get("spec") or {}, settings, editor, counted=False)
     return warnings

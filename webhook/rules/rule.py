@@ -75,14 +75,14 @@ def problems(rules: Iterable[Rule[Context]], context: Context) -> Iterator[tuple
 
 def in_job_specs(*fields: Pattern) -> Writes:
     """Return the `writes` of a rule that edits fields of every JobSpec."""
-    return lambda row: below(row.job_specs, fields)
+    return lambda kind: below(kind.job_specs, fields)
 
 
 def where_jobs_get_policies(*fields: Pattern) -> Writes:
     """Return the `writes` of a rule that edits JobSpecs, except those of a runtime: it edits their Jobs on creation."""
-    return lambda row: below(row.job_specs, fields) if row.failure_policy else ()
+    return lambda kind: below(kind.job_specs, fields) if kind.failure_policy else ()
 
 
 def in_pods(*fields: Pattern) -> Writes:
     """Return the `writes` of a rule that edits pods."""
-    return lambda row: fields if row is core.POD else ()
+    return lambda kind: fields if kind is core.POD else ()

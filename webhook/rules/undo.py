@@ -49,15 +49,15 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     on_failure: Annotated[tuple[AppliedRule, ...], msgspec.Meta(max_length=bounds.MOST_FAILURE_RULES)] = ()
 
 
-def write(editor: Editor, row: KindSpec, profile: NamedProfile, edits: list[Edit]) -> list[Problem]:
+def write(editor: Editor, kind: KindSpec, profile: NamedProfile, edits: list[Edit]) -> list[Problem]:
     """Record on a workload what these edits injected; return a warning if that is too long to record.
 
     Our own keys in its metadata are not recorded: they are never undone.
     """
-    with_metadata = undone_in_metadata(row)
+    with_metadata = undone_in_metadata(kind)
     injected = tuple(injected_by(edit) for edit in edits if edit.path[0] != "metadata" or with_metadata)
     record = Record(profile.name)
-    if row.labelled or system_of(row) is not None:
+    if kind.labelled or system_of(kind) is not None:
         codes = profile.profile.failure_policy.retriable_exit_codes
         rules = applied_rules(profile.profile)
         record = Record(profile.name, applied=applied(profile.profile), retriable_exit_codes=codes, on_failure=rules)
@@ -103,7 +103,7 @@ def is_deeper(values: Iterable[Any], levels: int) -> bool:
     return bool(values)
 
 
-def put_back(editor: Editor, row: KindSpec, old: Json, decode_old: Callable[[], Json]) -> None:
+def put_back(editor: Editor, kind: KindSpec, old: Json, decode_old: Callable[[], Json]) -> None:
     """Put back the injected values of `old` in those fields in which the new object equals `old` without them.
 
     `decode_old` returns a copy of `old`, from which this function removes them. Values that the author really changed
@@ -113,7 +113,7 @@ def put_back(editor: Editor, row: KindSpec, old: Json, decode_old: Callable[[], 
     if record is None:
         return
     stripped = Editor(decode_old())
-    fields = take_out(stripped, row, record)
+    fields = take_out(stripped, kind, record)
     for path in dict.fromkeys(reversed(fields)):
         value = at(old, path)
         if at(editor.root, path) == at(stripped.root, path) != value:
@@ -123,33 +123,33 @@ def put_back(editor: Editor, row: KindSpec, old: Json, decode_old: Callable[[], 
                 editor.set(path, value)
 
 
-def take_out(editor: Editor, row: KindSpec, record: Record) -> list[Path]:
+def take_out(editor: Editor, kind: KindSpec, record: Record) -> list[Path]:
     """Undo the operations whose values are unchanged; return the paths of the changed fields, for an entry its list."""
     touched = []
     for injected in reversed(record.injected):
         path = path_of(injected.path, editor.root)
-        if path is not None and is_ours(path, row):
+        if path is not None and is_ours(path, kind):
             field = undo(editor, path, injected)
             if field is not None:
                 touched.append(field)
     return touched
 
 
-def is_ours(path: Path, row: KindSpec) -> bool:
+def is_ours(path: Path, kind: KindSpec) -> bool:
     """Return True if a rule writes at a path; a user may have put any path into the annotation."""
-    return any(fits(path, pattern) for pattern in undone(row))
+    return any(fits(path, pattern) for pattern in undone(kind))
 
 
 @cache
-def undone(row: KindSpec) -> tuple[Pattern, ...]:
+def undone(kind: KindSpec) -> tuple[Pattern, ...]:
     """Return the patterns of the fields that are undone: all that rules write in a kind, except our keys."""
-    return tuple(pattern for pattern in registry.written_by_rules(row) if not is_own_key(pattern))
+    return tuple(pattern for pattern in registry.written_by_rules(kind) if not is_own_key(pattern))
 
 
 @cache
-def undone_in_metadata(row: KindSpec) -> bool:
+def undone_in_metadata(kind: KindSpec) -> bool:
     """Return True if a kind has a retry field in its own annotations, as an AppWrapper has."""
-    return any(pattern[0] == "metadata" for pattern in undone(row))
+    return any(pattern[0] == "metadata" for pattern in undone(kind))
 
 
 def is_own_key(pattern: Pattern) -> bool:

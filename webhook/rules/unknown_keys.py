@@ -2,7 +2,7 @@
 
 Reads the keys of:
     metadata.labels and metadata.annotations, of the object and of objects that are embedded in it
-    the annotations of its Job templates and pod templates, and of what else the kind's row names
+    the annotations of its Job templates and pod templates, and of what else the kind's kind names
 """
 
 import re
@@ -42,10 +42,10 @@ class Place(NamedTuple):
 
 def warnings(context: ValidationContext) -> list[Problem]:
     """Return warnings about unknown keys of an object; for an update, only about those that it adds."""
-    found = first(places(context.row, context.root, context.jobs))
+    found = first(places(context.kind, context.root, context.jobs))
     if not found or context.old is None:
         return found
-    before = first(places(context.row, context.old, list(context.row.jobs(context.old))))
+    before = first(places(context.kind, context.old, list(context.kind.jobs(context.old))))
     return [problem for problem in found if problem not in before]
 
 
@@ -66,16 +66,16 @@ def places_of_namespace(root: Json) -> Iterator[Place]:
     yield Place(ANNOTATIONS, at(root, ANNOTATIONS) or (), ())
 
 
-def places(row: KindSpec, root: Json, jobs: list[EmbeddedJob]) -> Iterator[Place]:
+def places(kind: KindSpec, root: Json, jobs: list[EmbeddedJob]) -> Iterator[Place]:
     """Yield the maps of an object that may have keys of ours."""
-    yield from of_metadata((), root, names.LABELS if row.namespaced else names.LABELS | names.NAMESPACE_LABELS)
-    for path in (*annotations.of_pods(row, root), *annotations.at_fields(row.judged_annotations, root)):
+    yield from of_metadata((), root, names.LABELS if kind.namespaced else names.LABELS | names.NAMESPACE_LABELS)
+    for path in (*annotations.of_pods(kind, root), *annotations.at_fields(kind.judged_annotations, root)):
         yield of_annotations(path, at(root, path) or ())
     for job in jobs:
         if job.metadata_path != ("metadata",):
             yield of_annotations((*job.metadata_path, "annotations"), annotations.own_of(job))
         yield of_annotations(annotations.of_template((*job.path, "template")), job.pod_annotations)
-    for path, found, _ in embedded_in(row, root):
+    for path, found, _ in embedded_in(kind, root):
         yield from of_metadata(path, found, names.LABELS)
 
 

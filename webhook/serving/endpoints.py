@@ -276,13 +276,13 @@ class Endpoints:
         if cluster is None:
             return Facts(profile_name="default")
         namespace = subject.request.namespace
-        if not subject.row.namespaced:
+        if not subject.kind.namespaced:
             profile_name, mode = opt_in_of(subject.root)
         else:
             profile_name, mode = await cluster.opt_in(namespace)
         if profile_name is None:
             return Facts(profile_name=None, mode=mode)
-        if subject.row is core.POD:
+        if subject.kind is core.POD:
             return await self.facts_of_pod(subject, cluster, profile_name, mode)
         return Facts(
             profile_name=profile_name,

@@ -198,8 +198,8 @@ class Cluster:
         """
         owner = await self.object(namespace, reference)
         controller = None if owner is None else controller_of(owner)
-        row = None if controller is None else kind_of_controller(controller)
-        if controller is None or row is None or not row.counts:
+        kind = None if controller is None else kind_of_controller(controller)
+        if controller is None or kind is None or not kind.counts:
             return owner, None
         return owner, await self.object(namespace, controller)
 
@@ -210,17 +210,17 @@ class Cluster:
         client of the webhook's port can send a reference, and the answer reveals attempts and budgets of the object.
         Raise UnavailableError if the API does not answer.
         """
-        row = kind_of_controller(reference)
-        if row is None:
+        kind = kind_of_controller(reference)
+        if kind is None:
             return None
-        cache = self.caches.get(row)
+        cache = self.caches.get(kind)
         if cache is not None and cache.live:
             cached: Json | None = cache.get(namespace, reference.name)
             if cached is not None and cached["metadata"]["uid"] == reference.uid:
                 self.last_cached = cached
                 return cached
         try:
-            path = path_of(f"{row.group}/{reference.version}", row.resource, namespace, reference.name)
+            path = path_of(f"{kind.group}/{reference.version}", kind.resource, namespace, reference.name)
         except ValueError:  # the API server validates ownerReferences after admission
             return None
         found: Json | None = await look_up(self.api, path, "application/json", Any if cache is None else cache.kind)

@@ -53,8 +53,8 @@ class StoredAccounts:
     def account_of(self, key: Key, root: Json) -> CachedAccount | None:
         """Return the Account of a workload; None if it has none."""
         metadata = root["metadata"]
-        found = self.informer.get(key.namespace, account.name_of(key.row, metadata["name"], metadata["uid"]))
-        return found if found is not None and account.is_of(found, key.row, root) else None
+        found = self.informer.get(key.namespace, account.name_of(key.kind, metadata["name"], metadata["uid"]))
+        return found if found is not None and account.is_of(found, key.kind, root) else None
 
     def account_about(self, namespace: str, uid: str) -> CachedAccount | None:
         """Return the Account about the Job with a uid in a namespace, whether it still exists or not; None without."""
@@ -68,7 +68,7 @@ class StoredAccounts:
         A Job that replaces a failed one has the account of that until it has one of its own.
         """
         found, at = self.account_of(key, root), retry_history.last_at(root)
-        if found is None and key.row is batch.JOB:
+        if found is None and key.kind is batch.JOB:
             replaced = (root["metadata"].get("annotations") or {}).get(names.RETRY_OF)
             found = None if replaced is None else self.account_about(key.namespace, replaced)
             if found is None or found["spec"].get("name") != key.name:

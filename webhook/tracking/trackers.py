@@ -137,7 +137,7 @@ class Trackers:
         self.stored = StoredAccounts(cluster, clock)
         self.accounts = self.stored.informer
         self.accounts.observers.append(self.observer(account.ACCOUNT, self.see_stored, self._see_stored_gone))
-        self.others = {row: self._informer_of(row) for row in SYSTEMS}
+        self.others = {kind: self._informer_of(kind) for kind in SYSTEMS}
         self.roots: dict[KindSpec, Informer[Any]] = {batch.JOB: cluster.jobs, JOB_SET: cluster.job_sets, **self.others}
         self.running = RunningPods()
         self.finished = FinishedJobs(
@@ -152,12 +152,12 @@ class Trackers:
         metrics.LEDGER_WORKLOADS.set_function(self._number_of_workloads)
         metrics.LEDGER_AT_LAST_ATTEMPT.set_function(lambda: len(self.at_last))
 
-    def _informer_of(self, row: KindSpec) -> Informer[CachedRoot]:
+    def _informer_of(self, kind: KindSpec) -> Informer[CachedRoot]:
         """Return the informer of the workloads of another kind: of their metadata, in all namespaces."""
-        api, prefix = self.cluster.api, f"{row.group}-" if row.kind == batch.JOB.kind else ""
+        api, prefix = self.cluster.api, f"{kind.group}-" if kind.kind == batch.JOB.kind else ""
         found = Informer(
             api,
-            row.path(),
+            kind.path(),
             trimmed_root,
             shape=ROOT_READ,
             query={},
@@ -167,15 +167,15 @@ class Trackers:
             scope=self.cluster.scope,
             clock=self.clock,
         )
-        found.observers.append(self.observer(row, partial(self.see_root, row)))
+        found.observers.append(self.observer(kind, partial(self.see_root, kind)))
         return found
 
     def observer(
-        self, row: KindSpec, seen: Callable[..., None], deleted: Callable[[Any], None] | None = None
+        self, kind: KindSpec, seen: Callable[..., None], deleted: Callable[[Any], None] | None = None
     ) -> WorkloadObserver[Any]:
         """Return what passes the events of the watch of a kind on."""
-        ended = self.ended.setdefault(row, set())
-        return WorkloadObserver(seen, deleted or partial(self.see_gone, row), self.forget_gone, ended)
+        ended = self.ended.setdefault(kind, set())
+        return WorkloadObserver(seen, deleted or partial(self.see_gone, kind), self.forget_gone, ended)
 
     async def run(self) -> None:
         """Watch the pods, and the workloads of other kinds than Job and JobSet, until cancelled."""
@@ -204,9 +204,9 @@ class Trackers:
     def _number_of_workloads(self) -> int:
         return len(self.cluster.jobs.items) + len(self.cluster.job_sets.items) + len(self.running.scopes)
 
-    def job_at(self, row: KindSpec, namespace: str, name: str) -> CachedJob | None:
+    def job_at(self, kind: KindSpec, namespace: str, name: str) -> CachedJob | None:
         """Return a Job, or a workload of another kind, that exists; None if there is none."""
-        root = self.roots[row].get(namespace, name)
+        root = self.roots[kind].get(namespace, name)
         return None if root is None else CachedJob(root)
 
     def job_of(self, pod: Pod) -> CachedJob | None:
@@ -227,10 +227,10 @@ class Trackers:
                 self._take_root(key, state, root, news=False)
         return state
 
-    def see_root(self, row: KindSpec, root: CachedRoot, *, news: bool = True) -> None:
+    def see_root(self, kind: KindSpec, root: CachedRoot, *, news: bool = True) -> None:
         """Record the current state of a workload of another kind, if it has pods; `news`: as in `see_pod`."""
         metadata = root["metadata"]
-        key = Key(metadata["namespace"], row, metadata["name"])
+        key = Key(metadata["namespace"], kind, metadata["name"])
         state = self.states.get(key)
         if state is not None:
             self._take_root(key, state, root, news=news or metadata["uid"] == state.tracker.root_uid)
@@ -296,11 +296,11 @@ class Trackers:
         state.see_root()
         self._take_account(key, state, root, news=news)
 
-    def see_gone(self, row: KindSpec, root: Root) -> None:
+    def see_gone(self, kind: KindSpec, root: Root) -> None:
         """Record that a Job or a workload of another kind was deleted."""
         metadata = root["metadata"]
-        key = key_of_job(CachedJob(root)) if row is batch.JOB else Key(metadata["namespace"], row, metadata["name"])
-        self.ended[row].discard(metadata["uid"])
+        key = key_of_job(CachedJob(root)) if kind is batch.JOB else Key(metadata["namespace"], kind, metadata["name"])
+        self.ended[kind].discard(metadata["uid"])
         self.succeeded.pop(key, None)
         state = self.states.get(key)
         if state is not None:
@@ -373,7 +373,7 @@ class Trackers:
         """Return a pod with the uid of its workload, which not every pod says itself."""
         if pod.job_uid:
             return pod
-        root = self.roots[pod.row].get(pod.namespace, pod.job)
+        root = self.roots[pod.kind].get(pod.namespace, pod.job)
         return pod if root is None or is_older(pod, root) else replace(pod, job_uid=root["metadata"]["uid"])
 
     def _see_zone(self, pod: Pod, *, gone: bool = False, news: bool = True) -> None:
@@ -461,11 +461,11 @@ class Trackers:
         await self.stored.forget_gone()
 
     def _forget_gone_of(self, key: Key) -> None:
-        state, row = self.states.get(key), batch.JOB if key.job_set else key.row
+        state, kind = self.states.get(key), batch.JOB if key.job_set else key.kind
         if state is None:
             return
         for uid, name in state.tracker.jobs_in_use().items():
-            current = self.job_at(row, key.namespace, name)
+            current = self.job_at(kind, key.namespace, name)
             if current is None or current["metadata"]["uid"] != uid:
                 state.tracker.see_job_gone(uid)
         self.tidy(key)
@@ -488,22 +488,22 @@ class Trackers:
 
     def is_over(self, key: Key, tracker: Tracker) -> bool:
         """Return True if nothing is left to count of a workload that is not cached."""
-        if not self.knows_all(key.row):
+        if not self.knows_all(key.kind):
             return tracker.is_empty and not tracker.last_ends and not self.running.has_workload(key.workload)
         return tracker.is_empty or not key.job_set
 
-    def is_current(self, row: KindSpec) -> bool:
+    def is_current(self, kind: KindSpec) -> bool:
         """Return True if the watch of Jobs, or of the workloads of another kind, has no gap."""
-        return self.roots[batch.JOB if row is JOB_SET else row].live
+        return self.roots[batch.JOB if kind is JOB_SET else kind].live
 
-    def knows_all(self, row: KindSpec) -> bool:
+    def knows_all(self, kind: KindSpec) -> bool:
         """Return True if all Jobs, or all workloads of another kind, have been listed."""
-        roots = self.roots[row]
-        return roots.synced.is_set() or (row is not batch.JOB and roots.missing)
+        roots = self.roots[kind]
+        return roots.synced.is_set() or (kind is not batch.JOB and roots.missing)
 
     def see_end(self, key: Key, root: CachedJob | CachedJobSet, *, news: bool) -> None:
         """Record that a workload has ended, if it has."""
-        uid, ended = root["metadata"]["uid"], self.ended[key.row]
+        uid, ended = root["metadata"]["uid"], self.ended[key.kind]
         if terminal.condition_of(root) is not None and uid not in ended:
             ended.add(uid)
             if self.recorder is not None:
@@ -533,7 +533,7 @@ class Trackers:
 
         Nothing is added to such an account any more. Clusters keep many such Jobs: nothing else is remembered of them.
         """
-        if key.row is not batch.JOB or not terminal.is_decided(root["status"]):
+        if key.kind is not batch.JOB or not terminal.is_decided(root["status"]):
             return ""
         ended = seconds(terminal.ended_at(root))
         if ended is None or self.now() - ended < LONG_OVER or retry_history.last_at(root) or _is_successor(root):
@@ -549,7 +549,7 @@ class Trackers:
         return bool(text) and (pod.counted or shared(text).has(pod))
 
     def _forget_settled(self, key: Key) -> None:
-        state = self.states.get(key) if key.row is batch.JOB else None
+        state = self.states.get(key) if key.kind is batch.JOB else None
         if state is None or state.is_needed or state.awaited is not None or self.is_pending(key):
             return
         root = self.root_of(key)  # last, because it is decoded for each event
@@ -578,7 +578,7 @@ class Trackers:
 
     def root_of(self, key: Key) -> Root | None:
         """Return the object that is a workload; None if it does not exist."""
-        return self.roots[key.row].get(key.namespace, key.name)
+        return self.roots[key.kind].get(key.namespace, key.name)
 
     def job_set_of(self, key: Key) -> CachedJobSet | None:
         """Return the JobSet of a key; None if the key is a Job's, or the JobSet does not exist."""

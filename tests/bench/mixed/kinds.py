@@ -89,11 +89,11 @@ def a_job_set(name: str) -> Json:
     return job_set(name, replicated, failurePolicy={"maxRestarts": RETRIES})
 
 
-def head(row: KindSpec, name: str, **spec: Any) -> Json:
+def head(kind: KindSpec, name: str, **spec: Any) -> Json:
     """Return an object of a kind."""
     return {
-        "apiVersion": row.api_version,
-        "kind": row.kind,
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
         "metadata": {"name": name, "labels": {WORKLOAD: name}},
         "spec": spec,
     }

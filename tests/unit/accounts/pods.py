@@ -29,7 +29,7 @@ def running_pod(number: int = 1, **fields: Any) -> Pod:
         "started": "2026-01-01T00:00:00Z",
     }
     row = fields.pop("row", batch.JOB)
-    kind = {} if row is batch.JOB else {"group": row.group, "kind": row.kind}
+    kind = {} if row is batch.JOB else {"group": row.group, "kind_name": row.kind}
     return Pod(**{**known, **kind, **fields})
 
 

@@ -31,8 +31,8 @@ def required(found: Subject | None) -> Subject:
 
 
 def test_the_subject_of_a_known_kind_has_its_kind_spec() -> None:
-    assert required(subject_in(job())).row is JOB
-    assert required(subject_in(cron_job())).row is CRON_JOB
+    assert required(subject_in(job())).kind is JOB
+    assert required(subject_in(cron_job())).kind is CRON_JOB
     assert required(subject_in(job())).root == job()
 
 
@@ -140,7 +140,7 @@ def test_the_subject_of_a_pod_names_the_batch_workload_that_owns_it(
     found = subject_in(root)
     assert (found is not None) is takes_part
     if found is not None:
-        assert found.row is core.POD
+        assert found.kind is core.POD
         assert (None if found.owner is None else found.owner.kind) == owner
 
 

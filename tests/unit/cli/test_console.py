@@ -33,7 +33,7 @@ def test_a_long_line_is_cut_in_the_middle() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "row"),
+    ("text", "kind"),
     [
         ("ml/job/train", batch.JOB),
         ("ml/jobs/train", batch.JOB),
@@ -41,7 +41,7 @@ def test_a_long_line_is_cut_in_the_middle() -> None:
         ("ml/jobs.batch.volcano.sh/train", volcano.JOB),
     ],
 )
-def test_of_two_kinds_with_the_same_name_the_second_one_is_named_with_its_group(text: str, row: KindSpec) -> None:
+def test_of_two_kinds_with_the_same_name_the_second_one_is_named_with_its_group(text: str, kind: KindSpec) -> None:
     found = console.object_argument(text, (batch.JOB, volcano.JOB))
-    assert found.row is row
+    assert found.kind is kind
     assert console.object_argument(str(found), (batch.JOB, volcano.JOB)) == found

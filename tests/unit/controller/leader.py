@@ -211,9 +211,9 @@ def see_job(ledger: Ledger, text: str | None = None, *, name: str = "train", **f
     return cached
 
 
-def see_account(found: Trackers, row: KindSpec, root: Json, text: str | None) -> None:
+def see_account(found: Trackers, kind: KindSpec, root: Json, text: str | None) -> None:
     """Let the watch deliver the account of a workload, or for None its deletion."""
-    account = stored(row, root, text)
+    account = stored(kind, root, text)
     informer, name = found.accounts, account["metadata"]["name"]
     if text is not None:
         informer.take(Event("ADDED", msgspec.Raw(msgspec.json.encode(account))))

@@ -128,18 +128,18 @@ def pod_of(number: int, code: int, status: Json, container: str = "main", **meta
     return pods.read(root)
 
 
-def see_root(ledger: Ledger, row: KindSpec, root: Json, text: str | None = None) -> None:
+def see_root(ledger: Ledger, kind: KindSpec, root: Json, text: str | None = None) -> None:
     """Let the watch deliver a workload with an account."""
     metadata = root["metadata"]
-    roots = ledger.trackers.roots[row]
+    roots = ledger.trackers.roots[kind]
     found = roots.read(msgspec.Raw(msgspec.json.encode({"metadata": metadata})))
     assert found is not None
     roots.items[found[0]] = found[1]
     roots.synced.set()
     roots.live = True
-    ledger.trackers.see_root(row, found[1])
+    ledger.trackers.see_root(kind, found[1])
     if text is not None:
-        see_account(ledger.trackers, row, root, text)
+        see_account(ledger.trackers, kind, root, text)
 
 
 @asynccontextmanager

@@ -63,8 +63,8 @@ def ends_of(api: FakeApi) -> WorkloadEnds:
     return WorkloadEnds(cluster.api, Trackers(cluster), Events(cluster.api), lambda *_: True, lambda _: None)
 
 
-def fail(api: FakeApi, row: KindSpec, path: str) -> bool:
-    return run(ends_of(api).fail(row, api.objects[path], "Why", "message"))
+def fail(api: FakeApi, kind: KindSpec, path: str) -> bool:
+    return run(ends_of(api).fail(kind, api.objects[path], "Why", "message"))
 
 
 def test_a_job_is_failed_only_if_it_is_unchanged_since_it_was_read_and_keeps_its_conditions() -> None:

@@ -98,7 +98,7 @@ class Leader:
             self.see(key, request)
 
     def see(self, key: RetryKey, request: str) -> None:
-        self.controller.lists[key.row].items[key.namespace, key.name] = request
+        self.controller.lists[key.kind].items[key.namespace, key.name] = request
 
     async def act(self) -> float:
         """Process the retries that are due, and wait until they end; return the seconds until the next one is due."""

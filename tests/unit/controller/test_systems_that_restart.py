@@ -75,7 +75,7 @@ def pod_of(number: int, code: int, labels: Json, owner: Json, *, disrupted: bool
 
 
 def written(
-    *seen: Pod, root: Json | None = None, row: KindSpec = PYTORCH, path: str = PATH, profile: Profile | None = None
+    *seen: Pod, root: Json | None = None, kind: KindSpec = PYTORCH, path: str = PATH, profile: Profile | None = None
 ) -> Iterator[tuple[str, Any]]:
     """Let the watch deliver pods; yield path and content of each write, for the account the costs in it."""
     api = FakeApi()
@@ -87,14 +87,14 @@ def written(
         ledger = new_ledger(api, profile)
         ledger.trackers.watching_since = -1000.0
         async with leading(ledger), beside(repeat("settle", INTERVAL, ledger.settle)):
-            see_root(ledger, row, root)
+            see_root(ledger, kind, root)
             for pod in seen:
                 ledger.trackers.see_pod(pod)
-                await delivered(ledger, api, root, row)
+                await delivered(ledger, api, root, kind)
                 if pod.has_failed:  # its controller deletes it, to create it again under the same name
                     ledger.trackers.see_pod_gone(pod)
             for _ in range(40):
-                await delivered(ledger, api, root, row)
+                await delivered(ledger, api, root, kind)
 
     run(work())
     ends = [(one.path, one.operations[-1]["value"]) for one in api.writes if one.path.endswith("train/status")]
@@ -103,12 +103,12 @@ def written(
     yield from [*ends, *created, *costs]
 
 
-async def delivered(ledger: Ledger, api: FakeApi, root: Json, row: KindSpec) -> None:
+async def delivered(ledger: Ledger, api: FakeApi, root: Json, kind: KindSpec) -> None:
     """Give the leader time, and let the watch deliver the accounts that it has written."""
     for _ in range(4):
         await asyncio.sleep(0.5)
     for write in api.account_writes()[-1:]:
-        see_root(ledger, row, root, write.text)
+        see_root(ledger, kind, root, write.text)
 
 
 def failures(found: Iterator[tuple[str, Any]]) -> list[str]:
@@ -173,11 +173,11 @@ def of_volcano(code: int, *, disrupted: bool = False) -> Pod:
 
 
 def test_a_system_that_is_told_by_an_object_gets_that_object() -> None:
-    found = written(of_volcano(1), root=stored_volcano_job(), row=volcano.JOB, path=VOLCANO)
+    found = written(of_volcano(1), root=stored_volcano_job(), kind=volcano.JOB, path=VOLCANO)
     (command,) = [made for path, made in found if path == "/apis/bus.volcano.sh/v1alpha1/namespaces/ml/commands"]
     assert (command["action"], command["target"]["uid"]) == ("TerminateJob", "job-uid")
 
 
 def test_what_an_end_cost_is_told_by_the_spec_where_a_system_needs_it() -> None:
-    found = dict(written(of_volcano(143, disrupted=True), root=stored_volcano_job(), row=volcano.JOB, path=VOLCANO))
+    found = dict(written(of_volcano(143, disrupted=True), root=stored_volcano_job(), kind=volcano.JOB, path=VOLCANO))
     assert found == {"account": {"retry": 1}}

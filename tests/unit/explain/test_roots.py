@@ -30,9 +30,9 @@ def related() -> Iterator[KindSpec]:
             yield row
 
 
-@pytest.mark.parametrize("row", [*related()], ids=lambda row: row.kind)
-def test_for_a_template_the_remedy_names_a_kind_that_is_explained(row: KindSpec) -> None:
-    assert "retry-policy explain ml/" in instead(row, "ml", "train").remedy
+@pytest.mark.parametrize("kind", [*related()], ids=lambda row: row.kind)
+def test_for_a_template_the_remedy_names_a_kind_that_is_explained(kind: KindSpec) -> None:
+    assert "retry-policy explain ml/" in instead(kind, "ml", "train").remedy
 
 
 def test_for_a_cron_workflow_the_remedy_is_one_of_its_workflows() -> None:
@@ -47,9 +47,9 @@ def test_for_an_app_wrapper_the_remedy_is_the_workload_in_it() -> None:
     assert instead(app_wrapper.APP_WRAPPER, "ml", "box").remedy == "explain the workload in it"
 
 
-@pytest.mark.parametrize("row", [flyte.TASK_ACTION])
-def test_for_a_kind_that_is_not_counted_the_remedy_is_to_look_at_its_pods(row: KindSpec) -> None:
-    assert str(instead(row, "ml", "run")) == (
+@pytest.mark.parametrize("kind", [flyte.TASK_ACTION])
+def test_for_a_kind_that_is_not_counted_the_remedy_is_to_look_at_its_pods(kind: KindSpec) -> None:
+    assert str(instead(kind, "ml", "run")) == (
         "the attempts of a TaskAction are not counted; see how its pods ended: kubectl get pods -n ml"
     )
 

@@ -28,7 +28,7 @@ def test_every_annotation_that_authors_write_is_judged() -> None:
     assert all(f"[{key}]" in text for key in names.SAID_BY_AUTHORS)
 
 
-@pytest.mark.parametrize("row", KINDS.values(), ids=lambda row: f"{row.kind}.{row.group}")
-def test_the_annotations_of_every_kind_have_paths(row: KindSpec) -> None:
-    variables = Variables(row.shape, "{}")
-    assert "startsWith('retry-policy.dev/')" in annotations.said(variables, row)
+@pytest.mark.parametrize("kind", KINDS.values(), ids=lambda row: f"{row.kind}.{row.group}")
+def test_the_annotations_of_every_kind_have_paths(kind: KindSpec) -> None:
+    variables = Variables(kind.shape, "{}")
+    assert "startsWith('retry-policy.dev/')" in annotations.said(variables, kind)

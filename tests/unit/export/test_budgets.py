@@ -14,9 +14,9 @@ def name_of(value: object) -> str:
     return f"{value.kind}.{value.group}" if isinstance(value, KindSpec) else ".".join(value.name)  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize(("row", "field"), FIELDS, ids=name_of)
-def test_every_retry_field_has_a_type(row: KindSpec, field: RetryField) -> None:
-    assert budgets.leaf_of(row.shape, field) in {int, str, (int, str)}
+@pytest.mark.parametrize(("kind", "field"), FIELDS, ids=name_of)
+def test_every_retry_field_has_a_type(kind: KindSpec, field: RetryField) -> None:
+    assert budgets.leaf_of(kind.shape, field) in {int, str, (int, str)}
 
 
 def expression(kind: tuple[str, str], index: int = 0) -> str:

@@ -18,9 +18,9 @@ def names_in(text: str) -> set[str]:
     return set(re.findall(r"variables\.(\w+)", text))
 
 
-@pytest.mark.parametrize("row", [row for row in KINDS.values() if row.admitted], ids=lambda row: row.resource)
-def test_every_variable_is_defined_before_it_is_read_and_is_read(row: KindSpec) -> None:
-    spec = limits.spec(row, policy())
+@pytest.mark.parametrize("kind", [row for row in KINDS.values() if row.admitted], ids=lambda row: row.resource)
+def test_every_variable_is_defined_before_it_is_read_and_is_read(kind: KindSpec) -> None:
+    spec = limits.spec(kind, policy())
     defined: set[str] = set()
     read: set[str] = set()
     for variable in spec["variables"]:

@@ -41,6 +41,6 @@ def test_an_invalid_api_version_has_no_path(text: str) -> None:
         path_of(text, "jobs", "ml", "train")
 
 
-@pytest.mark.parametrize("row", KINDS.values(), ids=lambda row: row.kind)
-def test_every_known_kind_has_a_path(row: KindSpec) -> None:
-    assert row.path("ml", "train").endswith(f"/namespaces/ml/{row.resource}/train")
+@pytest.mark.parametrize("kind", KINDS.values(), ids=lambda row: row.kind)
+def test_every_known_kind_has_a_path(kind: KindSpec) -> None:
+    assert kind.path("ml", "train").endswith(f"/namespaces/ml/{kind.resource}/train")

@@ -25,10 +25,10 @@ WITH_RESTARTS: Json = {"failurePolicy": {"maxRestarts": 3}}
 
 
 def workload(
-    row: KindSpec, root: Json, profile: Profile | None = None, old: Json | None = None, **facts: Any
+    kind: KindSpec, root: Json, profile: Profile | None = None, old: Json | None = None, **facts: Any
 ) -> WorkloadContext:
     named = NamedProfile("default", profile or Profile())
-    return WorkloadContext(row, old, Facts(profile_name="default", **facts), named, Editor(root))
+    return WorkloadContext(kind, old, Facts(profile_name="default", **facts), named, Editor(root))
 
 
 def first_job(found: WorkloadContext) -> JobContext:

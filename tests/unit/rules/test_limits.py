@@ -18,9 +18,9 @@ TWO = NamedProfile("default", Profile(retries=Retries(limit=2)))
 JOBS_OF_SET = "spec.replicatedJobs[{}].template.spec.backoffLimit"
 
 
-def denied(row: KindSpec, root: Json, old: Json | None = None) -> list[str]:
+def denied(kind: KindSpec, root: Json, old: Json | None = None) -> list[str]:
     """Return the fields for which an object is denied."""
-    context = ValidationContext(row, root, old, TWO, Facts(profile_name="default"))
+    context = ValidationContext(kind, root, old, TWO, Facts(profile_name="default"))
     return [field(problem.path) for problem in limits.problems(context)]
 
 

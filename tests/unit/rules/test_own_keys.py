@@ -154,7 +154,7 @@ def test_an_update_that_removes_all_labels_and_annotations_gets_our_keys_back() 
 
 
 @pytest.mark.parametrize(
-    ("row", "status", "may"),
+    ("kind", "status", "may"),
     [
         (batch.JOB, {"conditions": [{"type": "Failed", "status": "True"}]}, False),
         (JOB_SET, {"conditions": [{"type": "Failed", "status": "True"}]}, True),
@@ -166,8 +166,8 @@ def test_an_update_that_removes_all_labels_and_annotations_gets_our_keys_back() 
         *((argo.WORKFLOW, {"phase": phase}, False) for phase in ("Running", "Succeeded")),
     ],
 )
-def test_only_what_has_failed_may_begin_anew(row: KindSpec, status: Json, *, may: bool) -> None:
-    assert own_keys.may_begin_anew(row, {**with_keys(), "status": status}) is may
+def test_only_what_has_failed_may_begin_anew(kind: KindSpec, status: Json, *, may: bool) -> None:
+    assert own_keys.may_begin_anew(kind, {**with_keys(), "status": status}) is may
 
 
 def test_only_a_job_created_for_a_retry_may_begin_anew() -> None:

@@ -27,7 +27,7 @@ CACHED: Json = {"metadata": ROOT["metadata"], "spec": {}, "status": {}}
 
 def pod(system: System, **fields: Any) -> Pod:
     """Return a failed pod of a workload of a system."""
-    kind = {"group": system.kind.group, "kind": system.kind.kind}
+    kind = {"group": system.kind.group, "kind_name": system.kind.kind}
     of_workload = {**kind, "job": "train", "job_uid": "uid", "controller": "train", "controller_uid": "uid"}
     return Pod(namespace="ml", name="train-0", uid="uid-0", phase="Failed", **{**of_workload, **fields})
 

@@ -140,7 +140,7 @@ def test_a_job_that_was_deleted_while_the_watch_was_lost_is_forgotten(
             api.lists[JOBS] = [*jobs]
             tell(api, JOBS, TimeoutError())
             await asyncio.sleep(1)
-            job = found.job_at(KEY.row, KEY.namespace, KEY.name)
+            job = found.job_at(KEY.kind, KEY.namespace, KEY.name)
             assert (None if job is None else [job["metadata"]["uid"]]) == left
             assert found.job_of(running_pod(1)) is None
             assert KEY not in found.states

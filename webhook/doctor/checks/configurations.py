@@ -191,22 +191,22 @@ def kinds(snapshot: Snapshot) -> Iterator[Finding]:
     if snapshot.kinds is None:
         return
     handled = []
-    for row in KINDS.values():
-        served = snapshot.kinds.get((row.group, row.resource), [])
-        if not served or not row.admitted:
+    for kind in KINDS.values():
+        served = snapshot.kinds.get((kind.group, kind.resource), [])
+        if not served or not kind.admitted:
             continue
-        if set(served) & set(row.versions):
-            handled.append(row.kind)
+        if set(served) & set(kind.versions):
+            handled.append(kind.kind)
         else:
-            yield unknown_version(row, served)
+            yield unknown_version(kind, served)
     yield from job_sets(snapshot)
     yield ok("Kinds", f"handled in this cluster: {listed(list(dict.fromkeys(handled)))}")
 
 
-def unknown_version(row: KindSpec, served: list[str]) -> Finding:
+def unknown_version(kind: KindSpec, served: list[str]) -> Finding:
     """Return the problem that no version of a kind is served that the webhook knows."""
-    name = f"{row.resource}.{row.group}"
-    what = f"is served only as {listed(served)}, and the webhook knows {listed(list(row.versions))}: it is not called"
+    name = f"{kind.resource}.{kind.group}"
+    what = f"is served only as {listed(served)}, and the webhook knows {listed(list(kind.versions))}: it is not called"
     return problem(
         f"CustomResourceDefinition {name}", f"{what}; upgrade the operator", f"kubectl get crd {name} -o yaml"
     )

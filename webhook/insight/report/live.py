@@ -115,7 +115,7 @@ def grouped(  # noqa: PLR0913, PLR0917 - what a cluster has
                 of_job[uid] = workload
     for pod in found:
         with left_out.around(core.POD.kind, pod):
-            of_pod = of_job.get(pod.job_uid) if pod.row is batch.JOB else elsewhere.get(key_of(pod))
+            of_pod = of_job.get(pod.job_uid) if pod.kind is batch.JOB else elsewhere.get(key_of(pod))
             if of_pod is not None and (of_pod.system is None or pod.job_uid in {"", of_pod.root["metadata"]["uid"]}):
                 of_pod.pods.append(pod)
     return [*roots.values(), *elsewhere.values()]
@@ -130,10 +130,10 @@ def workload_with(job: Json, roots: dict[str, Workload], stored: Mapping[tuple[A
     return roots.setdefault(job["metadata"]["uid"], found)
 
 
-def own(row: KindSpec, root: Json, stored: Mapping[tuple[Any, Any], Json]) -> Json | None:
+def own(kind: KindSpec, root: Json, stored: Mapping[tuple[Any, Any], Json]) -> Json | None:
     """Return the Account of a workload, of Accounts by kind and uid of their workloads; None if it has none."""
-    found = stored.get((row.kind, root["metadata"]["uid"]))
-    return found if found is not None and is_of(found, row, root) else None
+    found = stored.get((kind.kind, root["metadata"]["uid"]))
+    return found if found is not None and is_of(found, kind, root) else None
 
 
 def known_of(

@@ -117,17 +117,17 @@ class Loader:
         others = {row: found for row in SYSTEMS if (found := await self.others(row, pods, counted))}
         return Loaded(jobs, job_sets, pods, await self.nodes(), self.notes, others, accounts)
 
-    async def others(self, row: KindSpec, pods: list[Pod], counted: set[str]) -> list[Json]:
+    async def others(self, kind: KindSpec, pods: list[Pod], counted: set[str]) -> list[Json]:
         """Return the metadata of the workloads of another kind that are counted, or have pods under the profile.
 
         The whole objects may have megabytes each. Without pods of the kind, the user need not be allowed to list it.
         """
-        wanted = {(pod.namespace, pod.job) for pod in pods if pod.row is row}
+        wanted = {(pod.namespace, pod.job) for pod in pods if pod.kind is kind}
         missing = "those workloads are missing" if wanted else ""
-        query = Query(row.path(self.scope.namespace), {"labelSelector": self.scope.selector or ""}, METADATA_ONLY_LIST)
+        query = Query(kind.path(self.scope.namespace), {"labelSelector": self.scope.selector or ""}, METADATA_ONLY_LIST)
         found: list[Json] = []
-        async for one in self.listed(row.resource, query, OTHER, missing):
-            with self.left_out.around(row.kind, one):
+        async for one in self.listed(kind.resource, query, OTHER, missing):
+            with self.left_out.around(kind.kind, one):
                 found += [one] if self.is_wanted(one["metadata"], wanted, counted) else []
         return found
 
@@ -137,11 +137,11 @@ class Loader:
             return True
         return metadata["uid"] in counted and self.scope.profile in {None, recorded_profile({"metadata": metadata})}
 
-    async def workloads(self, row: KindSpec, kind: Any, query: dict[str, str]) -> list[Json]:
+    async def workloads(self, kind: KindSpec, decoded_as: Any, query: dict[str, str]) -> list[Json]:
         """Return the objects of a kind."""
-        path = row.path(self.scope.namespace)
+        path = kind.path(self.scope.namespace)
         missing = "those workloads are missing"
-        return [one async for one in self.listed(row.resource, Query(path, query), kind, missing)]
+        return [one async for one in self.listed(kind.resource, Query(path, query), decoded_as, missing)]
 
     async def pods(self) -> list[Pod]:
         """Return the pods of Jobs, the first MOST_PODS of them."""

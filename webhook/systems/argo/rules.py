@@ -69,7 +69,7 @@ def writes(kind: KindSpec) -> tuple[Pattern, ...]:
 
 def _edit(context: "WorkloadContext") -> list[Problem]:
     """Inject the expressions into every retryStrategy that is there; return warnings about those left alone."""
-    kind, root, settings, editor = context.row, context.root, context.settings, context.editor
+    kind, root, settings, editor = context.kind, context.root, context.settings, context.editor
     found = list(_strategies(kind, root))
     warnings: list[Problem] = []
     injects = not settings.skip and settings.profile.failure_policy.inject != "Never"

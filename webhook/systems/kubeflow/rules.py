@@ -57,7 +57,7 @@ def _edit(context: "WorkloadContext") -> list[Problem]:
 
     A leader must bound the retries of the object.
     """
-    kind, root, old, settings, editor = context.row, context.root, context.old, context.settings, context.editor
+    kind, root, old, settings, editor = context.kind, context.root, context.old, context.settings, context.editor
     replicas = list(find(root, _replicas_of(kind)))
     warnings = _edit_replicas(kind, old, settings, editor, replicas) if _fits(root, settings, replicas) else []
     exit_codes = any(replica.get(FIELD) == kubeflow.EXIT_CODE for _, replica in replicas)

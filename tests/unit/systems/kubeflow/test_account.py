@@ -61,7 +61,7 @@ def cost(found: Pod, root: Json, spent: Spent = SPENT) -> str:
 @pytest.mark.parametrize("kind", TRAINING)
 def test_a_pod_is_counted_for_its_job_with_its_replica_as_scope(kind: str) -> None:
     found = pod(kind=kind)
-    assert (found.row, found.job, found.job_uid, found.scope) == (TRAINING[kind], "train", "u", "worker/3")
+    assert (found.kind, found.job, found.job_uid, found.scope) == (TRAINING[kind], "train", "u", "worker/3")
     assert TRAINING[kind] in SYSTEMS
 
 
@@ -172,7 +172,7 @@ def worker(code: int = 0, version: str = "v2beta1", *, status: Json | None = Non
 
 
 def test_a_worker_of_an_mpi_job_is_counted_by_its_replica_and_one_of_the_training_operator_is_not() -> None:
-    assert (worker(1).row, worker(1).job, worker(1).scope) == (MPI_JOB, "train", "worker/3")
+    assert (worker(1).kind, worker(1).job, worker(1).scope) == (MPI_JOB, "train", "worker/3")
     assert worker(1, "v1").job == ""
 
 

@@ -43,7 +43,7 @@ def cost(found: Pod, root: Json) -> str:
 
 def test_a_pod_is_counted_for_its_job_with_task_and_index_as_scope() -> None:
     found = pod(of="worker")
-    assert (found.row, found.job, found.job_uid, found.scope) == (JOB.kind, "train", "job-uid", "worker/1")
+    assert (found.kind, found.job, found.job_uid, found.scope) == (JOB.kind, "train", "job-uid", "worker/1")
 
 
 def test_a_job_with_endless_tasks_and_policies_is_read_as_far_as_the_bound() -> None:

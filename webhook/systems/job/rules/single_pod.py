@@ -47,7 +47,7 @@ def _edit(context: "JobContext") -> list[Problem]:
     if policy.single_pod != "Indexed" or not policy.per_index:
         return []
     unsaid = not batch.says_completion_mode(job, defaulted=workload.facts.defaulted)
-    if unsaid and is_of_one_pod(job.spec) and _may_be_indexed(editor.root, workload.row, job):
+    if unsaid and is_of_one_pod(job.spec) and _may_be_indexed(editor.root, workload.kind, job):
         editor.set((*job.path, "completionMode"), "Indexed")
         editor.set((*job.path, "completions"), 1)
     return []

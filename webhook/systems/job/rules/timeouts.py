@@ -41,7 +41,7 @@ def _edit_workload(context: "WorkloadContext") -> list[Problem]:
     timeout = context.settings.profile.attempt_timeout
     if timeout is None:
         return []
-    for field in context.row.timeout_fields:
+    for field in context.kind.timeout_fields:
         for path in list(field.unset(context.root)):
             context.editor.set(path, f"{int(timeout)}s" if field.duration else int(timeout))
     return []
