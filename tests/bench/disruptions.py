@@ -29,7 +29,7 @@ from tests.faults.stage import Replica, Stage, new_stage
 from webhook.accounts.account import Account
 from webhook.accounts.stored import decode
 from webhook.history.record import AttemptRecord, Capacity
-from webhook.history.usage import Row
+from webhook.history.usage import UsedRow
 from webhook.kube import names
 from webhook.kube.client import Api, ApiError
 from webhook.objects.problem import Json
@@ -348,9 +348,9 @@ def manifest(number: int) -> Json:
     return found
 
 
-def summed(rows: dict[str, Row]) -> tuple[int, float, list[float]]:
+def summed(rows: dict[str, UsedRow]) -> tuple[int, float, list[float]]:
     """Return the attempts, seconds and resource-seconds of rows."""
-    whole = Row()
+    whole = UsedRow()
     for row in rows.values():
         whole.add(row)
     return whole.attempts, whole.seconds, whole.resources

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from webhook.history.record import AttemptRecord, Capacity, Record, WorkloadRecord, decode
-from webhook.history.usage import Row, Rows
+from webhook.history.usage import Rows, UsedRow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -47,12 +47,12 @@ class EndedPods:
 
         `of_hour`: the price of a core by capacity.
         """
-        found: dict[str, Row] = {}
+        found: dict[str, UsedRow] = {}
         for one in self.failed[job].values():
             capacity = capacity_of(one.node)
-            row = found.setdefault(capacity, Row(resources=[0.0, 0.0]))
+            row = found.setdefault(capacity, UsedRow(resources=[0.0, 0.0]))
             price = one.seconds * of_hour[capacity] / 3600
-            row.add(Row(1, one.seconds, 1, price, [one.seconds, one.seconds / 2]))
+            row.add(UsedRow(1, one.seconds, 1, price, [one.seconds, one.seconds / 2]))
         for row in found.values():
             row.resources = row.resources if row.seconds else []
         return {"Disruption": found} if found else {}

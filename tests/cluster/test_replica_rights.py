@@ -953,7 +953,7 @@ def job_set_ends(replica: Replica, name: str = "active", reason: str = counting.
 
 def run_again(replica: Replica, name: str = "build", **status: Any) -> Write:
     """Return the write that restarts a PipelineRun; `status` replaces fields of its status."""
-    planned = of_pipeline_run.Plan(again={"a"})
+    planned = of_pipeline_run.PipelinePlan(again={"a"})
     root = of_pipeline_run.run_again(replica.found("pipelinerun", name), planned, WHEN)
     root["status"] |= status
     return Write("PUT", replica.of(tekton.PIPELINE_RUN, name, sub="/status"), root)
@@ -1174,7 +1174,7 @@ OPERATED_DOES: Mapping[str, Callable[[Replica], Write]] = {
         "PATCH",
         one.of(tekton.PIPELINE_RUN, "build"),
         of_pipeline_run.record_patch(
-            one.found("pipelinerun", "build"), of_pipeline_run.Plan(), "admin", WHEN, keep_finally=False
+            one.found("pipelinerun", "build"), of_pipeline_run.PipelinePlan(), "admin", WHEN, keep_finally=False
         ),
     ),
     "restart a failed PipelineRun": run_again,

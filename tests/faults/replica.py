@@ -42,7 +42,7 @@ def main() -> None:
         behind = 0.0 if clock is None else float(clock.read_text())
         return utc_now() - timedelta(seconds=behind)
 
-    async def serve_with_ours(chosen: app.Options) -> None:
+    async def serve_with_ours(chosen: app.ServeOptions) -> None:
         await serve(chosen, now=now)
 
     async def control_with_ours(chosen: controller.ControlOptions, _: Lifetimes) -> None:

@@ -22,7 +22,7 @@ CAUGHT: Final = frozenset(
         "webhook.admission.review.UnreadableError",  # carries a Problem
         "webhook.insight.dashboard.NothingReadableError",  # carries a NothingReadError
         "webhook.history.writer.FailedError",  # the log line `history not written` shows it
-        "webhook.history.writer.RefusedError",  # likewise `history refused`
+        "webhook.history.writer.RefusedRecordsError",  # likewise `history refused`
         "webhook.kube.client.ApiError",  # carries what the API server answered
         "webhook.kube.client.NoCredentialsError",
         "webhook.kube.client.TooLargeError",

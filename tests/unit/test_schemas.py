@@ -122,7 +122,7 @@ CASE: Json = {"name": "a", "object": {"apiVersion": "v1", "kind": "Pod"}, "expec
 def test_the_schema_of_cases_rejects_what_the_parser_rejects(changed: Json, tmp_path: Path) -> None:
     whole = {"apiVersion": "retry-policy.dev/v1alpha1", "kind": "RetryPolicyTest", "cases": [{**CASE, **changed}]}
     (tmp_path / "cases.yaml").write_text(yaml.safe_dump(whole))
-    with pytest.raises(policy_tests.UnusableError):
+    with pytest.raises(policy_tests.UnusableTestsError):
         policy_tests.load(tmp_path / "cases.yaml")
     assert list(schema("cases").iter_errors(whole))
     assert not list(schema("cases").iter_errors({**whole, "cases": [CASE]}))

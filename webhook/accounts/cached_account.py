@@ -8,7 +8,7 @@ import msgspec
 from webhook.accounts import stored
 from webhook.accounts.account import Account, AccountCondition, Attempt, Left
 from webhook.accounts.tracker import Key
-from webhook.history.usage import Row
+from webhook.history.usage import UsedRow
 from webhook.objects.problem import Json
 from webhook.objects.shape import Shape
 from webhook.pods.pods import LONGEST_NAME, cut
@@ -56,7 +56,10 @@ USUAL_ACCOUNT: Final = Account(
     ],
     recent=[""],
     resources=["cpu", "memory"],
-    lost={"ExitCode": {"Spot": Row(1, 1.0, 0, 0.0, [1.0, 1.0])}, "Disruption": {"Spot": Row(1, 1.0, 0, 0.0, [1.0])}},
+    lost={
+        "ExitCode": {"Spot": UsedRow(1, 1.0, 0, 0.0, [1.0, 1.0])},
+        "Disruption": {"Spot": UsedRow(1, 1.0, 0, 0.0, [1.0])},
+    },
     conditions=[
         AccountCondition(
             type="RetriesExhausted", status="True", last_transition_time=TIME, reason="BackoffLimitExceeded"

@@ -32,7 +32,7 @@ from webhook.accounts.kueue import CountedEvictions
 from webhook.accounts.scopes import Scopes
 from webhook.history.record import Capacity
 from webhook.history.usage import LONGEST_NAME as LONGEST_RESOURCE
-from webhook.history.usage import MOST_RESOURCES, Row, Rows, total
+from webhook.history.usage import MOST_RESOURCES, Rows, UsedRow, total
 from webhook.objects.left_out import UnfitError
 from webhook.objects.problem import Json
 from webhook.objects.times import time_of
@@ -430,8 +430,8 @@ def _rows_of(found: Rows) -> list[UsageRow]:
 def _rows_in(found: Iterable[UsageRow]) -> Rows:
     rows: Rows = {}
     for one in found:
-        row = Row(one.attempts, one.seconds, one.priced, one.price, list(one.resources))
-        rows.setdefault(one.cause, {}).setdefault(one.capacity, Row()).add(row)
+        row = UsedRow(one.attempts, one.seconds, one.priced, one.price, list(one.resources))
+        rows.setdefault(one.cause, {}).setdefault(one.capacity, UsedRow()).add(row)
     return rows
 
 

@@ -21,7 +21,7 @@ class Reference(msgspec.Struct, frozen=True):
     controller: bool = False
 
 
-class Metadata(msgspec.Struct, frozen=True, rename="camel"):
+class MetadataWithName(msgspec.Struct, frozen=True, rename="camel"):
     """The fields of an object's metadata that name it."""
 
     name: str = ""
@@ -32,7 +32,7 @@ class Metadata(msgspec.Struct, frozen=True, rename="camel"):
 class Object(msgspec.Struct, frozen=True):
     """An object, of which only the name is read."""
 
-    metadata: Metadata | None = None
+    metadata: MetadataWithName | None = None
 
 
 class Content(msgspec.Struct, frozen=True):
@@ -41,7 +41,7 @@ class Content(msgspec.Struct, frozen=True):
     object: Object | None = None
 
 
-class Review(msgspec.Struct, frozen=True):
+class ReviewWithName(msgspec.Struct, frozen=True):
     """An AdmissionReview, of which only the object's name is read."""
 
     request: Content
@@ -82,16 +82,16 @@ def object_name(request: Request, body: bytes) -> ObjectName:
     return ObjectName(kind, namespace, shown(given_name(request, metadata)), controller)
 
 
-def metadata_in(body: bytes) -> Metadata:
+def metadata_in(body: bytes) -> MetadataWithName:
     """Return the metadata that name the object in an AdmissionReview; empty if a field has a wrong type."""
     try:
         found = decoder.decode(body).request.object
     except msgspec.DecodeError:
-        return Metadata()
-    return Metadata() if found is None or found.metadata is None else found.metadata
+        return MetadataWithName()
+    return MetadataWithName() if found is None or found.metadata is None else found.metadata
 
 
-def controller_in(metadata: Metadata) -> str:
+def controller_in(metadata: MetadataWithName) -> str:
     """Return kind and name of the controller that made an object, `Job/train`; empty if there is none."""
     if len(memoryview(metadata.owner_references)) > MOST_REFERENCES:
         return ""
@@ -105,7 +105,7 @@ def controller_in(metadata: Metadata) -> str:
     return ""
 
 
-def given_name(request: Request, metadata: Metadata) -> str:
+def given_name(request: Request, metadata: MetadataWithName) -> str:
     """Return the name of an object; `train-*` if it is new and the API server generates the end of its name."""
     name, prefix = request.name or metadata.name, metadata.generate_name
     is_made_up = request.operation == "CREATE" and prefix and name.startswith(prefix)
@@ -117,5 +117,5 @@ def shown(name: str) -> str:
     return name if not name or is_name(name.replace("*", "x")) else ascii(cut(name, MOST))
 
 
-decoder = msgspec.json.Decoder(Review)
+decoder = msgspec.json.Decoder(ReviewWithName)
 references_decoder = msgspec.json.Decoder(tuple[Reference, ...] | None)

@@ -39,7 +39,7 @@ LARGEST_OBJECT: Final = 3 * MEBIBYTE  # what the API server reads of a request (
 
 
 @dataclass(slots=True)
-class Verdict:
+class AdmissionVerdict:
     """The result of admitting one object; the paths of problems and warnings are relative to the object.
 
     `rules`: the name of the rule of each problem and warning; a key of RULES in webhook/cli/findings.py.
@@ -70,7 +70,7 @@ def admit(  # noqa: PLR0913 - three of them have a default
     *,
     compare: bool = False,
     after: After | None = None,
-) -> Verdict:
+) -> AdmissionVerdict:
     """Mutate and then validate an object in place; `attempt` has the effect of the annotation on a Pod.
 
     With `after`, a Job becomes the pod that its controller creates next, and a Pod is created then.
@@ -80,18 +80,18 @@ def admit(  # noqa: PLR0913 - three of them have a default
     admitted = as_attempt(root, after.attempt_of_pod if attempt is None and after is not None else attempt)
     subject = subject_of(request_to_create(admitted), admitted)
     if subject is None:
-        return Verdict()
+        return AdmissionVerdict()
     size = len(msgspec.json.encode(root))
     if size > LARGEST_OBJECT:
         what = f"is {size / MEBIBYTE:.1f} MiB as JSON, more than the {LARGEST_OBJECT // MEBIBYTE} MiB of a request"
         too_large = Problem((), what, "make it smaller")
-        return Verdict(problems=[too_large], rules={too_large: "size"})
+        return AdmissionVerdict(problems=[too_large], rules={too_large: "size"})
     before = as_yaml(root) if compare else ""
     if not subject.kind.namespaced:
         labelled = at(root, (*LABELS, names.PROFILE))
         if not isinstance(labelled, str):
             left_alone = Problem((*LABELS, names.PROFILE), "is missing, so it is left alone", LABEL_IT)
-            return Verdict(warnings=[left_alone], rules={left_alone: OPT_IN})
+            return AdmissionVerdict(warnings=[left_alone], rules={left_alone: OPT_IN})
         profile_name = labelled  # the object has no namespace, to which --profile could apply
     facts = Facts(profile_name=profile_name, defaulted=comes_from_the_api(root))
     profile = NamedProfile(profile_name, policy.profiles.get(profile_name) or Profile())
@@ -102,7 +102,7 @@ def admit(  # noqa: PLR0913 - three of them have a default
     validated = engine.validate(subject, policy, facts)
     sourced = [*validated.found, *mutated.warned, *validated.warned]
     rules = {problem: rule for rule, problem in reversed(sourced)}
-    verdict = Verdict(problems=validated.problems, rules=rules, before=before)
+    verdict = AdmissionVerdict(problems=validated.problems, rules=rules, before=before)
     if not subject.malformed:
         verdict.warnings = list(dict.fromkeys([*mutated.warnings, *validated.warnings]))
     if mutated.placement:  # a Pod that is not placed does not get `attempt` either
@@ -113,7 +113,7 @@ def admit(  # noqa: PLR0913 - three of them have a default
     return verdict
 
 
-def become_pod(root: Json, made: NextPod, policy: Policy, verdict: Verdict) -> None:
+def become_pod(root: Json, made: NextPod, policy: Policy, verdict: AdmissionVerdict) -> None:
     """Put the next pod of a Job, as admitted, in the place of the Job; add to its verdict."""
     verdict.before = as_yaml(made.pod) if verdict.before else ""
     response = next_pod.admit(made, policy)
@@ -124,15 +124,15 @@ def become_pod(root: Json, made: NextPod, policy: Policy, verdict: Verdict) -> N
     root.update(made.pod)
 
 
-def verdict_on_namespace(root: Json, policy: Policy) -> Verdict:
+def verdict_on_namespace(root: Json, policy: Policy) -> AdmissionVerdict:
     """Judge the keys and the mode of a Namespace, but not its profile: only its cluster's policy can tell."""
     malformed = list(islice(wrong_types(root, configuration.SHAPES[configuration.NAMESPACE]), bounds.MOST_PROBLEMS))
     if malformed:
-        return Verdict(problems=malformed, rules=dict.fromkeys(malformed, "shape"))
+        return AdmissionVerdict(problems=malformed, rules=dict.fromkeys(malformed, "shape"))
     labels = opt_in.labels_of(root)
     problems = opt_in.mode_problems(labels) if names.PROFILE in labels else []
     warnings = [*opt_in.warnings(root, None), *unknown_profile(labels, policy)]
-    return Verdict(problems=problems, warnings=warnings, rules=dict.fromkeys([*problems, *warnings], OPT_IN))
+    return AdmissionVerdict(problems=problems, warnings=warnings, rules=dict.fromkeys([*problems, *warnings], OPT_IN))
 
 
 def unknown_profile(labels: Json, policy: Policy) -> Iterator[Problem]:

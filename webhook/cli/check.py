@@ -92,9 +92,9 @@ def check(  # noqa: PLR0913, PLR0917 - one parameter for each option
             raise click.UsageError(f"--cluster and {other} exclude each other; leave one out")
         if namespace is not None and all_namespaces:
             raise click.UsageError("-n and -A exclude each other; leave one out")
-        from webhook.cli.check_cluster import Scope, check_cluster  # noqa: PLC0415 - files need no client of the API
+        from webhook.cli.check_cluster import ClusterScope, check_cluster  # noqa: PLC0415 - files need no client of the API
 
-        scope = Scope(namespace, all_namespaces, profile_name)
+        scope = ClusterScope(namespace, all_namespaces, profile_name)
         check_cluster(kubeconfig, policy, scope, left_out, every_name=every_name, warnings_fail=warnings_fail)
     if namespace is not None or all_namespaces or every_name or kubeconfig != Kubeconfig("", None):
         raise click.UsageError("-n, -A, --names, --kubeconfig and --context name what is in a cluster; add --cluster")

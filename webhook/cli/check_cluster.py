@@ -56,7 +56,7 @@ OWNERS_FIRST: Final = sorted(
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class ClusterScope:
     """Which namespaces are judged: the opted-in ones, or all, or one; and under which profile.
 
     `profile`: None for the profile of each namespace, which is `default` where it is not opted in.
@@ -80,7 +80,7 @@ class Chosen:
     unread: list[str] = field(default_factory=list)
 
 
-async def chosen(api: Api, policy: Policy, scope: Scope) -> Chosen:
+async def chosen(api: Api, policy: Policy, scope: ClusterScope) -> Chosen:
     """Return the namespaces that are judged; raise what `Api` raises."""
     if scope.namespace is not None and scope.profile is not None:
         return Chosen(profiles={scope.namespace: scope.profile})
@@ -219,7 +219,7 @@ class ClusterCheck:
 
     api: Api
     policy: Policy
-    scope: Scope
+    scope: ClusterScope
     report: Judgements = field(default_factory=Judgements)
     unread: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
@@ -305,7 +305,7 @@ class ClusterCheck:
 def check_cluster(  # noqa: PLR0913 - one parameter for each option
     kubeconfig: Kubeconfig,
     file: Path | None,
-    scope: Scope,
+    scope: ClusterScope,
     left_out: LeftOut,
     *,
     every_name: bool,
@@ -324,7 +324,7 @@ def check_cluster(  # noqa: PLR0913 - one parameter for each option
 
 
 async def checked(
-    kubeconfig: Kubeconfig, policy: Policy | None, scope: Scope, report: Judgements, left_out: LeftOut
+    kubeconfig: Kubeconfig, policy: Policy | None, scope: ClusterScope, report: Judgements, left_out: LeftOut
 ) -> ClusterCheck:
     """Judge the objects of a cluster, and add them to `report`; raise what `Api` raises."""
     async with await Api.connect(kubeconfig) as api:

@@ -14,11 +14,11 @@ from webhook.cli.cluster import ask, fail, kubeconfig_or_default
 from webhook.cli.console import kubeconfig_option, leaving_out, namespace_option
 from webhook.cli.report import ReportQuestion, facts_in, made_of, named
 from webhook.cli.terminal import WithExamples
-from webhook.insight.dashboard import CannotListenError, NothingReadableError
+from webhook.insight.dashboard import NothingReadableError, PortTakenError
 from webhook.insight.dashboard import dashboard as serving
 from webhook.insight.report.build import About
 from webhook.insight.report.known import Window
-from webhook.insight.report.load import NothingReadError, Scope
+from webhook.insight.report.load import NothingReadError, ReportScope
 from webhook.insight.report.model import Report
 from webhook.kube.client import Api, ApiError
 from webhook.kube.kubeconfig import Kubeconfig
@@ -59,12 +59,12 @@ def dashboard(namespace: str | None, port: int, kubeconfig: Kubeconfig, *, is_op
         raise click.UsageError(f"{namespace!r} is not the name of a namespace; list them: kubectl get namespaces")
     file = kubeconfig_or_default(kubeconfig)
     try:
-        ask(file, serve(Reader(file, Scope(namespace), left_out), port, is_opened=is_opened))
-    except (NothingReadableError, CannotListenError) as error:
+        ask(file, serve(DashboardReader(file, ReportScope(namespace), left_out), port, is_opened=is_opened))
+    except (NothingReadableError, PortTakenError) as error:
         fail(str(error))
 
 
-async def serve(reader: "Reader", port: int, *, is_opened: bool) -> None:
+async def serve(reader: "DashboardReader", port: int, *, is_opened: bool) -> None:
     """Serve the dashboard until a signal ends it; raise what `serving` raises."""
     ended = asyncio.Event()
     for one in ENDS:
@@ -80,13 +80,13 @@ async def serve(reader: "Reader", port: int, *, is_opened: bool) -> None:
         await ended.wait()
 
 
-class Reader:
+class DashboardReader:
     """Reads the report of a cluster, on one connection; use as an async context manager.
 
     `left_out`: takes the objects that any reading left out.
     """
 
-    def __init__(self, kubeconfig: Kubeconfig, scope: Scope, left_out: LeftOut) -> None:
+    def __init__(self, kubeconfig: Kubeconfig, scope: ReportScope, left_out: LeftOut) -> None:
         self.kubeconfig = kubeconfig
         self.scope = scope
         self.left_out = left_out

@@ -102,7 +102,7 @@ Sourced = Iterable[tuple[str, Problem]]  # problems or warnings, each with the n
 COLOURS: Final[dict[Level, str]] = {"problem": "red", "warning": "yellow"}
 
 
-class Report(Protocol):
+class FindingsTaker(Protocol):
     """Takes what is found, in the order of the files."""
 
     def judged(self, document: Document, name: str) -> None:

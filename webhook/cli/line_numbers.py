@@ -19,14 +19,14 @@ POLICY: Final[Path] = ("data", KEY)
 BLOCK: Final = re.compile(r":\s*\|[-+0-9]*\s*(#.*)?")  # at the end of a line: the text begins in the next one
 
 
-class Node:
+class YamlNode:
     """A part of a document that is wanted, or has parts that are; `line` is 0 until it is found."""
 
     __slots__ = ("line", "parts")
 
     def __init__(self) -> None:
         self.line = 0
-        self.parts: dict[str | int, Node] = {}
+        self.parts: dict[str | int, YamlNode] = {}
 
 
 def find(text: str, wanted: Iterable[Place]) -> dict[Place, int]:
@@ -35,11 +35,11 @@ def find(text: str, wanted: Iterable[Place]) -> dict[Place, int]:
     After the first mistake in the YAML nothing is found.
     """
     wanted = list(wanted)
-    trees: dict[int, Node] = {}
+    trees: dict[int, YamlNode] = {}
     for number, path in wanted:
-        node = trees.setdefault(number, Node())
+        node = trees.setdefault(number, YamlNode())
         for part in path:
-            node = node.parts.setdefault(part, Node())
+            node = node.parts.setdefault(part, YamlNode())
     mark(text, trees)
     lines = ((place, nearest(trees[place[0]], place[1])) for place in wanted)
     return {place: line for place, line in lines if line}
@@ -69,7 +69,7 @@ def policy_in(text: str) -> str | None:
     return inner if isinstance(inner, str) else None
 
 
-def nearest(node: Node, path: Path) -> int:
+def nearest(node: YamlNode, path: Path) -> int:
     """Return the line of the last part of a path that was found; 0 if none was."""
     line = node.line
     for part in path:
@@ -78,7 +78,7 @@ def nearest(node: Node, path: Path) -> int:
     return line
 
 
-def mark(text: str, trees: dict[int, Node]) -> None:
+def mark(text: str, trees: dict[int, YamlNode]) -> None:
     """Set the lines of wanted parts, by the number of their document."""
     events: Iterator[Any] = iter(yaml.parse(text, Loader=strict_yaml.Loader))
     last = max(trees, default=0)
@@ -95,7 +95,7 @@ def mark(text: str, trees: dict[int, Node]) -> None:
         return
 
 
-def visit(node: Node | None, event: Any, line: int, events: Iterator[Any]) -> None:
+def visit(node: YamlNode | None, event: Any, line: int, events: Iterator[Any]) -> None:
     """Read the value that begins with an event; if it is wanted, set its line and those of its parts."""
     if node is not None:
         node.line = line

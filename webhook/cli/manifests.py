@@ -13,10 +13,10 @@ from typing import Any, BinaryIO, Final
 import click
 
 from webhook.cli import admission, documents
-from webhook.cli.admission import Verdict
+from webhook.cli.admission import AdmissionVerdict
 from webhook.cli.console import PROBLEMS, UNUSABLE
 from webhook.cli.documents import Document, Unusable
-from webhook.cli.findings import Printed, Report, Sourced
+from webhook.cli.findings import FindingsTaker, Printed, Sourced
 from webhook.cli.next_pod import After
 from webhook.cli.policy_file import profile_of, usable_policy
 from webhook.cli.terminal import Progress
@@ -81,7 +81,7 @@ class Run:
         files: tuple[str, ...],
         policy: Path | None,
         profile_name: str | None,
-        report: Report | None = None,
+        report: FindingsTaker | None = None,
         progress: Progress | None = None,
         *,
         warnings_fail: bool = False,
@@ -187,7 +187,7 @@ class Run:
         *,
         compare: bool = False,
         after: After | None = None,
-    ) -> Verdict | None:
+    ) -> AdmissionVerdict | None:
         """Return the verdict on the object at `path` in a document, and edit the object; report what is found.
 
         None if the object makes that raise: it is refused, and nobody may use what became of it.
@@ -210,7 +210,7 @@ class Run:
         *,
         compare: bool,
         after: After | None,
-    ) -> Verdict:
+    ) -> AdmissionVerdict:
         """Return the verdict on an object, as `judge`; raise whatever the object makes the rules raise."""
         name = admission.full_name_of(root)
         verdict = admission.admit(root, self.policy, self.profile_for(root), attempt, compare=compare, after=after)

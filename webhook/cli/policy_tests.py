@@ -127,7 +127,7 @@ class Prepared:
     profile: str
 
 
-class UnusableError(Exception):
+class UnusableTestsError(Exception):
     """The file cannot be used; `problems` says why, each as a line for people."""
 
     def __init__(self, problems: list[Problem]) -> None:
@@ -162,7 +162,7 @@ def load(file: Path) -> tuple[Policy, list[Prepared]]:
             line = lines.get((1, path))
             prepared.append(Prepared(case=case, line=line, root=root, whole=whole, profile=profile))
     if problems or policy is None:
-        raise UnusableError(problems[: bounds.LISTED_PROBLEMS])
+        raise UnusableTestsError(problems[: bounds.LISTED_PROBLEMS])
     return policy, prepared
 
 
@@ -172,12 +172,12 @@ def text_of(file: Path) -> str:
         with file.open("rb") as opened:
             data = opened.read(LARGEST + 1)
         if len(data) > LARGEST:
-            raise UnusableError([Problem((), f"is larger than {LARGEST // 2**20} MiB", "split it")])
+            raise UnusableTestsError([Problem((), f"is larger than {LARGEST // 2**20} MiB", "split it")])
         return data.decode()
     except OSError as error:
-        raise UnusableError([Problem((), f"cannot be read: {error.strerror}", "name a file with cases")]) from None
+        raise UnusableTestsError([Problem((), f"cannot be read: {error.strerror}", "name a file with cases")]) from None
     except UnicodeDecodeError:
-        raise UnusableError([Problem((), "is not UTF-8", "save it as UTF-8")]) from None
+        raise UnusableTestsError([Problem((), "is not UTF-8", "save it as UTF-8")]) from None
 
 
 def parsed(text: str) -> Cases:
@@ -186,16 +186,16 @@ def parsed(text: str) -> Cases:
         found = [one for one in strict_yaml.read(text) if one[0] is not None]
     except strict_yaml.YamlError as error:
         what = f"line {error.line}, column {error.column}: {error.what}"
-        raise UnusableError([Problem((), what, error.remedy)]) from None
+        raise UnusableTestsError([Problem((), what, error.remedy)]) from None
     if len(found) != 1:
         what = f"has {len(found)} documents"
-        raise UnusableError([Problem((), what, "must be one, with apiVersion, kind and cases")])
+        raise UnusableTestsError([Problem((), what, "must be one, with apiVersion, kind and cases")])
     ((value, problems),) = found
     with suppress(TooManyProblemsError):
         cases = Reader(problems, RELATIONS).value(value, inspect.type_info(Cases), ())
         if isinstance(cases, Cases) and not problems:
             return cases
-    raise UnusableError(problems[: bounds.LISTED_PROBLEMS])
+    raise UnusableTestsError(problems[: bounds.LISTED_PROBLEMS])
 
 
 def policy_of(file: Path, cases: Cases, problems: list[Problem]) -> Policy | None:
@@ -336,7 +336,7 @@ class Difference:
 
 
 @dataclass(slots=True)
-class Admitted:
+class AdmittedCase:
     """What admission made of an object: the problems, the warnings, and the object, or the pod of its attempt."""
 
     problems: list[Problem]
@@ -359,13 +359,13 @@ def differences(prepared: Prepared, policy: Policy) -> list[Difference]:
     return found
 
 
-def admit(prepared: Prepared, policy: Policy) -> Admitted:
+def admit(prepared: Prepared, policy: Policy) -> AdmittedCase:
     """Admit the object of a case; with an attempt, a Job stands for the pod that its controller creates for it."""
     case, root = prepared.case, prepared.root
     as_pod = case.after or (case.attempt is not None and root["kind"] == batch.JOB.kind)
     after = After(tuple(case.after), CREATED) if as_pod else None
     verdict = admission.admit(root, policy, prepared.profile, case.attempt, after=after)
-    return Admitted(verdict.problems, verdict.warnings, root)
+    return AdmittedCase(verdict.problems, verdict.warnings, root)
 
 
 def messages(where: str, expected: list[Message], found: list[Problem]) -> Iterator[Difference]:

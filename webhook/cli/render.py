@@ -9,7 +9,7 @@ from typing import Final
 import click
 
 from webhook.cli import writing
-from webhook.cli.admission import Verdict
+from webhook.cli.admission import AdmissionVerdict
 from webhook.cli.console import printable
 from webhook.cli.findings import Printed
 from webhook.cli.main import is_for_people
@@ -109,7 +109,7 @@ def render(  # noqa: PLR0913, PLR0917 - options
     sys.exit(run.exit_code)
 
 
-def diff(name: str, verdict: Verdict, root: Json) -> str:
+def diff(name: str, verdict: AdmissionVerdict, root: Json) -> str:
     """Return what admission changed in an object, in colours."""
     lines = writing.as_diff(name, verdict.before, writing.as_yaml(root), denied=bool(verdict.problems))
     return "".join(click.style(f"{line}\n", fg=DIFF_COLOURS.get(line[:1])) for line in lines)

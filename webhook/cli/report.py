@@ -18,13 +18,13 @@ from webhook.cli.console import UNUSABLE, kubeconfig_option, leaving_out, namesp
 from webhook.cli.policy_file import stored_policy, usable_policy
 from webhook.cli.terminal import Progress, WithExamples
 from webhook.history import reading
-from webhook.history.reading import UnreadableError
+from webhook.history.reading import NoHistoryError
 from webhook.insight.page import render as page
 from webhook.insight.report import known, live, opencost, render, sums
 from webhook.insight.report.build import About, build
 from webhook.insight.report.known import Known, PriceOf, Window, lifetime
 from webhook.insight.report.live import nodes_of
-from webhook.insight.report.load import Loader, NothingReadError, Scope
+from webhook.insight.report.load import Loader, NothingReadError, ReportScope
 from webhook.insight.report.model import Report
 from webhook.insight.report.opencost import PricesUnreadableError, Source
 from webhook.kube.client import Api, ApiError
@@ -51,7 +51,7 @@ class ReportQuestion(NamedTuple):
     - `is_priced_by_policy`: whether sums of accounts are priced by it; not if another source prices the pods.
     """
 
-    scope: Scope
+    scope: ReportScope
     window: Window
     policy: Policy | None = None
     is_priced_by_policy: bool = True
@@ -159,7 +159,7 @@ def report(  # noqa: PLR0913 - one parameter for each option
         raise click.UsageError("-l needs the cluster, because records have no labels; leave out -l or --history")
     if prometheus is None and (prometheus_token_file or prometheus_ca_file):
         raise click.UsageError("these files are for Prometheus; name it with --prometheus URL")
-    window, scope = Window(since, until), Scope(namespace, profile, selector)
+    window, scope = Window(since, until), ReportScope(namespace, profile, selector)
     given = None if policy is None else usable_policy(policy)
     source = None if prometheus is None else Source(prometheus, prometheus_token_file, prometheus_ca_file)
     progress = Progress()
@@ -171,7 +171,7 @@ def report(  # noqa: PLR0913 - one parameter for each option
             facts = ask(file, _loaded(file, question, progress, left_out))
         about = About("history" if history else "cluster", named(scope), window, time.time())
         made = made_of(facts, source, about, left_out)
-    except (UnreadableError, NothingReadError, PricesUnreadableError) as error:
+    except (NoHistoryError, NothingReadError, PricesUnreadableError) as error:
         progress.clear()
         click.echo(printable(str(error)), err=True)
         sys.exit(UNUSABLE)
@@ -182,7 +182,7 @@ def report(  # noqa: PLR0913 - one parameter for each option
         click.echo(FORMS[output](made))
 
 
-def named(scope: Scope) -> str:
+def named(scope: ReportScope) -> str:
     """Return a scope in words."""
     said = ["All namespaces" if scope.namespace is None else f"Namespace {scope.namespace}"]
     said += [] if scope.profile is None else [f"profile {scope.profile}"]
@@ -191,9 +191,9 @@ def named(scope: Scope) -> str:
 
 
 def _of_history(
-    paths: tuple[str, ...], scope: Scope, window: Window, policy: Policy | None, progress: Progress
+    paths: tuple[str, ...], scope: ReportScope, window: Window, policy: Policy | None, progress: Progress
 ) -> ReportFacts:
-    """Return what records say; raise UnreadableError."""
+    """Return what records say; raise NoHistoryError."""
     stdin = io.BytesIO() if sys.stdin is None else sys.stdin.buffer
     wanted = known.wanted(window, scope.namespace, scope.profile)
     found = reading.read(paths, stdin, wanted, progress.show)

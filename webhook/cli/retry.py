@@ -129,7 +129,7 @@ class Planned:
 
 
 @dataclass(slots=True)
-class Outcome:
+class RetryOutcome:
     """What was done, what was refused and why, and the API server's warnings; a line for each."""
 
     done: list[str] = field(default_factory=list)
@@ -179,12 +179,12 @@ async def adapter_of(api: Api, target: Target) -> Adapter:
 
 async def rerun(
     kubeconfig: Kubeconfig, target: Target, agreed: Callable[[list[str]], bool], left_out: LeftOut, *, dry_run: bool
-) -> Outcome:
+) -> RetryOutcome:
     """Rerun the target, or with `dry_run` only find out whether it can run again; raise what `Api` raises.
 
     `agreed` gets the lines that say what would run again, and returns whether to rerun it.
     """
-    outcome = Outcome()
+    outcome = RetryOutcome()
     async with await Api.connect(kubeconfig) as api:
         api.left_out = left_out
         try:
@@ -299,7 +299,7 @@ def has_failed(root: Json, within: int | None) -> bool:
     return ended is None or datetime.now(UTC).timestamp() - ended <= within
 
 
-def conclude(file: Kubeconfig, work: Coroutine[None, None, Outcome]) -> None:
+def conclude(file: Kubeconfig, work: Coroutine[None, None, RetryOutcome]) -> None:
     """Run `work` against the cluster of a kubeconfig, print its outcome, and exit."""
     outcome = ask(file, work)
     for line in outcome.done:

@@ -36,6 +36,6 @@ def serve(**options: Any) -> None:
     async def run() -> None:
         from webhook.serving import app  # noqa: PLC0415 - `pip install retry-policy-webhook` alone lacks its packages
 
-        await app.serve(app.Options(**options))
+        await app.serve(app.ServeOptions(**options))
 
     program.run(run)

@@ -17,10 +17,10 @@ from webhook.cli.policy_file import profile_of, usable_policy
 from webhook.cli.report import policy_in
 from webhook.cli.terminal import Progress, WithExamples
 from webhook.history import reading
-from webhook.history.reading import UnreadableError
+from webhook.history.reading import NoHistoryError
 from webhook.history.record import Record
 from webhook.insight.report.known import written
-from webhook.insight.report.load import Loaded, Loader, NothingReadError, Scope
+from webhook.insight.report.load import Loaded, Loader, NothingReadError, ReportScope
 from webhook.insight.simulate import live, past, render, result, sweep
 from webhook.insight.simulate.prediction import Played, Simulator
 from webhook.insight.simulate.sweep import Curve, Measure, Point, Sweep
@@ -217,7 +217,7 @@ def of_cluster(
 ) -> tuple[Policy, list[Record]]:
     """Return the policy in force, and the records of what a cluster has; exit 2 if it cannot be read."""
     try:
-        found, policy, notes = ask(kubeconfig, loaded(kubeconfig, Scope(namespace), progress, left_out))
+        found, policy, notes = ask(kubeconfig, loaded(kubeconfig, ReportScope(namespace), progress, left_out))
     except NothingReadError as error:
         progress.clear()
         stop([str(error)])
@@ -229,7 +229,7 @@ def of_cluster(
 
 
 async def loaded(
-    kubeconfig: Kubeconfig, scope: Scope, progress: Progress, left_out: LeftOut
+    kubeconfig: Kubeconfig, scope: ReportScope, progress: Progress, left_out: LeftOut
 ) -> tuple[Loaded, Policy | None, list[str]]:
     """Return what a cluster has, its policy if it can be read, and what could not; raise what the reading raises."""
     async with await Api.connect(kubeconfig) as api:
@@ -255,7 +255,7 @@ def read(  # noqa: PLR0913, PLR0917 - what the options say
     stdin = io.BytesIO() if sys.stdin is None else sys.stdin.buffer
     try:
         found = reading.read(histories, stdin, lambda one: namespace in {None, one.namespace}, progress.show)
-    except UnreadableError as error:
+    except NoHistoryError as error:
         progress.clear()
         stop([str(error)])
     if found.bad:

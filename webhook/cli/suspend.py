@@ -7,7 +7,7 @@ import click
 
 from webhook.cli.cluster import NotOneError, find, kubeconfig_or_default
 from webhook.cli.console import ObjectArgument, kubeconfig_option, object_argument, workload_argument
-from webhook.cli.retry import Outcome, conclude
+from webhook.cli.retry import RetryOutcome, conclude
 from webhook.cli.terminal import WithExamples
 from webhook.kube import terminal
 from webhook.kube.client import Api
@@ -52,9 +52,9 @@ def switch(target: str, kubeconfig: Kubeconfig, *, suspend: bool) -> None:
     conclude(file, switch_in_cluster(file, wanted, suspend=suspend))
 
 
-async def switch_in_cluster(kubeconfig: Kubeconfig, target: ObjectArgument, *, suspend: bool) -> Outcome:
+async def switch_in_cluster(kubeconfig: Kubeconfig, target: ObjectArgument, *, suspend: bool) -> RetryOutcome:
     """Suspend an object, or resume it; raise what `Api` raises."""
-    outcome = Outcome()
+    outcome = RetryOutcome()
     async with await Api.connect(kubeconfig, lambda header: outcome.warnings.append(text_of(header))) as api:
         try:
             kind, root = await find(api, target, list(ADAPTERS))

@@ -50,7 +50,7 @@ def test(files: tuple[Path, ...], output: str) -> None:
     for file in files:
         try:
             policy, prepared = policy_tests.load(file)
-        except policy_tests.UnusableError as error:
+        except policy_tests.UnusableTestsError as error:
             unusable = True
             for problem in error.problems:
                 click.echo(printable(f"{file}: {problem}"), err=True)

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from webhook.doctor.shipped import CONTROLLER, NAME, NAMESPACE, Right, shipped_in
+from webhook.doctor.shipped import CONTROLLER, NAME, NAMESPACE, NeededRight, shipped_in
 from webhook.kube.paths import is_name
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
@@ -94,7 +94,7 @@ class Installation:
         return found or {"app.kubernetes.io/name": NAME}
 
     @property
-    def rights(self) -> list[Right]:
+    def rights(self) -> list[NeededRight]:
         """The permissions that the server needs with its options."""
         found = shipped_in(self.namespace, requested_retries=self.requested_retries).rights()
         return [one for one in found if self.own_certificate or (one.resource, one.verb) not in CERTIFICATE_RIGHTS]

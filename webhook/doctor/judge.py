@@ -17,7 +17,7 @@ from webhook.doctor.checks import (
     policy,
 )
 from webhook.doctor.checks.installed import is_without_server
-from webhook.doctor.finding import Finding, Section, bounded, warning
+from webhook.doctor.finding import Diagnosis, Section, bounded, warning
 from webhook.doctor.snapshot import Snapshot
 from webhook.objects.patch import at
 
@@ -46,7 +46,7 @@ def causes_first(snapshot: Snapshot, sections: list[Section]) -> list[Section]:
     return sorted(sections, key=lambda one: one.title != first)
 
 
-CHECKS: Final[dict[str, Callable[[Snapshot], Iterator[Finding]]]] = {
+CHECKS: Final[dict[str, Callable[[Snapshot], Iterator[Diagnosis]]]] = {
     "Object": asked_object.check,
     "Installation": installed.check,
     "Webhooks": configurations.check,
@@ -75,14 +75,14 @@ def judge(snapshot: Snapshot) -> list[Section]:
     return causes_first(snapshot, [one for one in sections if one.findings])
 
 
-def found_by(title: str, snapshot: Snapshot) -> list[Finding]:
+def found_by(title: str, snapshot: Snapshot) -> list[Diagnosis]:
     """Return what a check has found; nothing if it raises for another reason than an object that it can name."""
     with snapshot.left_out.around("the check", {"metadata": {"name": title}}):
         return [*CHECKS[title](snapshot)]
     return []
 
 
-def not_seen(snapshot: Snapshot, title: str) -> Iterator[Finding]:
+def not_seen(snapshot: Snapshot, title: str) -> Iterator[Diagnosis]:
     """Yield a warning for what a check needs and the user may not read, and for each other error of reading."""
     unread = [one for one in dict.fromkeys(snapshot.unread) if one.section == title]
     lacking = [one for one in unread if one.right]

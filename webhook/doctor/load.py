@@ -71,7 +71,7 @@ async def load(
     """
     nowhere = Installation(NAMESPACE, {})
     snapshot = Snapshot(version=version, installed=nowhere, asked=question.namespace, left_out=left_out)
-    reader = Reader(api, snapshot)
+    reader = ClusterReader(api, snapshot)
     await reader.read_installation()
     await reader.read_rest()
     await reader.read_namespaces()
@@ -81,7 +81,7 @@ async def load(
     return reader.snapshot
 
 
-class Reader:
+class ClusterReader:
     """Fills a Snapshot; what the user may not read is added to `snapshot.unread`."""
 
     def __init__(self, api: Api, snapshot: Snapshot) -> None:

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from webhook.doctor.finding import Finding, Section, Status
+from webhook.doctor.finding import Diagnosis, Section, Status
 
 WIDTH: Final = len("problem")
 
@@ -50,6 +50,6 @@ def as_json(sections: list[Section]) -> str:
     return msgspec.json.format(msgspec.json.encode(whole), indent=2).decode()
 
 
-def shown(title: str, one: Finding) -> dict[str, str]:
+def shown(title: str, one: Diagnosis) -> dict[str, str]:
     """Return a finding as a JSON object."""
     return {"section": title, "status": one.status, "object": one.where, "what": one.what, "fix": one.fix}

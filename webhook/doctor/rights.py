@@ -5,7 +5,7 @@ from http import HTTPStatus
 from typing import Final
 
 from webhook.doctor.installation import Installation
-from webhook.doctor.shipped import Right, rights_of
+from webhook.doctor.shipped import NeededRight, rights_of
 from webhook.kube.client import Api, ApiError
 from webhook.kube.paths import path_of
 from webhook.objects.problem import Json
@@ -15,7 +15,7 @@ RBAC: Final = "rbac.authorization.k8s.io/v1"
 AT_ONCE: Final = 10  # reviews
 
 
-async def missing(api: Api, installed: Installation, rights: list[Right]) -> list[Right]:
+async def missing(api: Api, installed: Installation, rights: list[NeededRight]) -> list[NeededRight]:
     """Return those of these permissions that the programs do not have; raise as `Api` does."""
     try:
         return await refused(api, installed, rights)
@@ -25,11 +25,11 @@ async def missing(api: Api, installed: Installation, rights: list[Right]) -> lis
     return await not_granted(api, installed, rights)
 
 
-async def refused(api: Api, installed: Installation, rights: list[Right]) -> list[Right]:
+async def refused(api: Api, installed: Installation, rights: list[NeededRight]) -> list[NeededRight]:
     """Return the permissions that the API server denies to the programs; raise as `Api` does."""
     places = asyncio.Semaphore(AT_ONCE)
 
-    async def is_allowed(right: Right) -> bool:
+    async def is_allowed(right: NeededRight) -> bool:
         async with places:
             answer = await api.create(REVIEWS, review(installed, right))
         return bool(answer["status"].get("allowed"))
@@ -39,7 +39,7 @@ async def refused(api: Api, installed: Installation, rights: list[Right]) -> lis
     return [right for right, allowed in zip(rights, answers, strict=True) if not allowed]
 
 
-def review(installed: Installation, right: Right) -> Json:
+def review(installed: Installation, right: NeededRight) -> Json:
     """Return the question whether a program has a permission."""
     resource, _, sub = right.resource.partition("/")
     attributes = {"namespace": right.namespace, "group": right.group, "resource": resource, "verb": right.verb}
@@ -58,9 +58,9 @@ def review(installed: Installation, right: Right) -> Json:
     }
 
 
-async def not_granted(api: Api, installed: Installation, rights: list[Right]) -> list[Right]:
+async def not_granted(api: Api, installed: Installation, rights: list[NeededRight]) -> list[NeededRight]:
     """Return the permissions that no role of the shipped names grants to the programs; raise as `Api` does."""
-    granted: set[Right] = set()
+    granted: set[NeededRight] = set()
     for role, namespace, account in dict.fromkeys((one.role, one.namespace, one.account) for one in rights):
         kind = "roles" if namespace else "clusterroles"
         found = await api.find(path_of(RBAC, kind, namespace or None, role))

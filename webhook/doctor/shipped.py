@@ -20,7 +20,7 @@ REQUESTED_RETRIES: Final = f"{NAME}-requested-retries"  # likewise
 WORKLOADS: Final = "workloads.retry-policy.dev"  # the webhook that is called for Jobs
 
 
-class Right(NamedTuple):
+class NeededRight(NamedTuple):
     """A permission of a program; `namespace` and `name` are empty if it is not restricted to one.
 
     `account`: the name of the program's ServiceAccount.
@@ -56,7 +56,7 @@ class Shipped(NamedTuple):
         """Return the webhooks of a configuration by name."""
         return {hook["name"]: hook for one in self.objects if one["kind"] == kind for hook in one["webhooks"]}
 
-    def rights(self) -> Iterator[Right]:
+    def rights(self) -> Iterator[NeededRight]:
         """Yield the permissions of all roles, once for each ServiceAccount that has them."""
         for one in self.objects:
             if one["kind"] in {"Role", "ClusterRole"}:
@@ -66,13 +66,13 @@ class Shipped(NamedTuple):
                         yield from rights_of(one["name"], one.get("namespace", ""), rule, subject["name"])
 
 
-def rights_of(role: str, namespace: str, rule: Json, account: str) -> Iterator[Right]:
+def rights_of(role: str, namespace: str, rule: Json, account: str) -> Iterator[NeededRight]:
     """Yield the permissions that one rule of a role gives a ServiceAccount."""
     for group in rule.get("apiGroups") or ():
         for resource in rule.get("resources") or ():
             for name in rule.get("resourceNames") or ("",):
                 for verb in rule.get("verbs") or ():
-                    yield Right(role, namespace, group, resource, name, verb, account)
+                    yield NeededRight(role, namespace, group, resource, name, verb, account)
 
 
 def normal(value: Any) -> Any:

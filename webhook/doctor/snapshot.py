@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from webhook.doctor.installation import Installation
-from webhook.doctor.shipped import Right
+from webhook.doctor.shipped import NeededRight
 from webhook.objects.left_out import RAISING, LeftOut
 from webhook.objects.problem import Json
 from webhook.policy.model import Policy
@@ -93,7 +93,7 @@ class Snapshot:
     namespaces: Objects = None
     kinds: dict[tuple[str, str], list[str]] | None = None  # served versions, by group and resource
     job_set_crd: Objects = None
-    missing_rights: list[Right] | None = None
+    missing_rights: list[NeededRight] | None = None
     admission_policies: Objects = None
     admission_bindings: Objects = None
     mutating_policies: Objects = None

@@ -11,7 +11,7 @@ from webhook.accounts.forecast import Standing
 from webhook.capacity.recognition import NodeFacts, capacities
 from webhook.explain import budgets, pending, pipeline_run
 from webhook.explain.next_failure import NextFailure, next_of
-from webhook.explain.pending import Delayed, Verdict
+from webhook.explain.pending import Delayed, PendingVerdict
 from webhook.explain.rows import PLACEMENTS, Row, ended_row, newest, others_of, running_row
 from webhook.explain.standings import EVENT, NOBODYS, account_with, of_job, pods_in, standings_of
 from webhook.kube import terminal
@@ -60,7 +60,7 @@ class Explanation:
     rows: list[Row] = field(default_factory=list)
     waits_until: str = ""  # the end of the Job controller's back-off, RFC 3339; empty if it does not wait
     delays: list[Delayed] = field(default_factory=list)  # pods that a rule of onFailure holds back
-    verdicts: list[Verdict] = field(default_factory=list)  # pending ones
+    verdicts: list[PendingVerdict] = field(default_factory=list)  # pending ones
     placement: str = ""  # why the webhook chooses no nodes; empty if it does
     next: list[str] = field(default_factory=list)  # the texts of `forecasts`
     forecasts: list[NextFailure] = field(default_factory=list)

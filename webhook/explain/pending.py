@@ -29,7 +29,7 @@ MOST_DOUBLED: Final = 6  # times, until the wait is the longest one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class PendingVerdict:
     """A crash about which the ledger has not decided; `until`: when it does at the latest; `text`: what it may be."""
 
     pod: str
@@ -64,7 +64,7 @@ def delays(found: Iterable[Pod]) -> list[Delayed]:
     return sorted(delayed, key=lambda one: (one.until, one.pod))
 
 
-def verdicts(standing: Standing, found: Iterable[Pod]) -> Iterator[Verdict]:
+def verdicts(standing: Standing, found: Iterable[Pod]) -> Iterator[PendingVerdict]:
     """Yield the crashes of a Job that may be bugs, and that no disruption in its account or its pods explains yet."""
     settings = standing.settings_of(standing.job)
     if not settling.may_settle(standing.job, settings):
@@ -86,10 +86,10 @@ def verdicts(standing: Standing, found: Iterable[Pod]) -> Iterator[Verdict]:
             until = shifted(pod.ended, within)
             code = f"exit code {pod.exits[0].code}"
             text = f"pod {pod.name} ({code}) is a bug, which ends the Job, unless another pod of it is disrupted"
-            yield Verdict(pod=pod.name, until=until, text=f"{text}; then it costs a retry")
+            yield PendingVerdict(pod=pod.name, until=until, text=f"{text}; then it costs a retry")
 
 
-def judged(standing: Standing, settings: Settings) -> Iterator[Verdict]:
+def judged(standing: Standing, settings: Settings) -> Iterator[PendingVerdict]:
     """Yield the last attempt if it ended in a way about which the ledger decides by the rules of onFailure."""
     last, rules = next(reversed(standing.account.last), None), settings.on_failure
     if last is None or last.cost != "retry" or not settling.may_judge(standing.job, settings):
@@ -101,7 +101,7 @@ def judged(standing: Standing, settings: Settings) -> Iterator[Verdict]:
         text = words.unlisted(batch.JOB.kind)
     else:
         return
-    yield Verdict(pod=last.pod, until=last.end, text=f"pod {last.pod} ({words.how(last)}): {text}")
+    yield PendingVerdict(pod=last.pod, until=last.end, text=f"pod {last.pod} ({words.how(last)}): {text}")
 
 
 def crash_of(detail: Attempt, job: Json) -> Pod | None:

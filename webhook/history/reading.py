@@ -43,7 +43,7 @@ class Line(msgspec.Struct):
 log_line: Final = msgspec.json.Decoder(Line)
 
 
-class UnreadableError(Exception):
+class NoHistoryError(Exception):
     """The history cannot be read; the message says which file, why, and what to do."""
 
 
@@ -65,7 +65,7 @@ class History:
         """Count the bytes of a line; raise UnreadableError at more than MOST_BYTES."""
         self.size += len(line)
         if self.size > MOST_BYTES:
-            raise UnreadableError(f"the files have more than {MOST_BYTES // 2**30} GiB; name fewer with --history")
+            raise NoHistoryError(f"the files have more than {MOST_BYTES // 2**30} GiB; name fewer with --history")
 
     def add(self, found: Record) -> None:
         """Add a record, in place of an earlier one about the same uid; raise UnreadableError at more than MOST."""
@@ -75,7 +75,7 @@ class History:
             self.share(found)
             self.attempts[found.uid] = known(found, self.attempts.get(found.uid))
         if len(self.attempts) + len(self.workloads) > MOST:
-            raise UnreadableError(
+            raise NoHistoryError(
                 f"more than {MOST:,} records are asked for; ask for less with --since, -n or --profile"
             )
 
@@ -133,7 +133,7 @@ def read(
             except DAMAGED as error:
                 history.skip(name, number + 1, f"the file is damaged from here on: {error}")
             except OSError as error:
-                raise UnreadableError(
+                raise NoHistoryError(
                     f"{name}: cannot be read: {error.strerror or error}; name another with --history"
                 ) from None
     return history
@@ -180,11 +180,11 @@ def files(path: str, stdin: BinaryIO) -> Iterator[tuple[str, Callable[[], Binary
         if named.is_dir():
             found = sorted((one for one in named.iterdir() if one.suffix in ENDINGS), key=by_time)
     except OSError as error:
-        raise UnreadableError(
+        raise NoHistoryError(
             f"{path}: cannot be read: {error.strerror or error}; name another with --history"
         ) from None
     if not found:
-        raise UnreadableError(f"{path}: has no file that ends with {', '.join(ENDINGS)}; name another with --history")
+        raise NoHistoryError(f"{path}: has no file that ends with {', '.join(ENDINGS)}; name another with --history")
     for one in found:
         yield str(one), opener(one)
 

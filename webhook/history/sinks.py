@@ -14,7 +14,7 @@ import aiohttp
 import msgspec
 import structlog
 
-from webhook.history.writer import FailedError, RefusedError
+from webhook.history.writer import FailedError, RefusedRecordsError
 
 log = structlog.get_logger()
 
@@ -178,7 +178,7 @@ class CollectorSink:
         if status // 100 == 2:  # noqa: PLR2004 - the statuses of success
             return
         if status // 100 == 4 and status not in LATER:  # noqa: PLR2004 - those of the client's faults
-            raise RefusedError(f"the collector answered {status}")
+            raise RefusedRecordsError(f"the collector answered {status}")
         raise FailedError(f"the collector answered {status}")
 
     def authorization(self) -> dict[str, str]:

@@ -69,7 +69,7 @@ class Used(NamedTuple):
     currency: str = ""
 
 
-class Row(msgspec.Struct, array_like=True):
+class UsedRow(msgspec.Struct, array_like=True):
     """What several attempts used; written as a list, to save room.
 
     - `attempts`: how many. `seconds`: of all of them. `priced`: how many have a price. `price`: of these.
@@ -83,7 +83,7 @@ class Row(msgspec.Struct, array_like=True):
     price: Amount = 0.0
     resources: Annotated[list[Amount], msgspec.Meta(max_length=MOST_RESOURCES)] = msgspec.field(default_factory=list)
 
-    def add(self, other: "Row") -> None:
+    def add(self, other: "UsedRow") -> None:
         """Add another row, with the same names of resources."""
         self.attempts = min(self.attempts + other.attempts, 2**31 - 1)
         self.seconds = total(self.seconds, other.seconds)
@@ -98,7 +98,7 @@ class Row(msgspec.Struct, array_like=True):
 
 
 # By cause and capacity. The capacity "" has what is not known, and what was added up to save room; so has the cause "".
-Rows = dict[str, dict[str, Row]]
+Rows = dict[str, dict[str, UsedRow]]
 
 
 def add(rows: Rows, cause: str, used: Used, names: list[str], times: int = 1) -> None:
@@ -113,8 +113,10 @@ def add(rows: Rows, cause: str, used: Used, names: list[str], times: int = 1) ->
     amounts = [total(of_each.get(name, 0.0) * seconds) for name in names]
     while amounts and not amounts[-1]:
         amounts.pop()
-    row = Row(times, total(seconds), 0 if used.price is None else times, total((used.price or 0.0) * times), amounts)
-    rows.setdefault(cause, {}).setdefault(used.capacity, Row()).add(row)
+    row = UsedRow(
+        times, total(seconds), 0 if used.price is None else times, total((used.price or 0.0) * times), amounts
+    )
+    rows.setdefault(cause, {}).setdefault(used.capacity, UsedRow()).add(row)
 
 
 def forget_prices(rows: Rows) -> None:
@@ -123,7 +125,7 @@ def forget_prices(rows: Rows) -> None:
         row.priced, row.price = 0, 0.0
 
 
-def every(rows: Rows) -> list[Row]:
+def every(rows: Rows) -> list[UsedRow]:
     """Return all rows."""
     return [row for by_capacity in rows.values() for row in by_capacity.values()]
 

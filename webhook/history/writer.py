@@ -65,7 +65,7 @@ class FailedError(Exception):
     """The sink does not take these lines now; the message says why."""
 
 
-class RefusedError(Exception):
+class RefusedRecordsError(Exception):
     """The sink refuses these lines, and would refuse them again."""
 
 
@@ -79,7 +79,7 @@ class Sink(Protocol):
     async def write(self, lines: list[bytes]) -> None:
         """Write lines, each without its line end.
 
-        Raise FailedError, OSError or TimeoutError if it may succeed later, and RefusedError if it will not.
+        Raise FailedError, OSError or TimeoutError if it may succeed later, and RefusedRecordsError if it will not.
         """
 
 
@@ -117,7 +117,7 @@ class Writer:
         """Write a batch; return False if it has to be tried again."""
         try:
             await self.sink.write(batch)
-        except RefusedError as error:
+        except RefusedRecordsError as error:
             log.warning("history refused", records=len(batch), error=str(error))
             self.dropped(len(batch))
             return True

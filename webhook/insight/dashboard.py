@@ -236,7 +236,7 @@ PARTS: Final[dict[str, tuple[Callable[[], str], str]]] = {
 RECONNECT: Final = b"retry: 2000\n\n"  # milliseconds after which a page connects again
 
 
-class CannotListenError(Exception):
+class PortTakenError(Exception):
     """The port cannot be used; the message has a remedy."""
 
 
@@ -244,7 +244,7 @@ class CannotListenError(Exception):
 async def dashboard(read: Read, port: int) -> AsyncIterator[str]:
     """Serve the reports that `read` returns, until the context ends; yield the address to open, with its token.
 
-    `port`: 0 picks a free one. Raise CannotListenError, and what `read` raises: it is called before the address is
+    `port`: 0 picks a free one. Raise PortTakenError, and what `read` raises: it is called before the address is
     yielded, and from then on while a page is open.
     """
     feed = Feed(read)
@@ -253,7 +253,7 @@ async def dashboard(read: Read, port: int) -> AsyncIterator[str]:
         listening = socket.create_server((HOST, port))
     except OSError as error:
         message = f"cannot listen on {HOST}:{port}: {error.strerror}; choose another port, or leave --port out"
-        raise CannotListenError(message) from None
+        raise PortTakenError(message) from None
     guard, connections = Guard(listening.getsockname()[1]), Connections(LIMITS)
     pages = Pages(feed, guard)
     loop = asyncio.get_running_loop()

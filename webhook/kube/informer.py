@@ -43,7 +43,7 @@ class Event(msgspec.Struct, frozen=True):
     object: msgspec.Raw
 
 
-class Metadata(msgspec.Struct, frozen=True):
+class ListMetadata(msgspec.Struct, frozen=True):
     """The name and version of the object in an event; in a bookmark, the version of the list."""
 
     namespace: str = ""
@@ -51,13 +51,13 @@ class Metadata(msgspec.Struct, frozen=True):
     version: str | None = msgspec.field(name="resourceVersion", default=None)
 
 
-NAMELESS: Final = Metadata()
+NAMELESS: Final = ListMetadata()
 
 
 class EventObject(msgspec.Struct, frozen=True):
     """The part that all objects in events have in common, except for the Status in an ERROR event."""
 
-    metadata: Metadata
+    metadata: ListMetadata
 
 
 class Status(msgspec.Struct, frozen=True):
@@ -176,7 +176,7 @@ class Informer(Generic[Item]):
         """Add a function that is called after every list and event."""
         self.callbacks.append(callback)
 
-    def notify(self, about: Metadata | None = None) -> None:
+    def notify(self, about: ListMetadata | None = None) -> None:
         """Call the functions that `on_change` has added; `about`: the object that has changed, None after a list."""
         namespace, name = ("", "") if about is None else (about.namespace, about.name)
         for callback in self.callbacks:
@@ -358,7 +358,7 @@ class Informer(Generic[Item]):
         """Return a key, and the value that `keep` returns for an object."""
         return key, self.keep(item)
 
-    def read(self, raw: msgspec.Raw, metadata: Metadata = NAMELESS) -> tuple[tuple[str, str], Item] | None:
+    def read(self, raw: msgspec.Raw, metadata: ListMetadata = NAMELESS) -> tuple[tuple[str, str], Item] | None:
         """Return the key of an object and the value that `keep` returns for it; None if the object is malformed."""
         return self.bulkhead.call(metadata.namespace, metadata.name, self.kept, raw)
 
@@ -404,7 +404,7 @@ def key_of(item: Json) -> tuple[str, str]:
     return metadata.get("namespace", ""), metadata["name"]
 
 
-def metadata_of(raw: msgspec.Raw) -> Metadata:
+def metadata_of(raw: msgspec.Raw) -> ListMetadata:
     """Return the name and version of an object; empty ones if they cannot be read, as in no object of the API."""
     try:
         return decoded(event_object_decoder.decode, raw).metadata

@@ -44,7 +44,7 @@ def read(text: str) -> Iterator[tuple[Any, list[Problem]]]:
     if text.count("{") + text.count("[") > MOST_CONTAINERS:
         raise JsonError(f"holds more than {MOST_CONTAINERS:,} objects and lists", "split it")
     has_halves = HALF_OF_A_PAIR.search(text) is not None
-    reader = Reader()
+    reader = JsonReader()
     decoder = json.JSONDecoder(
         object_pairs_hook=reader.object, parse_int=integer, parse_float=number, parse_constant=not_json
     )
@@ -59,7 +59,7 @@ def read(text: str) -> Iterator[tuple[Any, list[Problem]]]:
         position = past_space(text, position)
 
 
-class Reader:
+class JsonReader:
     """Builds the objects of a JSON text, and records their duplicate keys."""
 
     def __init__(self) -> None:

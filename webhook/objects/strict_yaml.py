@@ -73,7 +73,7 @@ RENDER_FIRST: Final = "render the template first (helm template), or put {{ }} i
 NO_DIRECTIVE: Final = "remove the %YAML line"
 
 
-class Known(NamedTuple):
+class KnownText(NamedTuple):
     """A part of what the parser says, and its remedy."""
 
     what: str
@@ -82,14 +82,14 @@ class Known(NamedTuple):
 
 # The first whose part is in the parser's message; the last one is in every message.
 KNOWN: Final = (
-    Known("mapping values are not allowed", 'put a value that contains ": " in quotes, or correct the indentation'),
-    Known("cannot start any token", "put a value that begins with a special character in quotes"),
-    Known("found unexpected ':'", "put a value that ends with a colon in quotes"),
-    Known("<document start>", "put a line with --- between two documents, or correct the indentation"),
-    Known("end of stream", "close the quote"),
-    Known("escape character", "write what JSON allows after a backslash, or use single quotes"),
-    Known("incompatible YAML", NO_DIRECTIVE),
-    Known("", "correct the indentation, or close what is still open"),
+    KnownText("mapping values are not allowed", 'put a value that contains ": " in quotes, or correct the indentation'),
+    KnownText("cannot start any token", "put a value that begins with a special character in quotes"),
+    KnownText("found unexpected ':'", "put a value that ends with a colon in quotes"),
+    KnownText("<document start>", "put a line with --- between two documents, or correct the indentation"),
+    KnownText("end of stream", "close the quote"),
+    KnownText("escape character", "write what JSON allows after a backslash, or use single quotes"),
+    KnownText("incompatible YAML", NO_DIRECTIVE),
+    KnownText("", "correct the indentation, or close what is still open"),
 )
 
 
@@ -119,12 +119,12 @@ def read(text: str, *, strict: bool = False) -> Iterator[tuple[Any, list[Problem
         line = text.count("\n", 0, found.start()) + 1
         raise YamlError(line, 1, f"more than {MOST_DIRECTIVES} lines begin with %", NO_DIRECTIVE)
     try:  # kubectl's reader adds the last newline too, so that a block scalar keeps it
-        yield from Reader(text if text.endswith("\n") else f"{text}\n", strict=strict).documents()
+        yield from YamlReader(text if text.endswith("\n") else f"{text}\n", strict=strict).documents()
     except yaml.MarkedYAMLError as error:
         raise syntax_error(text, error) from None
 
 
-class Reader:
+class YamlReader:
     """Builds values from the parser's events.
 
     They have at most DEPTH levels, there are at most MOST_VALUES in the whole text, and aliases add at most

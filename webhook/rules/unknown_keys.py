@@ -31,7 +31,7 @@ PREFIXES: Final = re.compile(
 )
 
 
-class Place(NamedTuple):
+class KeyPlace(NamedTuple):
     """The path and keys of a map of labels or annotations, the keys that have an effect there, and those to suggest."""
 
     path: Path
@@ -55,18 +55,18 @@ def of_namespace(root: Json, old: Json | None) -> list[Problem]:
     return [problem for problem in first(places_of_namespace(root)) if problem not in before]
 
 
-def first(found: Iterable[Place]) -> list[Problem]:
+def first(found: Iterable[KeyPlace]) -> list[Problem]:
     """Return the warnings about the first unknown keys, at most LISTED_NAMES."""
     return list(islice((warning(place, key) for place in found for key in unknown(place)), bounds.LISTED_NAMES))
 
 
-def places_of_namespace(root: Json) -> Iterator[Place]:
+def places_of_namespace(root: Json) -> Iterator[KeyPlace]:
     """Yield the labels and the annotations of a Namespace."""
-    yield Place(LABELS, at(root, LABELS) or (), names.NAMESPACE_LABELS, (names.PROFILE, names.MODE))
-    yield Place(ANNOTATIONS, at(root, ANNOTATIONS) or (), ())
+    yield KeyPlace(LABELS, at(root, LABELS) or (), names.NAMESPACE_LABELS, (names.PROFILE, names.MODE))
+    yield KeyPlace(ANNOTATIONS, at(root, ANNOTATIONS) or (), ())
 
 
-def places(kind: KindSpec, root: Json, jobs: list[EmbeddedJob]) -> Iterator[Place]:
+def places(kind: KindSpec, root: Json, jobs: list[EmbeddedJob]) -> Iterator[KeyPlace]:
     """Yield the maps of an object that may have keys of ours."""
     yield from of_metadata((), root, names.LABELS if kind.namespaced else names.LABELS | names.NAMESPACE_LABELS)
     for path in (*annotations.of_pods(kind, root), *annotations.at_fields(kind.judged_annotations, root)):
@@ -79,25 +79,25 @@ def places(kind: KindSpec, root: Json, jobs: list[EmbeddedJob]) -> Iterator[Plac
         yield from of_metadata(path, found, names.LABELS)
 
 
-def of_metadata(path: Path, root: Json, labels: Collection[str]) -> Iterator[Place]:
+def of_metadata(path: Path, root: Json, labels: Collection[str]) -> Iterator[KeyPlace]:
     """Yield the labels, and the annotations, of the object at a path; `labels`: those that have an effect on it."""
-    yield Place((*path, *LABELS), at(root, LABELS) or (), labels)
+    yield KeyPlace((*path, *LABELS), at(root, LABELS) or (), labels)
     yield of_annotations((*path, *ANNOTATIONS), annotations.of(root))
 
 
-def of_annotations(path: Path, keys: Collection[str]) -> Place:
+def of_annotations(path: Path, keys: Collection[str]) -> KeyPlace:
     """Return a map of annotations of a workload or pod."""
-    return Place(path, keys, names.ANNOTATIONS, WRITTEN_BY_PEOPLE)
+    return KeyPlace(path, keys, names.ANNOTATIONS, WRITTEN_BY_PEOPLE)
 
 
-def unknown(place: Place) -> Iterator[str]:
+def unknown(place: KeyPlace) -> Iterator[str]:
     """Yield the keys with our prefix, or a misspelt one, that have no effect in a map."""
     for key in place.keys:
         if PREFIXES.match(key) and key not in place.known:
             yield key
 
 
-def warning(place: Place, key: str) -> Problem:
+def warning(place: KeyPlace, key: str) -> Problem:
     """Return the warning about one unknown key."""
     return Problem((*place.path, key), "unknown, no effect", remedy(key, place.suggested))
 

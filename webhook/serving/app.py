@@ -57,7 +57,7 @@ log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options(start.Options):
+class ServeOptions(start.Options):
     """The options of `serve`; None for an option that was not given."""
 
     tls_cert: Path | None = None
@@ -66,7 +66,7 @@ class Options(start.Options):
     port: int = 8443
 
 
-async def serve(options: Options, now: Callable[[], datetime] = utc_now) -> None:
+async def serve(options: ServeOptions, now: Callable[[], datetime] = utc_now) -> None:
     """Serve until drained after SIGTERM, or until SIGINT; raise CannotStartError. `now` returns the time, in UTC."""
     draining, stopped = stop_signals()
     async with contextlib.AsyncExitStack() as stack:
@@ -129,7 +129,7 @@ def lease_of_ledger(api: Api, namespace: str) -> Informer[bool]:
 
 
 def start_certificate(
-    stack: contextlib.AsyncExitStack, options: Options, api: Api | None, now: Callable[[], datetime]
+    stack: contextlib.AsyncExitStack, options: ServeOptions, api: Api | None, now: Callable[[], datetime]
 ) -> tuple[Served, str | None, list[Coroutine[None, None, None]]]:
     """Return the certificate, the path of a file with its authorities, and the tasks that keep both current.
 

@@ -33,7 +33,7 @@ from tests.cluster.processes import HarnessError, Processes
 from webhook.accounts import stored
 from webhook.accounts.account import Account, Attempt, Left, id_of_uid
 from webhook.accounts.stored import encode
-from webhook.history.usage import Row
+from webhook.history.usage import UsedRow
 from webhook.kube import names
 from webhook.objects.problem import Json
 from webhook.policy.applied import applied
@@ -229,7 +229,7 @@ def account_of(root: Json) -> Json:
         last=attempts,
         recent=list(RECENT),
         resources=["cpu", "memory"],
-        lost={"ExitCode": {"Spot": Row(2, 7200.0, 0, 0.0, [7200.0, 14400.0])}},
+        lost={"ExitCode": {"Spot": UsedRow(2, 7200.0, 0, 0.0, [7200.0, 14400.0])}},
     )
     failed.conditions = stored.updated(failed, STARTED)
     return {**account.new(batch.JOB, root), "status": msgspec.json.decode(encode(failed))}

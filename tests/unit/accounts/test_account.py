@@ -8,7 +8,7 @@ from webhook.accounts.account import DETAILS, KEPT, MOST_MESSAGES, MOST_RECENT, 
 from webhook.accounts.kueue import CountedEvictions
 from webhook.accounts.limits import scope_of
 from webhook.accounts.stored import LARGEST, decode, encode
-from webhook.history.usage import Row, Used
+from webhook.history.usage import Used, UsedRow
 from webhook.pods.outcomes import UNSEEN, outcome_of
 from webhook.pods.pods import Pod
 
@@ -163,7 +163,7 @@ def test_another_currency_starts_the_prices_again() -> None:
     for one in (used, used._replace(currency="EUR", price=1.5), used._replace(currency="", price=None)):
         account.count(outcome_of(failed(1), job()), "", 0, used=one)
     assert account.currency == "EUR"
-    assert account.lost == {"ExitCode": {"Spot": Row(3, 10800.0, 1, 1.5, [10800.0])}}
+    assert account.lost == {"ExitCode": {"Spot": UsedRow(3, 10800.0, 1, 1.5, [10800.0])}}
 
 
 def test_a_requested_retry_and_a_limit_reset_keep_what_was_lost() -> None:

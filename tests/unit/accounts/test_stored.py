@@ -28,7 +28,7 @@ from webhook.accounts.kueue import CountedEvictions
 from webhook.accounts.scopes import Scopes
 from webhook.accounts.stored import LARGEST, AccountStatus, decode, encode, known_time, status_of, updated
 from webhook.history.record import Capacity
-from webhook.history.usage import MOST_RESOURCES, Row, Used, every
+from webhook.history.usage import MOST_RESOURCES, Used, UsedRow, every
 from webhook.objects.problem import Json
 from webhook.pods.outcomes import outcome_of
 from webhook.policy.applied import applied
@@ -273,7 +273,7 @@ def test_the_rows_of_one_cause_are_kept_apart_by_capacity() -> None:
     account = Account()
     for capacity in CAPACITIES:
         account.add_lost("Disruption", Used(60.0, (("cpu", 1.0),), capacity))
-    assert decode(encode(account)).lost == {"Disruption": {one: Row(1, 60.0, 0, 0.0, [60.0]) for one in CAPACITIES}}
+    assert decode(encode(account)).lost == {"Disruption": {one: UsedRow(1, 60.0, 0, 0.0, [60.0]) for one in CAPACITIES}}
 
 
 def test_conditions_change_their_time_only_with_their_status() -> None:

@@ -14,7 +14,7 @@ from tests.objects import cron_job, job, job_spec, pod
 from tests.strategies import examples
 from tests.unit.test_properties import CRON_JOBS, JOBS, PODS, POLICIES
 from webhook.cli import admission, writing
-from webhook.cli.admission import Verdict
+from webhook.cli.admission import AdmissionVerdict
 from webhook.cli.documents import Document
 from webhook.kube import names
 from webhook.objects import strict_yaml
@@ -27,10 +27,10 @@ GKE = policy(default=Profile(placement=Placement(provider="gke")))
 SERVICE: Json = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}, "spec": {"clusterIP": "None"}}
 
 
-def admit(value: Any, under: Policy | None = None, attempt: int | None = None) -> Verdict:
+def admit(value: Any, under: Policy | None = None, attempt: int | None = None) -> AdmissionVerdict:
     """Admit all objects of a document; return all problems and warnings."""
     document = Document("-", 1, value, [])
-    whole = Verdict(warnings=[warning for _, warning in admission.warnings(document)])
+    whole = AdmissionVerdict(warnings=[warning for _, warning in admission.warnings(document)])
     for path, root in document.objects():
         verdict = admission.admit(root, under or policy(), "default", attempt)
         whole.problems += admission.prefixed(path, verdict.problems)

@@ -6,7 +6,7 @@ from copy import deepcopy
 from typing import Any, Final, cast
 
 from tests.objects import cron_job, job, job_spec, pod
-from webhook.cli.check_cluster import ClusterCheck, Scope, chosen
+from webhook.cli.check_cluster import ClusterCheck, ClusterScope, chosen
 from webhook.cli.policy_file import stored_policy
 from webhook.kube import names
 from webhook.kube.client import Api, ApiError
@@ -58,14 +58,14 @@ def stored(root: Json, namespace: str = "ml", owner: tuple[str, str, str] | None
     return {"metadata": found, "spec": deepcopy(root["spec"])}
 
 
-def checked(scope: Scope | None = None, **lists: list[Json] | ApiError) -> ClusterCheck:
+def checked(scope: ClusterScope | None = None, **lists: list[Json] | ApiError) -> ClusterCheck:
     paths = {"/api/v1/namespaces": lists.pop("namespaces", [namespace_of("ml", profile="default")])}
     paths["/apis/apiextensions.k8s.io/v1/customresourcedefinitions"] = lists.pop("crds", [])
     within = f"/namespaces/{scope.namespace}" if scope is not None and scope.namespace else ""
     for row in KINDS.values():
         if row.resource in lists and row.group != "batch.volcano.sh":
             paths[row.path().replace(f"/{row.resource}", f"{within}/{row.resource}")] = lists[row.resource]
-    done = ClusterCheck(cast("Api", Lists(paths)), policy(), scope or Scope())
+    done = ClusterCheck(cast("Api", Lists(paths)), policy(), scope or ClusterScope())
     asyncio.run(done.run())
     return done
 
@@ -87,12 +87,12 @@ def test_the_mode_of_a_namespace_makes_no_difference() -> None:
 
 
 def test_a_profile_that_is_named_applies_to_all_namespaces() -> None:
-    done = checked(Scope(profile="strict"), jobs=[stored(job(GREEDY))])
+    done = checked(ClusterScope(profile="strict"), jobs=[stored(job(GREEDY))])
     assert rows(done) == ["DENIED ml/job/train"]
 
 
 def test_a_namespace_without_opt_in_is_judged_with_a_warning_if_it_is_named() -> None:
-    done = checked(Scope("ml"), namespaces=[namespace_of("ml")], jobs=[stored(job(GREEDY))])
+    done = checked(ClusterScope("ml"), namespaces=[namespace_of("ml")], jobs=[stored(job(GREEDY))])
     assert rows(done) == ["CHANGED ml/job/train"]
     assert done.warnings == ["not opted in, judged under profile 'default': ml"]
 
@@ -100,7 +100,7 @@ def test_a_namespace_without_opt_in_is_judged_with_a_warning_if_it_is_named() ->
 def test_a_namespace_without_opt_in_needs_a_named_profile_if_the_policy_has_no_default() -> None:
     named = "{apiVersion: retry-policy.dev/v1alpha1, kind: RetryPolicy, profiles: {strict: {}}}"
     api = cast("Api", Lists({"/api/v1/namespaces": [namespace_of("ml")]}))
-    assert asyncio.run(chosen(api, policy(named), Scope("ml"))).unread == [
+    assert asyncio.run(chosen(api, policy(named), ClusterScope("ml"))).unread == [
         "not opted in, name a profile for them with --profile: ml",
     ]
 
@@ -117,13 +117,13 @@ def test_without_namespaces_to_judge_a_message_says_what_to_do() -> None:
     assert checked(namespaces=[]).warnings == [
         "no namespace is opted in; choose one with -n NAMESPACE, or all with -A",
     ]
-    assert checked(Scope("ml"), namespaces=[]).unread == [
+    assert checked(ClusterScope("ml"), namespaces=[]).unread == [
         "there is no namespace ml; list them: kubectl get namespaces",
     ]
 
 
 def test_with_a_named_profile_the_right_to_read_namespaces_is_not_needed() -> None:
-    scope = Scope("ml", profile="default")
+    scope = ClusterScope("ml", profile="default")
     done = checked(scope, namespaces=ApiError(403, "forbidden"), jobs=[stored(job(GREEDY))])
     assert rows(done) == ["CHANGED ml/job/train"]
 

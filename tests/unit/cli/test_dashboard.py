@@ -18,9 +18,9 @@ from click.testing import CliRunner, Result
 from tests.objects import job, job_spec
 from tests.unit.cli.test_check_cluster_lists import Lists, stored
 from webhook.cli import dashboard as command
-from webhook.cli.dashboard import Reader
+from webhook.cli.dashboard import DashboardReader
 from webhook.insight.dashboard import NothingReadableError
-from webhook.insight.report.load import Scope
+from webhook.insight.report.load import ReportScope
 from webhook.insight.report.model import Report
 from webhook.kube import names
 from webhook.kube.client import Api, ApiError
@@ -68,8 +68,8 @@ def invoke(folder: Path, *arguments: str) -> Result:
     return CliRunner().invoke(command.dashboard, [*arguments, f"--kubeconfig={folder / 'config'}"])
 
 
-def reader() -> Reader:
-    return Reader(Kubeconfig("", None), Scope("ml"), RAISING)
+def reader() -> DashboardReader:
+    return DashboardReader(Kubeconfig("", None), ReportScope("ml"), RAISING)
 
 
 def test_the_report_is_that_of_the_scope_and_only_lists_are_read(cluster: Cluster) -> None:

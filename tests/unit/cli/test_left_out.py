@@ -27,7 +27,7 @@ from tests.unit.insight.report.test_live import job, pod
 from webhook.cli import dashboard as dashboard_command
 from webhook.cli.main import main
 from webhook.doctor.judge import CHECKS, judge
-from webhook.insight.report.load import Scope
+from webhook.insight.report.load import ReportScope
 from webhook.kube.client import Api, ApiError
 from webhook.kube.kubeconfig import Kubeconfig
 from webhook.objects.left_out import LONGEST, LeftOut, UnfitError, name_of
@@ -196,7 +196,7 @@ def test_the_dashboard_shows_all_other_workloads_and_names_the_object_once(
     left_out = LeftOut(lines.append)
 
     async def twice() -> list[Any]:
-        async with dashboard_command.Reader(Kubeconfig("", None), Scope("ml"), left_out) as read:
+        async with dashboard_command.DashboardReader(Kubeconfig("", None), ReportScope("ml"), left_out) as read:
             return [await read(), await read()]
 
     for report in asyncio.run(twice()):

@@ -28,7 +28,7 @@ def write(folder: Path, *written: Any, **fields: Any) -> Path:
 
 
 def problems(file: Path) -> list[str]:
-    with pytest.raises(policy_tests.UnusableError) as error:
+    with pytest.raises(policy_tests.UnusableTestsError) as error:
         policy_tests.load(file)
     return [str(problem) for problem in error.value.problems]
 

@@ -11,17 +11,17 @@ from webhook.cli import serve as command
 from webhook.program import logs
 from webhook.program.start import CannotStartError
 from webhook.serving import app
-from webhook.serving.app import Options
+from webhook.serving.app import ServeOptions
 
 
 class Started:
     """Replaces the server: records its arguments, and raises `error` if there is one."""
 
     def __init__(self) -> None:
-        self.options: list[Options] = []
+        self.options: list[ServeOptions] = []
         self.error: Exception | None = None
 
-    async def serve(self, options: Options, *_: Any) -> None:
+    async def serve(self, options: ServeOptions, *_: Any) -> None:
         self.options.append(options)
         if self.error is not None:
             raise self.error
@@ -41,7 +41,7 @@ def served(*arguments: str) -> Result:
 
 def test_without_options_the_server_gets_the_defaults(started: Started) -> None:
     assert served().exit_code == 0
-    assert started.options == [Options()]
+    assert started.options == [ServeOptions()]
     assert (started.options[0].port, started.options[0].health_port) == (8443, 8080)
 
 
@@ -51,7 +51,7 @@ def test_each_option_is_passed_to_the_server(started: Started) -> None:
     rest = ["--host", "::", "--port", "0", "--health-port", "9090", "--kubeconfig", "admin.conf", "--requested-retries"]
     assert served(*files, *rest).exit_code == 0
     assert started.options == [
-        Options(**paths, host="::", port=0, health_port=9090, kubeconfig="admin.conf", requested_retries=True)
+        ServeOptions(**paths, host="::", port=0, health_port=9090, kubeconfig="admin.conf", requested_retries=True)
     ]
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 from certs import issue
 from tests.admission import mutate
 from tests.objects import job, job_spec
-from webhook.doctor.finding import Finding
+from webhook.doctor.finding import Diagnosis
 from webhook.doctor.installation import Installation
 from webhook.doctor.shipped import CONTROLLER, LEDGER, MUTATING, NAME, NAMESPACE, POLICY, VALIDATING, shipped_in
 from webhook.doctor.snapshot import Probe, SeenLease, Snapshot
@@ -144,7 +144,7 @@ def healthy(**changes: Any) -> Snapshot:
     return Snapshot(**{**fields, **changes})
 
 
-def wrong(check: Callable[[Snapshot], Any], snapshot: Snapshot) -> list[Finding]:
+def wrong(check: Callable[[Snapshot], Any], snapshot: Snapshot) -> list[Diagnosis]:
     """Return the findings of a check that are not ok."""
     return [one for one in check(snapshot) if one.status != "ok"]
 

@@ -6,11 +6,11 @@ import pytest
 
 from tests.unit.doctor.healthy import deployment, healthy, lease, namespace
 from webhook.doctor.judge import causes, judge
-from webhook.doctor.shipped import LEDGER, NAME, NAMESPACE, Right
+from webhook.doctor.shipped import LEDGER, NAME, NAMESPACE, NeededRight
 from webhook.objects.problem import Json
 
 BROKEN: Any = [{"metadata": {}, "data": {"policy.yaml": "[]"}}]
-LACKING = [Right(NAME, "", "batch", "jobs", "", "list")]
+LACKING = [NeededRight(NAME, "", "batch", "jobs", "", "list")]
 GONE: Any = [lease(400, renewed=False)]
 ASKED: Any = {"asked": "web", "namespaces": [namespace("web")]}
 
@@ -31,7 +31,7 @@ def replicas(wanted: int, ready: int) -> Json:
         ({"deployment": replicas(2, 0), "certificates": [], **ASKED}, "Certificate"),
         ({"deployment": replicas(2, 0), "config_maps": BROKEN, "missing_rights": LACKING}, "Permissions"),
         ({"deployment": replicas(2, 0), "leases": GONE}, "Installation"),
-        ({"missing_rights": [Right(LEDGER, "", "batch", "jobs", "", "patch")], "leases": GONE}, "Permissions"),
+        ({"missing_rights": [NeededRight(LEDGER, "", "batch", "jobs", "", "patch")], "leases": GONE}, "Permissions"),
         ({"mutating": [], **ASKED}, "Webhooks"),
     ],
     ids=str,

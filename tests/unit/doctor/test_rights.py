@@ -9,24 +9,24 @@ from tests.unit.doctor.answers import Answer, Answers
 from tests.unit.doctor.healthy import deployment
 from webhook.doctor.installation import Installation
 from webhook.doctor.rights import missing
-from webhook.doctor.shipped import NAME, NAMESPACE, Right
+from webhook.doctor.shipped import NAME, NAMESPACE, NeededRight
 from webhook.kube.client import Api, ApiError
 from webhook.objects.problem import Json
 
 REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 INSTALLED = Installation(NAMESPACE, deployment())
-STATUS = Right(NAME, "", "batch", "jobs/status", "", "patch")
-SECRET = Right(NAME, NAMESPACE, "", "secrets", "x", "get")
+STATUS = NeededRight(NAME, "", "batch", "jobs/status", "", "patch")
+SECRET = NeededRight(NAME, NAMESPACE, "", "secrets", "x", "get")
 FORBIDDEN: dict[str, Answer] = {REVIEWS: ApiError(403, "forbidden")}
 
 
-def lacking(api: Answers, *rights: Right) -> list[Right]:
+def lacking(api: Answers, *rights: NeededRight) -> list[NeededRight]:
     return asyncio.run(missing(cast("Api", api), INSTALLED, list(rights)))
 
 
 @pytest.mark.parametrize(("allowed", "expected"), [(True, []), (False, [STATUS, SECRET])])
-def test_the_api_server_is_asked_for_each_permission(allowed: bool, expected: list[Right]) -> None:  # noqa: FBT001 - a parameter of a test
+def test_the_api_server_is_asked_for_each_permission(allowed: bool, expected: list[NeededRight]) -> None:  # noqa: FBT001 - a parameter of a test
     api = Answers({REVIEWS: {"status": {"allowed": allowed}}})
     assert lacking(api, STATUS, SECRET) == expected
     spec = api.created[0][1]["spec"]
@@ -65,7 +65,7 @@ RULE = {"apiGroups": ["batch"], "resources": ["jobs/status"], "verbs": ["get", "
     ],
     ids=["granted", "a verb is missing", "bound to another account", "no role"],
 )
-def test_a_user_who_may_not_ask_reads_the_roles(paths: dict[str, Answer], expected: list[Right]) -> None:
+def test_a_user_who_may_not_ask_reads_the_roles(paths: dict[str, Answer], expected: list[NeededRight]) -> None:
     assert lacking(Answers(paths), STATUS) == expected
 
 

@@ -1,7 +1,7 @@
 """The file with what manifests/ installs is current, and is adapted to the namespace of an installation."""
 
 from tools.generate import ROOT, shipped
-from webhook.doctor.shipped import CONTROLLER, LEDGER, MUTATING, NAME, POLICY, Right, normal, shipped_in
+from webhook.doctor.shipped import CONTROLLER, LEDGER, MUTATING, NAME, POLICY, NeededRight, normal, shipped_in
 
 
 def test_the_file_is_current() -> None:
@@ -24,9 +24,11 @@ def test_the_component_adds_a_webhook_and_replaces_an_admission_policy() -> None
 
 def test_the_permissions_of_all_roles_are_listed_one_by_one() -> None:
     rights = set(shipped_in("a", requested_retries=False).rights())
-    assert Right(NAME, "", "batch", "jobs", "", "watch") in rights
-    assert Right(LEDGER, "a", "coordination.k8s.io", "leases", LEDGER, "update", CONTROLLER) in rights
-    assert str(Right(LEDGER, "a", "coordination.k8s.io", "leases", "x", "get")) == "get leases.coordination.k8s.io/x"
+    assert NeededRight(NAME, "", "batch", "jobs", "", "watch") in rights
+    assert NeededRight(LEDGER, "a", "coordination.k8s.io", "leases", LEDGER, "update", CONTROLLER) in rights
+    assert (
+        str(NeededRight(LEDGER, "a", "coordination.k8s.io", "leases", "x", "get")) == "get leases.coordination.k8s.io/x"
+    )
 
 
 def test_expressions_that_differ_in_white_space_are_alike() -> None:

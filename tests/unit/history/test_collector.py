@@ -12,7 +12,7 @@ from aiohttp import ClientTimeout, web
 from certs.rotate import Lifetimes, Rotation
 from webhook.history import sinks
 from webhook.history.sinks import CollectorSink
-from webhook.history.writer import FailedError, RefusedError
+from webhook.history.writer import FailedError, RefusedRecordsError
 
 
 class Server:
@@ -102,7 +102,7 @@ def test_after_these_answers_the_same_batch_may_succeed_later(status: int) -> No
 @pytest.mark.parametrize("status", [400, 413, 415, 422])
 def test_after_these_answers_it_will_not(status: int) -> None:
     async def work(url: str) -> None:
-        with pytest.raises(RefusedError, match=f"answered {status}"):
+        with pytest.raises(RefusedRecordsError, match=f"answered {status}"):
             await post(CollectorSink(url), b"1")
 
     against(Server(status), work)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.insight.report.facts import at, attempt, ended
 from webhook.history import reading
-from webhook.history.reading import LONGEST_LINE, History, UnreadableError
+from webhook.history.reading import LONGEST_LINE, History, NoHistoryError
 from webhook.history.record import Record, encode
 
 LINE = encode(attempt())
@@ -112,7 +112,7 @@ def test_a_path_that_cannot_be_read_is_named_with_what_to_do(
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(Path, "open", refuse)  # the tests may run as root
-    with pytest.raises(UnreadableError, match=rf"{name}.*; name another with --history"):
+    with pytest.raises(NoHistoryError, match=rf"{name}.*; name another with --history"):
         read(tmp_path / name)
 
 
@@ -120,13 +120,13 @@ def test_records_beyond_the_bound_are_refused_with_what_to_do(monkeypatch: pytes
     monkeypatch.setattr(reading, "MOST", 3)
     lines = [encode(attempt(number=number)) for number in range(4)]
     assert len(of_lines(*lines[:3]).attempts) == 3
-    with pytest.raises(UnreadableError, match="more than 3 records are asked for; ask for less with --since"):
+    with pytest.raises(NoHistoryError, match="more than 3 records are asked for; ask for less with --since"):
         of_lines(*lines)
 
 
 def test_bytes_beyond_the_bound_are_refused_also_those_of_one_endless_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "MOST_BYTES", 100_000)
-    with pytest.raises(UnreadableError, match="name fewer with --history"):
+    with pytest.raises(NoHistoryError, match="name fewer with --history"):
         of_lines(b"x" * 200_000)
 
 

@@ -1,6 +1,6 @@
 """What attempts used, added up by cause and capacity."""
 
-from webhook.history.usage import MOST_RESOURCES, Row, Rows, Used, add, every, forget_prices
+from webhook.history.usage import MOST_RESOURCES, Rows, Used, UsedRow, add, every, forget_prices
 
 GPUS = Used(100.0, (("cpu", 0.1), ("memory", 2.0**29), ("nvidia.com/gpu", 2.0)), "Spot", 0.5, "USD")
 
@@ -18,8 +18,8 @@ def test_attempts_are_added_up_by_cause_and_capacity() -> None:
     rows, names = rows_of(("Disruption", GPUS), ("Disruption", GPUS), ("Disruption", on_demand), ("ExitCode", GPUS))
     assert names == ["cpu", "memory", "nvidia.com/gpu"]
     assert rows["Disruption"] == {
-        "Spot": Row(2, 200.0, 2, 1.0, [20.0, 100.0, 400.0]),
-        "OnDemand": Row(1, 100.0, 0, 0.0, [10.0, 50.0, 200.0]),
+        "Spot": UsedRow(2, 200.0, 2, 1.0, [20.0, 100.0, 400.0]),
+        "OnDemand": UsedRow(1, 100.0, 0, 0.0, [10.0, 50.0, 200.0]),
     }
     assert rows["ExitCode"]["Spot"].attempts == 1
 
@@ -44,9 +44,9 @@ def test_at_most_five_resources_are_listed_and_no_long_names() -> None:
 def test_prices_are_forgotten_and_nothing_else() -> None:
     rows, _ = rows_of(("A", GPUS))
     forget_prices(rows)
-    assert every(rows) == [Row(1, 100.0, 0, 0.0, [10.0, 50.0, 200.0])]
+    assert every(rows) == [UsedRow(1, 100.0, 0, 0.0, [10.0, 50.0, 200.0])]
 
 
 def test_no_sum_is_larger_than_a_record_allows() -> None:
     rows, _ = rows_of(*[("A", Used(1e12, (("cpu", 1e18),), "", 1e300, "USD"))] * 3)
-    assert every(rows) == [Row(3, 3e12, 3, 1e18, [1e18])]
+    assert every(rows) == [UsedRow(3, 3e12, 3, 1e18, [1e18])]

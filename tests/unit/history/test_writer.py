@@ -8,7 +8,7 @@ from tests.metrics import counted
 from tests.unit.controller.leader import beside
 from tests.virtual_time import now, run
 from webhook.history.sinks import LogSink
-from webhook.history.writer import MOST, RefusedError, Writer
+from webhook.history.writer import MOST, RefusedRecordsError, Writer
 
 
 class Sink:
@@ -61,7 +61,7 @@ def test_a_batch_is_written_again_after_faults_and_the_log_says_so_once() -> Non
 
 def test_what_a_collector_refuses_is_dropped_and_counted() -> None:
     before = counted("retry_policy_history_records_total", result="dropped")
-    sink = Sink(RefusedError("413"))
+    sink = Sink(RefusedRecordsError("413"))
     with capture_logs() as said:
         written(sink, b"1", b"2", b"3", b"4")
     assert sink.batches == [[b"4"]]

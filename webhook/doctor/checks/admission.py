@@ -7,7 +7,7 @@ from typing import Final
 
 from webhook.admission.judge import judge
 from webhook.admission.modes import ENFORCED
-from webhook.doctor.finding import Finding, ok, problem, warning
+from webhook.doctor.finding import Diagnosis, ok, problem, warning
 from webhook.doctor.installation import Installation, version_of
 from webhook.doctor.shipped import NAME
 from webhook.doctor.snapshot import Probe, Snapshot
@@ -34,7 +34,7 @@ CAUSES: Final = (
 )
 
 
-def check(snapshot: Snapshot) -> Iterator[Finding]:
+def check(snapshot: Snapshot) -> Iterator[Diagnosis]:
     """Yield what the dry run shows."""
     probe = snapshot.probe
     if probe is None:
@@ -59,7 +59,7 @@ def opt_in(snapshot: Snapshot) -> str:
     return f"kubectl label namespace {snapshot.asked or 'NAMESPACE'} {names.PROFILE}=default"
 
 
-def refused(installed: Installation, where: str, refusal: str) -> Finding:
+def refused(installed: Installation, where: str, refusal: str) -> Diagnosis:
     """Return why the first Job was refused."""
     failed = FAILED.search(refusal)
     if failed is None:
@@ -77,7 +77,7 @@ def end_of(refusal: str) -> str:
     return refusal.partition("failed to call webhook: ")[2] or refusal
 
 
-def changed(snapshot: Snapshot, where: str, probe: Probe, stored: Json) -> Iterator[Finding]:
+def changed(snapshot: Snapshot, where: str, probe: Probe, stored: Json) -> Iterator[Diagnosis]:
     """Yield a problem if the first Job was not changed, or was changed again by something else."""
     if probe.mode not in ENFORCED:
         if not probe.warnings:
@@ -101,14 +101,14 @@ def changed(snapshot: Snapshot, where: str, probe: Probe, stored: Json) -> Itera
         yield warning(where, f"{what}, if it were admitted again", fix)
 
 
-def not_called(snapshot: Snapshot, where: str, what: str) -> Finding:
+def not_called(snapshot: Snapshot, where: str, what: str) -> Diagnosis:
     """Return the problem that the API server has not called /mutate."""
     installed = snapshot.installed
     why = "the mutating webhook was not called, or its call failed and failurePolicy is Ignore"
     return problem(where, f"{what}: {why}", installed.kubectl("get pods,endpointslices,events"))
 
 
-def denied(snapshot: Snapshot, where: str, probe: Probe) -> Iterator[Finding]:
+def denied(snapshot: Snapshot, where: str, probe: Probe) -> Iterator[Diagnosis]:
     """Yield a problem if the second Job was not denied."""
     installed = snapshot.installed
     if FAILED.search(probe.denial):

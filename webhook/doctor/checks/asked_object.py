@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from copy import deepcopy
 
 from webhook.admission.judge import judge
-from webhook.doctor.finding import Finding, ok, problem, warning
+from webhook.doctor.finding import Diagnosis, ok, problem, warning
 from webhook.doctor.snapshot import Snapshot
 from webhook.kube import names
 from webhook.objects.problem import Json
@@ -14,7 +14,7 @@ from webhook.systems import core
 from webhook.systems.kinds import KINDS
 
 
-def check(snapshot: Snapshot) -> Iterator[Finding]:
+def check(snapshot: Snapshot) -> Iterator[Diagnosis]:
     """Yield why each object that the user asks about was left alone."""
     for one in snapshot.stored:
         if one.kind is None:
@@ -23,13 +23,13 @@ def check(snapshot: Snapshot) -> Iterator[Finding]:
         elif one.root is None:
             yield problem(one.name, "does not exist", f"kubectl -n {snapshot.asked} get {KINDS[one.kind].resource}")
         else:
-            findings: list[Finding] = []
+            findings: list[Diagnosis] = []
             with snapshot.left_out.around(KINDS[one.kind].kind, one.root):
                 findings += judged(snapshot, one.name, one.root, KINDS[one.kind].resource)
             yield from findings
 
 
-def judged(snapshot: Snapshot, name: str, root: Json, resource: str) -> Iterator[Finding]:
+def judged(snapshot: Snapshot, name: str, root: Json, resource: str) -> Iterator[Diagnosis]:
     """Yield why an object was left alone, or by which mark it was not."""
     annotations = root["metadata"].get("annotations") or {}
     written = [key for key in (names.POLICY, names.PLACEMENT) if key in annotations]
@@ -52,7 +52,7 @@ def shown(root: Json, annotations: dict[str, str], written: list[str]) -> str:
     return "it has " + " and ".join([*marks, *(f"the annotation {key}" for key in written)])
 
 
-def left_alone(snapshot: Snapshot, name: str, root: Json) -> Iterator[Finding]:
+def left_alone(snapshot: Snapshot, name: str, root: Json) -> Iterator[Diagnosis]:
     """Yield whether an object without our marks would be changed if it were created now."""
     namespace = snapshot.named(snapshot.namespaces, snapshot.asked or "")
     profile = labels_of(namespace or {}).get(names.PROFILE)

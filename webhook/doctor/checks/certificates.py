@@ -10,7 +10,7 @@ from cryptography import x509
 
 from certs import bundle
 from webhook.doctor.checks.installed import last_event
-from webhook.doctor.finding import Finding, ok, problem, warning
+from webhook.doctor.finding import Diagnosis, ok, problem, warning
 from webhook.doctor.shipped import MUTATING, NAME, VALIDATING
 from webhook.doctor.snapshot import Snapshot
 from webhook.objects.patch import at
@@ -20,14 +20,14 @@ INJECTED: Final = "cert-manager.io/inject-ca-from"
 SOON: Final = timedelta(days=5)  # the certificate should have been renewed long before
 
 
-def check(snapshot: Snapshot) -> Iterator[Finding]:
+def check(snapshot: Snapshot) -> Iterator[Diagnosis]:
     """Yield what is right and wrong with the certificate and the caBundles."""
     found = list(configurations(snapshot))
     yield from writers(snapshot, found)
     wrong = list(bundles(snapshot, found))
     yield from wrong
     leaf = served(snapshot)
-    if isinstance(leaf, Finding):
+    if isinstance(leaf, Diagnosis):
         yield leaf
         return
     if leaf is None:
@@ -53,7 +53,7 @@ def configurations(snapshot: Snapshot) -> Iterator[tuple[str, Json]]:
             yield kind, root
 
 
-def writers(snapshot: Snapshot, found: list[tuple[str, Json]]) -> Iterator[Finding]:
+def writers(snapshot: Snapshot, found: list[tuple[str, Json]]) -> Iterator[Diagnosis]:
     """Yield a problem if cert-manager and the server both write the caBundle."""
     for kind, root in found:
         if not (snapshot.installed.deployment and snapshot.installed.own_certificate):
@@ -63,7 +63,7 @@ def writers(snapshot: Snapshot, found: list[tuple[str, Json]]) -> Iterator[Findi
             yield problem(f"{kind} {NAME}", what, f"kubectl annotate {kind.lower()} {NAME} {INJECTED}-")
 
 
-def bundles(snapshot: Snapshot, found: list[tuple[str, Json]]) -> Iterator[Finding]:
+def bundles(snapshot: Snapshot, found: list[tuple[str, Json]]) -> Iterator[Diagnosis]:
     """Yield a problem for each configuration whose caBundles are empty or no certificates."""
     for kind, root in found:
         wrong = [str(hook.get("name")) for hook in root.get("webhooks") or () if not authorities(hook)]
@@ -81,7 +81,7 @@ def authorities(hook: Json) -> list[x509.Certificate]:
         return []
 
 
-def served(snapshot: Snapshot) -> x509.Certificate | Finding | None:
+def served(snapshot: Snapshot) -> x509.Certificate | Diagnosis | None:
     """Return the certificate in the Secret, or what is wrong with it; None if it was not read."""
     if snapshot.certificates is None or not snapshot.installed.secret:
         return None
@@ -95,7 +95,7 @@ def served(snapshot: Snapshot) -> x509.Certificate | Finding | None:
         return problem(where, "tls.crt is no certificate", remedy(snapshot))
 
 
-def untrusted(snapshot: Snapshot, found: list[tuple[str, Json]], leaf: x509.Certificate) -> Iterator[Finding]:
+def untrusted(snapshot: Snapshot, found: list[tuple[str, Json]], leaf: x509.Certificate) -> Iterator[Diagnosis]:
     """Yield a problem for each configuration with a caBundle that lacks the CA of the served certificate."""
     pem = base64.b64decode(at((snapshot.certificates or [{}])[0], ("data", "tls.crt")))
     for kind, root in found:
@@ -132,7 +132,7 @@ def remedy(snapshot: Snapshot) -> str:
     return snapshot.installed.kubectl(snapshot.installed.certificate_command)
 
 
-def dates(snapshot: Snapshot, leaf: x509.Certificate) -> Iterator[Finding]:
+def dates(snapshot: Snapshot, leaf: x509.Certificate) -> Iterator[Diagnosis]:
     """Yield what is wrong with the dates of the certificate, by the API server's clock."""
     now = snapshot.now
     where = f"Secret {secret(snapshot)}"
@@ -146,7 +146,7 @@ def dates(snapshot: Snapshot, leaf: x509.Certificate) -> Iterator[Finding]:
         yield warning(where, f"the certificate expires at {end:%FT%TZ} and was not renewed", remedy(snapshot))
 
 
-def names(snapshot: Snapshot, leaf: x509.Certificate) -> Iterator[Finding]:
+def names(snapshot: Snapshot, leaf: x509.Certificate) -> Iterator[Diagnosis]:
     """Yield a problem if the certificate is not for the Service."""
     host = f"{NAME}.{snapshot.installed.namespace}.svc"
     try:

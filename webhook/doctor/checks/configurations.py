@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from webhook.doctor.finding import Finding, ok, problem, warning
+from webhook.doctor.finding import Diagnosis, ok, problem, warning
 from webhook.doctor.shipped import MUTATING, NAME, VALIDATING, normal, shipped_in
 from webhook.doctor.snapshot import Objects, Snapshot
 from webhook.objects.patch import at
@@ -31,13 +31,13 @@ YOURS: Final = "kubectl apply -k .   # your kustomization, {} the component requ
 Call = tuple[str, str, str, str]  # group, version, resource and operation of what a webhook is called for
 
 
-def check(snapshot: Snapshot) -> Iterator[Finding]:
+def check(snapshot: Snapshot) -> Iterator[Diagnosis]:
     """Yield what is right and wrong with both configurations."""
     for kind, found in ((MUTATING, snapshot.mutating), (VALIDATING, snapshot.validating)):
         yield from judged(snapshot, kind, found)
 
 
-def judged(snapshot: Snapshot, kind: str, found: Objects) -> Iterator[Finding]:
+def judged(snapshot: Snapshot, kind: str, found: Objects) -> Iterator[Diagnosis]:
     """Yield what is right and wrong with one configuration."""
     if found is None:
         return
@@ -66,7 +66,7 @@ class Comparison:
     wanted: dict[str, Json]
     there: dict[str, Json]
 
-    def findings(self) -> Iterator[Finding]:
+    def findings(self) -> Iterator[Diagnosis]:
         """Yield all differences that matter."""
         yield from self.addresses()
         yield from self.missing()
@@ -75,11 +75,11 @@ class Comparison:
         yield from self.failure_policies()
         yield from self.fields()
 
-    def problem(self, what: str) -> Finding:
+    def problem(self, what: str) -> Diagnosis:
         """Return a problem that applying the manifests corrects."""
         return problem(self.where, what, self.snapshot.installed.apply)
 
-    def warning(self, what: str) -> Finding:
+    def warning(self, what: str) -> Diagnosis:
         """Return a warning that applying the manifests corrects."""
         return warning(self.where, what, self.snapshot.installed.apply)
 
@@ -92,7 +92,7 @@ class Comparison:
         """The webhooks that are shipped and there: name, as shipped, as it is."""
         return [(name, hook, self.there[name]) for name, hook in self.wanted.items() if name in self.there]
 
-    def addresses(self) -> Iterator[Finding]:
+    def addresses(self) -> Iterator[Diagnosis]:
         """Yield the webhooks that do not call the Service of this installation."""
         urls = {name: at(hook, ("clientConfig", "url")) for name, hook in self.there.items()}
         by_url = [name for name, url in urls.items() if url]
@@ -103,7 +103,7 @@ class Comparison:
             if service is not None and {"port": 443, **service} != expected:
                 yield self.problem(f"{name}: calls {address(service)}, and the server is {address(expected)}")
 
-    def missing(self) -> Iterator[Finding]:
+    def missing(self) -> Iterator[Diagnosis]:
         """Yield a problem if webhooks are missing."""
         names = [name for name in self.wanted if name not in self.there]
         if RETRIES in names:
@@ -113,7 +113,7 @@ class Comparison:
         if others:
             yield self.problem(f"lacks the webhooks {listed(others)}")
 
-    def unknown(self) -> Iterator[Finding]:
+    def unknown(self) -> Iterator[Diagnosis]:
         """Yield the webhooks that this version does not have."""
         names = [name for name in self.there if name not in self.wanted]
         if RETRIES in names and self.snapshot.installed.deployment:
@@ -123,7 +123,7 @@ class Comparison:
         if others:
             yield self.warning(f"has webhooks that version {self.snapshot.version} does not have: {listed(others)}")
 
-    def calls(self) -> Iterator[Finding]:
+    def calls(self) -> Iterator[Diagnosis]:
         """Yield what a webhook is not called for, and what it is called for without need."""
         for name, wanted, there in self.pairs:
             lost = sorted(calls_of(wanted) - calls_of(there))
@@ -141,7 +141,7 @@ class Comparison:
         group, _, resource, _ = call
         return not group or (group, resource.partition("/")[0]) in (self.snapshot.kinds or {})
 
-    def failure_policies(self) -> Iterator[Finding]:
+    def failure_policies(self) -> Iterator[Diagnosis]:
         """Yield failurePolicies that are neither as shipped nor, all of them, as the overlay fail-open sets them."""
         differ = [one for one in self.pairs if one[2].get("failurePolicy") != one[1]["failurePolicy"]]
         closed = [name for name, wanted, _ in self.pairs if wanted["failurePolicy"] == "Fail" and name != RETRIES]
@@ -153,7 +153,7 @@ class Comparison:
             effect = "stored as their authors wrote them" if opened else "refused"
             yield self.warning(f"{what}: while no replica answers, objects are {effect}")
 
-    def fields(self) -> Iterator[Finding]:
+    def fields(self) -> Iterator[Diagnosis]:
         """Yield a warning for the webhooks of which other fields differ from what is shipped."""
         for name, wanted, there in self.pairs:
             differ = [field for field in FIELDS if normal(there.get(field)) != normal(wanted.get(field))]
@@ -186,7 +186,7 @@ def described(found: list[Call]) -> str:
     return listed(list(dict.fromkeys(shown)))
 
 
-def kinds(snapshot: Snapshot) -> Iterator[Finding]:
+def kinds(snapshot: Snapshot) -> Iterator[Diagnosis]:
     """Yield the kinds that are there, and those of which only unknown versions are served."""
     if snapshot.kinds is None:
         return
@@ -203,7 +203,7 @@ def kinds(snapshot: Snapshot) -> Iterator[Finding]:
     yield ok("Kinds", f"handled in this cluster: {listed(list(dict.fromkeys(handled)))}")
 
 
-def unknown_version(kind: KindSpec, served: list[str]) -> Finding:
+def unknown_version(kind: KindSpec, served: list[str]) -> Diagnosis:
     """Return the problem that no version of a kind is served that the webhook knows."""
     name = f"{kind.resource}.{kind.group}"
     what = f"is served only as {listed(served)}, and the webhook knows {listed(list(kind.versions))}: it is not called"
@@ -212,7 +212,7 @@ def unknown_version(kind: KindSpec, served: list[str]) -> Finding:
     )
 
 
-def job_sets(snapshot: Snapshot) -> Iterator[Finding]:
+def job_sets(snapshot: Snapshot) -> Iterator[Diagnosis]:
     """Yield a warning if the CRD of JobSets is too old for the rules that a disruption needs."""
     for crd in snapshot.job_set_crd or ():
         served = snapshot.kinds is not None and set(JOB_SET.versions) & set(

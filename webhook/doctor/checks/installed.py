@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from webhook.doctor.finding import Finding, ok, problem, warning
+from webhook.doctor.finding import Diagnosis, ok, problem, warning
 from webhook.doctor.installation import called_in, version_of
 from webhook.doctor.shipped import CONTROLLER, MUTATING, NAME, VALIDATING, WORKLOADS
 from webhook.doctor.snapshot import Snapshot
@@ -16,7 +16,7 @@ OLDEST: Final = (1, 30)  # of Kubernetes
 NOTHING_COUNTED: Final = "no end is counted, no limit on disruptions holds, and no certificate is renewed"
 
 
-def check(snapshot: Snapshot) -> Iterator[Finding]:
+def check(snapshot: Snapshot) -> Iterator[Diagnosis]:
     """Yield what is right and wrong with the installation."""
     if is_absent(snapshot):
         what = "is not installed in this cluster: there are neither webhook configurations nor a Deployment of it"
@@ -58,7 +58,7 @@ def is_ours(hook: Json) -> bool:
     return str(hook.get("name", "")).endswith(OURS)
 
 
-def others(snapshot: Snapshot) -> Iterator[Finding]:
+def others(snapshot: Snapshot) -> Iterator[Diagnosis]:
     """Yield a problem for each part of a second installation."""
     own = snapshot.installed.namespace
     for kind, one in configurations(snapshot):
@@ -74,7 +74,7 @@ def others(snapshot: Snapshot) -> Iterator[Finding]:
             yield problem(f"Deployment {namespace}/{name}", what, f"kubectl -n {namespace} delete deployment {name}")
 
 
-def kubernetes(snapshot: Snapshot) -> Iterator[Finding]:
+def kubernetes(snapshot: Snapshot) -> Iterator[Diagnosis]:
     """Yield a problem if Kubernetes is too old."""
     found = re.match(r"v?([0-9]+)\.([0-9]+)", snapshot.server_version or "")
     if found and (int(found[1]), int(found[2])) < OLDEST:
@@ -82,7 +82,7 @@ def kubernetes(snapshot: Snapshot) -> Iterator[Finding]:
         yield problem("Kubernetes", what, "kubectl version")
 
 
-def deployed(snapshot: Snapshot, root: Json, without: str) -> Iterator[Finding]:
+def deployed(snapshot: Snapshot, root: Json, without: str) -> Iterator[Diagnosis]:
     """Yield the version and the number of replicas of a Deployment; `without`: what happens if none is ready."""
     installed, name, version = snapshot.installed, root["metadata"]["name"], version_of(root)
     where = f"Deployment {installed.namespace}/{name}"
@@ -139,7 +139,7 @@ def is_ended(pod: Json) -> bool:
     return bool(pod["metadata"].get("deletionTimestamp"))
 
 
-def pods(snapshot: Snapshot) -> Iterator[Finding]:
+def pods(snapshot: Snapshot) -> Iterator[Diagnosis]:
     """Yield a warning for each pod that is not ready, with the reason."""
     for one in snapshot.pods or ():
         if is_ended(one) or is_ready(one):
@@ -183,7 +183,7 @@ def last_event(snapshot: Snapshot, kind: str, name: str) -> str:
     return "" if newest is None else f"{newest.get('reason')}: {newest.get('message')}"
 
 
-def endpoints(snapshot: Snapshot) -> Iterator[Finding]:
+def endpoints(snapshot: Snapshot) -> Iterator[Diagnosis]:
     """Yield whether the API server finds a server behind the Service, unless it calls a URL."""
     installed = snapshot.installed
     where = f"Service {installed.namespace}/{NAME}"

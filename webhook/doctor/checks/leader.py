@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Final
 
-from webhook.doctor.finding import Finding, ok, problem, warning
+from webhook.doctor.finding import Diagnosis, ok, problem, warning
 from webhook.doctor.shipped import LEDGER
 from webhook.doctor.snapshot import SeenLease, Snapshot
 from webhook.kube import names
@@ -21,7 +21,7 @@ LATE: Final = 60.0  # seconds that the leader may need; it takes seconds, unless
 GATES: Final = ("spec", "schedulingGates")
 
 
-def leases(snapshot: Snapshot) -> Iterator[Finding]:
+def leases(snapshot: Snapshot) -> Iterator[Diagnosis]:
     """Yield what is right and wrong with each Lease."""
     for seen in snapshot.leases or ():
         yield _lease(snapshot, seen)
@@ -30,7 +30,7 @@ def leases(snapshot: Snapshot) -> Iterator[Finding]:
         yield problem(where, "does not exist: nothing is counted", snapshot.installed.apply)
 
 
-def _lease(snapshot: Snapshot, seen: SeenLease) -> Finding:
+def _lease(snapshot: Snapshot, seen: SeenLease) -> Diagnosis:
     """Return what is right or wrong with one Lease."""
     installed = snapshot.installed
     where = f"Lease {installed.namespace}/{seen.name}"
@@ -60,11 +60,11 @@ def _lease(snapshot: Snapshot, seen: SeenLease) -> Finding:
     return ok(where, f"{holder} {work}, {held}")
 
 
-def delays(snapshot: Snapshot) -> Iterator[Finding]:
+def delays(snapshot: Snapshot) -> Iterator[Diagnosis]:
     """Yield each pod whose delay is over and has not ended; one finding if there are only others."""
     if snapshot.delayed is None or snapshot.now is None:
         return
-    late: list[Finding] = []
+    late: list[Diagnosis] = []
     for pod in snapshot.delayed:
         with snapshot.left_out.around("Pod", pod):
             late += _late(pod, snapshot.now)
@@ -73,7 +73,7 @@ def delays(snapshot: Snapshot) -> Iterator[Finding]:
         yield ok("Delays", f"{len(snapshot.delayed)} pods are held back, none for too long")
 
 
-def _late(pod: Json, now: datetime) -> list[Finding]:
+def _late(pod: Json, now: datetime) -> list[Diagnosis]:
     """Return what is wrong if the delay of a pod is over and has not ended, as a list of at most one."""
     late = _late_by(pod, now)
     if late <= LATE:

@@ -6,7 +6,7 @@ from typing import Final
 
 from webhook.doctor.checks.admission import opt_in
 from webhook.doctor.checks.selectors import matches_namespace
-from webhook.doctor.finding import Finding, Status, ok, problem, warning
+from webhook.doctor.finding import Diagnosis, Status, ok, problem, warning
 from webhook.doctor.shipped import MUTATING, NAME, WORKLOADS
 from webhook.doctor.snapshot import Snapshot
 from webhook.kube import names
@@ -20,7 +20,7 @@ QUIET: Final = {
 }
 
 
-def check(snapshot: Snapshot) -> Iterator[Finding]:
+def check(snapshot: Snapshot) -> Iterator[Diagnosis]:
     """Yield how namespaces are opted in, and what is wrong with their labels."""
     if snapshot.namespaces is None:
         return
@@ -31,7 +31,7 @@ def check(snapshot: Snapshot) -> Iterator[Finding]:
             return
         yield from judged(snapshot, asked)
         return
-    opted_in, findings = False, list[Finding]()
+    opted_in, findings = False, list[Diagnosis]()
     for one in snapshot.namespaces:
         with snapshot.left_out.around("Namespace", one):
             is_opted_in = names.PROFILE in labels_of(one)
@@ -43,7 +43,7 @@ def check(snapshot: Snapshot) -> Iterator[Finding]:
     yield from findings
 
 
-def judged(snapshot: Snapshot, namespace: Json) -> Iterator[Finding]:
+def judged(snapshot: Snapshot, namespace: Json) -> Iterator[Diagnosis]:
     """Yield how one namespace is opted in, and what is wrong with its labels."""
     name, found = namespace["metadata"]["name"], labels_of(namespace)
     where = f"Namespace {name}"
@@ -90,7 +90,7 @@ def near(key: str, known: Sequence[str]) -> list[str]:
     return [names.PREFIX + one for one in words]
 
 
-def unknown_profile(snapshot: Snapshot, where: str, name: str, profile: str) -> Iterator[Finding]:
+def unknown_profile(snapshot: Snapshot, where: str, name: str, profile: str) -> Iterator[Diagnosis]:
     """Yield a problem if the policy does not have the profile."""
     if snapshot.policy is not None and profile not in snapshot.policy.profiles:
         near = labels.nearest_profile(profile, snapshot.policy).removeprefix("label it ")
@@ -100,7 +100,7 @@ def unknown_profile(snapshot: Snapshot, where: str, name: str, profile: str) -> 
         yield problem(where, what, f"kubectl label --overwrite namespace {name} {names.PROFILE}={best}")
 
 
-def quiet(snapshot: Snapshot, where: str, name: str, mode: str | None) -> Iterator[Finding]:
+def quiet(snapshot: Snapshot, where: str, name: str, mode: str | None) -> Iterator[Diagnosis]:
     """Yield a finding if nothing is enforced: a problem if the user asks about this namespace."""
     if mode not in {None, *labels.MODES}:
         what = f"has the mode {mode!r}, which is unknown: its objects are left alone; {labels.ALLOWED_MODES}"
@@ -109,7 +109,7 @@ def quiet(snapshot: Snapshot, where: str, name: str, mode: str | None) -> Iterat
         status: Status = "warning" if snapshot.asked is None else "problem"
         since = labelled_at(snapshot, name)
         what = f"has the mode {mode}{since}: {QUIET[mode]}"
-        yield Finding(status, where, what, f"kubectl label namespace {name} {names.MODE}-")
+        yield Diagnosis(status, where, what, f"kubectl label namespace {name} {names.MODE}-")
 
 
 def labelled_at(snapshot: Snapshot, name: str) -> str:
@@ -121,7 +121,7 @@ def labelled_at(snapshot: Snapshot, name: str) -> str:
     return ""
 
 
-def unselected(snapshot: Snapshot, where: str, namespace: Json) -> Iterator[Finding]:
+def unselected(snapshot: Snapshot, where: str, namespace: Json) -> Iterator[Diagnosis]:
     """Yield a problem if the stored webhook configuration leaves the namespace out."""
     root = snapshot.named(snapshot.mutating, NAME) or {}
     for hook in root.get("webhooks") or ():

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from webhook.doctor.checks.installed import is_ours
 from webhook.doctor.checks.selectors import matches_namespace, sees
-from webhook.doctor.finding import Finding, ok, warning
+from webhook.doctor.finding import Diagnosis, ok, warning
 from webhook.doctor.shipped import CONTROLLER, MUTATING, NAME
 from webhook.doctor.snapshot import Snapshot
 from webhook.kube import names
@@ -48,7 +48,7 @@ class Other(NamedTuple):
         return f"{shown} ({self.program})" if self.program else shown
 
 
-def check(snapshot: Snapshot) -> Iterator[Finding]:
+def check(snapshot: Snapshot) -> Iterator[Diagnosis]:
     """Yield the other webhooks, and a warning for those that may fight with this one."""
     if snapshot.mutating is None:
         return
@@ -80,7 +80,7 @@ def program_of(configuration: str, hook: Json) -> str:
     return next((program for word, program in KNOWN.items() if word in text), "")
 
 
-def on_updates(snapshot: Snapshot, found: list[Other]) -> Iterator[Finding]:
+def on_updates(snapshot: Snapshot, found: list[Other]) -> Iterator[Diagnosis]:
     """Yield a warning for each webhook that is called for the server's own updates."""
     username = snapshot.installed.username(CONTROLLER)
     for one in found:
@@ -102,7 +102,7 @@ def exclusion(one: Other, username: str) -> str:
     return f"kubectl patch mutatingwebhookconfiguration {one.configuration} --type=json -p '{json.dumps([patch])}'"
 
 
-def order(snapshot: Snapshot, found: list[Other]) -> Iterator[Finding]:
+def order(snapshot: Snapshot, found: list[Other]) -> Iterator[Diagnosis]:
     """Yield a warning if Kueue comes after this webhook, which is then not called again.
 
     The API server calls configurations in the order of their names.
@@ -115,7 +115,7 @@ def order(snapshot: Snapshot, found: list[Other]) -> Iterator[Finding]:
             yield warning(f"{MUTATING} {one.configuration}", what, snapshot.installed.apply)
 
 
-def elsewhere(snapshot: Snapshot) -> Iterator[Finding]:
+def elsewhere(snapshot: Snapshot) -> Iterator[Diagnosis]:
     """Yield a warning for each MutatingAdmissionPolicy that changes Jobs or pods on updates by the server."""
     username = snapshot.installed.username(CONTROLLER)
     for root in snapshot.mutating_policies or ():

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Final
 
-from webhook.doctor.finding import Finding, ok, problem, warning
-from webhook.doctor.shipped import BINDING, CONTROLLER, LEDGER, NAME, POLICY, Right, Shipped, normal, shipped_in
+from webhook.doctor.finding import Diagnosis, ok, problem, warning
+from webhook.doctor.shipped import BINDING, CONTROLLER, LEDGER, NAME, POLICY, NeededRight, Shipped, normal, shipped_in
 from webhook.doctor.snapshot import Snapshot
 from webhook.objects.patch import at
 from webhook.objects.problem import Json, listed
@@ -12,13 +12,13 @@ from webhook.objects.problem import Json, listed
 DENY: Final = ["Deny"]
 
 
-def check(snapshot: Snapshot) -> Iterator[Finding]:
+def check(snapshot: Snapshot) -> Iterator[Diagnosis]:
     """Yield which permissions and admission policies are missing."""
     yield from rights(snapshot)
     yield from policies(snapshot)
 
 
-def rights(snapshot: Snapshot) -> Iterator[Finding]:
+def rights(snapshot: Snapshot) -> Iterator[Diagnosis]:
     """Yield a finding for each role whose permissions a program lacks."""
     lacking = snapshot.missing_rights
     if lacking is None:
@@ -45,23 +45,23 @@ def is_left_out(snapshot: Snapshot) -> bool:
     return never_led and wanted <= {*(snapshot.missing_rights or ())}
 
 
-def by_role(found: list[Right]) -> dict[tuple[str, str], list[Right]]:
+def by_role(found: list[NeededRight]) -> dict[tuple[str, str], list[NeededRight]]:
     """Return permissions by their ServiceAccount and the name of their role."""
-    roles: dict[tuple[str, str], list[Right]] = {}
+    roles: dict[tuple[str, str], list[NeededRight]] = {}
     for one in found:
         roles.setdefault((one.account, one.role), []).append(one)
     return roles
 
 
-def by_resource(found: list[Right]) -> list[str]:
+def by_resource(found: list[NeededRight]) -> list[str]:
     """Return permissions as people read them: each resource once, with its verbs."""
-    verbs: dict[Right, list[str]] = {}
+    verbs: dict[NeededRight, list[str]] = {}
     for one in found:
         verbs.setdefault(one._replace(verb=""), []).append(one.verb)
     return [str(right._replace(verb="/".join(names))) for right, names in verbs.items()]
 
 
-def policies(snapshot: Snapshot) -> Iterator[Finding]:
+def policies(snapshot: Snapshot) -> Iterator[Diagnosis]:
     """Yield a warning for the shipped admission policies that are missing, changed or not bound."""
     if snapshot.admission_policies is None or snapshot.admission_bindings is None:
         return

@@ -10,7 +10,7 @@ from typing import Final
 from webhook.capacity.provider import Provider, capacity_of
 from webhook.capacity.recognition import NodeFacts, facts_of, recognise
 from webhook.capacity.table import ANY
-from webhook.doctor.finding import Finding, ok, warning
+from webhook.doctor.finding import Diagnosis, ok, warning
 from webhook.doctor.snapshot import Snapshot
 from webhook.objects.problem import listed
 from webhook.policy.model import Policy
@@ -21,7 +21,7 @@ WORDS: Final = ("spot", "preemptible", "interruptible")
 HOW: Final = "kubectl get nodes --show-labels   # then set placement.provider in the policy"
 
 
-def check(snapshot: Snapshot) -> Iterator[Finding]:
+def check(snapshot: Snapshot) -> Iterator[Diagnosis]:
     """Yield how many spot nodes each provider of the policy sees, and what keeps placement from acting."""
     if snapshot.nodes is None or snapshot.policy is None:
         return
@@ -47,7 +47,7 @@ def providers_in(policy: Policy, recognised: Provider | None) -> dict[str, tuple
     return found
 
 
-def overlooked(nodes: list[NodeFacts], provider: Provider, title: str) -> Iterator[Finding]:
+def overlooked(nodes: list[NodeFacts], provider: Provider, title: str) -> Iterator[Diagnosis]:
     """Yield a warning for each label that seems to mark spot nodes, and by which a provider does not tell them."""
     found: Counter[str] = Counter()
     for node in nodes:

@@ -6,7 +6,7 @@ from typing import Final
 
 from webhook.admission.engine import read_policy
 from webhook.doctor.checks.installed import is_without_server
-from webhook.doctor.finding import Finding, ok, problem, warning
+from webhook.doctor.finding import Diagnosis, ok, problem, warning
 from webhook.doctor.snapshot import Snapshot
 from webhook.objects.patch import at
 from webhook.objects.problem import Json, listed
@@ -17,7 +17,7 @@ from webhook.policy.parse import KEY
 REPEATED: Final = timedelta(minutes=6)  # a replica repeats the Event of a refused policy every five minutes
 
 
-def check(snapshot: Snapshot) -> Iterator[Finding]:
+def check(snapshot: Snapshot) -> Iterator[Diagnosis]:
     """Yield what is right and wrong with the policy."""
     place = snapshot.installed.policy
     if place is None:
@@ -56,7 +56,7 @@ def in_force(snapshot: Snapshot) -> str:
     return "the replicas keep the last good policy, and new ones do not become ready"
 
 
-def stopped(snapshot: Snapshot, policy: Policy, where: str) -> Iterator[Finding]:
+def stopped(snapshot: Snapshot, policy: Policy, where: str) -> Iterator[Diagnosis]:
     """Yield a warning for each thing that a policy stops, or only reports."""
     edit = snapshot.installed.edit_policy
     if policy.emergency.actions == "Stop":

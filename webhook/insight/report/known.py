@@ -7,7 +7,7 @@ from typing import Final, Literal, NamedTuple
 
 from webhook.history.reading import History
 from webhook.history.record import AttemptRecord, Capacity, Record, WorkloadRecord
-from webhook.history.usage import Row
+from webhook.history.usage import UsedRow
 from webhook.objects.times import seconds
 from webhook.policy.causes import Cause, Loss
 
@@ -42,7 +42,7 @@ class Price(NamedTuple):
 
 PriceOf = Callable[[AttemptRecord], Price]
 # The price of a row of an account, whose names of resources and currency are given; None if it is not known.
-RowPrice = Callable[[Row, Capacity, list[str], str], float | None]
+RowPrice = Callable[[UsedRow, Capacity, list[str], str], float | None]
 
 
 class Counted(NamedTuple):

@@ -14,7 +14,7 @@ from webhook.accounts.tracker import Key, key_of
 from webhook.capacity.recognition import NodeFacts, capacities, facts_of
 from webhook.history.amounts import Amounts
 from webhook.history.record import VERSION, AttemptRecord, Capacity
-from webhook.history.usage import Row, label_keys
+from webhook.history.usage import UsedRow, label_keys
 from webhook.insight.report.known import Counted, Known, RowPrice, State, Window
 from webhook.insight.report.sums import loss_of
 from webhook.kube import names, terminal
@@ -38,7 +38,7 @@ from webhook.systems.kind_spec import KindSpec, controller_of
 from webhook.systems.system import System
 
 
-class Node(NamedTuple):
+class PricedNode(NamedTuple):
     """A node; `labels`: those by which the policy's prices choose."""
 
     zone: str = ""
@@ -46,19 +46,21 @@ class Node(NamedTuple):
     labels: Mapping[str, str] = {}
 
 
-UNKNOWN: Final = Node()
+UNKNOWN: Final = PricedNode()
 
 
-def nodes_of(found: Iterable[Json], policy: Policy | None, left_out: LeftOut = RAISING) -> dict[str, Node]:
+def nodes_of(found: Iterable[Json], policy: Policy | None, left_out: LeftOut = RAISING) -> dict[str, PricedNode]:
     """Return the nodes of the API by name; the policy says which labels mark spot nodes of its own, and prices."""
     keys = () if policy is None or policy.prices is None else label_keys(policy.prices.rates)
     facts: dict[str, NodeFacts] = {}
     for one in found:
-        with left_out.around("Node", one):
+        with left_out.around("PricedNode", one):
             facts[one["metadata"]["name"]] = facts_of(one)
     known = capacities(facts, {} if policy is None else own_spot_labels(policy))
     return {
-        name: Node(one.labels.get(ZONE) or "", known[name], {key: one.labels[key] for key in keys if key in one.labels})
+        name: PricedNode(
+            one.labels.get(ZONE) or "", known[name], {key: one.labels[key] for key in keys if key in one.labels}
+        )
         for name, one in facts.items()
     }
 
@@ -69,7 +71,7 @@ TOTALS: Final = (
 )
 
 
-class Workload(NamedTuple):
+class LiveWork(NamedTuple):
     """A Job, or a JobSet with its Jobs, and what is known of its pods; or one of another kind, which `system` knows.
 
     `account`: its Account; None if it has none.
@@ -89,24 +91,24 @@ def grouped(  # noqa: PLR0913, PLR0917 - what a cluster has
     others: Mapping[KindSpec, Iterable[Json]] | None = None,
     accounts: Iterable[Json] = (),
     left_out: LeftOut = RAISING,
-) -> list[Workload]:
+) -> list[LiveWork]:
     """Return the JobSets, the Jobs that none of them controls, and workloads of other kinds; with pods and Account.
 
     A Job of a JobSet that is not among `job_sets` is left out.
     """
     stored = {(at(one, ("spec", "kind")), at(one, ("spec", "uid"))): one for one in accounts}
-    elsewhere: dict[Key, Workload] = {}
+    elsewhere: dict[Key, LiveWork] = {}
     for row, some in (others or {}).items():
         for one in some:
             with left_out.around(row.kind, one):
                 key = Key(one["metadata"]["namespace"], row, one["metadata"]["name"])
-                elsewhere[key] = Workload({**one, "kind": key.kind_name}, [], [], key.system, own(row, one, stored))
-    roots: dict[str, Workload] = {}
+                elsewhere[key] = LiveWork({**one, "kind": key.kind_name}, [], [], key.system, own(row, one, stored))
+    roots: dict[str, LiveWork] = {}
     for one in job_sets:
         with left_out.around(JOB_SET.kind, one):
             root = {**one, "kind": JOB_SET.kind}
-            roots[one["metadata"]["uid"]] = Workload(root, [], [], account=own(JOB_SET, one, stored))
-    of_job: dict[str, Workload] = {}
+            roots[one["metadata"]["uid"]] = LiveWork(root, [], [], account=own(JOB_SET, one, stored))
+    of_job: dict[str, LiveWork] = {}
     for job in jobs:
         with left_out.around(batch.JOB.kind, job):
             uid, workload = job["metadata"]["uid"], workload_with(job, roots, stored)
@@ -121,12 +123,12 @@ def grouped(  # noqa: PLR0913, PLR0917 - what a cluster has
     return [*roots.values(), *elsewhere.values()]
 
 
-def workload_with(job: Json, roots: dict[str, Workload], stored: Mapping[tuple[Any, Any], Json]) -> Workload | None:
+def workload_with(job: Json, roots: dict[str, LiveWork], stored: Mapping[tuple[Any, Any], Json]) -> LiveWork | None:
     """Return the workload of a Job, by uid in `roots`, where a Job without a JobSet is added; None without its set."""
     controller = controller_of(job)
     if controller is not None and (controller.group, controller.kind) == (JOB_SET.group, JOB_SET.kind):
         return roots.get(controller.uid)
-    found = Workload({**job, "kind": batch.JOB.kind}, [], [], account=own(batch.JOB, job, stored))
+    found = LiveWork({**job, "kind": batch.JOB.kind}, [], [], account=own(batch.JOB, job, stored))
     return roots.setdefault(job["metadata"]["uid"], found)
 
 
@@ -137,7 +139,7 @@ def own(kind: KindSpec, root: Json, stored: Mapping[tuple[Any, Any], Json]) -> J
 
 
 def known_of(
-    workload: Workload, nodes: Mapping[str, Node], window: Window, price_of_row: RowPrice
+    workload: LiveWork, nodes: Mapping[str, PricedNode], window: Window, price_of_row: RowPrice
 ) -> tuple[Known, list[str]]:
     """Return a workload as the report needs it, and notes about what could not be read."""
     root, notes = workload.root, []
@@ -201,9 +203,9 @@ class Records:
     def __init__(
         self,
         known: Known,
-        workload: Workload,
+        workload: LiveWork,
         account: Account,
-        nodes: Mapping[str, Node],
+        nodes: Mapping[str, PricedNode],
         details: Mapping[str, Attempt],
     ) -> None:
         self.known = known
@@ -364,7 +366,7 @@ def _counted_in(account: Account, price_of: RowPrice) -> Iterator[Counted]:
             yield Counted(number, cause, loss, price=0.0)
 
 
-def _rows_of(name: str, by_capacity: dict[str, Row], account: Account, price_of: RowPrice) -> Iterator[Counted]:
+def _rows_of(name: str, by_capacity: dict[str, UsedRow], account: Account, price_of: RowPrice) -> Iterator[Counted]:
     """Yield the rows of one cause in an account."""
     cause = _cause_named(name)
     for capacity, row in by_capacity.items():

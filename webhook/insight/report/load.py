@@ -48,7 +48,7 @@ OF_ACCOUNT: Final[Any] = type_of({"apiVersion": str, "kind": str, **ACCOUNT_READ
 MOST_PODS: Final = 1_000_000
 
 
-class Scope(NamedTuple):
+class ReportScope(NamedTuple):
     """What a report covers: a namespace, or all with None; a profile; workloads that a label selector selects."""
 
     namespace: str | None = None
@@ -88,7 +88,9 @@ class NothingReadError(Exception):
 class Loader:
     """Reads the objects of a scope; `progress` is called with what is being read."""
 
-    def __init__(self, api: Api, scope: Scope, progress: Callable[[str], None], left_out: LeftOut = RAISING) -> None:
+    def __init__(
+        self, api: Api, scope: ReportScope, progress: Callable[[str], None], left_out: LeftOut = RAISING
+    ) -> None:
         self.api = api
         self.scope = scope
         self.progress = progress

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from webhook.history.record import AttemptRecord, Capacity
-from webhook.history.usage import GIB, HOUR, Row, per_hour, price, rate_of
+from webhook.history.usage import GIB, HOUR, UsedRow, per_hour, price, rate_of
 from webhook.insight.report.known import Counted, Known, Price, PriceOf, RowPrice, has_unknown_requests
 from webhook.insight.report.model import Figures, Usage
 from webhook.pods.outcomes import SPOT_UNAVAILABLE
@@ -37,7 +37,7 @@ def by_policy(prices: Prices) -> PriceOf:
 def row_by_policy(prices: Prices | None) -> RowPrice:
     """Return the price of a row of an account: the one that it has, or else that of its resources by capacity alone."""
 
-    def price_of(row: Row, capacity: Capacity, names: list[str], currency: str) -> float | None:
+    def price_of(row: UsedRow, capacity: Capacity, names: list[str], currency: str) -> float | None:
         if not row.seconds:
             return 0.0
         if prices is None:

@@ -34,7 +34,7 @@ NAMESPACE: Final = "simulated"
 MOST_REMEMBERED: Final = 200_000  # answers; then all are forgotten
 
 
-class Part(NamedTuple):
+class ReplicatedJob(NamedTuple):
     """A replicated Job of a JobSet: its name, how many Jobs it has, and how many pods each of them has."""
 
     name: str
@@ -60,10 +60,10 @@ class Shape(NamedTuple):
     per_index: bool = False
     max_disruptions: int | None = None
     codes: tuple[tuple[str, int], ...] = ()
-    parts: tuple[Part, ...] = ()
+    parts: tuple[ReplicatedJob, ...] = ()
 
 
-class Spent(NamedTuple):
+class SpentBefore(NamedTuple):
     """What a scope has spent before a pod ends.
 
     - `retries`: of its Job, or restarts of its JobSet that count. `restarts`: of the JobSet in all.
@@ -79,7 +79,7 @@ class Spent(NamedTuple):
     restarts: int = 0
 
 
-class Verdict(NamedTuple):
+class SimulatedEnd(NamedTuple):
     """What the end of a pod does.
 
     - `cost`: as in the account. `ends`: what it ends for good: Job, JobSet or index; empty for nothing. `why`: by
@@ -100,7 +100,7 @@ class Verdict(NamedTuple):
     ignored: int
 
 
-class Admitted(NamedTuple):
+class AdmittedWorkload(NamedTuple):
     """A workload as admission leaves it: its Job (the first one of a set), and its JobSet.
 
     `refusal`: why it is denied; empty if it is not. `retries`: how many it has. `per_index`: whether each index waits
@@ -119,21 +119,21 @@ class Decider:
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
-        self.admitted: dict[Shape, Admitted] = {}
-        self.verdicts: dict[tuple[Shape, End, Spent, tuple[str, ...], str], Verdict] = {}
-        self.placements: dict[tuple[Shape, Spent, bool], bool] = {}
+        self.admitted: dict[Shape, AdmittedWorkload] = {}
+        self.verdicts: dict[tuple[Shape, End, SpentBefore, tuple[str, ...], str], SimulatedEnd] = {}
+        self.placements: dict[tuple[Shape, SpentBefore, bool], bool] = {}
         self.remembers_nodes = {
             name: any(rule.match.same_node for rule in profile.on_failure) for name, profile in policy.profiles.items()
         }
 
-    def admit(self, shape: Shape) -> Admitted:
+    def admit(self, shape: Shape) -> AdmittedWorkload:
         """Return what admission makes of a new workload."""
         found = self.admitted.get(shape)
         if found is None:
             found = self.admitted[shape] = self.admission(shape)
         return found
 
-    def admission(self, shape: Shape) -> Admitted:
+    def admission(self, shape: Shape) -> AdmittedWorkload:
         """Admit a manifest of a shape."""
         root = _manifest_of(shape)
         facts = Facts(profile_name=shape.profile, defaulted=False)
@@ -148,7 +148,7 @@ class Decider:
         retries = batch.retry_budget(job["spec"])
         if job_set is not None:
             retries = at(job_set, ("spec", "failurePolicy", "maxRestarts")) or 0
-        return Admitted(
+        return AdmittedWorkload(
             job=job,
             job_set=job_set,
             refusal=refusal,
@@ -156,7 +156,7 @@ class Decider:
             per_index=job["spec"].get("backoffLimitPerIndex") is not None,
         )
 
-    def standing(self, shape: Shape, job: Json, job_set: Json | None, spent: Spent) -> Standing:
+    def standing(self, shape: Shape, job: Json, job_set: Json | None, spent: SpentBefore) -> Standing:
         """Return the state of a workload that has spent so much."""
         account = Account(
             cost={"retry": spent.retries},
@@ -171,7 +171,7 @@ class Decider:
         profile = NamedProfile(shape.profile, self.policy.profiles[shape.profile])
         return Standing(job=job, job_set=job_set, account=account, live=(), profile=profile)
 
-    def decide(self, shape: Shape, end: End, spent: Spent, after: AfterFailure, node: str) -> Verdict:
+    def decide(self, shape: Shape, end: End, spent: SpentBefore, after: AfterFailure, node: str) -> SimulatedEnd:
         """Return what an end does; `after`: the state with which the pod was created, `node`: where it ran."""
         if not self.remembers_nodes[shape.profile]:  # then no answer depends on them
             after, node = on_failure.NONE, ""
@@ -183,7 +183,7 @@ class Decider:
             found = self.verdicts[key] = self.verdict(shape, end, spent, after, node)
         return found
 
-    def verdict(self, shape: Shape, end: End, spent: Spent, after: AfterFailure, node: str) -> Verdict:
+    def verdict(self, shape: Shape, end: End, spent: SpentBefore, after: AfterFailure, node: str) -> SimulatedEnd:
         """Ask the functions of the ledger."""
         admitted = self.admit(shape)
         standing = self.standing(shape, admitted.job, admitted.job_set, spent)
@@ -193,7 +193,7 @@ class Decider:
         (detail,) = counted.details
         ends = told.ends or ("Job" if told.settled_within is not None else "")
         profile = self.policy.profiles[shape.profile]
-        return Verdict(
+        return SimulatedEnd(
             cost=told.cost,
             ends=ends,
             why=why(told, end, profile, admitted.retries) if ends or told.suspends else "",
@@ -204,7 +204,7 @@ class Decider:
             ignored=_ignored_of_next(standing, counted.account, pod, detail) if admitted.per_index else 0,
         )
 
-    def leaves_spot(self, shape: Shape, spent: Spent, *, lacked_spot: bool) -> bool:
+    def leaves_spot(self, shape: Shape, spent: SpentBefore, *, lacked_spot: bool) -> bool:
         """Return True if a new pod leaves spot nodes; `lacked_spot`: whether no spot node took one of the last ones."""
         key = (shape, spent, lacked_spot)
         found = self.placements.get(key)
@@ -214,7 +214,7 @@ class Decider:
             found = self.placements[key] = self.placed(shape, spent, lacked_spot=lacked_spot)
         return found
 
-    def placed(self, shape: Shape, spent: Spent, *, lacked_spot: bool) -> bool:
+    def placed(self, shape: Shape, spent: SpentBefore, *, lacked_spot: bool) -> bool:
         """Ask the functions of admission."""
         admitted = self.admit(shape)
         standing = self.standing(shape, admitted.job, admitted.job_set, spent)
@@ -231,7 +231,7 @@ class Decider:
         return forecast.placed(evidence).off_spot
 
     def after(  # noqa: PLR0913, PLR0917 - where all of it meets
-        self, shape: Shape, end: End, spent: Spent, before: AfterFailure, node: str, ended: str
+        self, shape: Shape, end: End, spent: SpentBefore, before: AfterFailure, node: str, ended: str
     ) -> AfterFailure:
         """Return what the ended pod asks of the next one by the rules of `onFailure`; `ended` is RFC 3339."""
         rules = self.policy.profiles[shape.profile].on_failure
@@ -316,7 +316,7 @@ def _scope_of(shape: Shape) -> str:
 
 
 def _pod_of(  # noqa: PLR0913, PLR0917 - where all of it meets
-    shape: Shape, end: End, spent: Spent, after: AfterFailure, node: str, ended: str = ""
+    shape: Shape, end: End, spent: SpentBefore, after: AfterFailure, node: str, ended: str = ""
 ) -> Pod:
     """Return a pod that ended so, as the ledger would have read it."""
     in_set = bool(shape.parts)
@@ -378,7 +378,7 @@ def why(told: forecast.Forecast, end: End, profile: Profile, retries: int) -> st
     return f"{what} is not worth a retry (failurePolicy)"
 
 
-def actions_seen(ends: Sequence[tuple[End, str, Verdict]]) -> tuple[tuple[str, int], ...]:
+def actions_seen(ends: Sequence[tuple[End, str, SimulatedEnd]]) -> tuple[tuple[str, int], ...]:
     """Return the rules of an author's own failure policy that explain costs which the policy in force does not.
 
     `ends`: each end with the cost that was seen, and what the policy alone decides.

@@ -12,9 +12,9 @@ from random import Random
 from typing import Final, NamedTuple
 
 from webhook.history.record import Capacity
-from webhook.insight.simulate.decisions import Decider, Part, Shape, Spent, actions_seen, is_coupled
-from webhook.insight.simulate.market import Place
-from webhook.insight.simulate.past import Attempt, End, Past, Story, containers_of
+from webhook.insight.simulate.decisions import Decider, ReplicatedJob, Shape, SpentBefore, actions_seen, is_coupled
+from webhook.insight.simulate.market import MarketPlace
+from webhook.insight.simulate.past import End, Past, PastAttempt, Story, containers_of
 from webhook.pods import on_failure
 from webhook.pods.outcomes import NEVER_STARTED
 from webhook.policy.model import Policy, Profile
@@ -50,7 +50,7 @@ class SeenPod(NamedTuple):
 
     created: float
     asked: str
-    place: Place
+    place: MarketPlace
     wait: float
     lasted: float
     is_lost: bool
@@ -88,7 +88,7 @@ class Task:
 
 
 @dataclass(slots=True)
-class Workload:
+class LearntWorkload:
     """A workload to replay; times are in seconds, `created` since 1970.
 
     - `shape`: as its author wrote it, under the profile of its namespace. `tasks`: one for each completion.
@@ -120,7 +120,7 @@ class Works:
     by_namespace: dict[str, list[float]]
     all: list[float]
 
-    def draw(self, workload: Workload, task: Task, random: Random) -> float:
+    def draw(self, workload: LearntWorkload, task: Task, random: Random) -> float:
         """Draw the seconds that a task needs which never succeeded: as much as similar ones, and more than was seen."""
         record = workload.story.record
         siblings = sorted(one.work for one in workload.tasks if one.work is not None)
@@ -147,7 +147,7 @@ class Learnt:
       attempt that was longer than the one that succeeded. `left_out`: tasks beyond MOST_TASKS.
     """
 
-    workloads: list[Workload] = field(default_factory=list)
+    workloads: list[LearntWorkload] = field(default_factory=list)
     works: Works = field(default_factory=lambda: Works({}, {}, []))
     retried: dict[int, tuple[int, int]] = field(default_factory=dict)
     growths: list[float] = field(default_factory=list)
@@ -190,7 +190,7 @@ def learn(past: Past, policy: Policy) -> Learnt:
     return found
 
 
-def _shortages_of(attempts: Sequence[Attempt], asked: Mapping[str, str]) -> list[float]:
+def _shortages_of(attempts: Sequence[PastAttempt], asked: Mapping[str, str]) -> list[float]:
     """Return how long pods that preferred spot nodes and got others would have waited: until the next pod got one."""
     taken = sorted(one.start for one in attempts if one.start is not None and one.capacity == "Spot")
     found = []
@@ -202,7 +202,7 @@ def _shortages_of(attempts: Sequence[Attempt], asked: Mapping[str, str]) -> list
     return found
 
 
-def _works_of(workloads: Iterable[Workload]) -> Works:
+def _works_of(workloads: Iterable[LearntWorkload]) -> Works:
     works = Works(defaultdict(list), defaultdict(list), [])
     for workload in workloads:
         record = workload.story.record
@@ -216,7 +216,7 @@ def _works_of(workloads: Iterable[Workload]) -> Works:
     return works
 
 
-def _workload_of(story: Story, name: str, profile: Profile, decider: Decider, found: Learnt) -> Workload:
+def _workload_of(story: Story, name: str, profile: Profile, decider: Decider, found: Learnt) -> LearntWorkload:
     """Return a workload of its story, and add to `found` what it says of others."""
     shape = _shape_of(story, name, profile)
     echoes = _echoes_of(story, shape, profile)
@@ -226,7 +226,7 @@ def _workload_of(story: Story, name: str, profile: Profile, decider: Decider, fo
         codes=_codes_of(scopes.values(), shape, decider, echoes),
     )
     _note_placements(scopes.values(), shape, profile, found)
-    starts_on_demand = decider.leaves_spot(shape, Spent(), lacked_spot=False)
+    starts_on_demand = decider.leaves_spot(shape, SpentBefore(), lacked_spot=False)
     tasks: list[Task] = []
     for scope in _names_of_scopes(story, shape):
         tasks += _tasks_of(
@@ -244,7 +244,7 @@ def _workload_of(story: Story, name: str, profile: Profile, decider: Decider, fo
     last = max(one.end for one in story.attempts)
     disturbed = [one for one in story.attempts if one.is_disrupted]
     crashes = [one.end_of for one in story.attempts if one.record.uid in echoes]
-    return Workload(
+    return LearntWorkload(
         story,
         shape,
         tasks[:MOST_TASKS],
@@ -278,7 +278,7 @@ def _shape_of(story: Story, name: str, profile: Profile) -> Shape:
     )
 
 
-def _parts_of(scopes: Iterable[str]) -> tuple[Part, ...]:
+def _parts_of(scopes: Iterable[str]) -> tuple[ReplicatedJob, ...]:
     """Return the replicated Jobs of a JobSet, by its scopes such as workers-0/3."""
     jobs: dict[str, set[str]] = defaultdict(set)
     pods: Counter[str] = Counter()
@@ -287,7 +287,7 @@ def _parts_of(scopes: Iterable[str]) -> tuple[Part, ...]:
         name = job.rpartition("-")[0]
         jobs[name].add(job)
         pods[name] += 1
-    return tuple(Part(name, len(some), max(1, pods[name] // len(some))) for name, some in sorted(jobs.items()))
+    return tuple(ReplicatedJob(name, len(some), max(1, pods[name] // len(some))) for name, some in sorted(jobs.items()))
 
 
 def _names_of_scopes(story: Story, shape: Shape) -> list[str]:
@@ -301,7 +301,7 @@ def _names_of_scopes(story: Story, shape: Shape) -> list[str]:
 
 def _tasks_of(  # noqa: PLR0913, PLR0917 - what decides what an attempt says
     scope: str,
-    attempts: Sequence[Attempt],
+    attempts: Sequence[PastAttempt],
     story: Story,
     shape: Shape,
     profile: Profile,
@@ -337,7 +337,7 @@ def _tasks_of(  # noqa: PLR0913, PLR0917 - what decides what an attempt says
     return tasks
 
 
-def _note_failure(task: Task, attempt: Attempt, profile: Profile, echoes: set[str]) -> None:
+def _note_failure(task: Task, attempt: PastAttempt, profile: Profile, echoes: set[str]) -> None:
     """Add to a task what an attempt says that did not succeed."""
     end = attempt.end_of
     if attempt.record.cause == NEVER_STARTED:
@@ -357,7 +357,7 @@ def _note_failure(task: Task, attempt: Attempt, profile: Profile, echoes: set[st
     task.runs.append(ProgramRun(attempt.seconds, end, memory))
 
 
-def _fixed_of(first: Attempt | None, profile: Profile, *, starts_on_demand: bool) -> Capacity:
+def _fixed_of(first: PastAttempt | None, profile: Profile, *, starts_on_demand: bool) -> Capacity:
     """Return the capacity of a task that something other than the policy places; empty if the policy does.
 
     `starts_on_demand`: whether the policy sends first attempts to on-demand nodes; else the author did.
@@ -371,7 +371,7 @@ def _fixed_of(first: Attempt | None, profile: Profile, *, starts_on_demand: bool
     return "" if profile.placement.spot == "Allow" else first.capacity
 
 
-def _pods_of(story: Story, attempts: Sequence[Attempt], asked: Mapping[str, str]) -> Iterator[SeenPod]:
+def _pods_of(story: Story, attempts: Sequence[PastAttempt], asked: Mapping[str, str]) -> Iterator[SeenPod]:
     """Yield the pods of a task in order, up to the first one of which not all is known."""
     for one in sorted(attempts, key=lambda one: one.created):
         if one.start is None or one.record.uid not in asked:
@@ -379,7 +379,7 @@ def _pods_of(story: Story, attempts: Sequence[Attempt], asked: Mapping[str, str]
         yield SeenPod(
             one.created - story.created,
             asked[one.record.uid],
-            Place(one.capacity, one.record.zone, tuple(sorted(one.record.labels.items()))),
+            MarketPlace(one.capacity, one.record.zone, tuple(sorted(one.record.labels.items()))),
             max(0.0, one.start - one.created),
             one.seconds,
             one.is_disrupted,
@@ -387,7 +387,7 @@ def _pods_of(story: Story, attempts: Sequence[Attempt], asked: Mapping[str, str]
         )
 
 
-def _max_disruptions_of(scopes: Iterable[Sequence[Attempt]], shape: Shape, profile: Profile) -> int | None:
+def _max_disruptions_of(scopes: Iterable[Sequence[PastAttempt]], shape: Shape, profile: Profile) -> int | None:
     """Return the limit of disruptions that an author has set; None if it is the profile's."""
     shares = 1 if shape.indexed else max(1, min(shape.parallelism, shape.completions or shape.parallelism))
     for attempts in scopes:
@@ -402,7 +402,7 @@ def _max_disruptions_of(scopes: Iterable[Sequence[Attempt]], shape: Shape, profi
 
 
 def _codes_of(
-    scopes: Iterable[Sequence[Attempt]], shape: Shape, decider: Decider, echoes: set[str]
+    scopes: Iterable[Sequence[PastAttempt]], shape: Shape, decider: Decider, echoes: set[str]
 ) -> tuple[tuple[str, int], ...]:
     """Return the exit codes about which an author's own failure policy decides: where the costs seen say so."""
     seen = []
@@ -415,7 +415,7 @@ def _codes_of(
                 continue
             if record.cost == "fatal" and record.retries_left == 0:
                 continue  # its last retry: the code itself may be worth one
-            verdict = decider.decide(shape, end, Spent(), on_failure.NONE, one.record.node)
+            verdict = decider.decide(shape, end, SpentBefore(), on_failure.NONE, one.record.node)
             seen.append((end, "fatal" if record.settled else record.cost, verdict))
     return actions_seen(seen)
 
@@ -436,7 +436,7 @@ def _echoes_of(story: Story, shape: Shape, profile: Profile) -> set[str]:
     }
 
 
-def beside(story: Story, disturbed: Sequence[Attempt], echoes: set[str]) -> int:
+def beside(story: Story, disturbed: Sequence[PastAttempt], echoes: set[str]) -> int:
     """Return how many pods ran on beside one that was disrupted."""
     found = 0
     for lost in disturbed[:20]:
@@ -455,7 +455,7 @@ def _per_node_of(story: Story) -> int:
     return max(1, round(len(first) / len(nodes))) if nodes else 1
 
 
-def _note_placements(scopes: Iterable[Sequence[Attempt]], shape: Shape, profile: Profile, found: Learnt) -> None:
+def _note_placements(scopes: Iterable[Sequence[PastAttempt]], shape: Shape, profile: Profile, found: Learnt) -> None:
     """Add to `found` what the placement of each pod asked for, how long it waited, and the pauses between pods."""
     rules = profile.on_failure
     for attempts in scopes:

@@ -17,7 +17,7 @@ from statistics import median
 from typing import Final, NamedTuple
 
 from webhook.history.record import Capacity
-from webhook.insight.simulate.past import Attempt
+from webhook.insight.simulate.past import PastAttempt
 
 TOGETHER: Final = 60.0  # seconds: pods of a node that are lost within this time are lost by one event
 MOST_ZONES: Final = 30  # the others are one
@@ -31,7 +31,7 @@ NEAREST: Final = 20
 Spell = tuple[float, float]
 
 
-class Place(NamedTuple):
+class MarketPlace(NamedTuple):
     """Where a pod may run: capacity, zone, and the labels by which prices choose."""
 
     capacity: Capacity
@@ -110,26 +110,26 @@ class Market:
 
     rates: dict[tuple[Capacity, str], Rates]
     together: dict[Capacity, bool]
-    places: dict[Capacity, list[Place]]
+    places: dict[Capacity, list[MarketPlace]]
     begun: dict[Capacity, list[float]]
     landed: dict[str, tuple[int, int]]
     reasons: dict[Capacity, list[str]]
     losses: dict[Capacity, int] = field(default_factory=lambda: defaultdict(int))
     exposed: dict[Capacity, float] = field(default_factory=lambda: defaultdict(float))
 
-    def place(self, capacity: Capacity, now: float, luck: float) -> Place:
+    def place(self, capacity: Capacity, now: float, luck: float) -> MarketPlace:
         """Return where a pod runs: where one of the NEAREST pods did that began at about this time.
 
         Where nodes are being lost there are none for new pods. `luck`: 0 to less than 1.
         """
         begun = self.begun.get(capacity)
         if not begun:
-            return Place(capacity, "", ())
+            return MarketPlace(capacity, "", ())
         first = max(0, min(bisect_right(begun, now) - NEAREST // 2, len(begun) - NEAREST))
         return self.places[capacity][first + int(luck * min(NEAREST, len(begun)))]
 
 
-def learn(attempts: Sequence[Attempt], asked: Mapping[str, str]) -> Market:
+def learn(attempts: Sequence[PastAttempt], asked: Mapping[str, str]) -> Market:
     """Learn from attempts; `asked`: by uid, what the placement of a pod asked for; a pod is left out if unknown."""
     ran = [one for one in attempts if one.start is not None and one.capacity]
     zones = {zone for zone, _ in Counter(one.record.zone for one in ran).most_common(MOST_ZONES)}
@@ -152,14 +152,14 @@ def learn(attempts: Sequence[Attempt], asked: Mapping[str, str]) -> Market:
     return market
 
 
-def _place_of(attempt: Attempt, zones: set[str]) -> Place:
+def _place_of(attempt: PastAttempt, zones: set[str]) -> MarketPlace:
     zone = attempt.record.zone if attempt.record.zone in zones else ""
-    return Place(attempt.capacity, zone, tuple(sorted(attempt.record.labels.items())))
+    return MarketPlace(attempt.capacity, zone, tuple(sorted(attempt.record.labels.items())))
 
 
-def _learn_losses(market: Market, capacity: Capacity, own: Sequence[Attempt], zones: set[str]) -> None:
+def _learn_losses(market: Market, capacity: Capacity, own: Sequence[PastAttempt], zones: set[str]) -> None:
     """Learn how often nodes of a capacity are lost, in each zone."""
-    by_node: dict[str, list[Attempt]] = defaultdict(list)
+    by_node: dict[str, list[PastAttempt]] = defaultdict(list)
     for number, one in enumerate(own):
         by_node[one.record.node or f" {number}"].append(one)
     market.together[capacity] = _fall_together(by_node.values())
@@ -181,7 +181,7 @@ def _learn_losses(market: Market, capacity: Capacity, own: Sequence[Attempt], zo
         market.rates[capacity, zone] = _rates_of(some, events[zone], losses / time if time else 0.0)
 
 
-def _fall_together(nodes: Iterable[Sequence[Attempt]]) -> bool:
+def _fall_together(nodes: Iterable[Sequence[PastAttempt]]) -> bool:
     """Return True if most pods that run beside a pod which is lost are lost with it."""
     beside = with_it = 0
     for pods in nodes:

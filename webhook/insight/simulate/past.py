@@ -31,7 +31,7 @@ class End:
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class PastAttempt:
     """One ended attempt. `start` is None if no kubelet took the pod; `end_of` is None if it succeeded."""
 
     record: AttemptRecord
@@ -69,16 +69,16 @@ class Story:
     record: WorkloadRecord
     created: float
     end: float
-    attempts: list[Attempt] = field(default_factory=list)
+    attempts: list[PastAttempt] = field(default_factory=list)
 
     @property
     def is_complete(self) -> bool:
         """Whether it succeeded."""
         return self.record.outcome == "Complete"
 
-    def scopes(self) -> dict[str, list[Attempt]]:
+    def scopes(self) -> dict[str, list[PastAttempt]]:
         """Return the attempts of each scope, in order."""
-        found: dict[str, list[Attempt]] = defaultdict(list)
+        found: dict[str, list[PastAttempt]] = defaultdict(list)
         for one in self.attempts:
             found[one.record.scope].append(one)
         return found
@@ -95,7 +95,7 @@ class Past:
     """
 
     stories: list[Story]
-    attempts: list[Attempt]
+    attempts: list[PastAttempt]
     unfinished: int = 0
     unread: int = 0
     guessed_capacity: int = 0
@@ -155,7 +155,7 @@ def read(records: Iterable[Record], now: float = inf) -> Past:
     return past
 
 
-def _attempt_of(record: AttemptRecord) -> Attempt | None:
+def _attempt_of(record: AttemptRecord) -> PastAttempt | None:
     """Return an attempt of its record; None if the record does not say when it ended."""
     end = seconds(record.end)
     if end is None:
@@ -166,7 +166,7 @@ def _attempt_of(record: AttemptRecord) -> Attempt | None:
     created = seconds(record.created) if record.created else None
     if created is None:
         created = end if start is None else start
-    return Attempt(record, created, start, end, end_of(record), _capacity_of(record))
+    return PastAttempt(record, created, start, end, end_of(record), _capacity_of(record))
 
 
 def _capacity_of(record: AttemptRecord) -> Capacity:
@@ -193,7 +193,7 @@ def end_of(record: AttemptRecord) -> End | None:
     return End(record.cause, record.reason)
 
 
-def containers_of(attempts: Sequence[Attempt]) -> tuple[str, ...]:
+def containers_of(attempts: Sequence[PastAttempt]) -> tuple[str, ...]:
     """Return the names of the containers that the ends of attempts name; MAIN if they name none."""
     found = {one.end_of.container for one in attempts if one.end_of is not None and one.end_of.code}
     return tuple(sorted(found)) or (MAIN,)

@@ -11,9 +11,9 @@ import msgspec
 from webhook.history.record import Record
 from webhook.insight.simulate import learning, market, past, pricing
 from webhook.insight.simulate.decisions import Decider
-from webhook.insight.simulate.learning import Learnt, Workload
-from webhook.insight.simulate.market import Market, Place
-from webhook.insight.simulate.past import Attempt, Past
+from webhook.insight.simulate.learning import Learnt, LearntWorkload
+from webhook.insight.simulate.market import Market, MarketPlace
+from webhook.insight.simulate.past import Past, PastAttempt
 from webhook.insight.simulate.pricing import Pricing
 from webhook.insight.simulate.replay import Policed, Replay, ReplayResult, luck_of
 from webhook.policy.model import Policy, Prices
@@ -130,7 +130,7 @@ class Played:
     tallies: list[ReplayTally]
     replications: int
     asked: int
-    unpriced: frozenset[Place]
+    unpriced: frozenset[MarketPlace]
     has_prices: bool
 
     def prediction(self) -> Prediction:
@@ -163,7 +163,7 @@ class Simulator:
         self.unpriced = sum(self.pricing.paid(attempt) is None for attempt in self.attempts())
 
     @property
-    def workloads(self) -> list[Workload]:
+    def workloads(self) -> list[LearntWorkload]:
         """The workloads that are replayed."""
         return self.learnt.workloads
 
@@ -177,7 +177,7 @@ class Simulator:
         """Whether there are prices, and one of each attempt that is replayed."""
         return self.pricing.price is not None and not self.unpriced
 
-    def attempts(self) -> Iterator[Attempt]:
+    def attempts(self) -> Iterator[PastAttempt]:
         """Yield the attempts of the workloads that are replayed."""
         for one in self.workloads:
             yield from one.story.attempts

@@ -7,8 +7,8 @@ from typing import Final, NamedTuple
 from webhook.history import usage
 from webhook.history.record import AttemptRecord
 from webhook.insight.report.sums import currencies_of
-from webhook.insight.simulate.market import Place
-from webhook.insight.simulate.past import Attempt, Past
+from webhook.insight.simulate.market import MarketPlace
+from webhook.insight.simulate.past import Past, PastAttempt
 from webhook.insight.simulate.replay import Price
 from webhook.policy.model import Prices
 
@@ -30,13 +30,13 @@ class Pricing(NamedTuple):
     is_table: bool
     others: int = 0
 
-    def paid(self, attempt: Attempt) -> float | None:
+    def paid(self, attempt: PastAttempt) -> float | None:
         """Return what an attempt of history cost; None if that is not known."""
         if not attempt.seconds:
             return 0.0
         if not self.is_table:
             return _recorded(attempt.record, self.currency)
-        place = Place(attempt.capacity, attempt.record.zone, tuple(sorted(attempt.record.labels.items())))
+        place = MarketPlace(attempt.capacity, attempt.record.zone, tuple(sorted(attempt.record.labels.items())))
         hourly = None if self.price is None else self.price(attempt.record.resources, place)
         return None if hourly is None else hourly * attempt.seconds / usage.HOUR
 
@@ -45,7 +45,7 @@ def by_table(table: Prices) -> Pricing:
     """Return the prices of a table."""
     rates = table.rates
 
-    def price(resources: Mapping[str, float], place: Place) -> float | None:
+    def price(resources: Mapping[str, float], place: MarketPlace) -> float | None:
         rate = usage.rate_of(rates, place.capacity, dict(place.labels))
         return None if rate is None else usage.per_hour(rate, resources)
 
@@ -64,7 +64,7 @@ def _recorded(record: AttemptRecord, currency: str) -> float | None:
     return record.price if record.currency == currency else None
 
 
-def learnt(attempts: Iterable[Attempt], currency: str) -> Price | None:
+def learnt(attempts: Iterable[PastAttempt], currency: str) -> Price | None:
     """Return what an hour of a core costs by the records, on average for each capacity and zone; None without prices.
 
     A pod without cpu counts as one of a core. Where attempts ran and none of them has a price, no price is known.
@@ -85,7 +85,7 @@ def learnt(attempts: Iterable[Attempt], currency: str) -> Price | None:
         return None
     hourly = {key: money[key] / hours[key] for key in hours}
 
-    def price(resources: Mapping[str, float], place: Place) -> float | None:
+    def price(resources: Mapping[str, float], place: MarketPlace) -> float | None:
         known = hourly.get(next(key for key in _keys_of(place.capacity, place.zone) if key in ran))
         return None if known is None else known * _cores(resources)
 

@@ -10,9 +10,9 @@ from typing import Final
 
 from webhook.accounts.tracker import LAST_ENDS
 from webhook.history.record import Capacity
-from webhook.insight.simulate.decisions import Admitted, Decider, Spent, Verdict
-from webhook.insight.simulate.learning import MOST_NEED, Learnt, ProgramRun, SeenPod, Task, Workload
-from webhook.insight.simulate.market import Hazard, Market, Place
+from webhook.insight.simulate.decisions import AdmittedWorkload, Decider, SimulatedEnd, SpentBefore
+from webhook.insight.simulate.learning import MOST_NEED, Learnt, LearntWorkload, ProgramRun, SeenPod, Task
+from webhook.insight.simulate.market import Hazard, Market, MarketPlace
 from webhook.insight.simulate.past import End
 from webhook.objects.times import seconds
 from webhook.pods import on_failure
@@ -30,9 +30,9 @@ MOVED: Final = 1800.0  # seconds by which a pod may be created at another time
 SPOT_FIRST: Final = frozenset({"Require", "Prefer"})  # a pod that finds a spot node runs there under either
 TRIES: Final = 5  # to find a place that a rule does not ask to avoid
 HOUR: Final = 3600.0
-NOWHERE: Final = Place("", "", ())
+NOWHERE: Final = MarketPlace("", "", ())
 
-Price = Callable[[dict[str, float], Place], float | None]  # money for an hour
+Price = Callable[[dict[str, float], MarketPlace], float | None]  # money for an hour
 
 
 @dataclass(slots=True)
@@ -92,7 +92,7 @@ class Doing:
     run: int = 0
     pod: int = 0
     start: float = inf
-    place: Place = NOWHERE
+    place: MarketPlace = NOWHERE
     resources: dict[str, float] = field(default_factory=dict)
     is_running: bool = False
     is_done: bool = False
@@ -115,13 +115,13 @@ class Policed:
         self.market = market
         self.price = price
         self.pause = pause
-        self.prices: dict[tuple[int, Place, float], float] = {}
-        self.unpriced: set[Place] = set()
+        self.prices: dict[tuple[int, MarketPlace, float], float] = {}
+        self.unpriced: set[MarketPlace] = set()
         waits = learnt.waits
         anywhere = waits.get("Spot") or waits.get("OnDemand") or [0.0]
         self.waits: dict[Capacity, list[float]] = {one: waits.get(one) or anywhere for one in ("Spot", "OnDemand", "")}
 
-    def hourly(self, task: Task, place: Place, resources: dict[str, float]) -> float:
+    def hourly(self, task: Task, place: MarketPlace, resources: dict[str, float]) -> float:
         """Return what an hour of a pod costs; 0 if no price is known, and then note the place."""
         key = (id(task), place, resources.get("memory", 0.0))
         if key not in self.prices:
@@ -135,13 +135,13 @@ class Policed:
 class Replay:
     """One replay of one workload."""
 
-    def __init__(self, policed: Policed, workload: Workload, luck: Luck, random: Random) -> None:
+    def __init__(self, policed: Policed, workload: LearntWorkload, luck: Luck, random: Random) -> None:
         self.policed = policed
         self.workload = workload
         self.luck = luck
         self.random = random
         self.profile: Profile = policed.decider.policy.profiles[workload.shape.profile]
-        self.admitted: Admitted = policed.decider.admit(workload.shape)
+        self.admitted: AdmittedWorkload = policed.decider.admit(workload.shape)
         self.result = ReplayResult()
         self.events: list[tuple[float, int, int, int, End | None]] = []  # time, order, task, pod, how it ended
         self.order = 0
@@ -210,9 +210,9 @@ class Replay:
         self.order += 1
         heappush(self.events, (time, self.order, index, self.doing[index].pod, end))
 
-    def spent(self, scope: ScopeState) -> Spent:
+    def spent(self, scope: ScopeState) -> SpentBefore:
         """Return what a scope has spent."""
-        return Spent(self.retries, scope.failures, scope.ignored, scope.disruptions, scope.free, self.restarts)
+        return SpentBefore(self.retries, scope.failures, scope.ignored, scope.disruptions, scope.free, self.restarts)
 
     def create(self, index: int, now: float) -> None:
         """Create a pod of a task, and find out when and how it will end."""
@@ -275,7 +275,7 @@ class Replay:
         leaves = self.policed.decider.leaves_spot(self.workload.shape, self.spent(scope), lacked_spot=lacked)
         return "OnDemand" if leaves or scope.after.on_demand else self.profile.placement.spot
 
-    def land(self, one: Doing, asks: str, now: float) -> tuple[Place, float]:
+    def land(self, one: Doing, asks: str, now: float) -> tuple[MarketPlace, float]:
         """Return where a pod runs, and how many seconds it waits for that."""
         market, random, scope = self.policed.market, self.random, one.scope
         capacity: Capacity = one.task.fixed
@@ -301,7 +301,7 @@ class Replay:
             return 0.0
         return learnt.shortages[int(random.random() * len(learnt.shortages))]
 
-    def lost(self, place: Place, start: float, random: Random) -> float:
+    def lost(self, place: MarketPlace, start: float, random: Random) -> float:
         """Return when a pod loses its node."""
         hazard = self.luck.hazards.get((place.capacity, place.zone)) or self.luck.hazards.get((place.capacity, ""))
         if hazard is None:
@@ -423,7 +423,7 @@ class Replay:
                     one.run = min(place + 1, len(runs))
                 return
 
-    def book(self, scope: ScopeState, verdict: Verdict) -> None:
+    def book(self, scope: ScopeState, verdict: SimulatedEnd) -> None:
         """Count what an end has cost."""
         if verdict.cost == "disruption":
             scope.disruptions += 1
@@ -442,7 +442,7 @@ class Replay:
             if other != index and one.is_running and one.start < now and self.random.random() < self.workload.echoes:
                 self.push(now + 1.0, other, self.workload.echo)
 
-    def replace(self, index: int, spent: Spent, now: float) -> None:
+    def replace(self, index: int, spent: SpentBefore, now: float) -> None:
         """Have a pod replaced after the back-off of the Job controller."""
         self.failed_in_a_row += 1
         number = spent.failures + spent.ignored if self.admitted.per_index else self.failed_in_a_row - 1
@@ -451,7 +451,7 @@ class Replay:
             self.not_before = now + wait + self.policed.pause
         self.push(now + wait + self.policed.pause, index, None)
 
-    def restart(self, index: int, verdict: Verdict, now: float) -> None:
+    def restart(self, index: int, verdict: SimulatedEnd, now: float) -> None:
         """Restart a JobSet, or the Job of one of its pods."""
         self.restarts += 1
         self.retries += not verdict.set_action.endswith(FREE)

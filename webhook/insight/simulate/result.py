@@ -6,7 +6,7 @@ import msgspec
 
 from webhook.history.record import Capacity
 from webhook.insight.report.known import written
-from webhook.insight.simulate.market import Place
+from webhook.insight.simulate.market import MarketPlace
 from webhook.insight.simulate.past import Story
 from webhook.insight.simulate.prediction import Outlook, Played, ReplayTally, Seen, Simulator
 from webhook.policy import criteria
@@ -275,7 +275,7 @@ def why_no_money(simulator: Simulator, *played: Played) -> list[str]:
     found = []
     if simulator.unpriced:
         found.append(f"{_numbered(simulator.unpriced, 'attempt')} without a known price: no money")
-    places = len(frozenset[Place]().union(*(one.unpriced for one in played)))
+    places = len(frozenset[MarketPlace]().union(*(one.unpriced for one in played)))
     if places:
         found.append(
             f"{_numbered(places, 'place')} (capacity, zone and node labels) without a known price: no money for a "

@@ -83,18 +83,18 @@ class Graph:
         return found
 
 
-class Plan(NamedTuple):
+class WorkflowPlan(NamedTuple):
     """The plan of a retry: ids of the nodes that are taken out, and of those around them that run again."""
 
     gone: set[str]
     again: set[str]
 
 
-def plan(graph: Graph) -> Plan:
+def plan(graph: Graph) -> WorkflowPlan:
     """Return the plan: each failed node runs again, unless an attempt or a step after it has succeeded."""
     succeeded = [key for key, node in graph.nodes.items() if node.get("phase") == "Succeeded"]
     before_success = graph.reached(succeeded, graph.parents)
-    planned = Plan(graph.of_handlers(), set())
+    planned = WorkflowPlan(graph.of_handlers(), set())
     for key in graph.reached([] if graph.root is None else [graph.root], graph.children):
         if key in planned.gone or not graph.has_failed(key) or graph.type_of(key) not in EXECUTED:
             continue
@@ -111,7 +111,7 @@ def plan(graph: Graph) -> Plan:
     return planned
 
 
-def _around(graph: Graph, key: str, planned: Plan) -> None:
+def _around(graph: Graph, key: str, planned: WorkflowPlan) -> None:
     """Plan that the steps, DAGs and retries around a node run again; and the pod of a container."""
     for above in graph.reached([key], graph.parents):
         kind = graph.type_of(above)

@@ -57,7 +57,7 @@ OF_THE_END: Final = ("completionTime", "finallyStartTime", "skippedTasks", "resu
 
 
 @dataclass(slots=True)
-class Plan:
+class PipelinePlan:
     """The plan of a retry: `again`, the tasks that run again; `gone`, the children that are deleted for that."""
 
     again: set[str] = field(default_factory=set)
@@ -81,7 +81,7 @@ def refusal(found: Workload) -> Problem | None:
     return None if is_recorded(found, run_of(found.root)) else _missing_consent(run, planned, name)
 
 
-def _too_late(run: Json, children: list[Json], planned: Plan, when: str) -> str | None:
+def _too_late(run: Json, children: list[Json], planned: PipelinePlan, when: str) -> str | None:
     """Return that the timeout of the run has passed, as its controller counts it; None if it has not."""
     gone = {child["metadata"]["name"] for child in planned.gone}
     stay = [child["metadata"]["creationTimestamp"] for child in children if child["metadata"]["name"] not in gone]
@@ -103,7 +103,7 @@ def _limit_of(timeouts: Json) -> int | None:
     return whole if whole is None or for_finally is None else whole - for_finally
 
 
-def _obstacle(found: Workload, planned: Plan) -> str | None:
+def _obstacle(found: Workload, planned: PipelinePlan) -> str | None:
     """Return which part of the run its controller could not run again; None if there is none."""
     run, children = found.root, found.children
     names = {child["metadata"]["name"] for child in children}
@@ -121,7 +121,7 @@ def _obstacle(found: Workload, planned: Plan) -> str | None:
     return None
 
 
-def _missing_consent(run: Json, planned: Plan, name: str) -> Problem | None:
+def _missing_consent(run: Json, planned: PipelinePlan, name: str) -> Problem | None:
     """Return which tasks that have run may not run twice; None if all may."""
     specs = {task["name"]: task for task in _tasks(run)}
     outer = run["metadata"].get("annotations")
@@ -138,7 +138,7 @@ def _missing_consent(run: Json, planned: Plan, name: str) -> Problem | None:
     return refusals.may_not_run_twice(name, f"pipelinerun/{run['metadata']['name']}", run, sorted(without_consent))
 
 
-def plan(run: Json, children: list[Json], *, keep_finally: bool) -> Plan:
+def plan(run: Json, children: list[Json], *, keep_finally: bool) -> PipelinePlan:
     """Return the plan: each task with a child that did not succeed runs again, and those of `finally` unless kept."""
     by_task: defaultdict[str, list[Json]] = defaultdict(list)
     for child in children:
@@ -150,7 +150,7 @@ def plan(run: Json, children: list[Json], *, keep_finally: bool) -> Plan:
         for reference in at(run, ("status", "childReferences")) or ()
         if reference.get("name") not in {child["metadata"]["name"] for child in children}
     }
-    planned = Plan()
+    planned = PipelinePlan()
     for task, its_own in by_task.items():
         failed = any(succeeded_of(child) != "True" for child in its_own) and task not in continue_on_error
         if failed or task in missing or (task in of_finally and not keep_finally):
@@ -192,7 +192,7 @@ def run_of(run: Json) -> str:
     return at(run, ("status", "completionTime")) or ""
 
 
-def record_patch(run: Json, planned: Plan, by: str, when: str, *, keep_finally: bool) -> list[Json]:
+def record_patch(run: Json, planned: PipelinePlan, by: str, when: str, *, keep_finally: bool) -> list[Json]:
     """Return the JSON Patch that records a retry with the outcomes of failed tasks, and marks it for the leader.
 
     It also continues the account, with new budgets.
@@ -218,7 +218,7 @@ def uncancel(run: Json) -> list[Json]:
     return [{"op": "test", "path": path, "value": status}, {"op": "remove", "path": path}] if status else []
 
 
-def run_again(run: Json, planned: Plan, when: str) -> Json:
+def run_again(run: Json, planned: PipelinePlan, when: str) -> Json:
     """Return a PipelineRun with a status in which it runs again; its start time is `when`, RFC 3339."""
     status = {key: value for key, value in run["status"].items() if key not in OF_THE_END}
     others = [one for one in status.get("conditions") or () if one["type"] != "Succeeded"]

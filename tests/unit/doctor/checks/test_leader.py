@@ -4,7 +4,7 @@ import pytest
 
 from tests.unit.doctor.healthy import NOW, healthy, lease, told, wrong
 from webhook.doctor.checks.leader import leases
-from webhook.doctor.shipped import LEDGER, REQUESTED_RETRIES, Right
+from webhook.doctor.shipped import LEDGER, REQUESTED_RETRIES, NeededRight
 from webhook.doctor.snapshot import SeenLease
 
 
@@ -33,7 +33,7 @@ def test_a_lease_that_is_not_renewed_or_a_wrong_clock_is_named(seen: SeenLease, 
 
 
 def test_a_leader_that_may_not_write_the_ledger_is_not_right() -> None:
-    right = Right(LEDGER, "", "batch", "jobs", "", "patch")
+    right = NeededRight(LEDGER, "", "batch", "jobs", "", "patch")
     status, text, _ = told(leases, healthy(missing_rights=[right]))
     assert status == "warning"
     assert text.endswith("pod-0_uid leads, renewed 1 s ago, and lacks permissions that the ledger needs")

@@ -6,12 +6,12 @@ import pytest
 
 from tests.unit.doctor.healthy import NOW, healthy, told, wrong
 from webhook.doctor.checks.permissions import check
-from webhook.doctor.shipped import LEDGER, NAME, Right
+from webhook.doctor.shipped import LEDGER, NAME, NeededRight
 from webhook.doctor.snapshot import SeenLease
 from webhook.objects.problem import Json
 
-LIST_JOBS = Right(NAME, "", "batch", "jobs", "", "list")
-PATCH_JOBS = Right(LEDGER, "", "batch", "jobs", "", "patch")
+LIST_JOBS = NeededRight(NAME, "", "batch", "jobs", "", "list")
+PATCH_JOBS = NeededRight(LEDGER, "", "batch", "jobs", "", "patch")
 
 
 def policies() -> list[Json]:
@@ -31,7 +31,7 @@ def test_nothing_is_wrong_with_all_permissions_and_policies() -> None:
         (PATCH_JOBS, "problem", "patch jobs.batch; without all of them no disruption is counted or limited"),
     ],
 )
-def test_a_missing_permission_is_named_with_its_role(right: Right, status: str, what: str) -> None:
+def test_a_missing_permission_is_named_with_its_role(right: NeededRight, status: str, what: str) -> None:
     found = told(check, healthy(missing_rights=[right]))
     assert found[0] == status
     assert what in found[1]

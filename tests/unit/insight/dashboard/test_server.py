@@ -17,7 +17,7 @@ import pytest
 from tests import reports
 from tests.awaiting import LONGEST
 from webhook.insight import dashboard as module
-from webhook.insight.dashboard import CannotListenError, dashboard
+from webhook.insight.dashboard import PortTakenError, dashboard
 from webhook.insight.report.model import Report
 from webhook.kube.client import ApiError
 from webhook.serving.connections import Connection
@@ -122,7 +122,7 @@ def test_a_port_in_use_is_an_error_with_a_remedy() -> None:
     async def main() -> None:
         async with dashboard(read, 0) as address:
             port = int(address.split(":")[2].split("/")[0])
-            with pytest.raises(CannotListenError, match="choose another port"):
+            with pytest.raises(PortTakenError, match="choose another port"):
                 await dashboard(read, port).__aenter__()
 
     asyncio.run(main())

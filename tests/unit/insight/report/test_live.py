@@ -8,10 +8,10 @@ import pytest
 from tests.accounts import held, holding
 from tests.unit.insight.report.facts import GIB, HOUR, MONDAY, at, reported
 from webhook.accounts.account import Account, Attempt, Left, id_of
-from webhook.history.usage import Row
+from webhook.history.usage import UsedRow
 from webhook.insight.report import live, sums
 from webhook.insight.report.known import Known, Window
-from webhook.insight.report.live import Node, nodes_of
+from webhook.insight.report.live import PricedNode, nodes_of
 from webhook.kube import names
 from webhook.objects.problem import Json
 from webhook.pods.pods import read
@@ -21,7 +21,7 @@ from webhook.systems.argo.spec import NODE_NAME
 from webhook.systems.job import spec as batch
 from webhook.systems.job_set.spec import JOB_SET
 
-NODES = {"spot-1": Node("z1", "Spot", {}), "od-1": Node("z2", "OnDemand", {})}
+NODES = {"spot-1": PricedNode("z1", "Spot", {}), "od-1": PricedNode("z2", "OnDemand", {})}
 PRICES = Prices(
     currency="USD",
     rates=(Rate(match=RateMatch(capacity="Spot"), per_hour={"cpu": 0.25}), Rate(per_hour={"cpu": 1.0})),
@@ -97,7 +97,7 @@ def test_pods_that_succeeded_run_or_failed_uncounted_are_counted_from_the_pods()
 
 def account_of_five() -> Account:
     """Return an account that has counted five pods, of which it has details of one and resource-seconds of four."""
-    row = Row(4, 4 * HOUR, 4, 1.0, [4 * HOUR, 8 * HOUR])
+    row = UsedRow(4, 4 * HOUR, 4, 1.0, [4 * HOUR, 8 * HOUR])
     return Account(
         ended=5,
         causes={"ExitCode": {"main 143": 5}},
@@ -143,8 +143,8 @@ def test_disruptions_without_capacity_are_told_from_the_others_by_their_reasons(
         causes={"Disruption": {"PreemptionByScheduler": 2, "SpotUnavailable": 2}, "NeverStarted": {"ErrImagePull": 1}},
         resources=["cpu"],
         lost={
-            "Disruption": {"Spot": Row(2, 2 * HOUR, 0, 0.0, [2 * HOUR]), "": Row(2)},
-            "NeverStarted": {"Spot": Row(1, HOUR, 0, 0.0, [HOUR])},
+            "Disruption": {"Spot": UsedRow(2, 2 * HOUR, 0, 0.0, [2 * HOUR]), "": UsedRow(2)},
+            "NeverStarted": {"Spot": UsedRow(1, HOUR, 0, 0.0, [HOUR])},
         },
     )
     total = report_of(job(account=account)).total
@@ -165,7 +165,7 @@ def test_an_account_from_before_resource_seconds_counts_its_attempts_without_usa
 
 def test_what_unused_retries_would_have_used_is_taken_from_the_account() -> None:
     account = Account(
-        resources=["cpu"], currency="USD", saved={"ExitCode": {"Spot": Row(3, 3 * HOUR, 3, 0.75, [3 * HOUR])}}
+        resources=["cpu"], currency="USD", saved={"ExitCode": {"Spot": UsedRow(3, 3 * HOUR, 3, 0.75, [3 * HOUR])}}
     )
     saved = report_of(job(account=account)).total.saved_retries
     assert (saved.attempts, saved.seconds, saved.price) == (3, 3 * HOUR, 0.75)
@@ -174,15 +174,15 @@ def test_what_unused_retries_would_have_used_is_taken_from_the_account() -> None
 @pytest.mark.parametrize(
     ("row", "currency", "prices", "price"),
     [
-        (Row(2, HOUR, 2, 0.5, [HOUR]), "USD", PRICES, 0.5),
-        (Row(2, HOUR, 1, 0.3, [HOUR]), "USD", PRICES, 0.25),  # not all of them have one: by today's prices
-        (Row(2, HOUR, 2, 0.5, [HOUR]), "EUR", PRICES, 0.25),  # in another currency
-        (Row(2, HOUR, 2, 0.5, [HOUR]), "USD", None, None),
-        (Row(2, 0.0, 0, 0.0, []), "", None, 0.0),  # none of them ran
+        (UsedRow(2, HOUR, 2, 0.5, [HOUR]), "USD", PRICES, 0.5),
+        (UsedRow(2, HOUR, 1, 0.3, [HOUR]), "USD", PRICES, 0.25),  # not all of them have one: by today's prices
+        (UsedRow(2, HOUR, 2, 0.5, [HOUR]), "EUR", PRICES, 0.25),  # in another currency
+        (UsedRow(2, HOUR, 2, 0.5, [HOUR]), "USD", None, None),
+        (UsedRow(2, 0.0, 0, 0.0, []), "", None, 0.0),  # none of them ran
     ],
 )
 def test_the_price_of_sums_is_the_one_of_their_time_or_else_that_of_today(
-    row: Row, currency: str, prices: Prices | None, price: float | None
+    row: UsedRow, currency: str, prices: Prices | None, price: float | None
 ) -> None:
     assert sums.row_by_policy(prices)(row, "Spot", ["cpu"], currency) == price
 
@@ -295,8 +295,8 @@ def node(name: str, provider_id: str = "", **labels: str) -> Json:
 def test_nodes_are_spot_or_on_demand_by_their_labels_and_unknown_without_a_provider() -> None:
     gke = {"cloud.google.com/gke-spot": "true", "topology.kubernetes.io/zone": "z1"}
     found = nodes_of([node("spot", **gke), node("plain", "gce://project/zone/vm")], None)
-    assert found == {"spot": Node("z1", "Spot", {}), "plain": Node("", "OnDemand", {})}
-    assert nodes_of([node("plain")], None) == {"plain": Node()}
+    assert found == {"spot": PricedNode("z1", "Spot", {}), "plain": PricedNode("", "OnDemand", {})}
+    assert nodes_of([node("plain")], None) == {"plain": PricedNode()}
 
 
 def test_the_policy_says_which_labels_mark_its_own_spot_nodes_and_its_prices() -> None:
@@ -311,7 +311,7 @@ def test_the_policy_says_which_labels_mark_its_own_spot_nodes_and_its_prices() -
     policy = parse(text)
     assert not isinstance(policy, list)
     found = nodes_of([node("a", cheap="yes", size="large", other="x"), node("b")], policy)
-    assert found == {"a": Node("", "Spot", {"size": "large"}), "b": Node("", "OnDemand", {})}
+    assert found == {"a": PricedNode("", "Spot", {"size": "large"}), "b": PricedNode("", "OnDemand", {})}
 
 
 def test_a_pod_requests_what_the_scheduler_adds_up() -> None:

@@ -9,7 +9,7 @@ from tests.accounts import stored
 from tests.unit.cli.test_check_cluster_lists import Lists
 from tests.unit.insight.report.test_live import child, job, job_set, pod
 from webhook.accounts.account import Account
-from webhook.insight.report.load import Loaded, Loader, NothingReadError, Scope
+from webhook.insight.report.load import Loaded, Loader, NothingReadError, ReportScope
 from webhook.kube.client import Api, ApiError
 from webhook.objects.problem import Json
 from webhook.systems.account_object import ACCOUNT
@@ -27,8 +27,8 @@ PATHS = {
 }
 
 
-def loaded(scope: Scope | None = None, **lists: list[Json] | ApiError) -> tuple[Loaded, list[tuple[str, str]]]:
-    scope = scope or Scope()
+def loaded(scope: ReportScope | None = None, **lists: list[Json] | ApiError) -> tuple[Loaded, list[tuple[str, str]]]:
+    scope = scope or ReportScope()
     within = f"/namespaces/{scope.namespace}" if scope.namespace else ""
     api = Lists({path.format(within): lists.get(name, []) for name, path in PATHS.items()})
     if "sets" not in lists:
@@ -53,7 +53,7 @@ def test_jobs_job_sets_their_pods_and_the_nodes_are_read() -> None:
 
 
 def test_the_scope_is_asked_for_and_not_filtered_afterwards() -> None:
-    _, asked = loaded(Scope("ml", "strict", "team=x"))
+    _, asked = loaded(ReportScope("ml", "strict", "team=x"))
     profile = "retry-policy.dev/profile=strict"
     assert asked == [
         ("/apis/jobset.x-k8s.io/v1alpha2/namespaces/ml/jobsets", f"{profile},team=x"),
@@ -65,7 +65,7 @@ def test_the_scope_is_asked_for_and_not_filtered_afterwards() -> None:
 
 
 def test_the_jobs_of_a_selected_job_set_are_read_although_they_lack_its_labels() -> None:
-    _, asked = loaded(Scope(selector="team=x"), sets=[job_set()], jobs=[child()])
+    _, asked = loaded(ReportScope(selector="team=x"), sets=[job_set()], jobs=[child()])
     assert ("/apis/batch/v1/jobs", "retry-policy.dev/profile,jobset.sigs.k8s.io/jobset-name") in asked
 
 
@@ -80,9 +80,10 @@ def test_a_right_that_the_user_lacks_is_a_note(missing: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("scope", "remedy"), [(Scope(), "name a namespace with -n"), (Scope("ml"), "ask for the right to list them")]
+    ("scope", "remedy"),
+    [(ReportScope(), "name a namespace with -n"), (ReportScope("ml"), "ask for the right to list them")],
 )
-def test_without_the_right_to_list_jobs_there_is_no_report(scope: Scope, remedy: str) -> None:
+def test_without_the_right_to_list_jobs_there_is_no_report(scope: ReportScope, remedy: str) -> None:
     with pytest.raises(NothingReadError, match=remedy):
         loaded(scope, jobs=FORBIDDEN)
 
@@ -120,12 +121,12 @@ def test_of_other_kinds_the_workloads_with_an_account_or_pods_are_read() -> None
             ],
         }
     )
-    found = asyncio.run(Loader(cast("Api", api), Scope(), lambda _: None).load())
+    found = asyncio.run(Loader(cast("Api", api), ReportScope(), lambda _: None).load())
     assert {row: names_of(some) for row, some in found.others.items()} == {argo.WORKFLOW: ["new", "counted"]}
 
 
 def test_a_kind_without_pods_need_not_be_allowed_to_be_listed() -> None:
     api = Lists({"/apis/batch/v1/jobs": [], "/apis/argoproj.io/v1alpha1/workflows": FORBIDDEN})
-    found = asyncio.run(Loader(cast("Api", api), Scope(), lambda _: None).load())
+    found = asyncio.run(Loader(cast("Api", api), ReportScope(), lambda _: None).load())
     assert found.others == {}
     assert [note for note in found.notes if "workflows" in note] == []

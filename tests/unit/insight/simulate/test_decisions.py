@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.unit.insight.simulate.stories import policy
-from webhook.insight.simulate.decisions import Decider, Part, Shape, Spent, Verdict
+from webhook.insight.simulate.decisions import Decider, ReplicatedJob, Shape, SimulatedEnd, SpentBefore
 from webhook.insight.simulate.past import End
 from webhook.pods.on_failure import NONE
 from webhook.policy.model import Disruptions, FailureRule, Match, Next, Placement, Retries
@@ -15,11 +15,11 @@ BUG, STOPPED = End("ExitCode", "", 1), End("ExitCode", "", 143)
 ONE = Shape("default", ("main",))
 
 
-def decide(end: End, spent: Spent = Spent(), shape: Shape = ONE, **fields: Any) -> Verdict:  # noqa: B008
+def decide(end: End, spent: SpentBefore = SpentBefore(), shape: Shape = ONE, **fields: Any) -> SimulatedEnd:  # noqa: B008
     return Decider(policy(**fields)).decide(shape, end, spent, NONE, "")
 
 
-def leaves(spent: Spent, shape: Shape = ONE, **fields: Any) -> bool:
+def leaves(spent: SpentBefore, shape: Shape = ONE, **fields: Any) -> bool:
     return Decider(policy(**fields)).leaves_spot(shape, spent, lacked_spot=False)
 
 
@@ -30,21 +30,21 @@ def test_a_bug_fails_the_job_and_a_disruption_does_not() -> None:
 
 
 def test_the_last_retry_fails_the_job() -> None:
-    assert decide(STOPPED, Spent(retries=2)).ends == ""
-    assert decide(STOPPED, Spent(retries=3)).why == "exit code 143 after its last retry (3 allowed)"
+    assert decide(STOPPED, SpentBefore(retries=2)).ends == ""
+    assert decide(STOPPED, SpentBefore(retries=3)).why == "exit code 143 after its last retry (3 allowed)"
 
 
 def test_after_as_many_disruptions_as_allowed_pods_leave_spot_nodes() -> None:
-    assert not leaves(Spent())
-    assert leaves(Spent(disruptions=1))
-    assert not leaves(Spent(disruptions=1), disruptions=Disruptions(limit=3))
+    assert not leaves(SpentBefore())
+    assert leaves(SpentBefore(disruptions=1))
+    assert not leaves(SpentBefore(disruptions=1), disruptions=Disruptions(limit=3))
 
 
 @pytest.mark.parametrize(("threshold", "first_on_demand"), [(-1, 3), (-2, 2), (1, 1), (2, 2)])
 def test_the_threshold_says_which_attempt_leaves_spot_nodes(threshold: int, first_on_demand: int) -> None:
     placement = Placement(provider="gke", interruptible_failure_threshold=threshold)
 
-    found = [number for number in range(4) if leaves(Spent(retries=number), placement=placement)]
+    found = [number for number in range(4) if leaves(SpentBefore(retries=number), placement=placement)]
 
     assert found[0] == first_on_demand
 
@@ -53,7 +53,7 @@ def test_on_exceed_fail_ends_the_job_with_one_disruption_more_than_allowed() -> 
     disruptions = Disruptions(limit=1, on_exceed="Fail")
 
     assert decide(LOST, disruptions=disruptions).ends == ""
-    assert decide(LOST, Spent(disruptions=1), disruptions=disruptions).ends == "Job"
+    assert decide(LOST, SpentBefore(disruptions=1), disruptions=disruptions).ends == "Job"
 
 
 def test_a_rule_of_on_failure_decides_first() -> None:
@@ -87,7 +87,7 @@ def test_a_crash_of_pods_that_depend_on_each_other_may_be_explained_by_a_disrupt
 
 
 def test_a_disruption_restarts_a_job_set() -> None:
-    job_set = Shape("default", ("main",), indexed=True, retries=2, parts=(Part("workers", 1, 4),))
+    job_set = Shape("default", ("main",), indexed=True, retries=2, parts=(ReplicatedJob("workers", 1, 4),))
 
     assert decide(LOST, shape=job_set).set_action == "RestartJobSetAndIgnoreMaxRestarts"
 
@@ -97,23 +97,23 @@ def test_the_back_off_of_an_index_does_not_grow_with_allowed_disruptions() -> No
 
     assert Decider(policy()).admit(index).per_index
     assert decide(LOST, shape=index).ignored == 0
-    assert decide(LOST, Spent(disruptions=1), index).ignored == 1
+    assert decide(LOST, SpentBefore(disruptions=1), index).ignored == 1
 
 
 def test_an_answer_is_given_again_without_asking_again(monkeypatch: pytest.MonkeyPatch) -> None:
     decider = Decider(policy())
-    first = decider.decide(ONE, LOST, Spent(), NONE, "node-1")
+    first = decider.decide(ONE, LOST, SpentBefore(), NONE, "node-1")
     monkeypatch.setattr(Decider, "verdict", lambda *_: pytest.fail("asked again"))
 
-    assert decider.decide(ONE, LOST, Spent(), NONE, "node-2") == first
+    assert decider.decide(ONE, LOST, SpentBefore(), NONE, "node-2") == first
 
 
 def test_answers_do_not_grow_without_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("webhook.insight.simulate.decisions.MOST_REMEMBERED", 3)
     decider = Decider(policy())
     for code in range(1, 10):
-        decider.decide(ONE, End("ExitCode", "", code), Spent(), NONE, "")
-        decider.leaves_spot(ONE, Spent(disruptions=code), lacked_spot=False)
+        decider.decide(ONE, End("ExitCode", "", code), SpentBefore(), NONE, "")
+        decider.leaves_spot(ONE, SpentBefore(disruptions=code), lacked_spot=False)
 
     assert len(decider.verdicts) <= 3
     assert len(decider.placements) <= 3

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from tests.unit.insight.simulate.stories import attempt, crashed, disrupted, ended, killed, policy
 from webhook.history.record import Record
 from webhook.insight.simulate import learning, past
-from webhook.insight.simulate.learning import Learnt, Workload
+from webhook.insight.simulate.learning import Learnt, LearntWorkload
 from webhook.policy.model import Disruptions, Duration, Policy
 
 
@@ -13,7 +13,7 @@ def learnt(*records: Record, under: Policy | None = None) -> Learnt:
     return learning.learn(past.read(records), under or policy())
 
 
-def workload(*records: Record, under: Policy | None = None) -> Workload:
+def workload(*records: Record, under: Policy | None = None) -> LearntWorkload:
     (found,) = learnt(*records, under=under).workloads
     return found
 

@@ -10,7 +10,7 @@ from tests.unit.insight.simulate.stories import attempt, disrupted, ended, paid,
 from tests.unit.insight.simulate.world import PRICES, Rules, World
 from webhook.history.record import AttemptRecord, Record
 from webhook.insight.simulate import past, predict
-from webhook.insight.simulate.market import Place
+from webhook.insight.simulate.market import MarketPlace
 from webhook.insight.simulate.prediction import LEAST_REPLICATIONS, MOST_REPLAYS, Figure, Simulator, figure
 from webhook.policy.model import Disruptions, Prices, Rate
 
@@ -177,7 +177,7 @@ def test_capacity_that_ran_without_prices_does_not_cost_what_other_capacity_does
 
     assert alone is not None
     assert beside is not None
-    on_demand = Place("OnDemand", "z1", ())
+    on_demand = MarketPlace("OnDemand", "z1", ())
     assert alone({"cpu": 1.0}, on_demand) == pytest.approx(12.0)
     assert beside({"cpu": 1.0}, on_demand) is None
 

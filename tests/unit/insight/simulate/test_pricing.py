@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.insight.simulate.stories import attempt, ended
 from webhook.insight.simulate import past, pricing
-from webhook.insight.simulate.market import Place
+from webhook.insight.simulate.market import MarketPlace
 from webhook.policy.model import Prices, Rate, RateMatch
 
 TABLE = Prices(currency="EUR", rates=(Rate(match=RateMatch(capacity="Spot"), per_hour={"cpu": 1.0}),))
@@ -32,7 +32,7 @@ def test_an_attempt_for_which_the_table_has_no_rate_has_no_price() -> None:
 def test_records_say_what_an_hour_of_a_core_costs() -> None:
     found = pricing.by_records(history(price=0.5, currency="USD"))
     assert found.price is not None
-    assert found.price({"cpu": 4.0}, Place("Spot", "z1", ())) == pytest.approx(2.0)
+    assert found.price({"cpu": 4.0}, MarketPlace("Spot", "z1", ())) == pytest.approx(2.0)
     assert (found.currency, found.others) == ("USD", 0)
 
 

@@ -31,7 +31,7 @@ HARSHER: Final = {"Ignore": ("Count", *FAILING), "Count": FAILING}
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class LintRule:
     """One rule, and its path; it has either `exit_codes` or `conditions`, pairs of type and status."""
 
     path: Path
@@ -62,7 +62,7 @@ def warnings(job_spec: Json, path: Path, *, suspendable: bool = False) -> list[P
     return found
 
 
-def _scope_warnings(rule: Rule, job_spec: Json) -> Iterator[Problem]:
+def _scope_warnings(rule: LintRule, job_spec: Json) -> Iterator[Problem]:
     """Warn about `NotIn` for all of several containers.
 
     When one container ends, the others are ended too, and their exit codes count as well: a sidecar that is killed with
@@ -73,7 +73,7 @@ def _scope_warnings(rule: Rule, job_spec: Json) -> Iterator[Problem]:
         yield Problem(rule.path, "NotIn covers sidecars too", "set onExitCodes.containerName")
 
 
-def _suspension_warnings(rule: Rule, earlier: Sequence[Rule]) -> Iterator[Problem]:
+def _suspension_warnings(rule: LintRule, earlier: Sequence[LintRule]) -> Iterator[Problem]:
     """Warn about a rule by which suspending or scaling the Job would fail it.
 
     Its pods then end with 137 and without DisruptionTarget, and the Job controller judges them like any others.
@@ -89,12 +89,12 @@ def fails_by_killing(job_spec: Json) -> bool:
     return any(_fails_if_killed(rule, rules[:index]) for index, rule in enumerate(rules))
 
 
-def _fails_if_killed(rule: Rule, earlier: Sequence[Rule]) -> bool:
+def _fails_if_killed(rule: LintRule, earlier: Sequence[LintRule]) -> bool:
     """Return True if a rule fails the Job or the index for a pod that was killed."""
     return rule.action in FAILING and _takes(rule, KILLED, earlier)
 
 
-def _order_warnings(rule: Rule, earlier: Sequence[Rule]) -> Iterator[Problem]:
+def _order_warnings(rule: LintRule, earlier: Sequence[LintRule]) -> Iterator[Problem]:
     """Warn about a disruption rule after a rule with a harsher action for the exit codes of disrupted pods."""
     for index, other in enumerate(earlier):
         code = next((code for code in SIGNALLED if _takes(other, code, earlier[:index])), None)
@@ -104,7 +104,7 @@ def _order_warnings(rule: Rule, earlier: Sequence[Rule]) -> Iterator[Problem]:
             return
 
 
-def _budget_warnings(rule: Rule, job_spec: Json, path: Path) -> Iterator[Problem]:
+def _budget_warnings(rule: LintRule, job_spec: Json, path: Path) -> Iterator[Problem]:
     """Warn about `Count` for disruptions where one lost node can end more pods than there are retries.
 
     Not with a backoffLimit of 0, which allows no failure in any case.
@@ -115,7 +115,7 @@ def _budget_warnings(rule: Rule, job_spec: Json, path: Path) -> Iterator[Problem
         yield Problem((*path, "backoffLimit"), what, "raise it or Ignore disruptions")
 
 
-def is_shadowed(rule: Rule, earlier: Sequence[Rule]) -> bool:
+def is_shadowed(rule: LintRule, earlier: Sequence[LintRule]) -> bool:
     """Return True if earlier rules match wherever this one would.
 
     For exit codes it is enough to compare a few numbers: `In` matches only the codes that it lists. `NotIn` matches
@@ -136,30 +136,30 @@ def is_shadowed(rule: Rule, earlier: Sequence[Rule]) -> bool:
     return not left
 
 
-def _takes(rule: Rule, code: int, earlier: Sequence[Rule]) -> bool:
+def _takes(rule: LintRule, code: int, earlier: Sequence[LintRule]) -> bool:
     """Return True if a rule can be the first one that matches a container with an exit code."""
     if rule.exit_codes is None or not rule.exit_codes.match(code):
         return False
     return not any(wider.match(code) for wider in _wider_than(rule.exit_codes, earlier))
 
 
-def _wider_than(exit_codes: ExitCodes, earlier: Sequence[Rule]) -> Iterator[ExitCodes]:
+def _wider_than(exit_codes: ExitCodes, earlier: Sequence[LintRule]) -> Iterator[ExitCodes]:
     """Yield the earlier requirements that are about every container that this one is about."""
     for other in earlier:
         if other.exit_codes is not None and other.exit_codes.container in {None, exit_codes.container}:
             yield other.exit_codes
 
 
-def read(job_spec: Json, path: Path) -> list[Rule]:
+def read(job_spec: Json, path: Path) -> list[LintRule]:
     """Return the rules, with the API's defaults, except those that match nothing: the schema rule denies these."""
     rules = (job_spec.get("podFailurePolicy") or {}).get("rules") or ()
     found = [read_rule(rule or {}, (*path, index)) for index, rule in enumerate(rules)]
     return [rule for rule in found if (rule.conditions if rule.exit_codes is None else rule.exit_codes.values)]
 
 
-def read_rule(rule: Json, path: Path) -> Rule:
+def read_rule(rule: Json, path: Path) -> LintRule:
     """Return one rule."""
-    return Rule(path, rule.get("action") or "", exit_codes_of(rule), conditions_of(rule))
+    return LintRule(path, rule.get("action") or "", exit_codes_of(rule), conditions_of(rule))
 
 
 def _has_several_containers(job_spec: Json) -> bool:

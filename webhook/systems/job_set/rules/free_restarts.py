@@ -106,7 +106,7 @@ def _ends_soon(job: EmbeddedJob) -> bool:
     return deadline is not None and deadline <= LONGEST_DEADLINE
 
 
-def _free_rules(job: EmbeddedJob) -> Iterator[tuple[lint.Rule, str]]:
+def _free_rules(job: EmbeddedJob) -> Iterator[tuple[lint.LintRule, str]]:
     """Yield the rules that ignore failures other than disruptions, each with what makes it too wide; "" if nothing."""
     raw = at(job.spec, ("podFailurePolicy", "rules")) or ()
     if not any(map(_may_ignore_failures, islice(raw, bounds.MAX_RULES))):
@@ -131,7 +131,7 @@ def _may_ignore_failures(rule: Json) -> bool:
     return rule.get("action") == "Ignore" and rule.get("onPodConditions") != ON_DISRUPTION
 
 
-def _ignored_codes(rules: list[lint.Rule], containers: Collection[str]) -> dict[Path, str]:
+def _ignored_codes(rules: list[lint.LintRule], containers: Collection[str]) -> dict[Path, str]:
     """Return, by its path, each exit-code rule that ignores a code, with what makes it too wide; "" if it is not.
 
     If several rules together ignore most codes of a container, the first of them counts as too wide.
@@ -139,7 +139,7 @@ def _ignored_codes(rules: list[lint.Rule], containers: Collection[str]) -> dict[
     found: dict[Path, str] = {}
     for scope in _scopes_of(rules, containers):
         ignored: set[int] = set()
-        first: lint.Rule | None = None
+        first: lint.LintRule | None = None
         left = EXIT_CODES
         for rule in rules:
             if rule.exit_codes is None or not _concerns(rule, scope):
@@ -156,7 +156,7 @@ def _ignored_codes(rules: list[lint.Rule], containers: Collection[str]) -> dict[
     return found
 
 
-def _scopes_of(rules: list[lint.Rule], containers: Collection[str]) -> list[str | None]:
+def _scopes_of(rules: list[lint.LintRule], containers: Collection[str]) -> list[str | None]:
     """Return the containers that rules name, each once, and None for all others if there are others."""
     named = {rule.exit_codes.container for rule in rules if rule.exit_codes is not None}
     known = set(containers)
@@ -164,7 +164,7 @@ def _scopes_of(rules: list[lint.Rule], containers: Collection[str]) -> list[str 
     return [*scopes, None] if known - named else scopes
 
 
-def _concerns(rule: lint.Rule, scope: str | None) -> bool:
+def _concerns(rule: lint.LintRule, scope: str | None) -> bool:
     """Return True if a rule about exit codes applies to the containers of a scope."""
     return rule.exit_codes is not None and rule.exit_codes.container in {None, scope}
 
