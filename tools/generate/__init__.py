@@ -4,6 +4,7 @@ A part is between two comments: `generated: NAME` and `end`. The JSON schemas ar
 """
 
 import re
+import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -132,9 +133,17 @@ def generated(text: str, makers: dict[str, Callable[[], str]]) -> str:
 
 
 def write() -> None:
-    """Write every generated part, and every generated file."""
-    for file, makers in PARTS.items():
-        target = ROOT / file
-        target.write_text(generated(target.read_text(), makers))
-    for file, make in FILES.items():
-        (ROOT / file).write_text(make(), encoding="utf-8")
+    """Write every generated part, and every generated file; if one cannot be made, leave all as they were."""
+    if lacks := [*features.lacking()]:
+        sys.exit("\n".join(lacks))
+    before = {file: file.read_bytes() if file.exists() else None for file in (ROOT / name for name in (*PARTS, *FILES))}
+    try:
+        for name, makers in PARTS.items():
+            target = ROOT / name
+            target.write_text(generated(target.read_text(), makers))
+        for name, make in FILES.items():
+            (ROOT / name).write_text(make(), encoding="utf-8")
+    except BaseException:
+        for file, content in before.items():
+            file.unlink(missing_ok=True) if content is None else file.write_bytes(content)
+        raise

@@ -206,6 +206,14 @@ def rows() -> Iterator[KindSpec]:
     return (row for row in KINDS.values() if row not in left_out)
 
 
+def lacking() -> Iterator[str]:
+    """Yield what to add to REASONS: a feature that a kind lacks without a reason."""
+    for row in rows():
+        for column in COLUMNS:
+            if not COLUMNS[column](row) and column not in REASONS.get(row, {}):
+                yield f"tools/generate/features.py: REASONS[{row}] has no {column!r}: say why a {row.kind} lacks it"
+
+
 def table() -> str:
     """Return the table."""
     lines = [("Kind", *COLUMNS), ("---",) * (len(COLUMNS) + 1)]
