@@ -1,7 +1,7 @@
-"""The ValidatingAdmissionPolicy of a kind: no field allows more retries than the limit.
+"""The ValidatingAdmissionPolicy of a kind: no field allows more retries than the limit, no container restarts in place.
 
 It finds what webhook/rules/limits.py and webhook/rules/annotations.py find, and says it in the same words, except for
-rules of an author's own that make restarts free (webhook/rules/job_sets/free_restarts.py).
+rules of an author's own that make restarts free (webhook/systems/job_set/rules/free_restarts.py).
 """
 
 from collections.abc import Iterator
