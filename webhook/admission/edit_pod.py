@@ -56,7 +56,7 @@ def edit(subject: Subject, facts: Facts, profile: NamedProfile, editor: Editor) 
     wanted, asked = settings.profile, context.asked
     rules = registry.pod_rules(bool(asked.kills or asked.not_before), wanted.environment, wanted.diagnostics.last_words)
     warnings = apply(rules, context, editor)
-    return warnings, context.placed or "", context.growths
+    return warnings, context.plan.placement, context.growths
 
 
 def is_no_batch(kind: KindSpec | None, facts: Facts, said: Json) -> bool:

@@ -12,7 +12,8 @@ from webhook.pods import on_failure
 from webhook.policy.settings import NamedProfile, Settings
 from webhook.rules import annotations
 from webhook.rules.facts import Facts
-from webhook.rules.pods import memory, placement
+from webhook.rules.pods import loss, memory, placement, roles
+from webhook.systems import pods as attempts
 from webhook.systems.job import spec as batch
 from webhook.systems.job.rules import failure_policy, own_retries, restart_policy
 from webhook.systems.job_set.rules import free_restarts, job_set
@@ -199,9 +200,6 @@ class PodContext:
         self.editor = editor
         # What the rules of onFailure ask of the pod.
         self.asked: on_failure.FailureState = self.after if evidence.settings.on_failure else on_failure.NONE
-        # Set by the rule placement, for the rules after it.
-        self.decision: placement.Decision | None = None
-        self.placed: placement.Placement | None = None
 
     @cached_property
     def after(self) -> on_failure.FailureState:
@@ -209,6 +207,24 @@ class PodContext:
         evidence = self.evidence
         rules = evidence.settings.on_failure
         return on_failure.state_after(self.facts.ended, evidence.owner, self.job_set, rules)
+
+    @cached_property
+    def decision(self) -> placement.Decision:
+        """Whether the pod leaves spot nodes, by its attempts and by what its role and rules of onFailure ask for."""
+        evidence = self.evidence
+        settings, levels = evidence.settings, attempts.levels(evidence)
+        asked = self.asked.on_demand or (
+            settings.profile.placement.roles != "Alike"
+            and not settings.interruptible  # else its author has waived on-demand nodes
+            and roles.leads(evidence.labels, evidence.annotations)
+        )
+        return placement.decide(levels, settings, lost=loss.is_lost_when_disrupted(evidence, levels), asked=asked)
+
+    @cached_property
+    def plan(self) -> placement.Plan:
+        """On which nodes the pod is placed."""
+        evidence = self.evidence
+        return placement.plan(evidence.pod, self.decision, evidence.settings, self.facts.recognised)
 
     @cached_property
     def whole(self) -> Json:

@@ -194,10 +194,10 @@ def test_the_failure_policy_of_a_job_in_a_job_set_fails_the_job_on_disruptions()
     assert (wanted.disruption_action, wanted.fails_bugs) == ("FailJob", True)
 
 
-def test_a_pod_has_no_placement_until_a_rule_decides_it() -> None:
+def test_the_placement_of_a_pod_is_known_before_any_rule_edits_it() -> None:
     root = made(name="a")
     named = NamedProfile("default", Profile())
     found = PodContext(
         evidence(root), Facts(profile_name="default"), named, Editor(root), is_of_job=False, belongs_to=("ml", "")
     )
-    assert (found.decision, found.placed) == (None, None)
+    assert (found.decision.off_spot, found.plan.placement, root) == (False, "None", made(name="a"))

@@ -34,10 +34,8 @@ WRITTEN_ON_PODS: Final = tuple(key for key in POD_KEYS if key not in {names.ATTE
 def _edit(context: "PodContext") -> list[Problem]:
     """Annotate a pod with the decision and its source; return the warnings about malformed sources of its attempt."""
     said, editor, decision = context.evidence.annotations, context.editor, context.decision
-    if decision is None:
-        return []
     retries, disruptions = decision.retries, decision.disruptions
-    notes = {names.PLACEMENT: context.placed, names.ATTEMPT_SOURCE: retries.source}
+    notes = {names.PLACEMENT: context.plan.placement, names.ATTEMPT_SOURCE: retries.source}
     if names.ATTEMPT not in said or count(said[names.ATTEMPT]) != retries.attempt:
         notes[names.ATTEMPT] = str(retries.attempt)
     if names.MAX_RETRIES not in said:

@@ -56,9 +56,7 @@ def has(variables: list[Any] | None, name: str) -> bool:
 
 def _edit(context: "PodContext") -> list[Problem]:
     """Tell the containers of a pod its attempt, and why the last one ended."""
-    if context.decision is not None:
-        values = variables(context.decision, context.placed or "None", context.after.cause)
-        edit(values, context.editor_of_whole())
+    edit(variables(context.decision, context.plan.placement, context.after.cause), context.editor_of_whole())
     return []
 
 

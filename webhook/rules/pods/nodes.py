@@ -7,36 +7,23 @@ from typing import TYPE_CHECKING, Final
 
 from webhook import capacity
 from webhook.objects.problem import Problem
-from webhook.rules.pods import avoid, groups, loss, placement, protect, roles
+from webhook.rules.pods import avoid, groups, placement, protect
 from webhook.rules.rule import Rule, in_pods
-from webhook.systems import pods as attempts
-from webhook.systems.pod_source import Evidence
 
 if TYPE_CHECKING:
     from webhook.rules.contexts import PodContext
 
 
 def _edit(context: "PodContext") -> list[Problem]:
-    """Choose the nodes of a pod; the rules after this one read the placement and the decision."""
-    evidence, recognised = context.evidence, context.facts.recognised
-    settings, asked = evidence.settings, context.asked
-    chosen = settings.profile.placement
-    levels = attempts.levels(evidence)
-    lost = loss.is_lost_when_disrupted(evidence, levels)
-    on_demand = asked.on_demand or (chosen.roles != "Alike" and _leads(evidence))
-    decision = placement.decide(levels, settings, lost=lost, asked=on_demand)
-    context.placed = placement.edit(evidence.pod, decision, settings, recognised, context.editor)
-    context.decision = decision
+    """Choose the nodes of a pod."""
+    evidence, asked, plan = context.evidence, context.asked, context.plan
+    chosen = evidence.settings.profile.placement
+    placement.edit(plan, context.editor)
     if asked.avoid_nodes or asked.avoid_zones or chosen.wave is not None:
         _edit_avoid(context)
-    if chosen.protect in {context.placed, "Always"}:  # both have the value OnDemand
+    if chosen.protect in {plan.placement, "Always"}:  # both have the value OnDemand
         protect.edit(evidence.annotations, context.editor)
     return []
-
-
-def _leads(evidence: Evidence) -> bool:
-    """Return True if a pod leads its workload, and its author has not waived on-demand nodes for it."""
-    return not evidence.settings.interruptible and roles.leads(evidence.labels, evidence.annotations)
 
 
 def _edit_avoid(context: "PodContext") -> None:
@@ -47,7 +34,9 @@ def _edit_avoid(context: "PodContext") -> None:
         return
     if zones:
         provider = placement.provider_of(evidence.settings.profile, context.facts.recognised)
-        on_spot = capacity.spot_preferences(provider) if provider is not None and context.placed == "Spot" else []
+        on_spot = (
+            capacity.spot_preferences(provider) if provider is not None and context.plan.placement == "Spot" else []
+        )
         avoid.zones(editor, [*zones], on_spot)
     avoid.nodes(editor, asked.avoid_nodes)
 
@@ -55,7 +44,7 @@ def _edit_avoid(context: "PodContext") -> None:
 def _zones_that_lose_spot(context: "PodContext") -> tuple[str, ...]:
     """Return the zones that a pod on spot nodes avoids because they lose their spot pods."""
     wave, waves = context.evidence.settings.profile.placement.wave, context.facts.waves
-    if wave is None or waves is None or context.placed != "Spot":
+    if wave is None or waves is None or context.plan.placement != "Spot":
         return ()
     return waves.avoided(wave.share, wave.avoid_for, context.facts.now)
 

@@ -9,9 +9,9 @@ Reads and writes:
     spec.affinity.nodeAffinity, spec.tolerations
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from operator import attrgetter
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import msgspec
 
@@ -40,6 +40,7 @@ NODE_AFFINITY: Final[Path] = ("spec", "affinity", "nodeAffinity")
 REQUIRED: Final[Path] = (*NODE_AFFINITY, "requiredDuringSchedulingIgnoredDuringExecution")
 PREFERRED: Final[Path] = (*NODE_AFFINITY, "preferredDuringSchedulingIgnoredDuringExecution")
 TERMS: Final[Path] = (*REQUIRED, "nodeSelectorTerms")
+TERMS_OF_SPEC: Final = TERMS[1:]
 TOLERATIONS: Final[Path] = ("spec", "tolerations")
 HIGHEST_WEIGHT: Final = 100
 WRITES: Final[tuple[Pattern, ...]] = (NODE_AFFINITY[:-1], TOLERATIONS)
@@ -58,6 +59,22 @@ class Decision(msgspec.Struct, frozen=True):
     retries: Level
     disruptions: Level | None = None
     alone: bool = False
+
+
+class Plan(NamedTuple):
+    """On which nodes a pod is placed, "None" if nothing is added, and by what: node affinity and tolerations.
+
+    `terms`: those of the pod's own node affinity, to each of which the requirements are added; None without any.
+    """
+
+    placement: Placement = "None"
+    requirements: Sequence[Json] = ()
+    terms: Sequence[Json] | None = None
+    preferences: Sequence[Json] = ()
+    tolerations: Sequence[Json] = ()
+
+
+NOWHERE: Final = Plan()
 
 
 def takes_part(pod: Json, controller: OwnerReference | None, *, batch: bool) -> bool:
@@ -143,23 +160,29 @@ def leaves_spot(level: Level, threshold: int) -> bool:
     return attempt >= threshold if threshold > 0 else attempt >= level.budget + 1 + threshold
 
 
-def edit(
-    pod: Json, decision: Decision, settings: Settings, recognised: capacity.Provider | None, editor: Editor
-) -> Placement:
-    """Add node affinity and tolerations to a pod; return its placement, "None" if nothing could or should be added."""
+def plan(pod: Json, decision: Decision, settings: Settings, recognised: capacity.Provider | None) -> Plan:
+    """Return on which nodes a pod is placed; NOWHERE if nothing can or should be added to it."""
     provider = provider_of(settings.profile, recognised)
     if provider is None:
-        return "None"
+        return NOWHERE
     pod_spec = pod.get("spec") or {}
     if capacity.set_aside(pod_spec, (pod.get("metadata") or {}).get("annotations") or {}):
-        return "None"
+        return NOWHERE
     bound = is_bound_elsewhere(pod) or would_stand_alone(pod, decision, settings)
     if decision.off_spot:
-        return leave_spot(pod_spec, provider, editor, bound=bound)
+        return _off_spot(pod_spec, provider, bound)
     spot = settings.profile.placement.spot
-    if spot == "Allow":
-        return "None"
-    return stay_on_spot(pod_spec, provider, editor, required=spot == "Require" and not bound)
+    return NOWHERE if spot == "Allow" else _on_spot(pod_spec, provider, spot == "Require" and not bound)
+
+
+def edit(found: Plan, editor: Editor) -> None:
+    """Add the node affinity and the tolerations of a plan to its pod."""
+    if found.requirements:
+        require(editor, found.terms, found.requirements)
+    for preference in found.preferences:
+        prefer(editor, preference)
+    for toleration in found.tolerations:
+        editor.append(TOLERATIONS, toleration)
 
 
 def is_bound_elsewhere(pod: Json) -> bool:
@@ -179,36 +202,30 @@ def would_stand_alone(pod: Json, decision: Decision, settings: Settings) -> bool
     return decision.alone or not groups.moves_as_one(pod, decision.level.source)
 
 
-def leave_spot(pod_spec: Json, provider: capacity.Provider, editor: Editor, *, bound: bool) -> Placement:
-    """Keep the pod off spot nodes unless it asks for them itself; `bound`: by a preference alone."""
+def _off_spot(pod_spec: Json, provider: capacity.Provider, bound: bool) -> Plan:  # noqa: FBT001 - called once
+    """Keep a pod off spot nodes unless it asks for them itself; `bound`: by a preference alone."""
     if capacity.refuses_on_demand(pod_spec, provider):
-        return "None"
-    off_spot = capacity.off_spot(provider)
+        return NOWHERE
+    off_spot, preferences = capacity.off_spot(provider), capacity.on_demand_preferences(provider)
     if bound:
-        prefer(editor, {"weight": HIGHEST_WEIGHT, "preference": {"matchExpressions": off_spot}})
-    elif not require(editor, off_spot):
-        return "None"
-    for preference in capacity.on_demand_preferences(provider):
-        prefer(editor, preference)
-    return "OnDemand"
+        preferences = [{"weight": HIGHEST_WEIGHT, "preference": {"matchExpressions": off_spot}}, *preferences]
+        return Plan("OnDemand", preferences=preferences)
+    terms = at(pod_spec, TERMS_OF_SPEC)
+    return Plan("OnDemand", off_spot, terms, preferences) if may_require(terms) else NOWHERE
 
 
-def stay_on_spot(pod_spec: Json, provider: capacity.Provider, editor: Editor, *, required: bool) -> Placement:
-    """Send the pod to spot nodes unless it asks for others itself; `required`: by a requirement."""
+def _on_spot(pod_spec: Json, provider: capacity.Provider, required: bool) -> Plan:  # noqa: FBT001 - called once
+    """Send a pod to spot nodes unless it asks for others itself; `required`: by a requirement."""
     if capacity.refuses_spot(pod_spec, provider):
-        return "None"
-    requirement = capacity.on_spot(provider)
-    if capacity.refuses_on_demand(pod_spec, provider):
-        pass  # the pod asks for spot nodes itself, perhaps by another provider's label
-    elif required and requirement:
-        if not require(editor, requirement):
-            return "None"
-    else:
-        for preference in capacity.spot_preferences(provider):
-            prefer(editor, preference)
-    for toleration in capacity.missing_tolerations(pod_spec.get("tolerations"), provider):
-        editor.append(TOLERATIONS, toleration)
-    return "Spot"
+        return NOWHERE
+    tolerations = capacity.missing_tolerations(pod_spec.get("tolerations"), provider)
+    if capacity.refuses_on_demand(pod_spec, provider):  # it asks for spot itself, maybe by another provider's label
+        return Plan("Spot", tolerations=tolerations)
+    requirement = capacity.on_spot(provider) if required else []
+    if requirement:
+        terms = at(pod_spec, TERMS_OF_SPEC)
+        return Plan("Spot", requirement, terms, (), tolerations) if may_require(terms) else NOWHERE
+    return Plan("Spot", preferences=capacity.spot_preferences(provider), tolerations=tolerations)
 
 
 def provider_of(profile: Profile, recognised: capacity.Provider | None) -> capacity.Provider | None:
@@ -221,21 +238,28 @@ def provider_of(profile: Profile, recognised: capacity.Provider | None) -> capac
     return capacity.provider_named(placement.provider, recognised)
 
 
-def require(editor: Editor, requirements: list[Json]) -> bool:
-    """Add requirements to every term, because terms are ORed; return False if there is no term to which to add them.
+def require(editor: Editor, terms: Sequence[Json] | None, requirements: Sequence[Json]) -> None:
+    """Add requirements to every term, because terms are ORed.
 
     An empty term matches no node. It stays empty, because with a requirement it would match some.
     """
-    terms = at(editor.root, TERMS)
     if terms is None:
-        editor.set(TERMS, [{"matchExpressions": requirements}])
-        return True
-    filled = [index for index, term in enumerate(terms) if term.get("matchExpressions") or term.get("matchFields")]
-    for index in filled:
-        for requirement in requirements:
-            if requirement not in (terms[index].get("matchExpressions") or ()):
-                editor.append((*TERMS, index, "matchExpressions"), own(requirement))
-    return bool(filled)
+        editor.set(TERMS, [{"matchExpressions": [*requirements]}])
+        return
+    for index, term in enumerate(terms):
+        if _matches_any(term):
+            for requirement in requirements:
+                if requirement not in (term.get("matchExpressions") or ()):
+                    editor.append((*TERMS, index, "matchExpressions"), own(requirement))
+
+
+def may_require(terms: Sequence[Json] | None) -> bool:
+    """Return False if there are terms, of which none can get a requirement."""
+    return terms is None or any(map(_matches_any, terms))
+
+
+def _matches_any(term: Json) -> bool:
+    return bool(term.get("matchExpressions") or term.get("matchFields"))
 
 
 def own(requirement: Json) -> Json:

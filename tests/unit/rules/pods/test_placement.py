@@ -36,12 +36,13 @@ def settings(*, interruptible: bool | None = None, **fields: Any) -> Settings:
 
 def placed(root: Json, decision: placement.Decision, recognised: capacity.Provider | None = None, **fields: Any) -> str:
     """Apply the rule; check that a second application changes nothing."""
-    result = placement.edit(root, decision, settings(**fields), recognised, Editor(root))
-    once = deepcopy(root)
-    again = Editor(root)
-    assert placement.edit(root, decision, settings(**fields), recognised, again) == result
-    assert (root, again.edits) == (once, [])
-    return result
+    found = placement.plan(root, decision, settings(**fields), recognised)
+    placement.edit(found, Editor(root))
+    once, again = deepcopy(root), Editor(root)
+    then = placement.plan(root, decision, settings(**fields), recognised)
+    placement.edit(then, again)
+    assert (then.placement, root, again.edits) == (found.placement, once, [])
+    return found.placement
 
 
 def terms(root: Json) -> Any:
@@ -334,7 +335,7 @@ def test_a_pod_of_a_job_that_was_restarted_alone_gets_preferences_only() -> None
 def test_interruptible_false_adds_a_requirement_in_a_group_too() -> None:
     root = pod(labels={"scheduling.x-k8s.io/pod-group": "g"})
     decision = placement.decide([], settings(interruptible=False))
-    assert placement.edit(root, decision, settings(interruptible=False), None, Editor(root)) == "OnDemand"
+    assert placed(root, decision, interruptible=False) == "OnDemand"
     assert terms(root) == [{"matchExpressions": [NOT_SPOT]}]
 
 
