@@ -8,8 +8,11 @@ are no other nodes and there is no taint, so a manifest without them runs as wel
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import yaml
 
 from tests.cluster.control_plane import WHILE_WAITING
 from tests.cluster.processes import HarnessError
@@ -29,15 +32,43 @@ PLACEMENT: Mapping[str, Any] = {
     "nodeSelector": {MARK: "fake"},
     "tolerations": [{"key": MARK, "operator": "Equal", "value": "fake", "effect": "NoSchedule"}],
 }
+USER = "kwok"
+# KWOK deletes a pod by its name alone. On a busy machine it is late, and would delete the next pod of that name.
+DELETES_ONLY_TERMINATING_PODS: Mapping[str, Any] = {
+    "apiVersion": "admissionregistration.k8s.io/v1",
+    "kind": "ValidatingAdmissionPolicy",
+    "metadata": {"name": "kwok-deletes-only-terminating-pods"},
+    "spec": {
+        "matchConstraints": {
+            "resourceRules": [
+                {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["DELETE"], "resources": ["pods"]}
+            ]
+        },
+        "matchConditions": [{"name": "by-kwok", "expression": f"request.userInfo.username == {USER!r}"}],
+        "validations": [{"expression": "has(oldObject.metadata.deletionTimestamp)"}],
+    },
+}
+BINDING: Mapping[str, Any] = {
+    "apiVersion": "admissionregistration.k8s.io/v1",
+    "kind": "ValidatingAdmissionPolicyBinding",
+    "metadata": {"name": "kwok-deletes-only-terminating-pods"},
+    "spec": {"policyName": "kwok-deletes-only-terminating-pods", "validationActions": ["Deny"]},
+}
 
 
 def start(binaries: Mapping[str, Path], processes: Processes, kubectl: Kubectl, *, foreign: bool) -> None:
     """Start KWOK, create the nodes, and wait until they are Ready."""
+    kubectl.apply({"apiVersion": "v1", "kind": "List", "items": [DELETES_ONLY_TERMINATING_PODS, BINDING]})
+    kubeconfig = yaml.safe_load(kubectl.kubeconfig.read_text())
+    for one in kubeconfig["users"]:
+        one["user"] |= {"as": USER, "as-groups": ["system:masters"]}
+    of_kwok = kubectl.kubeconfig.with_name("kwok.kubeconfig")
+    of_kwok.write_text(json.dumps(kubeconfig))
     processes.start(
         "kwok",
         [
             binaries["kwok"],
-            f"--kubeconfig={kubectl.kubeconfig}",
+            f"--kubeconfig={of_kwok}",
             "--node-lease-duration-seconds=40",  # like a kubelet; without a lease the nodes become not ready
             f"--manage-nodes-with-annotation-selector={MARK}=fake",
             f"--config={STAGES / 'node.yaml'}",
@@ -57,7 +88,9 @@ def start(binaries: Mapping[str, Path], processes: Processes, kubectl: Kubectl, 
 
 
 def remove(kubectl: Kubectl) -> None:
-    """Delete the nodes, in a cluster that is not this run's own."""
+    """Delete the nodes and what was created for KWOK, in a cluster that is not this run's own."""
+    for one in (BINDING, DELETES_ONLY_TERMINATING_PODS):
+        kubectl.run("delete", str(one["kind"]), str(one["metadata"]["name"]), "--ignore-not-found")
     kubectl.run("delete", "node", f"--selector={MARK}=fake", "--wait=false")
 
 

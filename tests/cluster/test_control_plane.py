@@ -14,7 +14,7 @@ import pytest
 
 from tests.awaiting import LONGEST
 from tests.cluster.manifests import CONTAINER, DELETION_EXIT_CODE, EXIT_CODE, exits, job, pod
-from tests.cluster.nodes import MARK, POOL, SPOT
+from tests.cluster.nodes import MARK, USER, POOL, SPOT
 from tests.cluster.objects import condition, exit_codes, phase
 from webhook.kube.names import ATTEMPT
 
@@ -36,6 +36,15 @@ def test_a_job_runs_to_its_completion_on_kwok_nodes(namespace: NewNamespace, kub
 
     nodes = {one["metadata"]["name"] for one in kubectl.get("nodes", f"--selector={MARK}=fake")["items"]}
     assert {one["spec"]["nodeName"] for one in team.get("pods")["items"]} <= nodes
+
+
+def test_kwok_deletes_no_pod_that_nobody_has_deleted(namespace: NewNamespace) -> None:
+    team = namespace()
+    team.create(pod("next-of-its-name"))
+
+    refused = team.run("delete", "pod", "next-of-its-name", f"--as={USER}", "--as-group=system:masters")
+
+    assert "kwok-deletes-only-terminating-pods" in refused.stderr
 
 
 def test_exit_code_1_is_retried_until_the_backoff_limit(namespace: NewNamespace) -> None:

@@ -43,11 +43,6 @@ def commands(team: Namespace) -> list[Object]:
 
 def start(team: Namespace, number: int = 0, retries: int = 0, of: str = "main", index: int = 0) -> Object:
     """Create a pod as Volcano's controller does; return it when it runs."""
-    return team.wait_for("pods", create(team, number, retries, of, index), is_running)
-
-
-def create(team: Namespace, number: int = 0, retries: int = 0, of: str = "main", index: int = 0) -> str:
-    """Create a pod as Volcano's controller does; return its name."""
     root = job_in(team)
     metadata = root["metadata"]
     owner = {"apiVersion": root["apiVersion"], "kind": "Job", "name": metadata["name"], "uid": metadata["uid"]}
@@ -57,7 +52,8 @@ def create(team: Namespace, number: int = 0, retries: int = 0, of: str = "main",
         "ownerReferences": [{**owner, "controller": True, "blockOwnerDeletion": True}],
         "labels": {f"volcano.sh/{key}": value for key, value in keys.items()},
     }
-    return str(team.create(manifest)["metadata"]["name"])
+    made = team.create(manifest)
+    return team.wait_for("pods", str(made["metadata"]["name"]), is_running)
 
 
 def counted(team: Namespace, number: int) -> Object:
@@ -178,20 +174,11 @@ def pods_of(team: Namespace) -> dict[str, str]:
 
 
 def begin_as_volcano(team: Namespace) -> None:
-    """Create the pods that do not exist of a Job that is Pending, as Volcano's controller does, until all have begun.
-
-    KWOK deletes a pod by its name: one that is late for the old pod ends the new one, which is then created again.
-    """
+    """Create the pods that do not exist of a Job that is Pending, as Volcano's controller does."""
     until(lambda: job_in(team)["status"]["state"]["phase"] == "Pending")
-
-    def all_have_begun() -> bool:
-        pods = {one["metadata"]["name"]: one for one in team.get("pods")["items"]}
-        for index in range(2):
-            if f"train-main-0-{index}" not in pods:
-                create(team, index, index=index)
-        return len(pods) == 2 and all(one["status"]["phase"] != "Pending" for one in pods.values())
-
-    until(all_have_begun)
+    for index in range(2):
+        if f"train-main-0-{index}" not in pods_of(team):
+            start(team, index, index=index)
 
 
 def allow_retries(team: Namespace) -> None:
