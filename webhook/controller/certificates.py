@@ -98,7 +98,8 @@ class Issuer:
         end = self.now() + timedelta(seconds=seconds)
         while not self.changed.is_set() and (left := (end - self.now()).total_seconds()) > 0:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self.changed.wait(), min(left, CLOCK_INTERVAL))
+                async with asyncio.timeout(min(left, CLOCK_INTERVAL)):
+                    await self.changed.wait()
 
     def failed(self, trouble: str) -> None:
         """Report a failure in the log, in the metrics and in an Event on the Secret."""

@@ -151,7 +151,8 @@ class RetryController:
                 idle = self.start_due(group)
                 await asyncio.sleep(BATCHING_TIME)  # each pass examines all objects, and changes come one by one
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self.changed.wait(), idle)
+                    async with asyncio.timeout(idle):
+                        await self.changed.wait()
 
     def start_due(self, group: asyncio.TaskGroup) -> float:
         """Start the retries that are due, up to AT_ONCE; return the seconds until the next one is due."""

@@ -90,7 +90,8 @@ class Lease:
                 await asyncio.wait({working})
                 log.info("no longer leading", lease=self.name, holder=self.holder)
                 with step("release the lease"), contextlib.suppress(ApiError, *UNREACHABLE):
-                    await asyncio.wait_for(self.release(), PAUSE)  # else it ends after DURATION
+                    async with asyncio.timeout(PAUSE):  # else it ends after DURATION
+                        await self.release()
             if not working.cancelled() and (error := working.exception()) is not None:
                 if self.clock() - started_at > LONGEST_PAUSE:
                     backoff.reset()
@@ -111,8 +112,9 @@ class Lease:
             left = DEADLINE - (self.clock() - renewed_at)
             requested_at = self.clock()
             with contextlib.suppress(TimeoutError):
-                if await asyncio.wait_for(self.try_to_hold(), max(left, 0.1)):
-                    renewed_at = requested_at
+                async with asyncio.timeout(max(left, 0.1)):
+                    if await self.try_to_hold():
+                        renewed_at = requested_at
 
     async def try_to_hold(self) -> bool:
         """Acquire or renew the lease; return True if this replica holds it now. Log what the API raises."""

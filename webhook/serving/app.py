@@ -116,7 +116,8 @@ async def serve(options: ServeOptions, now: Callable[[], datetime] = utc_now) ->
             endpoints.draining = True
             log.info("draining", seconds=DRAIN)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(stopped.wait(), DRAIN)
+                async with asyncio.timeout(DRAIN):
+                    await stopped.wait()
             for task in tasks:
                 task.cancel()
     log.info("stopped")

@@ -120,7 +120,8 @@ class SharedCertificate:
                 if trouble != self.served.trouble:
                     self.served.failed(trouble)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self.changed.wait(), INTERVAL)
+                async with asyncio.timeout(INTERVAL):
+                    await self.changed.wait()
 
     def serve(self) -> None:
         """Serve the leaf once every caBundle trusts it, or at once if the certificate in use is not usable.

@@ -151,6 +151,19 @@ def test_only_one_of_two_replicas_that_create_the_lease_at_once_leads() -> None:
     virtual_time.run(run())
 
 
+def test_a_replica_that_is_stopped_when_it_has_just_released_the_lease_ends() -> None:
+    async def run() -> None:
+        replica, released = Replica(LeaseApi(), "a", fails=1.0), asyncio.Event()
+        replica.lease.release = released.wait  # type: ignore[method-assign, assignment]
+        await asyncio.sleep(1.5)
+        released.set()
+        replica.task.cancel()
+        await asyncio.sleep(0.1)
+        assert replica.task.cancelled()
+
+    virtual_time.run(run())
+
+
 def test_a_leader_leads_as_long_as_it_renews() -> None:
     async def run() -> None:
         api = LeaseApi()
