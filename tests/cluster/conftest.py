@@ -7,6 +7,8 @@ import os
 import re
 import secrets
 import shutil
+from itertools import accumulate, groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -106,15 +108,27 @@ def new_namespace(title: str, labels: Mapping[str, str], kubectl: Kubectl, api: 
     return created
 
 
+def _mixed(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Spread the files with scenarios evenly among the others."""
+    files = [list(file) for _, file in groupby(items, lambda item: item.path)]
+    of_scenarios = [file for file in files if file[0].path.parent.name == "scenarios"]
+    placed: list[tuple[float, list[pytest.Item]]] = []
+    for sort in (of_scenarios, [file for file in files if file not in of_scenarios]):
+        ends = list(accumulate(map(len, sort)))
+        placed += [(end / ends[-1], file) for end, file in zip(ends, sort, strict=True)]
+    return [item for _, file in sorted(placed, key=itemgetter(0)) for item in file]
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let each worker begin with some of the tests that take minutes, so that none of them runs alone at the end.
 
-    `--dist worksteal` gives each worker one continuous part of the list.
+    `--dist worksteal` gives each worker one continuous part of the list. In each part are some of the scenarios, which
+    wait most of the time, beside tests that compute.
     """
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     first = [item for item in items if item.get_closest_marker("first")]
-    others = [item for item in items if item not in first]
+    others = _mixed([item for item in items if item not in first])
     size = math.ceil(len(others) / workers)
     items[:] = [
         item

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from tests.awaiting import until
 from tests.cluster.kubectl import KubectlError
+from tests.cluster.namespace import Api
 from tests.cluster.nodes import MARK, own_node
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from tests.cluster.kubectl import Kubectl, Object
     from tests.cluster.namespace import Namespace
 
+NODES = "api/v1/nodes"
 OWN = "retry-policy-test/own"  # label and taint of nodes that belong to one test
 HOSTNAME = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
@@ -26,27 +28,41 @@ CLASS = "retry-policy-test-high"
 class OwnNodes:
     """Nodes on which only those pods run that `on` places there."""
 
-    def __init__(self, kubectl: Kubectl) -> None:
-        self.kubectl = kubectl
+    def __init__(self, api: Api) -> None:
+        self.api = api
         self.name = f"own-{secrets.token_hex(3)}"
         self.nodes: list[str] = []
 
     def add(self, *, spot: bool = True, zone: str | None = None) -> str:
-        """Add a node and return its name; `zone`: the end of its zone's name, which no other test uses."""
+        """Add a node and return its name once it takes pods; `zone`: the end of its zone's name, only of this test."""
+        name = self.create(spot=spot, zone=zone)
+        self.wait()
+        return name
+
+    def create(self, *, spot: bool, zone: str | None = None) -> str:
+        """Add a node as `add` does, and return its name at once."""
         name = f"{self.name}-{'spot' if spot else 'on-demand'}-{len(self.nodes)}"
         node = own_node(name, spot=spot)
         node["metadata"]["labels"][OWN] = self.name
         if zone is not None:
             node["metadata"]["labels"][ZONE] = f"{self.name}-{zone}"
         node["spec"]["taints"].append({"key": OWN, "value": self.name, "effect": "NoSchedule"})
-        self.kubectl.create(node)
+        self.api.create(NODES, node)
         self.nodes.append(name)
         return name
 
+    def wait(self) -> None:
+        """Return once all of the nodes take pods."""
+        until(lambda: all(map(takes_pods, self.found())))
+
     def found(self) -> list[Object]:
         """Return the nodes, as the API server has them."""
-        found: list[Object] = self.kubectl.get("node", f"--selector={OWN}={self.name}")["items"]
+        found: list[Object] = self.api.list(NODES, labelSelector=f"{OWN}={self.name}")["items"]
         return found
+
+    def remove(self) -> None:
+        """Delete the nodes."""
+        self.api.send("DELETE", NODES, labelSelector=f"{OWN}={self.name}")
 
 
 def takes_pods(node: Object) -> bool:
@@ -57,14 +73,15 @@ def takes_pods(node: Object) -> bool:
 @contextmanager
 def own_nodes(kubectl: Kubectl, *, spot: int = 0, on_demand: int = 0) -> Iterator[OwnNodes]:
     """Yield nodes of both pools for one test, and delete them at its end."""
-    nodes = OwnNodes(kubectl)
+    nodes = OwnNodes(Api.connect(kubectl.kubeconfig))
     try:
         for is_spot in (True,) * spot + (False,) * on_demand:
-            nodes.add(spot=is_spot)
-        until(lambda: all(map(takes_pods, nodes.found())))
+            nodes.create(spot=is_spot)
+        nodes.wait()
         yield nodes
     finally:
-        kubectl.run("delete", "node", *nodes.nodes, "--ignore-not-found", "--wait=false")
+        nodes.remove()
+        nodes.api.close()
 
 
 def on(nodes: OwnNodes, manifest: Object, *, cpu: str | None = None) -> Object:

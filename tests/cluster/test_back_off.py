@@ -328,5 +328,5 @@ def test_the_jobs_of_a_job_set_get_both_limits_and_fail_with_the_reason_that_its
     manifest = job_set("train", worker, failurePolicy={"maxRestarts": 3, "rules": [rule]})
     for _ in range(2):
         assert team.run("apply", "--filename=-", stdin=manifest).returncode == 0
-    assert limits(team.get("job", "train-w-0")) == [0, 10, 0]
+    assert limits(team.wait_for("jobs", "train-w-0", bool)) == [0, 10, 0]
     team.wait_for("jobsets", "train", lambda found: found.get("status", {}).get("restarts"))

@@ -66,7 +66,8 @@ class Playground:
 def playground() -> Iterator[Playground]:
     """Run what `make cluster` runs, in a shell that exports the KUBECONFIG of another cluster, that of the tests."""
     with subprocess.Popen(
-        [sys.executable, "-m", "tests.cluster"],
+        # A run in the background of a script ignores SIGINT, and its children would inherit that.
+        ["env", "--default-signal=INT", sys.executable, "-m", "tests.cluster"],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -104,7 +105,7 @@ def test_make_cluster_is_a_cluster_of_its_own_with_the_readmes_policy_which_is_u
     assert Path(logs).exists()
     if sys.platform != "linux":
         return  # there is no /proc
-    assert_all_end(playground.runner, signal.SIGTERM)
+    assert_all_end(playground.runner, signal.SIGINT)
     assert not Path(logs).exists()
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.cluster.conftest import with_operators
 from tests.cluster.objects import account, ended, restarts
 from tests.cluster.scenarios.test_failure_costs import dies, failed_for, has_failed
@@ -40,6 +42,7 @@ def test_a_fatal_exit_code_fails_the_job_set_once_no_disruption_explains_it(scen
     assert (account(settled)["last"][0]["onFailure"], account(settled)["last"][0]["settled"]) == (2, True)
 
 
+@pytest.mark.first
 def test_a_free_exit_code_beyond_the_limit_of_retries_fails_the_job_set(scene: NewScene) -> None:
     here = scene("free")
     here.create("one-pod-set.yaml", {"retry-policy-test/exit-code": "75"})

@@ -119,6 +119,7 @@ def test_a_rule_about_one_container_decides_before_one_about_any(scene: NewScene
     assert (node_of(before), decided(following), node_of(following)) == (first, 0, second)
 
 
+@pytest.mark.first
 @pytest.mark.parametrize("profile", ["next-other-node", "next-other-zone", "next-on-demand"])
 def test_a_second_failure_on_the_same_node_decides_by_its_own_rule(scene: NewScene, profile: str) -> None:
     here = scene(profile, spot=1, on_demand=0)

@@ -143,6 +143,7 @@ def uid_of(found: Object) -> str:
     return str(found["metadata"]["uid"])
 
 
+@pytest.mark.first
 def test_a_node_that_is_gone_costs_a_retry(namespace: NewNamespace, kubectl: Kubectl) -> None:
     team = opted_in(namespace)
     with own_nodes(kubectl, spot=1) as nodes:
