@@ -205,10 +205,13 @@ CAUSE: Final[tuple[Recipe, ...]] = (
     {"webhook/policy/causes.py": ('"NeverStarted", "Other"\n]\n', '"NeverStarted", "BadImage", "Other"\n]\n')},
     {
         "webhook/policy/causes.py": (
-            '    "Other": CauseRow("Other", "?"',
+            '    "Other": CauseRow(\n',
             (
-                '    "BadImage": CauseRow("Bad image", "B", lambda reason: reason, "Other", is_matched=False),\n'
-                '    "Other": CauseRow("Other", "?"'
+                '    "BadImage": CauseRow(\n'
+                '        "Bad image", "B", Colour("#734f33", "#fff"), lambda reason: reason, "Other",\n'
+                "        is_matched=False,\n"
+                "    ),\n"
+                '    "Other": CauseRow(\n'
             ),
         )
     },

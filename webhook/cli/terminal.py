@@ -12,6 +12,7 @@ from webhook.cli.console import ERASE, printable
 from webhook.cli.main import is_for_people, is_terminal
 from webhook.objects import columns
 from webhook.objects.columns import Part, Row
+from webhook.policy.attempt_costs import ATTEMPT_COSTS
 from webhook.policy.causes import CAUSES
 
 if TYPE_CHECKING:
@@ -74,11 +75,13 @@ class Progress:
 
 
 BAD, ODD, GOOD, SPOT = "bold red", "yellow", "green", "cyan"
+LOOKS: Final = {"bad": BAD, "odd": ODD}
 BUGS: Final = tuple[str, ...](cause for cause, row in CAUSES.items() if row.loss == "Bugs")
 # The styles of words that are states, by the first word of a cell.
 STATES: Final = {
-    **dict.fromkeys(("DENIED", "FAIL", "Failed", "fatal", *BUGS), BAD),
-    **dict.fromkeys(("CHANGED", "WARNED", "Suspended", "retry", "restart", "waiting", "disruption"), ODD),
+    **dict.fromkeys(("DENIED", "FAIL", "Failed", *BUGS), BAD),
+    **dict.fromkeys(("CHANGED", "WARNED", "Suspended", "restart", "waiting"), ODD),
+    **{str(cost): LOOKS[row.looks] for cost, row in ATTEMPT_COSTS.items() if row.looks},
     **dict.fromkeys(("PASS", "Complete", "Succeeded", "succeeded", "Completed"), GOOD),
     **dict.fromkeys(("spot", "on-demand", "running", "Running"), SPOT),
 }

@@ -14,11 +14,18 @@ MatchedCause = Literal["Disruption", "OOMKilled", "DeadlineExceeded", "ExitCode"
 Loss = Literal["Bugs", "Disruptions", "Capacity", "NeverStarted", "Other"]
 
 
+class Colour(NamedTuple):
+    """A colour of the page, in CSS: of an area, and of the text on it."""
+
+    area: str
+    text: str
+
+
 class CauseRow(NamedTuple):
     """What depends on a cause.
 
     Attributes:
-        label: its name in the page of a report. letter: what stands for it there, without its colour.
+        label: its name in the page of a report. letter: what stands for it there, without its `colour`.
         how: how an attempt ended, in words, from the attempt's reason.
         loss: to what the attempt was lost; None if it was not.
         is_failure: whether the program failed.
@@ -28,6 +35,7 @@ class CauseRow(NamedTuple):
 
     label: str
     letter: str
+    colour: Colour
     how: Callable[[str], str]
     loss: Loss | None
     is_failure: bool = False
@@ -36,9 +44,10 @@ class CauseRow(NamedTuple):
 
 
 class LossRow(NamedTuple):
-    """What depends on a loss: its `label` in the page, `told` in a text, and whether it `may_be_absent` from both."""
+    """What depends on a loss: label and colour in the page, `told` in a text; whether it `may_be_absent` from both."""
 
     label: str
+    colour: Colour
     told: str
     may_be_absent: bool = False
 
@@ -51,30 +60,80 @@ def _exit_code(reason: str) -> str:
 CAUSES: Final[dict[Cause, CauseRow]] = {
     # An account has only those that were disrupted, and whose containers ended with 0 all the same.
     "Succeeded": CauseRow(
-        "Succeeded", "S", lambda reason: f"disruption {reason}; it succeeded", loss=None, is_matched=False
+        "Succeeded",
+        "S",
+        Colour("light-dark(#8cc4b0, #3f7d69)", "light-dark(#0b1f18, #fff)"),
+        lambda reason: f"disruption {reason}; it succeeded",
+        loss=None,
+        is_matched=False,
     ),
-    "Disruption": CauseRow("Disruption", "D", lambda reason: f"disruption {reason}", "Disruptions"),
-    "ExitCode": CauseRow("Exit code", "E", _exit_code, "Bugs", is_failure=True, has_codes=True),
+    "Disruption": CauseRow(
+        "Disruption",
+        "D",
+        Colour("light-dark(#e69f00, #e0a020)", "#1a1200"),
+        lambda reason: f"disruption {reason}",
+        loss="Disruptions",
+    ),
+    "ExitCode": CauseRow(
+        "Exit code",
+        "E",
+        Colour("light-dark(#c2410c, #d9582a)", "light-dark(#fff, #170500)"),
+        _exit_code,
+        loss="Bugs",
+        is_failure=True,
+        has_codes=True,
+    ),
     "OOMKilled": CauseRow(
-        "Out of memory", "M", lambda reason: f"container {reason} OOMKilled", "Bugs", is_failure=True, has_codes=True
+        "Out of memory",
+        "M",
+        Colour("light-dark(#6f3c97, #8e55bf)", "#fff"),
+        lambda reason: f"container {reason} OOMKilled",
+        loss="Bugs",
+        is_failure=True,
+        has_codes=True,
     ),
     "DeadlineExceeded": CauseRow(
-        "Deadline", "T", lambda reason: reason or "DeadlineExceeded", "Bugs", is_failure=True, has_codes=True
+        "Deadline",
+        "T",
+        Colour("light-dark(#d68bb4, #cf86ad)", "#240a18"),
+        lambda reason: reason or "DeadlineExceeded",
+        loss="Bugs",
+        is_failure=True,
+        has_codes=True,
     ),
     "WorkloadEvicted": CauseRow(
-        "Evicted by Kueue", "K", lambda reason: f"evicted by Kueue ({reason})", "Other", is_matched=False
+        "Evicted by Kueue",
+        "K",
+        Colour("light-dark(#8a7400, #b8a12e)", "light-dark(#fff, #141000)"),
+        lambda reason: f"evicted by Kueue ({reason})",
+        loss="Other",
+        is_matched=False,
     ),
     "NeverStarted": CauseRow(
-        "Never started", "N", lambda reason: "never started" + (f" ({reason})" if reason else ""), "NeverStarted"
+        "Never started",
+        "N",
+        Colour("light-dark(#0b7285, #4fb3c4)", "light-dark(#fff, #04181c)"),
+        lambda reason: "never started" + (f" ({reason})" if reason else ""),
+        loss="NeverStarted",
     ),
-    "Other": CauseRow("Other", "?", lambda reason: reason or "Other", "Other", is_failure=True),
+    "Other": CauseRow(
+        "Other",
+        "?",
+        Colour("light-dark(#666d78, #7d8591)", "light-dark(#fff, #0b0d10)"),
+        lambda reason: reason or "Other",
+        loss="Other",
+        is_failure=True,
+    ),
 }
 LOSSES: Final[dict[Loss, LossRow]] = {
-    "Bugs": LossRow("Bugs", "to bugs"),
-    "Disruptions": LossRow("Disruptions", "to disruptions"),
-    "Capacity": LossRow("No capacity", "to missing capacity"),  # a disruption with the reason SpotUnavailable
-    "NeverStarted": LossRow("Never started", "to containers that did not start", may_be_absent=True),
-    "Other": LossRow("Other ends", "to other ends", may_be_absent=True),
+    "Bugs": LossRow("Bugs", CAUSES["ExitCode"].colour, "to bugs"),
+    "Disruptions": LossRow("Disruptions", CAUSES["Disruption"].colour, "to disruptions"),
+    # A disruption with the reason SpotUnavailable.
+    "Capacity": LossRow("No capacity", Colour("light-dark(#56a9e0, #58a8dc)", "#04121d"), "to missing capacity"),
+    "NeverStarted": LossRow(
+        "Never started", CAUSES["NeverStarted"].colour, "to containers that did not start", may_be_absent=True
+    ),
+    "Other": LossRow("Other ends", CAUSES["Other"].colour, "to other ends", may_be_absent=True),
 }
 
 

@@ -4,15 +4,11 @@ const NUMBER = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 const DAY = 86400;
 
-// ENDS and LOSSES are those of webhook/policy/causes.py. Each has one colour in the whole page: the class c-KEY in page.css. `letter` says it without colour.
+// ENDS, LOSSES and COSTS are the tables of webhook/policy/. Each end and loss has one colour in the whole page: the class c-KEY. `letter` says it without colour.
 const CAUSES = {
   ...ENDS,
-  Capacity: { label: LOSSES.Capacity.label, letter: "C" },
-  Running: { label: "Running", letter: "R" },
-};
-const COSTS = {
-  "": "nothing", retry: "one retry", disruption: "one disruption", free: "nothing (free restart)", none: "nothing",
-  fatal: "the workload failed",
+  Capacity: { label: LOSSES.Capacity.label, letter: "C", isLost: true },
+  Running: { label: "Running", letter: "R", isLost: false },
 };
 const CAPACITIES = { Spot: "spot", OnDemand: "on-demand", "": "" };
 
@@ -26,7 +22,7 @@ function causeOf(attempt) {
   return Object.hasOwn(CAUSES, attempt.cause) ? attempt.cause : "Other";
 }
 
-const isLost = (attempt) => Boolean(attempt.cause) && attempt.cause !== "Succeeded";
+const isLost = (attempt) => Boolean(attempt.cause) && CAUSES[causeOf(attempt)].isLost;
 
 function moneyIn(currency) {
   try {

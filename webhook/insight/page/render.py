@@ -17,6 +17,7 @@ import msgspec
 from msgspec.structs import replace
 
 from webhook.insight.report.model import Report
+from webhook.policy.attempt_costs import ATTEMPT_COSTS
 from webhook.policy.causes import CAUSES, LOSSES
 
 # In the order in which they use each other; one script in the page.
@@ -100,17 +101,27 @@ def _as_text(report: Report) -> str:
 
 @cache
 def page_script() -> str:
-    """Return all scripts as one, in a scope of its own, after the causes and losses that they show."""
-    ends = {cause: {"label": row.label, "letter": row.letter} for cause, row in CAUSES.items()}
-    losses = {loss: {"label": row.label, "mayBeAbsent": row.may_be_absent} for loss, row in LOSSES.items()}
-    known = "".join(f"const {name} = {json.dumps(table)};\n" for name, table in (("ENDS", ends), ("LOSSES", losses)))
+    """Return all scripts as one, in a scope of its own, after the tables that they show."""
+    tables = {
+        "ENDS": {
+            cause: {"label": row.label, "letter": row.letter, "isLost": row.loss is not None}
+            for cause, row in CAUSES.items()
+        },
+        "LOSSES": {loss: {"label": row.label, "mayBeAbsent": row.may_be_absent} for loss, row in LOSSES.items()},
+        "COSTS": {cost: row.shown for cost, row in ATTEMPT_COSTS.items()},
+    }
+    known = "".join(f"const {name} = {json.dumps(table)};\n" for name, table in tables.items())
     return '"use strict";(() => {\n' + known + "".join(_asset(name) for name in SCRIPTS) + "})();\n"
 
 
 @cache
 def page_style() -> str:
-    """Return the style sheet."""
-    return _asset("page.css")
+    """Return the style sheet, with a class `c-KEY` for each cause and each loss."""
+    colours = {key: row.colour for table in (CAUSES, LOSSES) for key, row in table.items()}
+    classes = (
+        f".c-{key} {{ background: {one.area}; fill: {one.area}; color: {one.text}; }}\n" for key, one in colours.items()
+    )
+    return _asset("page.css") + "".join(classes)
 
 
 @cache

@@ -331,7 +331,7 @@ function legendOf(row) {
   return parts;
 }
 
-const spentWords = (one) => (one.cause ? COSTS[one.cost ?? ""] : "");
+const spentWords = (one) => (one.cause ? COSTS[one.cost || "none"] : "");
 
 function attemptColumns() {
   return [
@@ -358,7 +358,7 @@ function attemptDetails(row, one) {
     el("dl", { class: "facts" },
       fact("How it ended", [CAUSES[cause].label, one.reason && [": ", nameOf(one.reason, 120)]]),
       fact("It cost", spentWords(one) || "nothing yet"),
-      fact("Decided by", one.rule ? nameOf(one.rule, 120) : one.cause === "Succeeded" || !one.cause ? "–" : "the policy's defaults"),
+      fact("Decided by", one.rule ? nameOf(one.rule, 120) : isLost(one) ? "the policy's defaults" : "–"),
       one.settled && fact("Settled", "the ledger found later that this end was fatal"),
       fact("Left after it", `${one.retriesLeft ?? "?"} retries, ${one.disruptionsLeft ?? "?"} disruptions`),
       fact("Scope", one.scope ? nameOf(one.scope) : "all pods"), fact("Retry", one.attempt ?? 0),
