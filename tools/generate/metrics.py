@@ -118,7 +118,7 @@ MODE: Final = f"the mode of the namespace: {quoted(opt_in.MODES)}"
 CACHES: Final = (
     *("namespaces", "jobs", "jobsets", "pods", "customresourcedefinitions", "trainjob-customresourcedefinitions"),
     *("configmaps", "secrets", "mutatingwebhookconfigurations", "validatingwebhookconfigurations"),
-    *(f"requested-{row.resource}" for row in ADAPTERS),
+    *(f"requested-{row.list_name}" for row in ADAPTERS),
 )
 # The values of each label.
 LABELS: Final[dict[tuple[str, str], str]] = {
@@ -252,7 +252,7 @@ LABELS: Final[dict[tuple[str, str], str]] = {
             NODE_LOST: "its node was unreachable for `unreachableTimeout` when it should have ended",
         }
     ),
-    ("requested_retries", "kind"): quoted(row.kind for row in ADAPTERS),
+    ("requested_retries", "kind"): quoted(row.kind_name for row in ADAPTERS),
     ("requested_retries", "result"): defined(
         started="runs again", refused="does not run again", stuck="cannot go on; it is tried again"
     ),

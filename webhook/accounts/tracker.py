@@ -44,8 +44,7 @@ class Key(NamedTuple):
     @property
     def kind_name(self) -> str:
         """Its kind; with the group if it is called Job, and is another system's."""
-        kind, is_job = self.kind.kind, self.kind is batch.JOB
-        return f"{kind}.{self.kind.group}" if kind == batch.JOB.kind and not is_job else kind
+        return self.kind.kind_name
 
     @property
     def job_set(self) -> str:

@@ -124,12 +124,14 @@ class RetryController:
                 shape=READ,
                 query=query,
                 metadata_only=True,
-                metric_prefix="requested-",
+                name=f"requested-{kind.list_name}",
                 scope=cluster.scope,
             )
             self.lists[kind].on_change(self.changed.set)
             for result in RESULTS:
-                metrics.REQUESTED_RETRIES.labels(kind.kind, result)  # reported as 0: an alert must see the first one
+                metrics.REQUESTED_RETRIES.labels(
+                    kind.kind_name, result
+                )  # reported as 0: an alert must see the first one
         cluster.namespaces.on_change(self.changed.set)
         brake.policy.on_change(self.changed.set)
 
@@ -289,7 +291,7 @@ class RetryController:
     def report(self, kind: KindSpec, root: Json, reason: str, message: str) -> None:
         """Report a result: an Event on the object, a metric and a log line."""
         result = reason.removeprefix("Retry").lower()
-        metrics.REQUESTED_RETRIES.labels(kind.kind, result).inc()
+        metrics.REQUESTED_RETRIES.labels(kind.kind_name, result).inc()
         metadata = root["metadata"]
         notice = Notice(
             kind=kind.kind,

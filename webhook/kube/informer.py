@@ -122,8 +122,8 @@ class Informer(Generic[Item]):
 
     `shape`: the fields that are decoded for `keep`, by default all: an object may have megabytes, and a list thousands
     of objects. `items`: where the values are stored, by default in a dict; `stored`: whether they are, or only the
-    observers take them. `metric_prefix`: precedes the resource in the label of the metric, to distinguish two lists of
-    the same resource. `scope`: which namespaces it holds objects of, by default all. `clock`: monotonic, in seconds.
+    observers take them. `name`: in the label of metrics, by default the resource; it distinguishes two lists of the
+    same resource. `scope`: which namespaces it holds objects of, by default all. `clock`: monotonic, in seconds.
     """
 
     def __init__(  # noqa: PLR0913 - the parameters of a list
@@ -137,7 +137,7 @@ class Informer(Generic[Item]):
         items: MutableMapping[tuple[str, str], Item] | None = None,
         stored: bool = True,
         metadata_only: bool = False,
-        metric_prefix: str = "",
+        name: str = "",
         scope: Scope | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -163,7 +163,7 @@ class Informer(Generic[Item]):
         self.last_live = self.clock()  # the time until which a watch was open last
         self.last_event = 0.0  # the time of the last event of the watch; without changes a bookmark comes each minute
         self.missing = False  # whether the API server does not know the kind, because its CRD is not installed
-        self.name = f"{metric_prefix}{path.rpartition('/')[2]}"  # in metrics
+        self.name = name or path.rpartition("/")[2]  # in metrics
         metrics.CACHE_AGE.labels(self.name).set_function(self.age)
         self.bulkhead = Bulkhead(self.name, clock)
         self.synced = asyncio.Event()  # set after the first list, and never cleared

@@ -324,6 +324,21 @@ class KindSpec:
         """The apiVersion of its objects."""
         return f"{self.group}/{self.versions[0]}" if self.group else self.versions[0]
 
+    @property
+    def is_another_job(self) -> bool:
+        """Whether it is called Job, and is not the one of batch."""
+        return self.kind == "Job" and self.group != "batch"
+
+    @property
+    def kind_name(self) -> str:
+        """Its kind; with the group if it is called Job, and is another system's."""
+        return f"{self.kind}.{self.group}" if self.is_another_job else self.kind
+
+    @property
+    def list_name(self) -> str:
+        """Its resource, as metrics name the list of it; after the group if the kind is another system's Job."""
+        return f"{self.group}-{self.resource}" if self.is_another_job else self.resource
+
     def path(self, namespace: str | None = None, name: str | None = None) -> str:
         """Return the path of an object, or of a list if `name` is None; raise ValueError if a name is not valid."""
         version = f"{self.group}/{self.read_in}" if self.read_in else self.api_version

@@ -123,7 +123,9 @@ class Cluster:
         only = {"fieldSelector": f"metadata.name={JOB_SET.resource}.{JOB_SET.group}"}
         self.job_set_crds = Informer(api, CRDS, job_sets.features_of, query=only)
         only = {"fieldSelector": f"metadata.name={TRAIN_JOB.resource}.{TRAIN_JOB.group}"}
-        self.train_job_crds = Informer(api, CRDS, trainer.has_runtime_patches, query=only, metric_prefix="trainjob-")
+        self.train_job_crds = Informer(
+            api, CRDS, trainer.has_runtime_patches, query=only, name="trainjob-customresourcedefinitions"
+        )
         self.caches: dict[KindSpec, Informer[Any]] = {batch.JOB: self.jobs, JOB_SET: self.job_sets}
         self.last_cached: Json | None = None  # what `object` last read from a cache, which takes time
 

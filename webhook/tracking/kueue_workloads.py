@@ -41,7 +41,7 @@ class KueueWorkloads:
             shape=kueue.READ,
             query={},
             stored=False,
-            metric_prefix="kueue-",
+            name="kueue-workloads",
             scope=scope,
             clock=clock,
         )

@@ -32,7 +32,7 @@ class SharedStateKey(StateKey):
         self.namespace = namespace
         self.list_path = path_of("v1", "secrets", namespace)
         query = {"fieldSelector": f"metadata.name={SECRET}"}
-        self.secrets = Informer(api, self.list_path, key_in, query=query, metric_prefix="state-key-")
+        self.secrets = Informer(api, self.list_path, key_in, query=query, name="state-key-secrets")
         self.secrets.on_change(self.take)
 
     @property

@@ -154,16 +154,15 @@ class Trackers:
 
     def _informer_of(self, kind: KindSpec) -> Informer[CachedRoot]:
         """Return the informer of the workloads of another kind: of their metadata, in all namespaces."""
-        api, prefix = self.cluster.api, f"{kind.group}-" if kind.kind == batch.JOB.kind else ""
         found = Informer(
-            api,
+            self.cluster.api,
             kind.path(),
             trimmed_root,
             shape=ROOT_READ,
             query={},
             items=Packed[CachedRoot](pieces),
             metadata_only=True,
-            metric_prefix=prefix,
+            name=kind.list_name,
             scope=self.cluster.scope,
             clock=self.clock,
         )
