@@ -338,7 +338,8 @@ def test_the_headline_compares_the_rules_with_no_webhook() -> None:
     assert headline("a week", with_bugs) == (
         "In a week of 1 Jobs on a spot market, 1 are complete with `disruptions.limit: 3` and three rules of "
         "`onFailure`,\n"
-        "1 without a webhook, for 2 USD instead of 2 on spot and 2 on-demand. Attempts that lead to nothing\n"
+        "1 without a webhook, 1 under the default policy, which takes exit code 75 for a bug.\n"
+        "With the rules they cost 2 USD instead of 2 on spot and 2 on-demand. Attempts that lead to nothing\n"
         "take 1 node-hours instead of 1. A bug has failed its Job after 1.0 hours instead of 8.0.\n"
     )
 
