@@ -30,6 +30,7 @@ from tools.generate import (
     messages,
     metrics,
     on_failure,
+    rights,
     rule_groups,
     rules,
     schemas,
@@ -71,7 +72,9 @@ PARTS: Final[dict[str, dict[str, Callable[[], str]]]] = {
     },
     "docs/reference/modes.md": {"modes": docs.modes_table},
     "docs/reference/on-failure.md": {"pairs": on_failure.table},
-    "docs/reference/performance.md": {"figures": figures.table},
+    "docs/explanation/performance.md": {"replicas": figures.replicas},
+    "docs/reference/performance.md": {"example": figures.headline, "figures": figures.table},
+    "docs/reference/permissions.md": {"rights": rights.table},
     "docs/reference/policy.md": {"profile": docs.profile_table, "policy": docs.policy_table},
     "docs/reference/scale.md": {
         "growth": curve.summary,

@@ -102,7 +102,7 @@ def _moment(_ctx: click.Context, _param: click.Parameter, text: str | None) -> f
 )
 @namespace_option
 @click.option("--profile", metavar="NAME", help="Only workloads under this profile.")
-@click.option("-l", "--selector", metavar="SELECTOR", help="Only Jobs and JobSets that this label selector selects.")
+@click.option("-l", "--selector", metavar="SELECTOR", help="Only workloads that this label selector selects.")
 @click.option(
     "--since", callback=_moment, metavar="TIME", help="Only what ended since then: 90m, 12h, 7d, 4w, or RFC 3339."
 )
@@ -148,7 +148,7 @@ def report(  # noqa: PLR0913 - one parameter for each option
     kubeconfig: Kubeconfig,
     left_out: LeftOut,
 ) -> None:
-    """Print what Jobs and JobSets used, what they lost and to what, what was saved, and which nodes to suspect.
+    """Print what workloads used, what they lost and to what, what was saved, and which nodes to suspect.
 
     Reads the cluster with your rights, and changes nothing: accounts, the pods that exist, nodes if you may. What you
     may not read is named in a note. A question about last month needs --history. Exit 0, or 2 if nothing can be read.
