@@ -94,8 +94,9 @@ def headline(week: str, cells: Sequence[Cell] | None = None) -> str:
     return (
         f"In {week} of {measured[0].total} Jobs on a spot market, {of(RULES, complete)} are complete with "
         f"`disruptions.limit: 3` and three rules of `onFailure`,\n{of(STOCK, complete)} without a webhook, "
-        f"{of(DEFAULT, complete)} under the default policy, which takes exit code 75 for a bug.\nWith the rules they cost "
-        f"{of(RULES, money)} USD instead of {of(STOCK, money)} on spot and {of(ON_DEMAND, money)} on-demand. "
+        f"{of(DEFAULT, complete)} under the default policy, which takes exit code 75 for a bug.\n"
+        f"With the rules they cost {of(RULES, money)} USD instead of {of(STOCK, money)} on spot "
+        f"and {of(ON_DEMAND, money)} on-demand. "
         f"Attempts that lead to nothing\ntake {of(RULES, lost)} node-hours instead of {of(STOCK, lost)}. "
         f"A bug has failed its Job after {bug(RULES):.1f} hours instead of {bug(STOCK):.1f}.\n"
     )
