@@ -145,7 +145,7 @@ class Informer(Generic[Item]):
         self.scope = scope
         if scope is not None:
             scope.followers.append(self)
-        self.joined: set[str] = set()  # namespaces whose objects are to be listed
+        self.joined: dict[str, None] = {}  # namespaces whose objects are to be listed, the longest waiting first
         self.left: set[str] = set()  # namespaces whose objects are to be forgotten
         self.scope_changed = asyncio.Event()
         self.turn = asyncio.Lock()  # of the watch, and of the list of one namespace
@@ -285,7 +285,7 @@ class Informer(Generic[Item]):
 
     def change_scope(self, joined: set[str], left: set[str]) -> None:
         """Forget the objects of namespaces that have left the scope, and list those of others that have joined it."""
-        self.joined = (self.joined | joined) - left
+        self.joined = {name: None for name in (*self.joined, *joined) if name not in left}
         self.left = (self.left | left) - joined
         self.scope_changed.set()
 
@@ -302,11 +302,12 @@ class Informer(Generic[Item]):
                 left, self.left = self.left, set()
                 await self.forget(left)
                 while self.joined:
-                    namespace = self.joined.pop()
+                    namespace = next(iter(self.joined))
+                    del self.joined[namespace]
                     try:
                         await self.list_namespace(namespace)
                     except (ApiError, *UNREACHABLE) as error:
-                        self.joined.add(namespace)
+                        self.joined[namespace] = None
                         log.warning("namespace not listed", path=self.path, namespace=namespace, error=repr(error))
                         break
             if self.joined:

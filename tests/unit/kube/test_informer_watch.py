@@ -412,3 +412,26 @@ def test_a_list_has_the_namespaces_that_were_opted_in_before_it_so_none_of_them_
             assert observer.told == ["begin", "end"]
 
     virtual_time.run(run())
+
+
+def test_namespaces_are_listed_in_the_order_in_which_they_were_opted_in() -> None:
+    async def run() -> None:
+        async with in_scope() as (namespaces, found, _):
+            listed: list[str] = []
+
+            async def list_slowly(namespace: str) -> None:
+                listed.append(namespace)
+                await asyncio.sleep(1)
+
+            found.list_namespace = list_slowly  # type: ignore[method-assign]
+            namespaces.synced.set()
+            await asyncio.sleep(1)
+            names = [f"team-{number}" for number in range(20)]
+            for name in names:
+                namespaces.items["", name] = {}
+                namespaces.notify()
+                await asyncio.sleep(0.1)
+            await asyncio.sleep(30)
+            assert listed == names
+
+    virtual_time.run(run())
