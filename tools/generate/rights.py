@@ -21,8 +21,9 @@ def table() -> str:
     verbs: dict[str, list[str]] = {}
     for resource, verb in _granted():
         verbs.setdefault(resource, []).append(verb)
+    policies = list(_policies())
     rows = (
-        (f"`{resource}`", ", ".join(dict.fromkeys(of)), ", ".join(_limits(resource, of)))
+        (f"`{resource}`", ", ".join(dict.fromkeys(of)), ", ".join(_limits(resource, of, policies)))
         for resource, of in verbs.items()
     )
     return markdown(("Resource", "The roles grant", "Limited by the admission policy"), sorted(rows))
@@ -38,21 +39,28 @@ def _granted() -> Iterator[tuple[str, str]]:
     for kind in ("ClusterRole", "Role"):
         for role in _objects(kind):
             for rule in role["rules"]:
-                for group, resource, verb in product(rule["apiGroups"], rule["resources"], rule["verbs"]):
-                    if verb not in READS and resource != OF_WEBHOOK:
-                        yield f"{resource}.{group}" if group else resource, verb
+                for resource, verb in product(_named(rule), rule["verbs"]):
+                    if verb not in READS and not resource.startswith(OF_WEBHOOK):
+                        yield resource, verb
 
 
-def _limits(resource: str, verbs: list[str]) -> list[str]:
-    """Return the names of the policies that judge these writes of the controller."""
-    wanted = {OPERATIONS[verb] for verb in verbs}
-    found = []
+def _named(rule: dict[str, Any]) -> list[str]:
+    """Return the resources of a rule, of a role or of a policy, each with its group."""
+    return [f"{name}.{group}" if group else name for group, name in product(rule["apiGroups"], rule["resources"])]
+
+
+def _policies() -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Yield the name and the rules of each admission policy about what the controller writes."""
     for policy in _objects("ValidatingAdmissionPolicy"):
         conditions = policy["spec"].get("matchConditions") or ()
-        if not any(one["name"] == "is-the-controller" for one in conditions):
-            continue  # it is about what users write
-        for rule in policy["spec"]["matchConstraints"]["resourceRules"]:
-            of = {f"{name}.{group}" if group else name for group, name in product(rule["apiGroups"], rule["resources"])}
-            if wanted.intersection(rule["operations"]) and of & {resource, "*.*", f"*.{resource.partition('.')[2]}"}:
-                found.append(policy["metadata"]["name"].removeprefix("retry-policy-webhook-"))
-    return [f"`{name}`" for name in dict.fromkeys(found)]
+        if any(one["name"] == "is-the-controller" for one in conditions):
+            name = policy["metadata"]["name"].removeprefix("retry-policy-webhook-")
+            yield name, policy["spec"]["matchConstraints"]["resourceRules"]
+
+
+def _limits(resource: str, verbs: list[str], policies: list[tuple[str, list[dict[str, Any]]]]) -> Iterator[str]:
+    """Yield the names of the policies that judge these writes."""
+    wanted = {OPERATIONS[verb] for verb in verbs}
+    for name, rules in policies:
+        if any(wanted.intersection(rule["operations"]) and resource in _named(rule) for rule in rules):
+            yield f"`{name}`"
