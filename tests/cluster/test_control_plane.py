@@ -181,11 +181,14 @@ def runner() -> Iterator[subprocess.Popen[str]]:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends the children of a killed process")
 @pytest.mark.skipif(not API_SERVER_LOG.exists(), reason="would build a whole control plane beside the foreign cluster")
-def test_a_runner_that_is_killed_leaves_no_process_behind(runner: subprocess.Popen[str]) -> None:
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])  # SIGINT: test_playground.py
+def test_a_runner_that_is_stopped_leaves_no_process_behind(
+    runner: subprocess.Popen[str], number: signal.Signals
+) -> None:
     assert runner.stdout
     folder = Path(runner.stdout.readline().strip()).parent
-    assert_all_end(runner, signal.SIGKILL)
-    assert folder.exists()  # the next run deletes it
+    assert_all_end(runner, number)
+    assert folder.exists() == (number == signal.SIGKILL)  # the next run deletes it
 
 
 def assert_all_end(runner: subprocess.Popen[str], number: signal.Signals) -> None:
