@@ -1,3 +1,3 @@
 """One retry policy for every batch workload in a Kubernetes cluster."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -115,7 +115,7 @@ def test_the_policies_use_the_same_names_as_the_server() -> None:
     assert f"['{LEDGER_LEASE}', '{app.RETRIES_LEASE}']" in own
     assert f"== '{names.COMPONENT}'" in str(POLICIES["retry-policy-webhook-events"]["validations"])
     limits = (counting.LIMIT_EXCEEDED, counting.FREE_TOO_OFTEN, counting.EVICTED_TOO_OFTEN)
-    reasons = (POD_FAILURE_POLICY, *limits, outcomes.NEVER_STARTED)
+    reasons = (POD_FAILURE_POLICY, *limits, counting.JOB_WIDE, outcomes.NEVER_STARTED)
     assert str([*reasons]) in str(POLICIES["retry-policy-webhook-jobs"]["validations"]).replace("\\'", "'")
     assert str([*limits]) in str(POLICIES["retry-policy-webhook-jobset-status"]["variables"]).replace("\\'", "'")
     ends = f"['{outcomes.SPOT_UNAVAILABLE}', '{outcomes.NEVER_STARTED}']"

@@ -10,7 +10,7 @@ import yaml
 
 from tests import virtual_time
 from tests.admission import policy
-from tests.metrics import counted
+from tests.metrics import counted, sample
 from tests.monitoring.alert_cases import CASES
 from tests.unit.controller.leader import FakeApi, beside, new_ledger
 from tests.unit.controller.test_retries import JOB_KEY, Leader, job
@@ -18,7 +18,6 @@ from tests.unit.retry.server import Server
 from tools.generate import ROOT
 from tools.generate.metrics import collectors, family_of, labels_of
 from tools.generate.rule_groups import alerts, recorded
-from webhook import metrics
 from webhook.controller.app import ledger_lease
 from webhook.kube.client import ApiError
 from webhook.kube.lease import PAUSE
@@ -160,7 +159,7 @@ def test_a_lease_that_is_forbidden_raises_the_alert_of_the_ledger() -> None:
 
 
 def stuck(kind: str) -> float | None:
-    return metrics.REGISTRY.get_sample_value("retry_policy_requested_retries_total", {"kind": kind, "result": "stuck"})
+    return sample("retry_policy_requested_retries_total", {"kind": kind, "result": "stuck"})
 
 
 def test_a_retry_that_is_stuck_raises_its_alert_even_the_first_time() -> None:

@@ -1,4 +1,4 @@
-"""The page of messages has every message that users can see, each with its cause and its remedy."""
+"""Every message that users can see has a cause and a remedy."""
 
 import ast
 import sys
@@ -35,7 +35,7 @@ def test_every_message_says_what_to_do() -> None:
     assert [f"{one.place}: {one.what}" for one in messages.listed() if not messages.remedy_of(one)] == []
 
 
-def test_every_message_is_a_text_or_a_template_that_the_page_can_show() -> None:
+def test_every_message_is_a_text_or_a_template_that_can_be_read() -> None:
     """A message that is built elsewhere is not read: write it at the call, or choose it there by a condition."""
     assert [
         f"{one.place}: {text}" for one in calls.messages() for text in (*one.what, *one.remedy) if is_unread(text)
@@ -45,10 +45,6 @@ def test_every_message_is_a_text_or_a_template_that_the_page_can_show() -> None:
 def is_unread(text: str) -> bool:
     """Whether nothing of a text is known, and it is not a message with a line of its own."""
     return text.isupper() and not text.endswith(tuple(PASSED_ON))
-
-
-def test_every_message_has_a_section() -> None:
-    assert [one.place for one in messages.listed() if messages.section_of(one) is None] == []
 
 
 def test_every_function_that_the_page_reads_by_name_exists() -> None:

@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.metrics import counted
+from tests.metrics import counted, sample
 from tests.unit.controller.leader import FakeApi, new_ledger
 from tools.generate.metrics import LABELS, REMEDIES, collectors, labels_of, short
 from webhook import metrics
+from webhook.systems.accounts import SYSTEMS
 
 CODE = Path(metrics.__file__).parent
 COUNTS = re.compile(r"metrics\.(?:(\w+)\.labels|(requests|edits|problems|not_enforced|placements))")
@@ -50,10 +51,7 @@ def test_a_cached_child_counts_in_its_metric() -> None:
 
 def test_the_duration_of_admissions_is_reported_before_the_first_admission() -> None:
     for path in ("mutate", "validate", "retry"):
-        assert (
-            metrics.REGISTRY.get_sample_value("retry_policy_admission_duration_seconds_count", {"path": path})
-            is not None
-        )
+        assert sample("retry_policy_admission_duration_seconds_count", {"path": path}) is not None
 
 
 def test_counters_of_rare_events_are_reported_before_the_first_event() -> None:
@@ -66,9 +64,14 @@ def test_counters_of_rare_events_are_reported_before_the_first_event() -> None:
         "placements": {"placement": "None"},
         "ledger_attempts": {"cause": "DeadlineExceeded", "cost": "free"},
         "ledger_disruptions": {"reason": "DeletionByDeviceTaintManager"},
-        "ledger_workloads_stopped": {"action": "Failed", "reason": "FreeRestartLimitExceeded"},
+        "ledger_workloads_stopped": {"action": "Failed", "reason": "JobWideFailure"},
     }.items():
-        assert metrics.REGISTRY.get_sample_value(f"retry_policy_{name}_total", labels) is not None
+        assert sample(f"retry_policy_{name}_total", labels) is not None
+
+
+def test_no_two_lists_of_workloads_have_the_same_name_in_metrics() -> None:
+    names = [kind.list_name for kind in SYSTEMS]
+    assert len(names) == len({*names})
 
 
 def test_the_page_names_log_lines_that_the_code_writes() -> None:

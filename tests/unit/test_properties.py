@@ -173,6 +173,7 @@ PROFILES = st.builds(
         retriable_exit_codes=st.sets(st.integers(1, 255), max_size=5).map(tuple),
         coupled=st.sampled_from(["FailJob", "Retry", "Settle"]),
         on_failure_restart_policy=st.sampled_from(["Keep", "Never"]),
+        many_pods=st.sampled_from(["Job", "Auto", "Index"]),
     ),
     back_off=st.builds(BackOff, per_index=st.booleans(), single_pod=st.sampled_from(["Keep", "Indexed"])),
     placement=st.builds(

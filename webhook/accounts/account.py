@@ -341,8 +341,11 @@ class Account(msgspec.Struct, kw_only=True):
         old = self.recent[: max(0, len(self.recent) - keep)]
         self.recent = [*(one for one in old if one in staying), *self.recent[len(old) :]]
 
-    def settle(self, pod_name: str) -> bool:
-        """Record that the end of a pod was fatal, which had cost a retry, or a disruption; return False if none was."""
+    def settle(self, pod_name: str, *, in_set: bool = False) -> bool:
+        """Record that the end of a pod was fatal, which had cost a retry, or a disruption; return False if none was.
+
+        `in_set`: whether its Job is a JobSet's, whose restarts are what is left: a retry within the Job has cost none.
+        """
         ends = [(place, detail) for place, detail in enumerate(self.last) if not detail.restart]
         places = [
             place for place, detail in ends if detail.pod == pod_name and ATTEMPT_COSTS[detail.cost].verdict_may_replace
@@ -356,7 +359,12 @@ class Account(msgspec.Struct, kw_only=True):
         for place in places:
             if self.retries is not None:
                 self.retries.take_back(self.last[place].scope)
-            self.last[place] = msgspec.structs.replace(self.last[place], cost="fatal", settled=True)
+            left = self.last[place].left
+            if cost == "retry" and left is not None and not in_set:
+                left = msgspec.structs.replace(left, retries=min(left.retries + 1, LARGEST_COUNT))
+                if place == len(self.last) - 1:
+                    self.left = left
+            self.last[place] = msgspec.structs.replace(self.last[place], cost="fatal", settled=True, left=left)
         return True
 
 

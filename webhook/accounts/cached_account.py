@@ -15,8 +15,6 @@ from webhook.pods.pods import LONGEST_NAME, cut
 from webhook.policy.applied import applied
 from webhook.policy.model import Profile
 from webhook.systems.accounts import SYSTEMS
-from webhook.systems.job import spec as batch
-from webhook.systems.job_set.spec import JOB_SET
 from webhook.systems.kind_spec import KindSpec
 
 # An Account as it is cached. `metadata`: namespace, name, uid, resourceVersion, creationTimestamp and the uids of
@@ -74,7 +72,7 @@ USUAL: Final = (
     + b'"}'
 )
 # The kinds whose objects have Accounts, by group and kind.
-COUNTED: Final = {(kind.group, kind.kind): kind for kind in (batch.JOB, JOB_SET, *SYSTEMS)}
+COUNTED: Final = {(kind.group, kind.kind): kind for kind in SYSTEMS}
 
 
 def trimmed_account(root: Json) -> CachedAccount:

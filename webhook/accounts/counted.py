@@ -17,7 +17,7 @@ from webhook.pods.outcomes import Outcome
 from webhook.pods.pods import Pod
 from webhook.policy.settings import Settings, count
 from webhook.systems.job_set.spec import costly_restarts, job_restarts
-from webhook.systems.system import Spent, System
+from webhook.systems.system import CostOf, Spent, System
 
 
 @dataclass(frozen=True)
@@ -107,6 +107,7 @@ class PodsOfSystem:
 
     scopes_have_retries: ClassVar = True
     system: System
+    cost_of: CostOf
     job: Json
     settings: Settings
     job_set: None = None
@@ -140,7 +141,7 @@ class PodsOfSystem:
         budget = self.budgets_of(pod).retries
         ended = any(one.cost == "fatal" and one.scope == pod.scope for one in account.last_now)
         spent = Spent(account.sure_retries_of(pod.scope), account.scopes.at_least(pod.scope), budget, ended)
-        cost = self.system.cost_of(pod, self.job, spent, self.settings)
+        cost = self.cost_of(pod, self.job, spent, self.settings)
         is_last = cost == "retry" and spent.retries >= budget and self.system.knows_retries
         return replace(outcome, cost="fatal" if is_last else cost)
 
@@ -157,6 +158,9 @@ class PodsOfSystem:
 Counted = PodsOfJob | PodsOfSystem
 
 
-def counted_of(system: System | None, job: Json, job_set: Json | None, settings: Settings) -> Counted:
-    """Return what the ends of the pods of a Job cost, or of the workload of a System, which stands for the Job."""
-    return PodsOfJob(job, job_set, settings) if system is None else PodsOfSystem(system, job, settings)
+def counted_of(system: System, job: Json, job_set: Json | None, settings: Settings) -> Counted:
+    """Return what the ends of the pods of a Job cost, or of a workload without Jobs, which stands for the Job."""
+    cost_of = system.cost_of
+    if cost_of is None:
+        return PodsOfJob(job, job_set, settings)
+    return PodsOfSystem(system, cost_of, job, settings)

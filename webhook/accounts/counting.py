@@ -3,29 +3,31 @@
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import replace
+from itertools import islice
 from typing import Final, NamedTuple
 
 from webhook.accounts import in_place, limits, words
 from webhook.accounts.account import MOST_MESSAGES, MOST_RESTARTED, Account, Attempt, id_of
-from webhook.accounts.counted import Counted, PodsOfJob, PodsOfSystem
+from webhook.accounts.counted import Counted, counted_of
 from webhook.accounts.kueue import CountedEvictions, KueueWorkload
 from webhook.accounts.tracker import Key, Tracker
 from webhook.history.usage import Used
 from webhook.kube import terminal
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
+from webhook.objects.times import between
 from webhook.pods import on_failure, outcomes
 from webhook.pods.pods import Pod
-from webhook.policy.applied import applied
+from webhook.policy.applied import applied, failed_for_job_wide
 from webhook.policy.attempt_costs import FAILURES, AttemptCost
 from webhook.policy.settings import Settings
-from webhook.systems import kueue
 from webhook.systems.job import spec as batch
-from webhook.systems.kind_spec import controller_of
 
 LIMIT_EXCEEDED: Final = "DisruptionLimitExceeded"
 FREE_TOO_OFTEN: Final = "FreeRestartLimitExceeded"
 EVICTED_TOO_OFTEN: Final = "EvictionLimitExceeded"
+JOB_WIDE: Final = "JobWideFailure"
+OUTLIVED: Final = 1.5  # times as long as the longest failed attempt: a pod that runs so long does not have that bug
 
 
 def count(  # noqa: PLR0913 - where all of it meets
@@ -70,16 +72,21 @@ def _never(_: Pod) -> str:
 class LimitEnd(NamedTuple):
     """Why the ledger ends a workload: a pod of `job` was disrupted, or restarted, more often than allowed.
 
-    `reason`: that of the condition. `pod`: the name of the pod that exceeded `limit`.
+    `reason`: that of the condition. `pod`: the name of the pod that exceeded `limit`. `seconds`: how long the failed
+    pods ran at most, if a bug of all pods ends the Job.
     """
 
     reason: str
     pod: str
     limit: int
     job: Json
+    seconds: float = 0.0
 
     def message(self, namespace: str) -> str:
         """Return the message of the condition."""
+        if self.reason == JOB_WIDE:
+            ran = f"none has finished, or run {OUTLIVED} times the {self.seconds:.0f} s that they ran at most"
+            return f"pod {namespace}/{self.pod}: {self.limit} indexes have failed, and {ran}"
         what = {LIMIT_EXCEEDED: "disruption", outcomes.TOO_OFTEN: "retry"}.get(self.reason, "free restart")
         return f"pod {namespace}/{self.pod}: {what} {self.limit + 1} exceeds the limit of {self.limit}"
 
@@ -164,9 +171,7 @@ class CountingPass:
 
     def counted(self, job: Json) -> Counted:
         """Return what the ends of pods of a Job, or of the workload of another kind, cost."""
-        if self.system is None:
-            return PodsOfJob(job, self.job_set, self.settings_of(job))
-        return PodsOfSystem(self.system, self.whole or self.root, self.settings)
+        return counted_of(self.system, self.whole or job, self.job_set, self.settings_of(job))
 
     def budgets_of(self, job: Json) -> limits.Budgets:
         """Return what a Job allows."""
@@ -192,8 +197,8 @@ class CountingPass:
     @property
     def has_ended(self) -> bool:
         """Whether a workload of another kind has ended, as far as that was read."""
-        whole, system = self.whole, self.system
-        return whole is not None and system is not None and (outcomes.is_deleted(whole) or system.has_ended(whole))
+        whole = self.whole
+        return whole is not None and (outcomes.is_deleted(whole) or self.system.has_ended(whole))
 
     def save(self, cause: str, used: Used | None, retries: int) -> None:
         """Record that a bug left so many retries unused."""
@@ -233,7 +238,7 @@ class CountingPass:
 
     def settle(self, pod_name: str) -> None:
         """Record that a crash which had cost a retry was a bug."""
-        if self.account.settle(pod_name):
+        if self.account.settle(pod_name, in_set=bool(self.key.job_set)):
             self.changed = True
             if self.account.left is not None:
                 pod = self.tracker.failed_named(pod_name)
@@ -267,9 +272,7 @@ class CountingPass:
         if self.settings.disruption_action != "Ignore" or self.account.suspended:
             return
         for detail, job, budgets in self._of_running_jobs(details, "disruption"):
-            if self.system is not None and not self.system.is_single(detail.scope):
-                continue
-            if limits.is_exceeded(self.account, budgets, detail.scope):
+            if self.system.is_single(detail.scope) and limits.is_exceeded(self.account, budgets, detail.scope):
                 yield detail, job, budgets
 
     def free_too_often(self, details: list[Attempt]) -> Iterator[tuple[Attempt, Json, limits.Budgets]]:
@@ -280,9 +283,7 @@ class CountingPass:
 
     def beyond_retries(self, details: list[Attempt]) -> Iterator[tuple[Attempt, Json, limits.Budgets]]:
         """Yield the attempts after which a scope had no retry left, if only the leader bounds them; as above."""
-        if self.system is None or self.system.bounded:
-            return
-        if self.settings.profile.failure_policy.inject == "Never":
+        if self.system.bounded or self.settings.profile.failure_policy.inject == "Never":
             return
         for detail, job, _ in self._of_running_jobs(details, "fatal"):
             pod = self.tracker.failed_named(detail.pod)
@@ -290,8 +291,29 @@ class CountingPass:
             if pod is not None and self.account.retries_of(detail.scope) >= budgets.retries:
                 yield detail, job, budgets
 
+    def job_wide(self, details: list[Attempt]) -> Iterator[tuple[Attempt, Json, float]]:
+        """Yield the last failed index if all pods of the Job seem to fail alike, with the Job and the longest run.
+
+        Many indexes have failed, none has finished, and no pod that runs has outlived those by half.
+        """
+        most = failed_for_job_wide(self.settings.profile.failure_policy)
+        if most is None or self.account.spent_now("fatal") < most:
+            return
+        for detail, job, budgets in islice(self._of_running_jobs(details, "fatal"), 1):
+            longest = max(between(one.start, one.end) for one in self.attempts if one.cost == "fatal")
+            has_finished = bool((job.get("status") or {}).get("succeeded"))
+            if budgets.per_index and not has_finished and not self._has_outlived(job, detail.end, longest * OUTLIVED):
+                yield detail, job, longest
+
+    def _has_outlived(self, job: Json, now: str, seconds: float) -> bool:
+        """Return True if a pod of a Job runs that began more than so many seconds before a time."""
+        running = self.tracker.running.of_job(job["metadata"]["uid"])
+        return any(pod.started and between(pod.started, now) > seconds for pod in running)
+
     def end(self, details: list[Attempt]) -> LimitEnd | None:
         """Return why these attempts end the workload: too many restarts or disruptions; None if they do not."""
+        for detail, job, longest in self.job_wide(details):
+            return LimitEnd(JOB_WIDE, detail.pod, self.account.spent_now("fatal"), job, longest)
         for detail, job, budgets in self.beyond_retries(details):
             return LimitEnd(outcomes.TOO_OFTEN, detail.pod, budgets.retries, job)
         for detail, job, budgets in self.free_too_often(details):
@@ -325,17 +347,11 @@ class CountingPass:
         return [*self.account.last, *self.details]
 
     def suspends(self, details: list[Attempt]) -> bool:
-        """Return True if the Job exceeded its disruptions with these attempts, and can be suspended.
+        """Return True if the workload exceeded its disruptions with these attempts, and can be suspended now.
 
-        It can be if no controller and no queue would resume it, and none of its pods runs.
+        A Job can be if none of its pods runs.
         """
-        if self.settings.profile.disruptions.on_exceed != "Suspend" or self.key.job_set:
-            return False
-        if self.system is not None:
-            return (
-                self.whole is not None and any(self.exceeded(details)) and self.system.suspend(self.whole) is not None
-            )
-        return not self.runs and self.should_suspend(details)
+        return self.should_suspend(details) and not (self.system.has_jobs and self.runs)
 
     @property
     def runs(self) -> bool:
@@ -343,11 +359,11 @@ class CountingPass:
         return self.tracker.running.has_any(self.root["metadata"]["uid"])
 
     def should_suspend(self, details: list[Attempt]) -> bool:
-        """Return True if the Job exceeded its disruptions with these attempts, and no other would resume it."""
-        if self.settings.profile.disruptions.on_exceed != "Suspend" or self.key.job_set or self.system is not None:
+        """Return True if the workload exceeded its disruptions with these attempts, and something suspends it."""
+        if self.settings.profile.disruptions.on_exceed != "Suspend":
             return False
-        alone = controller_of(self.root) is None and not kueue.is_queued(self.root["metadata"])
-        return alone and any(self.exceeded(details))
+        root = self.root if self.key.is_cached_whole else self.whole
+        return root is not None and any(self.exceeded(details)) and self.system.suspend(root) is not None
 
     def sentence(self) -> str:
         """Return how the last counted pod ended, what decides about the next one, and how many others were counted."""

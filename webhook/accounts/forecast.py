@@ -7,6 +7,7 @@ This module decides nothing itself: it calls the functions with which the leader
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
+from heapq import nsmallest
 from itertools import islice
 from typing import Final, Literal
 
@@ -24,13 +25,14 @@ from webhook.objects.problem import Json
 from webhook.pods import matching
 from webhook.pods.matching import JobEnd
 from webhook.pods.outcomes import DEADLINE, NEVER_STARTED, SPOT_UNAVAILABLE
-from webhook.pods.pods import DISRUPTED, Condition, Exit, Pod
+from webhook.pods.pods import Condition, Exit, Pod
 from webhook.policy.attempt_costs import FAILURES, AttemptCost
 from webhook.policy.causes import Cause
 from webhook.policy.settings import NamedProfile, Settings, count
 from webhook.rules import annotations
 from webhook.rules.pods import loss, placement
 from webhook.systems import pods as attempts
+from webhook.systems.core import DISRUPTED
 from webhook.systems.job import spec as batch
 from webhook.systems.job_set.rules.job_set import FAIL_SET, FREE, RESTART_SET
 from webhook.systems.job_set.spec import (
@@ -50,6 +52,7 @@ from webhook.systems.kind_spec import KindSpec, OwnerReference
 from webhook.systems.pod_source import Evidence
 from webhook.systems.system import System
 
+LATER: Final = "~"  # than any time
 Ended = Literal["", "index", "Job", "JobSet", "scope", "workload"]
 
 
@@ -77,8 +80,8 @@ class Standing:
         return Key(root["metadata"].get("namespace") or "", kind, root["metadata"]["name"])
 
     @cached_property
-    def system(self) -> System | None:
-        """The system of the workload; None for a Job or a JobSet."""
+    def system(self) -> System:
+        """The system of the workload."""
         return self.key.system
 
     @property
@@ -104,6 +107,12 @@ class Standing:
     def settings_of(self, root: Json) -> Settings:
         """Return the settings of an object under `profile`."""
         return self.profile.settings(annotations.of(root))
+
+    @cached_property
+    def eldest(self) -> list[Pod]:
+        """The two live pods of the Job that have run longest."""
+        uid = self.job["metadata"].get("uid")
+        return nsmallest(2, (pod for pod in self.live if pod.job_uid == uid), key=lambda pod: pod.started or LATER)
 
     @cached_property
     def counted(self) -> Counted:
@@ -168,13 +177,13 @@ def foretell(standing: Standing, pod: Pod) -> Forecast:
     counting, system = counted(standing, pod), standing.system
     detail = counting.details[-1]  # before it are the restarts in place that are not counted yet
     end, suspends = counting.end(counting.details), counting.suspends(counting.details)
-    if system is not None and not may_end(standing, pod):
+    if end is not None and not may_end(standing, pod):
         end = None
     set_action = _action_of_set(standing, pod)
     ends = _ended_by(standing, counting.account, pod, detail, set_action)
-    if end is not None and (system is not None or not ends):
-        ends = "workload" if system is not None else "Job" if standing.job_set is None else "JobSet"
-    goes_on = system is None and not ends and not suspends and detail.cost != "none"
+    if end is not None and not (system.has_jobs and ends):
+        ends = "workload" if not system.has_jobs else "Job" if standing.job_set is None else "JobSet"
+    goes_on = system.has_jobs and not ends and not suspends and detail.cost != "none"
     return Forecast(
         cause=detail.cause,
         cost=detail.cost,
@@ -191,20 +200,25 @@ def foretell(standing: Standing, pod: Pod) -> Forecast:
     )
 
 
+def _as_stored(root: Json) -> Json:
+    """Return a workload, perhaps of a manifest, with the metadata that a write of it needs."""
+    return {**root, "metadata": {"namespace": "", "resourceVersion": "", **root["metadata"]}}
+
+
 def counted(standing: Standing, pod: Pod) -> CountingPass:
     """Count a failed pod in a copy of the account, as the leader does."""
     metadata, job_set = standing.job["metadata"], standing.job_set
-    job = {"spec": {}, **standing.job, "status": standing.job.get("status") or {}}
+    job = {"spec": {}, **_as_stored(standing.job), "status": standing.job.get("status") or {}}
     running = RunningPods()
-    others = (one for one in standing.live if one.uid != pod.uid and one.job_uid == metadata.get("uid"))
-    for one in islice(others, 1):  # all that matters is whether any other pod of the Job runs
+    others = (one for one in standing.eldest if one.uid != pod.uid)
+    for one in islice(others, 1):  # all that matters is whether any other pod of the Job runs, and how long
         running.put(one, None)
 
     def find(_row: KindSpec, _namespace: str, name: str) -> CachedJob | None:
         return CachedJob(job) if name == metadata["name"] else None
 
     tracker = Tracker(find=find, running=running)
-    root, whole = job if job_set is None else job_set, None if standing.system is None else job
+    root, whole = job if job_set is None else job_set, None if standing.system.has_jobs else job
     account = deepcopy(standing.account)
     counting = CountingPass(standing.key, root, job_set, tracker, account, standing.settings_of, whole=whole)
     if counting.account.suspended and not job["spec"].get("suspend"):
@@ -231,7 +245,7 @@ def _left_after(account: Account, detail: Attempt, set_action: str) -> Left:
 def _ended_by(standing: Standing, account: Account, pod: Pod, detail: Attempt, set_action: str) -> Ended:
     """Return what a controller, or the leader after a bug, ends because of a counted failure."""
     system = standing.system
-    if system is not None:
+    if not system.has_jobs:
         ends = detail.cost == "fatal" or is_bug(standing, pod)
         return "" if not ends else "scope" if system.scopes_end_alone else "workload"
     spec = standing.job["spec"]
@@ -261,20 +275,19 @@ def failed_indexes(job: Json) -> int:
 
 
 def may_end(standing: Standing, pod: Pod) -> bool:
-    """Return True if the leader can end a workload of another kind, or its part, because of a failed pod."""
-    system, metadata = standing.system, {"namespace": "", "resourceVersion": "", **standing.job["metadata"]}
-    return system is not None and system.fail({**standing.job, "metadata": metadata}, pod, "", "") is not None
+    """Return True if the leader can end a workload, or its part, because of a failed pod."""
+    return standing.system.fail(_as_stored(standing.job_set or standing.job), pod, "", "") is not None
 
 
 def is_bug(standing: Standing, pod: Pod) -> bool:
-    """Return True if the leader ends a workload of another kind, or its part, because of how a pod failed."""
-    return standing.system is not None and settling.is_suspect(standing.counted, pod) and may_end(standing, pod)
+    """Return True if the leader ends a workload without Jobs, or its part, at once because of how a pod failed."""
+    return not standing.system.has_jobs and settling.is_suspect(standing.counted, pod) and may_end(standing, pod)
 
 
 def settled_within(standing: Standing, pod: Pod) -> int | None:
     """Return the seconds in which the ledger decides whether a crash was a bug; None if it cannot be one."""
     settings = standing.settings
-    if standing.system is not None or not settling.is_suspect(standing.counted, pod):
+    if not standing.system.has_jobs or not settling.is_suspect(standing.counted, pod):
         return None
     within = settling.window(standing.job, settings)
     return None if settling.bug_in(standing.counted, pod, within) is None else within

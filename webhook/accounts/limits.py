@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from webhook.accounts.account import Account
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
-from webhook.pods import matching
 from webhook.pods.pods import Pod
 from webhook.policy.settings import Settings
 from webhook.systems.job import spec as batch
@@ -67,7 +66,7 @@ def are_in_pods(account: Account, spec: Json, job_set: Json | None) -> bool:
     """
     if job_set is not None or account.grants or not batch.is_indexed(spec):
         return False
-    return spec.get("backoffLimitPerIndex") is not None and matching.ignores_disruptions_alone(spec)
+    return spec.get("backoffLimitPerIndex") is not None and batch.ignores_disruptions_alone(spec)
 
 
 def disruptions_before(pod: Pod) -> int | None:

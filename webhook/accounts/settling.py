@@ -71,6 +71,11 @@ def is_suspect(counted: Counted, pod: Pod) -> bool:
     return not (is_told_to_end(pod, settings) if settles else _has_retriable_codes(pod, settings))
 
 
+def disturbs(counted: Counted, pod: Pod) -> bool:
+    """Return True if the end of a pod, though no suspect, may explain crashes of other pods of its Job."""
+    return isinstance(counted, PodsOfJob) and is_crash(pod) and may_settle(counted.job, counted.settings)
+
+
 def window(job: Json, settings: Settings) -> int:
     """Return the seconds before and after a crash in which a disruption explains it; 0 if no pod depends on another."""
     coupled = any(failure_policy.traits_of(one).coupled for one in batch.JOB.jobs(job))
@@ -157,7 +162,7 @@ def _bug_of_job(counted: PodsOfJob, pod: Pod, within: int) -> str | None:
     if matching.match(own, pod) is not None or (cost is not None and (cost != "Fatal" or not judges)):
         return None
     if cost == "Fatal":
-        message = f"Pod {pod.namespace}/{pod.name} {_how(pod)}, which rule {index} of onFailure makes fatal"
+        message = _fatal(pod, index, settings)
     else:
         message = bug_of(embedded, settings, pod, within if settles else None, own)
     if job_set is not None and message and matching.action_of_set(job_set, pod.replicated_job, message) != FAIL_SET:
@@ -172,7 +177,7 @@ def _bug_of_system(counted: PodsOfSystem, pod: Pod) -> str | None:
         return None
     index, cost = _decision(counted, pod)
     if cost == "Fatal":
-        return f"Pod {pod.namespace}/{pod.name} {_how(pod)}, which rule {index} of onFailure makes fatal"
+        return _fatal(pod, index, settings)
     if cost is not None:
         return None
     codes = settings.profile.failure_policy.retriable_exit_codes
@@ -200,6 +205,16 @@ def bug_of(job: EmbeddedJob, settings: Settings, pod: Pod, within: int | None, o
         f"no pod that it depends on was disrupted within {within} s" if within else "nobody had deleted the pod"
     )
     return f"{what}, and {unexplained_because}"
+
+
+def _fatal(pod: Pod, index: int | None, settings: Settings) -> str:
+    """Return the message about an end that a rule makes fatal: of the profile, or of `unknownExit: Confirm`."""
+    what = f"Pod {pod.namespace}/{pod.name} {_how(pod)}"
+    if index is not None and index < len(settings.profile.on_failure):
+        return f"{what}, which rule {index} of onFailure makes fatal"
+    before = on_failure.read(pod.after)
+    earlier = " on ".join(part for part in (before.reason, *before.nodes[:1]) if part)
+    return f"{what}, the second failure that nothing explains; the one before it: {earlier}"
 
 
 def _how(pod: Pod) -> str:

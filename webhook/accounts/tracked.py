@@ -94,6 +94,14 @@ class RunningPods:
         """Return True if a Job has any pod here."""
         return job_uid in self.numbers
 
+    def of_job(self, job_uid: str) -> Iterator[Pod]:
+        """Yield the pods of a Job: as many steps as there are pods, of all Jobs, for what is rarely asked."""
+        if job_uid not in self.numbers:
+            return
+        for packed in [*self.packed.values()]:
+            if job_uid.encode() in packed and (pod := unpack(packed)).job_uid == job_uid:
+                yield pod
+
     def of_workload(self, workload: str) -> Iterator[Pod]:
         """Yield the pods of a workload of another kind, by `workload_of`."""
         return (unpack(self.packed[uid]) for uid in list(self.scopes.get(workload, NONE_KNOWN)))

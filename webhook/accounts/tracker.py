@@ -13,10 +13,11 @@ from webhook.accounts.limits import scope_of
 from webhook.accounts.tracked import FailedPods, RestartedPods, RunningPods, workload_named, workload_of
 from webhook.objects.problem import Json
 from webhook.pods.outcomes import SPOT_UNAVAILABLE, UNSEEN, is_in_doubt
-from webhook.pods.pods import DISRUPTED, Condition, Pod, unpack
+from webhook.pods.pods import Condition, Pod, unpack
 from webhook.pods.restarts import following
 from webhook.policy.model import LONGEST_SETTLING
-from webhook.systems.accounts import system_of
+from webhook.systems.accounts import SYSTEMS
+from webhook.systems.core import DISRUPTED
 from webhook.systems.job import spec as batch
 from webhook.systems.job_set.spec import JOB_SET
 from webhook.systems.kind_spec import KindSpec, controller_of
@@ -54,12 +55,12 @@ class Key(NamedTuple):
     @property
     def is_cached_whole(self) -> bool:
         """Whether the watch delivers its spec and status, as of a Job and a JobSet, and not its metadata alone."""
-        return self.kind is batch.JOB or self.kind is JOB_SET
+        return self.system.has_jobs
 
     @property
-    def system(self) -> System | None:
-        """Its System; None if it is a Job or a JobSet."""
-        return system_of(self.kind)
+    def system(self) -> System:
+        """Its System."""
+        return SYSTEMS[self.kind]
 
     @property
     def workload(self) -> str:

@@ -9,7 +9,7 @@ from webhook.objects.problem import Json, Problem
 from webhook.policy.settings import NamedProfile
 from webhook.rules import annotations, own_keys, retries, undo
 from webhook.rules.rule import Rule, apply
-from webhook.systems.accounts import system_of
+from webhook.systems.accounts import SYSTEMS
 from webhook.systems.job import spec as batch
 from webhook.systems.kind_spec import KindSpec
 
@@ -41,7 +41,7 @@ def put_back(subject: Subject, editor: Editor) -> bytes:
         return b""
     if subject.kind.immutable:
         apply(UPDATE_RULES, Update(subject, subject.old, editor), editor)
-    elif system_of(subject.kind) is not None:
+    elif subject.kind in SYSTEMS:
         apply(HISTORY_RULES, Update(subject, subject.old, editor), editor)
     return editor.patch() if editor.edits else b""
 

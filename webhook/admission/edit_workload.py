@@ -60,7 +60,8 @@ def apply_rules(context: WorkloadContext) -> tuple[Ruled, list[Problem]]:
     before = len(editor.edits)
     settings = [context.settings_of(job) for job in context.jobs]
     context.is_skipped |= bool(settings) and all(one.skip for one in settings)
-    job_rules = registry.job_rules(context.kind)
+    by_index = context.profile.profile.failure_policy.many_pods != "Job"
+    job_rules = registry.job_rules(context.kind, by_index)
     warnings = []
     for job, its_settings in zip(context.jobs, settings, strict=True):
         warnings += apply(job_rules, context.context_of(job, its_settings), editor)

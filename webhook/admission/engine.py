@@ -29,7 +29,7 @@ from webhook.rules.facts import Facts
 from webhook.rules.pods import node_pools
 from webhook.rules.rule import problems
 from webhook.systems import core
-from webhook.systems.accounts import system_of
+from webhook.systems.accounts import SYSTEMS
 from webhook.systems.job import spec as batch
 from webhook.systems.job.rules import failure_policy, lint, schema
 from webhook.systems.job_set.rules import free_restarts
@@ -144,7 +144,7 @@ def lint_warnings(subject: Subject, profile: NamedProfile, facts: Facts) -> list
         found += annotations.unread_in_pods(root, job)
         found += in_place.warnings((*job.path, "template", "spec"), job, settings)
     found += node_pools.warnings(jobs, facts.recognised, facts.pools)
-    system = system_of(subject.kind)
+    system = SYSTEMS.get(subject.kind)
     by_leader = system is not None and not system.bounded
     if not by_leader or not facts.bounds_retries(profile.settings(annotations.of(root))):
         found += subject.kind.unbounded(root)

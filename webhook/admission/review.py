@@ -162,12 +162,16 @@ def path_of_number(value: msgspec.Raw) -> Path:
     return path
 
 
+_members_of: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_entries_of: Final = msgspec.json.Decoder(list[msgspec.Raw])
+
+
 def parts_of(value: msgspec.Raw) -> Iterator[tuple[str | int, msgspec.Raw]]:
     """Yield the key or index and the encoded value of each entry of an object or a list."""
     with suppress(msgspec.ValidationError):
-        yield from msgspec.json.decode(value, type=dict[str, msgspec.Raw]).items()
+        yield from _members_of.decode(value).items()
     with suppress(msgspec.ValidationError):
-        yield from enumerate(msgspec.json.decode(value, type=list[msgspec.Raw]))
+        yield from enumerate(_entries_of.decode(value))
 
 
 def is_out_of_range(value: msgspec.Raw) -> bool:

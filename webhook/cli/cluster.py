@@ -39,7 +39,7 @@ def kubeconfig_or_default(kubeconfig: Kubeconfig) -> Kubeconfig:
     if used in found.without_user:
         remedy = f"add one: kubectl config set-context {used} --user=NAME"
         fail(f"kubeconfig {files}: the context {used!r} names no user; {remedy}")
-    return Kubeconfig(files, used)
+    return Kubeconfig(files, used, found.clusters.get(used or "", ""))
 
 
 def contexts_in(files: str) -> Contexts:

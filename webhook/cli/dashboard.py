@@ -124,7 +124,7 @@ class DashboardReader:
         window, left_out = Window(), LeftOut(self.left_out.tell)
         try:
             facts = await facts_in(self.api, ReportQuestion(self.scope, window), lambda _: None, left_out)
-            about = About("cluster", named(self.scope), window, time.time())
+            about = About("cluster", named(self.scope, self.kubeconfig.cluster), window, time.time())
             return await asyncio.to_thread(made_of, facts, None, about, left_out)
         except NothingReadError as error:
             raise NothingReadableError(str(error)) from None

@@ -26,13 +26,14 @@ from webhook.cli.terminal import Progress, WithExamples
 from webhook.explain import build, build_cron_job, render
 from webhook.explain.build import Explanation, is_counted_for, placed_by_nodes
 from webhook.explain.build_cron_job import CronJobExplanation
-from webhook.explain.roots import OF_SYSTEMS, OTHERS, ROOTS, instead
+from webhook.explain.roots import OTHERS, ROOTS, instead
 from webhook.kube.kubeconfig import Kubeconfig
 from webhook.objects.columns import Part
 from webhook.objects.left_out import LeftOut
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.systems import core
+from webhook.systems.accounts import WITHOUT_JOBS
 from webhook.systems.job import spec as batch
 from webhook.systems.job.spec import CRON_JOB
 from webhook.systems.job_set.spec import JOB_SET, SET_NAME
@@ -254,7 +255,7 @@ def is_root(found: Json) -> bool:
 def of_objects(root: Json, labelled: Labelled, left_out: LeftOut) -> Found:
     """Return a workload with what is in the same files."""
     namespace, name, kind = namespace_of(root), root["metadata"].get("name"), kind_of(root) or batch.JOB
-    label = LABELS.get(kind) or (counted_for(kind) if kind in OF_SYSTEMS else batch.JOB_NAME)
+    label = LABELS.get(kind) or (counted_for(kind) if kind in WITHOUT_JOBS else batch.JOB_NAME)
     its_own = labelled.get((namespace, label, name), []) if isinstance(name, str) else []
     parts = [root] if is_job(root) else [one for one in its_own if is_job(one) or kind_of(one) in TASKS]
     if kind is CRON_JOB:
@@ -264,7 +265,7 @@ def of_objects(root: Json, labelled: Labelled, left_out: LeftOut) -> Found:
     for one in its_own:
         with left_out.around(core.POD.kind, one):
             is_pod = kind_of(one) is core.POD
-            counts = kind not in OF_SYSTEMS or kind in LABELS or (is_pod and is_counted_for(one, kind, root))
+            counts = kind not in WITHOUT_JOBS or kind in LABELS or (is_pod and is_counted_for(one, kind, root))
             pods += [one] if is_pod and counts else []
     uids = [one["metadata"].get("uid") for one in (parts if kind is CRON_JOB else [root])]
     known = [uid for uid in uids if isinstance(uid, str)]

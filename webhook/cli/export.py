@@ -31,8 +31,8 @@ from webhook.export.limits import objects
 def export(policy: Path | None, output: str) -> None:
     """Print the retry limits of a policy as admission policies, which the API server holds without the webhook.
 
-    They refuse too many retries of every kind, also while no replica answers. They apply to the namespaces with the
-    policy's profiles, and need Kubernetes 1.33 or newer. Exit 0, or 2 if the policy cannot be used.
+    They refuse too many retries of each kind with a limit, also while no replica answers. They apply to the namespaces
+    with the policy's profiles, and need Kubernetes 1.33 or newer. Exit 0, or 2 if the policy cannot be used.
     """
     found = objects(usable_policy(policy))
     if output == "json":

@@ -28,6 +28,7 @@ RULES: Final[dict[str, str]] = {
     "owner": "An owner reference or a label by which a Job would pass as a part of another workload.",
     "failure_policy": "No podFailurePolicy is injected, or one does not do what its author may expect.",
     "back_off": "A back-off for each completion index is not possible.",
+    "many_pods": "A completion index gets no retries of its own.",
     "timeouts": "The time limit of an attempt is not set.",
     "placement": "A pod is not placed on spot or on-demand nodes.",
     "environment": "The variables that tell a program its attempt are not set.",

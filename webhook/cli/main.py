@@ -27,8 +27,8 @@ COMMANDS: Final = {
     "simulate": ("simulate", "Tell what another policy would have done."),
     "explain": ("explain", "Tell what every attempt of a workload cost, and why."),
     "retry": ("retry", "Rerun failed work."),
-    "suspend": ("suspend", "Suspend a Job, CronJob or JobSet."),
-    "resume": ("suspend", "Resume a suspended Job, CronJob or JobSet."),
+    "suspend": ("suspend", "Suspend a Job, CronJob, JobSet or RayJob."),
+    "resume": ("suspend", "Resume a suspended Job, CronJob, JobSet or RayJob."),
 }
 # The commands that ask no cluster: the kubectl plugin is without them.
 OFFLINE: Final = {"serve", "control", "render", "test", "export"}

@@ -165,11 +165,11 @@ def report(  # noqa: PLR0913 - one parameter for each option
     progress = Progress()
     try:
         if history:
-            facts = _of_history(history, scope, window, given, progress)
+            facts, cluster = _of_history(history, scope, window, given, progress), ""
         else:
             file, question = kubeconfig_or_default(kubeconfig), ReportQuestion(scope, window, given, source is None)
-            facts = ask(file, _loaded(file, question, progress, left_out))
-        about = About("history" if history else "cluster", named(scope), window, time.time())
+            facts, cluster = ask(file, _loaded(file, question, progress, left_out)), file.cluster
+        about = About("history" if history else "cluster", named(scope, cluster), window, time.time())
         made = made_of(facts, source, about, left_out)
     except (NoHistoryError, NothingReadError, PricesUnreadableError) as error:
         progress.clear()
@@ -182,9 +182,10 @@ def report(  # noqa: PLR0913 - one parameter for each option
         click.echo(FORMS[output](made))
 
 
-def named(scope: ReportScope) -> str:
-    """Return a scope in words."""
-    said = ["All namespaces" if scope.namespace is None else f"Namespace {scope.namespace}"]
+def named(scope: ReportScope, cluster: str) -> str:
+    """Return a scope in words; `cluster`: the name of the cluster, empty if it is not known."""
+    of_cluster = f" of {cluster}" if cluster else ""
+    said = [("All namespaces" if scope.namespace is None else f"Namespace {scope.namespace}") + of_cluster]
     said += [] if scope.profile is None else [f"profile {scope.profile}"]
     said += [] if scope.selector is None else [f"selector {scope.selector}"]
     return ", ".join(said)

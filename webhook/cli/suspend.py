@@ -29,7 +29,7 @@ WARNING: Final = re.compile(r'\d{3} \S+ "(.*)"')  # a header, as the API server 
 @workload_argument("target", ADAPTERS)
 @kubeconfig_option
 def suspend(target: str, kubeconfig: Kubeconfig) -> None:
-    """Suspend a Job, CronJob, JobSet or RayJob: its pods end; it continues after retry-policy resume."""
+    """Suspend a Job, JobSet or RayJob (its pods end) or a CronJob (it starts no Jobs), until retry-policy resume."""
     switch(target, kubeconfig, suspend=True)
 
 

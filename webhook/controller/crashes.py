@@ -73,7 +73,7 @@ class Crashes:
         counted = self.counted(key, job)
         if settling.is_suspect(counted, pod):
             self.add(key, pod, counted.settings)
-        elif key.system is None and settling.is_crash(pod) and settling.may_settle(job, counted.settings):
+        elif settling.disturbs(counted, pod):
             self.trackers.state_of(key).tracker.disturb(self.clock())  # its end may make other pods crash
 
     def counted(self, key: Key, job: Json) -> Counted:
@@ -96,10 +96,10 @@ class Crashes:
     def see_unwatched(self, key: Key, state: WorkloadState, counted: list[Pod]) -> None:
         """Record those of the pods just counted that had failed before the watch began, by the rules of onFailure.
 
-        Not where a disruption may explain a crash: it may have happened before the watch began, too. And not those of
-        other kinds, which may have started again since.
+        Not where a disruption may explain a crash: it may have happened before the watch began, too. And only those of
+        Jobs: of other kinds they may have started again since.
         """
-        if key.system is not None:
+        if not key.system.has_jobs:
             return
         for pod in counted:
             job = state.tracker.job_of(pod)
@@ -129,7 +129,7 @@ class Crashes:
                 return await self.decide(key, uid, crash)
             except (ApiError, *UNREACHABLE) as error:
                 status = error.status if isinstance(error, ApiError) else None
-                if key.system is not None and status in CHANGED:
+                if not key.system.has_jobs and status in CHANGED:
                     crash.next = self.clock() + INTERVAL  # its controller has still something to do
                     return False
                 pause, wait = INTERVAL if status == HTTPStatus.CONFLICT else LONGEST_PAUSE, wait_after(error)
@@ -150,7 +150,7 @@ class Crashes:
         if state is None or job is None or terminal.is_decided(job["status"]) or not self.authority.may_act(key):
             return True
         counted, pod = self.counted(key, job), state.tracker.failed_pod(uid) or crash.pod
-        if key.system is not None and settling.bug_in(counted, pod) is None:
+        if not key.system.has_jobs and settling.bug_in(counted, pod) is None:
             return True
         others = any(one.scope != pod.scope for one in state.account.last)
         within = settling.window_of(counted, crash.pod, has_others=others or state.tracker.has_others(pod))
@@ -165,13 +165,12 @@ class Crashes:
     async def end(self, key: Key, state: WorkloadState, crash: Crash, pod: Pod, within: int) -> bool:
         """End the workload of a pod, or its part, if its crash was a bug; as `decide`."""
         cost = next((one.cost for one in reversed(state.account.last) if one.pod == pod.name), "")
-        is_over = key.system is not None and cost in {"fatal", "none"}
+        is_over = not key.system.has_jobs and cost in {"fatal", "none"}
         whole = None if is_over else await self.ends.read_running(pod)
         message = None if whole is None else settling.bug_in(self.counted(key, whole), pod, within)
         if whole is None or message is None:
             return True
-        step = f"{'fail' if key.system is None else 'end'} it: {message}"
-        if not self.authority.allows("settle", pod.kind, whole, step):
+        if not self.authority.allows("settle", pod.kind, whole, f"fail it: {message}"):
             crash.next = self.clock() + LONGEST_PAUSE
             return False
         if await self.ends.fail(pod.kind, whole, POD_FAILURE_POLICY, message, pod):
@@ -183,7 +182,7 @@ class Crashes:
         """Return True if a disruption explains a crash, or may have done so before the watch began."""
         if settling.is_explained(crash.seen, state.tracker.disturbed, within):
             return True
-        is_gone = key.system is None and state.tracker.failed_pod(crash.pod.uid) is None
+        is_gone = key.system.has_jobs and state.tracker.failed_pod(crash.pod.uid) is None
         return is_gone or crash.seen - within < self.trackers.watching_since
 
     async def _has_passed(self, key: Key, crash: Crash, pod: Pod, within: float) -> bool:
@@ -193,7 +192,7 @@ class Crashes:
         kind may have deleted the pod, so that none of its changes can show that.
         """
         end, watched = crash.seen + within, self.trackers.pods
-        if key.system is not None:
+        if not key.system.has_jobs:
             return self.clock() >= end + WATCH_DELAY and watched.live
         if self.clock() < end:
             return False
@@ -206,7 +205,7 @@ class Crashes:
     def verdict_on(self, counting: CountingPass) -> str:
         """Return, for the Event, when the crash that was counted last is a bug; empty if that is not pending."""
         key, last = counting.key, counting.details[-1]
-        if key.system is not None:
+        if not key.system.has_jobs:
             return ""
         if not ATTEMPT_COSTS[last.cost].verdict_may_replace or last.restart or not self.authority.may_act(key):
             return ""

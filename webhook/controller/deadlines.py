@@ -7,9 +7,10 @@ from msgspec.structs import replace
 from webhook.objects.times import seconds
 from webhook.pods import on_failure, outcomes
 from webhook.pods.outcomes import Outcome
-from webhook.pods.pods import DISRUPTED, Condition, Pod
+from webhook.pods.pods import Condition, Pod
 from webhook.pods.waiting import Stalled
 from webhook.policy.settings import Settings
+from webhook.systems.core import DISRUPTED
 
 # What the leader does: remove the gate, end a pod that waits for a spot node, give up a pod that cannot start, or end a
 # pod that its kubelet should have ended.

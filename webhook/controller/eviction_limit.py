@@ -39,7 +39,7 @@ class EvictionLimit:
             if counting.evictions:
                 self.tell(counting, words.too_many_evictions(found))
             return True
-        if on_exceed == "Fail" and counting.system is None:
+        if on_exceed == "Fail" and counting.system.has_jobs:
             return await self.fail(counting, workload, words.too_many_evictions(found))
         return not workload.active or await self.deactivate(counting, found, workload)
 

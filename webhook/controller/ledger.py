@@ -19,14 +19,14 @@ from webhook import metrics
 from webhook.accounts import in_place, kueue, stored, words
 from webhook.accounts.account import KEPT, KEPT_RESTARTED
 from webhook.accounts.cached import CachedJob
-from webhook.accounts.counting import EVICTED_TOO_OFTEN, FREE_TOO_OFTEN, LIMIT_EXCEEDED, CountingPass
+from webhook.accounts.counting import EVICTED_TOO_OFTEN, LIMIT_EXCEEDED, CountingPass
 from webhook.accounts.kueue import KueueWorkload
 from webhook.accounts.stored import encode, known_time
 from webhook.accounts.tracked import delay
 from webhook.accounts.tracker import DOUBT, TOGETHER, Key, place_of
 from webhook.controller.brake import HELD_FOR, Authority, Brake, subject_of
 from webhook.controller.crashes import Crashes
-from webhook.controller.ends import WorkloadEnds
+from webhook.controller.ends import REASONS, WorkloadEnds
 from webhook.controller.eviction_limit import EvictionLimit
 from webhook.controller.recorder import Recorder
 from webhook.controller.store import AccountStore, mark_counted
@@ -37,18 +37,16 @@ from webhook.kube.bulkhead import Bulkhead, repeat
 from webhook.kube.client import CHANGED, UNREACHABLE, ApiError, wait_after
 from webhook.kube.events import Events, Notice
 from webhook.kube.lease import Lease
-from webhook.objects.patch import unless_changed
 from webhook.objects.problem import Json
 from webhook.pods import outcomes
-from webhook.pods.matching import POD_FAILURE_POLICY
 from webhook.pods.pods import Pod
 from webhook.policy.attempt_costs import ATTEMPT_COSTS
 from webhook.policy.causes import CAUSES
 from webhook.systems import retry_history
 from webhook.systems.accounts import SYSTEMS
 from webhook.systems.job import spec as batch
-from webhook.systems.job_set.spec import JOB_SET
 from webhook.systems.kueue import is_queued
+from webhook.systems.system import Write
 from webhook.tracking.cluster import Cluster
 from webhook.tracking.kueue_workloads import KueueWorkloads
 from webhook.tracking.policy_source import PolicySource
@@ -187,7 +185,7 @@ class Ledger:
     def see_workload(self, workload: KueueWorkload) -> None:
         """Queue the object whose Workload was evicted, or has changed since."""
         if workload.evictions:
-            for kind in (batch.JOB, JOB_SET, *SYSTEMS):
+            for kind in SYSTEMS:
                 self.wake(Key(workload.namespace, kind, workload.owner_name))
 
     async def work(self) -> None:
@@ -320,7 +318,7 @@ class Ledger:
 
         Of any kind if a pod can be counted now that was deleted while it ran.
         """
-        if key.system is None or not any(True for _ in state.tracker.open_pods()):
+        if key.is_cached_whole or not any(True for _ in state.tracker.open_pods()):
             return False
         if key.system.reads_spec:
             return True
@@ -349,10 +347,10 @@ class Ledger:
 
     def suspends(self, counting: CountingPass, state: WorkloadState) -> bool:
         """Return True if the leader may now suspend a Job that exceeded its disruptions: the account says so first."""
-        over = (counting.exceeded, counting.free_too_often, counting.beyond_retries)
+        over = (counting.exceeded, counting.free_too_often, counting.beyond_retries, counting.job_wide)
         if any(any(find(counting.details)) for find in over):
             state.see_over_limit()
-        if counting.system is not None or counting.account.suspending:
+        if not counting.system.has_jobs or counting.account.suspending:
             return False
         if not state.over_limit or not self.authority.may_act(counting.key) or not counting.suspends(counting.attempts):
             return False
@@ -408,17 +406,15 @@ class Ledger:
         The intention is withdrawn if the reason for it is gone.
         """
         key, root = counting.key, counting.root
-        if not counting.should_suspend(counting.attempts):
+        write = counting.system.suspend(root) if counting.should_suspend(counting.attempts) else None
+        if not isinstance(write, Write):
             counting.withdraw_suspension()
             await self.store(counting, state)
             return
         if counting.runs or not self.authority.may_act(key) or self.authority.is_held(root):
             self.wake(key, HELD_FOR)
             return
-        same = {"op": "test", "path": "/metadata/uid", "value": root["metadata"]["uid"]}
-        await self.api.patch(
-            key.path, [same, unless_changed(root), {"op": "add", "path": "/spec/suspend", "value": True}]
-        )
+        await self.api.patch(write.path, write.operations)
         state.see_within_limit()
         metrics.LEDGER_STOPPED.labels("Suspended", LIMIT_EXCEEDED).inc()
         message = words.suspended(counting.budgets_of(root).disruptions, key.namespace, key.name)
@@ -485,7 +481,7 @@ def report_zeros() -> None:
         metrics.LEDGER_EVICTIONS.labels(reason)
     metrics.LEDGER_STOPPED.labels("Suspended", LIMIT_EXCEEDED)
     metrics.LEDGER_STOPPED.labels("Deactivated", EVICTED_TOO_OFTEN)
-    for reason in (LIMIT_EXCEEDED, FREE_TOO_OFTEN, EVICTED_TOO_OFTEN, POD_FAILURE_POLICY, outcomes.NEVER_STARTED):
+    for reason in REASONS:
         metrics.LEDGER_STOPPED.labels("Failed", reason)
 
 

@@ -192,7 +192,7 @@ class Recorder:
         account, job_set, found = deepcopy(state.account), root if key.job_set else None, {}
         evicted = self.kueue.reason_of
         for pod in pods:
-            known = root if key.system is not None else state.tracker.job_of(pod)
+            known = state.tracker.job_of(pod) if key.system.has_jobs else root
             job = known or {"metadata": {"namespace": pod.namespace}, "spec": {}}
             counted = counted_of(key.system, job, job_set, self.settings_of(job))
             detail = counting.count(account, pod, counted, evicted=evicted(root, pod))
@@ -306,7 +306,7 @@ class Recorder:
 
 def _end_named(key: Key, name: str, ended: str) -> End:
     """Return by what a pod is found among the attempts of an account: other kinds than Job give a name again."""
-    return name, "" if key.system is None else ended
+    return name, "" if key.system.has_jobs else ended
 
 
 def _problem_of(line: bytes) -> str | None:

@@ -41,10 +41,11 @@ from webhook.objects.patch import unless_changed
 from webhook.objects.problem import Json
 from webhook.pods import outcomes
 from webhook.pods.matching import POD_FAILURE_POLICY
-from webhook.pods.pods import DISRUPTED, Pod
+from webhook.pods.pods import Pod
 from webhook.policy.settings import Settings
 from webhook.rules.pods import spot_wait
 from webhook.systems import core
+from webhook.systems.core import DISRUPTED
 from webhook.systems.job import spec as batch
 from webhook.tracking.nodes import NODES
 from webhook.tracking.trackers import Trackers

@@ -12,12 +12,12 @@ from webhook.explain.standings import settings_of
 from webhook.kube import terminal
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
-from webhook.pods import matching, outcomes
+from webhook.pods import outcomes
 from webhook.pods.pods import Pod
 from webhook.policy.attempt_costs import FAILURES
 from webhook.policy.settings import Settings
 from webhook.policy.settings import count as count_of
-from webhook.systems.accounts import system_of
+from webhook.systems.accounts import SYSTEMS
 from webhook.systems.job import spec as batch
 from webhook.systems.job_set.spec import JOB_INDEX, JOB_SET, REPLICATED_JOB, costly_restarts, job_restarts
 from webhook.systems.kind_spec import KindSpec
@@ -41,10 +41,10 @@ def budgets_of(kind: KindSpec, root: Json, jobs: list[Json], account: Account, f
 
     `jobs`: those of a JobSet, or the TaskRuns of a PipelineRun.
     """
-    system = system_of(kind)
+    system = SYSTEMS[kind]
     if kind is tekton.PIPELINE_RUN:
         yield from pipeline_run.budgets(jobs, account)
-    elif system is not None:
+    elif not system.has_jobs:
         yield from _budgets_of_scopes(system, account, found)
     elif kind is JOB_SET:
         yield from _budgets_of_set(root, jobs)
@@ -119,7 +119,7 @@ def _unseen(root: Json, account: Account) -> Iterator[str]:
 def _ignores_disruptions(root: Json) -> bool:
     """Return True if a rule of a Job's failure policy ignores disruptions."""
     rules = at(root, ("spec", "podFailurePolicy", "rules")) or ()
-    return any(rule.get("action") == "Ignore" and matching.is_of_disruptions(rule) for rule in rules)
+    return any(rule.get("action") == "Ignore" and batch.is_of_disruptions(rule) for rule in rules)
 
 
 def _disruption_budget(root: Json, account: Account, budgets: limits.Budgets) -> Iterator[str]:

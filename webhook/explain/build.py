@@ -20,7 +20,7 @@ from webhook.objects.patch import at
 from webhook.objects.problem import Json, Path
 from webhook.pods.pods import Pod
 from webhook.retry import record
-from webhook.systems.accounts import system_of
+from webhook.systems.accounts import SYSTEMS
 from webhook.systems.flyte.spec import FLYTE_WORKFLOW
 from webhook.systems.job_set.spec import JOB_SET
 from webhook.systems.kind_spec import KindSpec, controller_of
@@ -88,7 +88,7 @@ def explain(
     if kind is tekton.PIPELINE_RUN:  # the TaskRuns have all attempts
         rows, children = pipeline_run.rows_of(children, account, found, left_out)
         summary, others, earlier = pipeline_run.summary(children, account), {}, 0
-    of_jobs = [standing for standing in standings if standing.system is None]
+    of_jobs = [standing for standing in standings if standing.system.has_jobs]
     refused = _refusal_of(of_jobs, found, [part for part in parts if part.get("kind") == EVENT])
     return Explanation(
         kind=kind.kind,
@@ -112,9 +112,9 @@ def explain(
 
 def _running_rows(shown: list[Pod], account: Account, kind: KindSpec, root: Json) -> Iterable[Row]:
     """Return a row for each of these pods, which have not failed."""
-    system = system_of(kind)
+    system = SYSTEMS[kind]
     counted = counted_of(system, root, root if kind is JOB_SET else None, NOBODYS.settings({}))
-    by_start = sorted(shown, key=lambda pod: pod.started) if system is None else shown
+    by_start = sorted(shown, key=lambda pod: pod.started)
     return [running_row(pod, counted.attempt_of(account, pod), limits.scope_of(pod)) for pod in by_start]
 
 
@@ -130,7 +130,7 @@ def state_of(kind: KindSpec, root: Json) -> str:
     """Return the state of a workload of a kind, with the reason if it says one."""
     if kind is tekton.PIPELINE_RUN:
         return words_of(root)
-    return _state_of_job(root) if system_of(kind) is None else _state_elsewhere(root)
+    return _state_of_job(root) if SYSTEMS[kind].has_jobs else _state_elsewhere(root)
 
 
 def _state_of_job(root: Json) -> str:

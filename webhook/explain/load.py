@@ -12,7 +12,6 @@ from webhook.capacity.recognition import NodeFacts, facts_of
 from webhook.explain.build import is_counted_for
 from webhook.explain.build_cron_job import MOST_JOBS, is_controlled_by
 from webhook.explain.pending import FAILED_CREATE, omits_succeeded
-from webhook.explain.roots import OF_SYSTEMS
 from webhook.explain.standings import EVENT
 from webhook.kube import names
 from webhook.kube.client import METADATA_ONLY_LIST, Api, ApiError
@@ -25,6 +24,7 @@ from webhook.pods.pods import READ as POD_READ
 from webhook.retry.reading import children_of
 from webhook.systems import account_object as account
 from webhook.systems import core
+from webhook.systems.accounts import WITHOUT_JOBS
 from webhook.systems.argo import spec as argo
 from webhook.systems.job import spec as batch
 from webhook.systems.job.spec import CRON_JOB
@@ -65,7 +65,7 @@ async def load(
     if kind is tekton.PIPELINE_RUN:
         children = list(await children_of(api, pipeline_run.ADAPTER, root))
         return kind, root, children, [*await pods(api, namespace, f"{pipeline_run.LABEL}={name}"), *accounts]
-    if kind in OF_SYSTEMS:
+    if kind in WITHOUT_JOBS:
         return kind, root, [], [*await pods_of(api, kind, root, left_out), *accounts]
     if kind is batch.JOB:
         unread = NOT_SUCCEEDED if omits_succeeded(root) else {}

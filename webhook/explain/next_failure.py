@@ -109,7 +109,7 @@ def _names_of(jobs: list[Standing], of: list[Standing]) -> str:
 def _next_pods(standing: Standing, found: list[Pod]) -> list[Pod]:
     """Return the pods that may fail next: those that run, or else those of a Job that will be created."""
     job = standing.job
-    if standing.system is not None:
+    if not standing.system.has_jobs:
         return [*standing.live]
     found = of_job(job, found)
     running = [pod for pod in found if not pod.has_ended and not pod.deleting]
@@ -154,12 +154,11 @@ def next_failures(standing: Standing, found: list[Pod], *, placed: bool) -> Iter
         told = [_told(standing, ending, failed, placed=placed) for ending, failed in _endings(standing, same[0])]
         told = _without_twins(told, standing)
         # A Job has few indexes in different states; thousands of scopes of another kind are told apart by words alone.
-        alike = (*told,) if standing.system is None else tuple((one.ending, one.text) for one in told)
+        alike = (*told,) if standing.system.has_jobs else tuple((one.ending, one.text) for one in told)
         groups.setdefault(alike, (told, []))[1].extend(same)
     for of_group, pods_alike in groups.values():
         named = "" if len(groups) == 1 else _some(standing, pods_alike)
-        unit = "index" if standing.system is None else standing.system.unit
-        where = f" of {unit} {named}" if named else ""
+        where = f" of {standing.system.unit} {named}" if named else ""
         for ending, what, said in of_group:
             text = f"{ending if len(of_group) > 1 else ANY}{where}: {said}"
             yield NextFailure(ending=ending, indexes=named, forecast=what, text=text)
@@ -173,7 +172,7 @@ def _told(standing: Standing, ending: str, failed: Pod, *, placed: bool) -> _Tol
 def _without_twins(told: list[_Told], standing: Standing) -> list[_Told]:
     """Return one entry for all exit codes if each of them does the same."""
     *others, last = told
-    if standing.system is None or len(others) <= 1 or others[-1].text != last.text:
+    if standing.system.has_jobs or len(others) <= 1 or others[-1].text != last.text:
         return told
     return [*others[:-1], last._replace(ending="any exit code")]
 
@@ -203,7 +202,7 @@ def _sort_of(scope: str) -> str:
 
 def _some(standing: Standing, alike: list[Pod]) -> str:
     """Name the indexes of pods of a Job; or the first scopes in order, and how many others there are."""
-    if standing.system is None:
+    if standing.system.has_jobs:
         return ranges(pod.index for pod in alike if pod.index)
     named = ranges(pod.scope for pod in alike).split(",")
     others = len(named) - MOST_NAMED
@@ -216,14 +215,14 @@ def _counts_of_pod(standing: Standing, pod: Pod) -> tuple[int, ...]:
     spec = standing.job.get("spec") or {}
     disruptions = limits.disruptions_at(scope, account, pod, spec, standing.job_set)
     counts = disruptions, account.scopes.at_least(scope), account.free.of(scope), account.retries_of(scope)
-    of_pod = (pod.index_failures, pod.index_ignored, None if standing.system is None else pod.max_retries)
+    of_pod = pod.index_failures, pod.index_ignored, pod.max_retries
     return (*counts, *(-1 if one is None else one for one in of_pod))
 
 
 def _endings(standing: Standing, pod: Pod) -> Iterator[tuple[str, Pod]]:
     """Yield each way in which a pod may fail: in words, and the pod after such a failure."""
     failed = as_ended(pod, "Other", time=LATER)
-    return _endings_of_job(standing, failed) if standing.system is None else _endings_elsewhere(standing, failed)
+    return _endings_of_job(standing, failed) if standing.system.has_jobs else _endings_elsewhere(standing, failed)
 
 
 def _endings_of_job(standing: Standing, failed: Pod) -> Iterator[tuple[str, Pod]]:
@@ -312,8 +311,11 @@ def _ended_as(match: Match, failed: Pod, container: str) -> Pod | None:
     code = costs.KILLED if killed else next(iter(match.exit_codes), 1)
     why, said = outcomes.OOM if killed else reason or "Error", (match.message or "").replace("*", "")
     ended = _exited(failed, Exit(next(iter(match.containers), container), code, why, failed.ended, said))
-    again = on_failure.FailureState(nodes=(failed.node,) * ((match.same_node or 1) - 1))
-    return structs.replace(ended, after=on_failure.written(again)) if match.same_node else ended
+    if not (match.same_node or match.failures):
+        return ended
+    times = (match.same_node or 1) - 1, (match.failures or 1) - 1
+    again = on_failure.FailureState(nodes=(failed.node,) * times[0], decided=(on_failure.BY_NONE,) * times[1])
+    return structs.replace(ended, after=on_failure.written(again))
 
 
 def _what_is_matched(match: Match) -> str:
@@ -352,7 +354,7 @@ def _what_matches(rule: Json) -> str:
     on_exit_codes = rule.get("onExitCodes")
     if on_exit_codes is None:
         kinds = [one.get("type") or "" for one in rule.get("onPodConditions") or ()]
-        return "a disruption" if matching.is_of_disruptions(rule) else f"condition {' or '.join(kinds)}"
+        return "a disruption" if batch.is_of_disruptions(rule) else f"condition {' or '.join(kinds)}"
     container = on_exit_codes.get("containerName")
     codes = ", ".join(str(code) for code in on_exit_codes.get("values") or ())
     which = f"exit code {codes}" if on_exit_codes.get("operator") == "In" else f"any exit code but {codes}"
@@ -378,21 +380,23 @@ def _said(what: Forecast, standing: Standing, failed: Pod, *, placed: bool) -> s
 
 def _name_of(ends: str, standing: Standing) -> str:
     """Return what a failure ends, in words."""
-    unit = "" if standing.system is None else standing.system.unit
-    return {"JobSet": "set", "scope": unit, "workload": standing.key.kind.kind}.get(ends, ends)
+    return {"JobSet": "set", "scope": standing.system.unit, "workload": standing.key.kind.kind}.get(ends, ends)
 
 
 def _ends_at_once(what: Forecast, standing: Standing, failed: Pod) -> bool:
     """Return True if a failure ends something even with a retry left."""
-    system = standing.system
-    if system is None or forecast.is_bug(standing, failed):
-        return system is not None or what.rule is not None
+    if standing.system.has_jobs:
+        return what.rule is not None
+    if forecast.is_bug(standing, failed):
+        return True
     rich = structs.replace(failed, max_retries=LARGEST_COUNT)
     return standing.counted.outcome_of(standing.account, rich).cost != "retry"
 
 
 def beyond(what: Forecast, budgets: limits.Budgets) -> str:
     """Return which limit the failure exceeds, such as `disruptions exceed the limit of 1`."""
+    if what.reason == counting.JOB_WIDE:
+        return "so many indexes have failed, and none has finished"
     if what.reason == counting.FREE_TOO_OFTEN:
         return f"free restarts exceed the limit of {budgets.free_restarts}"
     return f"disruptions exceed the limit of {budgets.disruptions}"
@@ -409,8 +413,6 @@ def _cost_of(what: Forecast, standing: Standing, failed: Pod, budgets: limits.Bu
         return f"costs no retry; then {words.counted(what.left.disruptions, 'disruption')} left"
     if what.cost == "free":
         limit = words.counted(budgets.free_restarts, "such failure")
-        if standing.system is None:
-            return f"costs no retry; the ledger ends the Job after {limit}"
         ends = forecast.may_end(standing, failed)
         return "costs no retry" + (f"; the ledger ends the {standing.kind.kind} after {limit}" if ends else "")
     return "costs nothing"

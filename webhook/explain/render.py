@@ -16,7 +16,6 @@ from webhook.objects import columns
 from webhook.objects.columns import Part
 from webhook.objects.times import time_of
 from webhook.systems.accounts import SYSTEMS
-from webhook.systems.job import spec as batch
 from webhook.systems.job_set.spec import JOB_SET
 
 HEADINGS: Final = ("ATTEMPT", "POD", "NODE", "ON", "START", "DURATION", "ENDED", "RULE", "COST", "LEFT")
@@ -25,7 +24,7 @@ LATEST: Final = 30  # seconds that the leader may take for a verdict, or to end 
 MOST_DELAYS: Final = 5  # delayed pods that are shown
 SHORT: Final = 2  # minutes under which a duration is shown in seconds
 LONG: Final = 120  # minutes from which it is shown in hours
-UNITS: Final = {one.kind.kind: one.unit.upper() for one in SYSTEMS.values() if one.kind.kind != batch.JOB.kind}
+UNITS: Final = {one.kind.kind: one.unit.upper() for one in reversed(SYSTEMS.values())}
 
 
 def as_json(explanation: Explanation | CronJobExplanation) -> str:
@@ -73,7 +72,7 @@ def attempts_of(explanation: Explanation) -> Iterator[Part]:
     if explanation.rows:
         units = any(row.unit for row in explanation.rows)
         yield ""
-        unit = UNITS.get(explanation.kind, "INDEX")
+        unit = UNITS[explanation.kind]
         headings = [*HEADINGS[:1], *([unit] if units else []), *HEADINGS[1:]]
         budget = BUDGETS.get(explanation.kind, "retry")
         yield [headings, *(cells_of(row, budget, units=units) for row in explanation.rows)]

@@ -4,7 +4,7 @@ from typing import Final
 
 from webhook.objects.problem import Problem
 from webhook.systems import app_wrapper, core
-from webhook.systems.accounts import SYSTEMS
+from webhook.systems.accounts import WITHOUT_JOBS
 from webhook.systems.argo import spec as argo
 from webhook.systems.job import spec as batch
 from webhook.systems.job.spec import CRON_JOB
@@ -17,10 +17,7 @@ from webhook.systems.tekton import spec as tekton
 from webhook.systems.trainer import spec as trainer
 from webhook.systems.volcano import spec as volcano
 
-OF_SYSTEMS: Final = frozenset(system.kind for system in SYSTEMS.values())
-ROOTS: Final = tuple(
-    dict.fromkeys((batch.JOB, JOB_SET, CRON_JOB, tekton.PIPELINE_RUN, *(system.kind for system in SYSTEMS.values())))
-)
+ROOTS: Final = (batch.JOB, JOB_SET, CRON_JOB, *WITHOUT_JOBS)
 # Templates and schedules, and what is made from them: that has attempts.
 MADE: Final[dict[KindSpec, KindSpec]] = {
     tekton.TASK: tekton.TASK_RUN,

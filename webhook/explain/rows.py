@@ -10,6 +10,7 @@ from webhook.explain import pending
 from webhook.objects.problem import Json
 from webhook.pods import on_failure, outcomes
 from webhook.pods.pods import Pod
+from webhook.pods.waiting import PREPARING
 from webhook.systems.job import spec as batch
 from webhook.systems.job_set.spec import JOB_SET
 from webhook.systems.kind_spec import KindSpec
@@ -79,7 +80,7 @@ def _rule_of(kind: KindSpec, detail: Attempt) -> str:
     if detail.settled and detail.on_failure is not None:
         return f"the ledger: rule {detail.on_failure} of onFailure"
     if detail.settled:
-        return "the ledger: no disruption beside it" if of_job else "the ledger: a bug"
+        return "the ledger: a bug"
     if of_job and fatal and detail.cause == outcomes.NEVER_STARTED:
         return "startTimeout"
     if detail.rule is not None:
@@ -116,7 +117,7 @@ def running_row(pod: Pod, attempt: int, unit: str) -> Row:
         placement=PLACEMENTS.get(pod.placement, ""),
         start=pod.started,
         end=pod.ended,
-        ended=_state_of(pod),
+        ended=": ".join(filter(None, (_state_of(pod), _waits_for(pod)))),
         rule="",
         cost="none" if pod.has_ended else "",
         retries_left=None,
@@ -132,3 +133,13 @@ def _state_of(pod: Pod) -> str:
     if pod.deleting:
         return "being deleted"
     return "delayed" if pod.waiting is not None and pod.waiting.gate is not None else pod.phase.lower()
+
+
+def _waits_for(pod: Pod) -> str:
+    """Return what keeps a pod from starting, other than a delay; empty if nothing is known."""
+    if pod.waiting is None or pod.deleting:
+        return ""
+    if pod.waiting.unschedulable:
+        return "no node takes it"
+    stalled = pod.waiting.stalled
+    return "" if stalled is None or stalled.reason in PREPARING else stalled.reason

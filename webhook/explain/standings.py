@@ -17,7 +17,7 @@ from webhook.policy.applied import profile_of
 from webhook.policy.model import Disruptions, FailurePolicy, Profile
 from webhook.policy.settings import NamedProfile, Settings
 from webhook.rules import annotations, undo
-from webhook.systems.accounts import system_of
+from webhook.systems.accounts import SYSTEMS
 from webhook.systems.job import spec as batch
 from webhook.systems.job_set.spec import JOB_SET
 from webhook.systems.kind_spec import KindSpec
@@ -48,15 +48,15 @@ def account_with(  # noqa: PLR0913, PLR0917 - all that is known of a workload
 
     `jobs`: a Job itself, or those of a JobSet. `parts`: one of them may be its Account. `found`: its pods.
     """
-    account, system = stored.account_of(kind, root, parts), system_of(kind)
+    account, system = stored.account_of(kind, root, parts), SYSTEMS[kind]
     keeps = any(detail.message for detail in account.last)  # the profile that `explain` knows does not say it
     # Other kinds than Job create pods of the same name.
-    counted = set() if system is not None else {detail.pod for detail in account.last if not detail.restart}
-    has_ended = system is not None and system.has_ended(root)
-    by_uid = {} if system is not None else {job["metadata"]["uid"]: job for job in jobs}
+    counted = {detail.pod for detail in account.last if system.has_jobs and not detail.restart}
+    has_ended = not system.has_jobs and system.has_ended(root)
+    by_uid = {job["metadata"]["uid"]: job for job in jobs} if system.has_jobs else {}
     for pod in sorted((pod for pod in found if pod.enters_account), key=lambda pod: pod.ended):
         with left_out.around("Pod", pod):
-            job = root if system is not None else by_uid.get(pod.job_uid)
+            job = by_uid.get(pod.job_uid) if system.has_jobs else root
             if job is not None and pod.name not in counted and not account.has(pod):
                 of_pod = counted_of(system, job, root if kind is JOB_SET else None, settings_of(job, account))
                 counting.count(account, pod, of_pod, has_ended=has_ended, keeps_messages=keeps)
@@ -70,8 +70,8 @@ def standings_of(kind: KindSpec, root: Json, jobs: list[Json], account: Account,
 
     Nothing either if it is of another kind than Job, and nothing says what its profile is.
     """
-    system, live = system_of(kind), tuple(pod for pod in found if not pod.has_ended)
-    if system is None:
+    system, live = SYSTEMS[kind], tuple(pod for pod in found if not pod.has_ended)
+    if system.has_jobs:
         if terminal.condition_of(root) or terminal.is_decided(root.get("status") or {}):
             return []
         job_set = root if kind is JOB_SET else None

@@ -12,7 +12,7 @@ from webhook.policy.quantities import PLAIN
 from webhook.policy.settings import LARGEST_COUNT
 from webhook.systems.kind_spec import KindSpec
 
-BOOLEANS: Final = (names.INTERRUPTIBLE, names.RETRYABLE, names.SKIP)
+BOOLEANS: Final = (names.INDEPENDENT_PODS, names.INTERRUPTIBLE, names.RETRYABLE, names.SKIP)
 DIGITS: Final = f"'^[0-9]{{1,{len(str(LARGEST_COUNT))}}}$'"
 
 

@@ -34,9 +34,13 @@ SHARED: Final = (
 
 
 class Line(msgspec.Struct):
-    """A line of the server's log; with the event `history` it has a record, or the fields of one beside the event."""
+    """A line of a program's output; with the event `history` it has a record, or the fields of one beside the event.
 
-    event: str
+    `http`: of the first line, which has the addresses of the program.
+    """
+
+    event: str = ""
+    http: str = ""
     record: msgspec.Raw = msgspec.Raw()
 
 
@@ -164,7 +168,7 @@ def record_in(line: bytes) -> Record | None:
             logged = log_line.decode(line)
         except ValueError:
             logged = None
-        if logged is None or (logged.event == EVENT and not bytes(logged.record)):
+        if logged is None or not (logged.event or logged.http) or (logged.event == EVENT and not bytes(logged.record)):
             raise
         return decode(bytes(logged.record)) if logged.event == EVENT else None
 

@@ -197,8 +197,8 @@ class Api:
             if kubeconfig is None:
                 config.load_incluster_config(client_configuration=configuration)
             else:
-                files, context = (kubeconfig, None) if isinstance(kubeconfig, str) else kubeconfig
-                await config.load_kube_config(files, context, configuration)
+                given = Kubeconfig(kubeconfig) if isinstance(kubeconfig, str) else kubeconfig
+                await config.load_kube_config(given.files, given.context, configuration)
             return cls(configuration, on_warning, on_busy=on_busy, repeats=repeats)
         except (*WRONG_FILES, config.ConfigException, YAMLError) as error:
             raise NoCredentialsError(f"{type(error).__name__}: {error}") from None

@@ -67,6 +67,9 @@ class Status(msgspec.Struct, frozen=True):
     message: str = ""
 
 
+_status_in: Final = msgspec.json.Decoder(Status)
+
+
 class Observer(Protocol[Item_contra]):
     """Is notified of every change of a list."""
 
@@ -382,7 +385,7 @@ class Informer(Generic[Item]):
     def take(self, event: Event) -> str | None:
         """Apply one event; return the resource version after it. Raise ApiError for an ERROR event."""
         if event.type == "ERROR":
-            status = msgspec.json.decode(event.object, type=Status)
+            status = _status_in.decode(event.object)
             raise ApiError(status.code, status.message)
         metadata = metadata_of(event.object)
         if event.type in {"ADDED", "MODIFIED", "DELETED"} and self.is_wanted(metadata.namespace):

@@ -16,11 +16,13 @@ DEFAULT: Final = "~/.kube/config"
 class Kubeconfig(NamedTuple):
     """Files, separated as in KUBECONFIG, and the context in them that is used.
 
-    Without files, those that kubectl uses by default; without a context, the current one.
+    Without files, those that kubectl uses by default; without a context, the current one. `cluster`: the name of its
+    cluster, empty if that is not known.
     """
 
     files: str = ""
     context: str | None = None
+    cluster: str = ""
 
     @property
     def paths(self) -> str:
@@ -30,10 +32,11 @@ class Kubeconfig(NamedTuple):
 
 @dataclass(slots=True)
 class Contexts:
-    """The contexts in a kubeconfig: the name of the current one, the namespace of each, and those without a user."""
+    """The contexts in a kubeconfig: the current one, namespace and cluster of each, and those without a user."""
 
     current: str | None = None
     namespaces: dict[str, str] = field(default_factory=dict)
+    clusters: dict[str, str] = field(default_factory=dict)
     without_user: set[str] = field(default_factory=set)
 
     def namespace(self, context: str | None) -> str:
@@ -72,6 +75,8 @@ def add(found: Contexts, content: dict[str, Any]) -> None:
         if isinstance(one, dict) and isinstance(one.get("name"), str):
             context = one.get("context")
             namespace = context.get("namespace") if isinstance(context, dict) else None
+            cluster = context.get("cluster") if isinstance(context, dict) else None
             if one["name"] not in found.namespaces and isinstance(context, dict) and not context.get("user"):
                 found.without_user.add(one["name"])
             found.namespaces.setdefault(one["name"], namespace if isinstance(namespace, str) else "")
+            found.clusters.setdefault(one["name"], cluster if isinstance(cluster, str) else "")

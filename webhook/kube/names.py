@@ -39,6 +39,10 @@ INTERRUPTIBLE: Final = PREFIX + "interruptible"
 # Annotation on a workload, written by its author: "true" exempts it from the policy, if the profile allows it.
 SKIP: Final = PREFIX + "skip"
 
+# Annotation on a workload, written by its author: "true" means that no pod of a Job needs another one, "false" that
+# they do; see failurePolicy.manyPods.
+INDEPENDENT_PODS: Final = PREFIX + "independent-pods"
+
 # Annotation on a workload, written by its author: "Off" exempts it from the rules of onFailure.
 ON_FAILURE: Final = PREFIX + "on-failure"
 
@@ -114,14 +118,16 @@ COPIED_TO_PODS: Final[tuple[str, ...]] = (INTERRUPTIBLE, MAX_RETRIES)
 
 # Annotations that are copied from a CronJob to its Job template, if absent there.
 COPIED_TO_JOBS: Final[tuple[str, ...]] = (
-    *(INTERRUPTIBLE, MAX_RETRIES, MAX_DISRUPTIONS, MEMORY_LIMIT, ON_FAILURE, RETRYABLE, SKIP),
+    *(INDEPENDENT_PODS, INTERRUPTIBLE, MAX_RETRIES, MAX_DISRUPTIONS, MEMORY_LIMIT),
+    *(ON_FAILURE, RETRYABLE, SKIP),
 )
 
 # What a value may decide depends on its source. Every annotation is in one of these sets; on pods, PROVEN comes first.
 
 # The word of an author, a person or another system. Admission judges its value, and it decides what its writer may.
 SAID_BY_AUTHORS: Final = (
-    *(ATTEMPT, INTERRUPTIBLE, MAX_DISRUPTIONS, MAX_RETRIES, MEMORY_LIMIT, ON_FAILURE, RETRYABLE, SKIP),
+    *(ATTEMPT, INDEPENDENT_PODS, INTERRUPTIBLE, MAX_DISRUPTIONS, MAX_RETRIES, MEMORY_LIMIT),
+    *(ON_FAILURE, RETRYABLE, SKIP),
 )
 SAID: Final = frozenset(SAID_BY_AUTHORS)  # a set: every annotations map is tested against it
 ASKED: Final = frozenset({KEEP_FINALLY, RETRY_REQUESTED_AT})  # for a requested retry

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from webhook.objects.problem import Json
-from webhook.pods.pods import DISRUPTED, Pod
+from webhook.pods.pods import Pod
 
 POD_FAILURE_POLICY: Final = "PodFailurePolicy"  # the reason of a Job that a FailJob rule ended
 # Bounds on the rules of a JobSet: its API bounds neither their number nor their size. Rules beyond them match nothing.
@@ -95,17 +95,6 @@ def conditions_of(rule: Json) -> frozenset[tuple[str, str]]:
     """Return type and status of each of a rule's onPodConditions."""
     patterns = [pattern or {} for pattern in rule.get("onPodConditions") or ()]
     return frozenset((pattern.get("type") or "", pattern.get("status") or "True") for pattern in patterns)
-
-
-def is_of_disruptions(rule: Json) -> bool:
-    """Return True if a rule of a failure policy matches disruptions and nothing else."""
-    return [one.get("type") for one in rule.get("onPodConditions") or ()] == [DISRUPTED]
-
-
-def ignores_disruptions_alone(spec: Json) -> bool:
-    """Return True if the rules of a Job's failure policy ignore no failures other than disruptions."""
-    rules = (spec.get("podFailurePolicy") or {}).get("rules") or ()
-    return all(is_of_disruptions(rule) for rule in rules if rule.get("action") == "Ignore")
 
 
 def action_of_set(job_set: Json, replicated_job: str, message: str) -> str:

@@ -11,6 +11,7 @@ from typing import Annotated, Final
 
 import msgspec
 
+from webhook.objects import bounds
 from webhook.objects.problem import Json
 from webhook.objects.times import shifted, time_of
 from webhook.pods import outcomes
@@ -20,10 +21,11 @@ from webhook.policy import criteria
 from webhook.policy.costs import REMEMBERED, Cost, cost_of
 from webhook.policy.model import Delay, FailureRule, Match
 
-OfPod = Callable[[Match, Pod, Sequence[str]], bool]
 OfContainer = Callable[[Match, Exit], bool]
 
 MOST_NODES: Final = 5  # nodes and zones that are remembered
+MOST_DECIDED: Final = 5  # ends whose rule is remembered
+BY_NONE: Final = bounds.MOST_FAILURE_RULES * 2  # stands for no rule: greater than the index of any
 MOST_CONTAINERS: Final = 20  # whose memory may grow
 MOST_KILLS: Final = 100
 
@@ -38,6 +40,8 @@ class FailureState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     - `rule`: the index of the rule that decided after the last attempt; None if none matched.
     - `cause`, `reason`: how that attempt ended, as in `Outcome`; empty in an attempt that a person or its Job ended.
+    - `decided`: the rules that decided after the last attempts that failed by themselves, newest first; only where a
+      rule asks how many there were.
     - `nodes`: the nodes of the last attempts that failed, newest first, each as often as an attempt failed there.
     - `avoid_nodes`, `avoid_zones`: what rules asked the next pod to avoid, newest first.
     - `kills`: how often each container was killed for its memory where a rule lets the memory grow.
@@ -48,6 +52,7 @@ class FailureState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     rule: Small | None = None
     cause: Text = ""
     reason: Text = ""
+    decided: Annotated[tuple[Small, ...], msgspec.Meta(max_length=MOST_DECIDED)] = ()
     nodes: Names = ()
     avoid_nodes: Names = ()
     avoid_zones: Names = ()
@@ -57,13 +62,18 @@ class FailureState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     on_demand: bool = False
 
 
+# The nodes of the last attempts, that of the ended one included, and the rules that decided before it.
+Earlier = tuple[Sequence[str], Sequence[int]]
+# A match, the ended pod, what was before it, and the index of the rule.
+OfPod = Callable[[Match, Pod, Earlier, int], bool]
+
 NONE: Final = FailureState()
 decoder: Final = msgspec.json.Decoder(FailureState)
 encoder: Final = msgspec.json.Encoder(order="deterministic")
 
 
 def state_after(
-    ended: Sequence[Pod], job: Json | None, job_set: Json | None, rules: Sequence[FailureRule]
+    ended: Sequence[Pod], job: Json | None, job_set: Json | None, rules: tuple[FailureRule, ...]
 ) -> FailureState:
     """Return what the ended pods of a scope, the newest last, ask of its next pod.
 
@@ -82,19 +92,20 @@ def state_after(
     return msgspec.structs.replace(state, kills=kills)
 
 
-def _kills_after(pod: Pod, job: Json | None, job_set: Json | None, rules: Sequence[FailureRule]) -> dict[str, int]:
+def _kills_after(pod: Pod, job: Json | None, job_set: Json | None, rules: tuple[FailureRule, ...]) -> dict[str, int]:
     if any(one.reason == outcomes.OOM for one in pod.exits):
         return after(pod, outcomes.outcome_of(pod, job, job_set), rules).kills
     return read(pod.after).kills
 
 
-def after(pod: Pod, outcome: Outcome, rules: Sequence[FailureRule]) -> FailureState:
+def after(pod: Pod, outcome: Outcome, rules: tuple[FailureRule, ...]) -> FailureState:
     """Return the state after one ended pod: the one with which it was created, changed by the rule that matches."""
     before = read(pod.after)
     if outcome.reason == outcomes.STOPPED:
         return msgspec.structs.replace(before, rule=None, cause="", reason="", delays=0, not_before="", on_demand=False)
     nodes, cause = _newest(pod.node, before.nodes, repeated=True), cause_of(pod, outcome)
-    index = _first_match(rules, pod, outcome, cause, nodes)
+    of_cause, counts_failures = _of_cause(rules, cause)
+    index = _first_match(of_cause, pod, outcome, (nodes, before.decided))
     found = FailureState(
         rule=index,
         cause=cause,
@@ -104,6 +115,8 @@ def after(pod: Pod, outcome: Outcome, rules: Sequence[FailureRule]) -> FailureSt
         avoid_zones=before.avoid_zones,
         kills=before.kills,
     )
+    if counts_failures:
+        found = msgspec.structs.replace(found, decided=_decided_with(before.decided, cause, index))
     if index is None:
         return found
     following = rules[index].next
@@ -120,12 +133,25 @@ def after(pod: Pod, outcome: Outcome, rules: Sequence[FailureRule]) -> FailureSt
     return msgspec.structs.replace(found, **changes)
 
 
-def decided(pod: Pod, outcome: Outcome, rules: Sequence[FailureRule]) -> int | None:
+def _decided_with(before: tuple[int, ...], cause: str, index: int | None) -> tuple[int, ...]:
+    return before if cause == "Disruption" else (BY_NONE if index is None else index, *before)[:MOST_DECIDED]
+
+
+@lru_cache(REMEMBERED)
+def _of_cause(rules: tuple[FailureRule, ...], cause: str) -> tuple[list[tuple[int, Match]], bool]:
+    """Return the matches that may be about a cause, each with the index of its rule; and if any counts failures."""
+    found = [(index, rule.match) for index, rule in enumerate(rules) if rule.match.cause in {None, cause}]
+    return found, any(rule.match.failures for rule in rules)
+
+
+def decided(pod: Pod, outcome: Outcome, rules: tuple[FailureRule, ...]) -> int | None:
     """Return the index of the rule that decides after an ended pod; None if none does, or its Job had ended it."""
     if not rules or outcome.reason == outcomes.STOPPED or outcome.cause == "Succeeded":
         return None
-    nodes = _newest(pod.node, read(pod.after).nodes, repeated=True)
-    return _first_match(rules, pod, outcome, cause_of(pod, outcome), nodes)
+    before = read(pod.after)
+    nodes = _newest(pod.node, before.nodes, repeated=True)
+    of_cause, _ = _of_cause(rules, cause_of(pod, outcome))
+    return _first_match(of_cause, pod, outcome, (nodes, before.decided))
 
 
 def cost_by(index: int | None, pod: Pod, rules: Sequence[FailureRule]) -> Cost | None:
@@ -141,24 +167,18 @@ def cost_by(index: int | None, pod: Pod, rules: Sequence[FailureRule]) -> Cost |
     return rule.next.cost if rule.match.cause == "Disruption" else None
 
 
-def _first_match(
-    rules: Sequence[FailureRule], pod: Pod, outcome: Outcome, cause: str, nodes: Sequence[str]
-) -> int | None:
-    """Return the index of the first rule that matches an ended pod; None if none does.
-
-    `cause`: that of `cause_of`. `nodes`: those of the last attempts, this one's included.
-    """
-    of_cause = (None, cause)
-    for index, rule in enumerate(rules):  # a loop, and the cause first: this is a fifth of what a retry's pod costs
-        if rule.match.cause in of_cause and _matches(rule.match, pod, outcome, nodes):
+def _first_match(matches: Sequence[tuple[int, Match]], pod: Pod, outcome: Outcome, earlier: Earlier) -> int | None:
+    """Return the index of the first rule that matches an ended pod; None if none does."""
+    for index, match in matches:
+        if _matches(match, pod, outcome, earlier, index):
             return index
     return None
 
 
-def _matches(match: Match, pod: Pod, outcome: Outcome, nodes: Sequence[str]) -> bool:
+def _matches(match: Match, pod: Pod, outcome: Outcome, earlier: Earlier, index: int) -> bool:
     of_pod, of_containers = _tests_of(match)
     for holds in of_pod:
-        if not holds(match, pod, nodes):
+        if not holds(match, pod, earlier, index):
             return False
     exits: Sequence[Exit] = pod.exits
     for is_of in of_containers:
@@ -168,8 +188,13 @@ def _matches(match: Match, pod: Pod, outcome: Outcome, nodes: Sequence[str]) -> 
     return not match.reasons or not _reasons_of(pod, outcome, exits).isdisjoint(match.reasons)
 
 
-def _is_of_node(match: Match, pod: Pod, nodes: Sequence[str]) -> bool:
-    return nodes[:MOST_NODES].count(pod.node) >= (match.same_node or 0)
+def _is_of_node(match: Match, pod: Pod, earlier: Earlier, _index: int) -> bool:
+    return earlier[0][:MOST_NODES].count(pod.node) >= (match.same_node or 0)
+
+
+def _is_repeated(match: Match, _pod: Pod, earlier: Earlier, index: int) -> bool:
+    """Return True if so many attempts, with this one, failed by themselves that no rule before this one explained."""
+    return 1 + sum(decided >= index for decided in earlier[1]) >= (match.failures or 0)
 
 
 def _was_killed(_match: Match, one: Exit) -> bool:
@@ -181,7 +206,7 @@ def _has_message(match: Match, one: Exit) -> bool:
 
 
 # What a match may name, besides causes and reasons: of a pod, and of one of its containers.
-OF_PODS: Final[dict[str, OfPod]] = {"same_node": _is_of_node}
+OF_PODS: Final[dict[str, OfPod]] = {"same_node": _is_of_node, "failures": _is_repeated}
 OF_CONTAINERS: Final[dict[str, OfContainer]] = {
     "containers": lambda match, one: one.container in match.containers,
     "exit_codes": lambda match, one: one.code in match.exit_codes,

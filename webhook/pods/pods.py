@@ -18,7 +18,7 @@ from webhook.pods.restarts import Restarts, restarts_of
 from webhook.pods.waiting import Waiting, waiting_of
 from webhook.policy.settings import LARGEST_COUNT, count
 from webhook.systems import pods as places
-from webhook.systems.core import ENDED
+from webhook.systems.core import DISRUPTED, ENDED
 from webhook.systems.job import spec as batch
 from webhook.systems.job_set.spec import JOB_RESTART, REPLICATED_JOB, RESTART, SET_NAME
 from webhook.systems.kind_spec import KindSpec, controller_of
@@ -28,7 +28,6 @@ from webhook.systems.tekton import spec as tekton
 
 TRACKING: Final = "batch.kubernetes.io/job-tracking"
 INDEX: Final = "batch.kubernetes.io/job-completion-index"
-DISRUPTED: Final = "DisruptionTarget"
 # In the termination message of a step that Tekton ends, with 1, because a step before it has failed (pkg/entrypoint).
 SKIPPED_STEP: Final = '"key":"Reason","value":"Skipped"'
 

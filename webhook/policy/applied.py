@@ -15,6 +15,7 @@ from webhook.policy.model import (
     ExitCode,
     FailurePolicy,
     FailureRule,
+    JobWide,
     Match,
     Next,
     Placement,
@@ -34,10 +35,11 @@ class AppliedRule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     cost: Literal["Retry", "Free", "Fatal"] | None = None
 
 
-class Applied(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class Applied(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """Fields of a profile; `free_restarts` is `retries.limit`, `requested_placement` is `requestedRetry.placement`.
 
-    All fields are written, also those with their defaults: another version may have other defaults.
+    `job_wide` is `failurePolicy.jobWide.failed`, None without `manyPods`; `unknown_exit` is left out if it is Fail. All
+    other fields are always written: another version may have other defaults.
     """
 
     free_restarts: Annotated[Count, Meta(description="How many free restarts a scope may have (retries.limit).")]
@@ -53,11 +55,22 @@ class Applied(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     requested_placement: Annotated[
         Literal["OnDemand", "Policy"], Meta(description="The field requestedRetry.placement.")
     ]
+    unknown_exit: Annotated[Literal["Fail", "Confirm"], Meta(description="The field failurePolicy.unknownExit.")] = (
+        "Fail"
+    )
+    job_wide: Annotated[
+        Annotated[int, Meta(ge=2, le=1000)] | None, Meta(description="The field failurePolicy.jobWide.failed.")
+    ] = None
 
 
 def applied_rules(profile: Profile) -> tuple[AppliedRule, ...]:
     """Return what is recorded of the rules of `onFailure`: not in the account, which has little room."""
     return tuple(AppliedRule(match=rule.match, cost=rule.next.cost) for rule in profile.on_failure)
+
+
+def failed_for_job_wide(policy: FailurePolicy) -> int | None:
+    """Return how many failed indexes end a Job of which none has finished; None if they do not."""
+    return None if policy.many_pods == "Job" or policy.job_wide is None else policy.job_wide.failed
 
 
 def applied(profile: Profile) -> Applied:
@@ -68,6 +81,8 @@ def applied(profile: Profile) -> Applied:
         inject=profile.failure_policy.inject,
         coupled=profile.failure_policy.coupled,
         settle_within=int(profile.failure_policy.settle_within),
+        unknown_exit=profile.failure_policy.unknown_exit,
+        job_wide=failed_for_job_wide(profile.failure_policy),
         threshold=profile.placement.interruptible_failure_threshold,
         spot=profile.placement.spot,
         requested_placement=profile.requested_retry.placement,
@@ -84,6 +99,9 @@ def profile_of(
             inject=kept.inject,
             coupled=kept.coupled,
             settle_within=Duration(kept.settle_within),
+            unknown_exit=kept.unknown_exit,
+            many_pods="Job" if kept.job_wide is None else "Auto",
+            job_wide=JobWide() if kept.job_wide is None else JobWide(failed=kept.job_wide),
             retriable_exit_codes=retriable_exit_codes,
         ),
         disruptions=kept.disruptions,

@@ -44,12 +44,11 @@ class CauseRow(NamedTuple):
 
 
 class LossRow(NamedTuple):
-    """What depends on a loss: label and colour in the page, `told` in a text; whether it `may_be_absent` from both."""
+    """What depends on a loss: label and colour in the page, `told` in a text."""
 
     label: str
     colour: Colour
     told: str
-    may_be_absent: bool = False
 
 
 def _exit_code(reason: str) -> str:
@@ -130,10 +129,8 @@ LOSSES: Final[dict[Loss, LossRow]] = {
     "Disruptions": LossRow("Disruptions", CAUSES["Disruption"].colour, "to disruptions"),
     # A disruption with the reason SpotUnavailable.
     "Capacity": LossRow("No capacity", Colour("light-dark(#56a9e0, #58a8dc)", "#04121d"), "to missing capacity"),
-    "NeverStarted": LossRow(
-        "Never started", CAUSES["NeverStarted"].colour, "to containers that did not start", may_be_absent=True
-    ),
-    "Other": LossRow("Other ends", CAUSES["Other"].colour, "to other ends", may_be_absent=True),
+    "NeverStarted": LossRow("Never started", CAUSES["NeverStarted"].colour, "to containers that did not start"),
+    "Other": LossRow("Other ends", CAUSES["Other"].colour, "to other ends"),
 }
 
 

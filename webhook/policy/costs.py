@@ -15,13 +15,32 @@ from typing import Final, Literal
 from webhook.objects import bounds
 from webhook.policy import criteria
 from webhook.policy.causes import CAUSES
-from webhook.policy.model import FailureRule, Match
+from webhook.policy.model import FailureRule, Match, Next, Profile
 
 Cost = Literal["Retry", "Free", "Fatal"]
 
 KILLED: Final = 137  # the exit code of a container that was killed, for its memory too
 REMEMBERED: Final = bounds.MOST_PROFILES * bounds.MOST_FAILURE_RULES  # answers about rules, which each Job asks for
 OF_DISRUPTIONS: Final = Match(cause="Disruption")
+
+
+@lru_cache(bounds.MOST_PROFILES)
+def confirming(retriable: tuple[int, ...]) -> tuple[FailureRule, ...]:
+    """Return the rules that `unknownExit: Confirm` adds after those of a profile, for its retriable exit codes.
+
+    A code that no rule explains is tried once more, on another node if there is one; the second one is a bug.
+    """
+    told = (FailureRule(match=Match(exit_codes=retriable), next=Next(cost="Retry")),) if retriable else ()
+    again = FailureRule(match=Match(cause="ExitCode", failures=2), next=Next(cost="Fatal"))
+    return (*told, again, FailureRule(match=Match(cause="ExitCode"), next=Next(cost="Retry", avoid="Node")))
+
+
+def rules_of(profile: Profile) -> tuple[FailureRule, ...]:
+    """Return the rules about ended attempts: those of the profile, and what `unknownExit: Confirm` adds."""
+    policy = profile.failure_policy
+    if policy.unknown_exit == "Fail" or policy.inject == "Never":
+        return profile.on_failure
+    return (*profile.on_failure, *confirming(policy.retriable_exit_codes))
 
 
 def cost_of(rule: FailureRule) -> Cost:

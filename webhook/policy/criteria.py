@@ -29,6 +29,7 @@ def _nothing(_match: Match) -> str:
     return ""
 
 
+ORDINALS: Final = ("", "first", "second", "third", "fourth", "fifth")
 CRITERIA: Final[dict[str, Criterion]] = {
     "cause": Criterion(seen_by_api=True, simulated=True, words=_nothing),
     "exit_codes": Criterion(seen_by_api=True, simulated=True, words=_nothing),
@@ -41,6 +42,9 @@ CRITERIA: Final[dict[str, Criterion]] = {
     ),
     "same_node": Criterion(
         seen_by_api=False, simulated=False, words=lambda match: f" {match.same_node} times on the same node"
+    ),
+    "failures": Criterion(
+        seen_by_api=False, simulated=True, words=lambda match: f" for the {ORDINALS[match.failures or 0]} time"
     ),
 }
 # The names of the fields, as a policy spells them.
@@ -69,8 +73,3 @@ def is_seen_by_api(match: Match) -> bool:
 def words_of(match: Match) -> str:
     """Return what a match names beside its cause and exit codes, in words: ` of main with a message like *lost*`."""
     return "".join(CRITERIA[name].words(match) for name in named_in(match))
-
-
-def not_simulated(match: Match) -> set[str]:
-    """Return the criteria of a match that a simulation cannot tell, as a policy spells them."""
-    return {SPELT[name] for name in named_in(match) if not CRITERIA[name].simulated}

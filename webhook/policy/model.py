@@ -103,6 +103,12 @@ class Retries(Struct, frozen=True, kw_only=True, rename="camel"):
     default: Retries10 = 3
 
 
+class JobWide(Struct, frozen=True, kw_only=True, rename="camel"):
+    """When a bug is one of all pods of a Job whose indexes have retries of their own."""
+
+    failed: Annotated[int, Meta(ge=2, le=1000)] = 5
+
+
 class FailurePolicy(Struct, frozen=True, kw_only=True, rename="camel"):
     """What is injected into a Job's podFailurePolicy."""
 
@@ -113,6 +119,9 @@ class FailurePolicy(Struct, frozen=True, kw_only=True, rename="camel"):
     settle_within: Duration = Duration(30)
     on_failure_restart_policy: Literal["Keep", "Never"] = "Keep"
     absent_restart_policy: Literal["Keep", "Never"] = "Never"
+    unknown_exit: Literal["Fail", "Confirm"] = "Fail"
+    many_pods: Literal["Job", "Auto", "Index"] = "Job"
+    job_wide: JobWide | None = JobWide()
 
 
 class Disruptions(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -178,6 +187,7 @@ class Match(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel
     exit_codes: Annotated[tuple[ExitCode, ...], Meta(max_length=50)] = ()
     containers: Annotated[tuple[ContainerName, ...], Meta(max_length=20)] = ()
     same_node: Annotated[int, Meta(ge=2, le=5)] | None = None
+    failures: Annotated[int, Meta(ge=2, le=5)] | None = None
     message: Glob | None = None
 
 

@@ -38,6 +38,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     interruptible: bool | None = None
     skip: bool = False
     rules_off: bool = False
+    independent_pods: bool | None = None
     memory_limit: int | None = None
 
     @property
@@ -48,7 +49,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def on_failure(self) -> tuple[FailureRule, ...]:
         """The rules about ended attempts; none if the author turned them off."""
-        return () if self.rules_off else self.profile.on_failure
+        if self.rules_off:
+            return ()
+        profile = self.profile
+        return profile.on_failure if profile.failure_policy.unknown_exit == "Fail" else costs.rules_of(profile)
 
     @property
     def disruption_action(self) -> Literal["Ignore", "Count", "FailJob"]:
@@ -97,6 +101,7 @@ def resolve(profile_name: str, profile: Profile, annotations: Json) -> Settings:
         skip=profile.allow_skip and annotations.get(names.SKIP) == "true",
         rules_off=annotations.get(names.ON_FAILURE) == "Off",
         memory_limit=plain_memory(annotations.get(names.MEMORY_LIMIT)),
+        independent_pods=BOOLEANS.get(annotations.get(names.INDEPENDENT_PODS, "")),
     )
 
 
@@ -126,7 +131,7 @@ def annotation_problems(profile_name: str, profile: Profile, annotations: Json, 
         elif limit is not None and number > limit:
             what = f"{number} is more than the {limit} that profile {profile_name!r} allows"
             found.append(Problem((*path, key), what, f"set {limit} or less"))
-    for key in (names.INTERRUPTIBLE, names.RETRYABLE, names.SKIP):
+    for key in (names.INDEPENDENT_PODS, names.INTERRUPTIBLE, names.RETRYABLE, names.SKIP):
         value = annotations.get(key)
         if value is not None and value not in BOOLEANS:
             found.append(Problem((*path, key), f"is {value[:40]!r}", 'must be "true" or "false"'))

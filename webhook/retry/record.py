@@ -31,13 +31,16 @@ class Requested(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     keep_finally: bool = False
 
 
+_requests_in: Final = msgspec.json.Decoder(tuple[Requested, ...])
+
+
 def read(root: Json) -> tuple[Requested, ...]:
     """Return the requested retries of an object, oldest first; none if the annotation is absent or malformed."""
     text = at(root, ANNOTATION)
     if text is None or len(text) > LONGEST:
         return ()
     try:
-        return msgspec.json.decode(text, type=tuple[Requested, ...])
+        return _requests_in.decode(text)
     except (msgspec.DecodeError, RecursionError):
         return ()
 

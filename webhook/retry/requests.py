@@ -86,13 +86,16 @@ def outdated(root: Json, run: Json) -> Problem | None:
     )
 
 
+_request_in: Final = msgspec.json.Decoder(Requested)
+
+
 def accepted(root: Json) -> Requested | None:
     """Return the request that admission has accepted; None if there is none, or it is malformed."""
     text = at(root, ACCEPTED)
     if text is not None and len(text) > LONGEST_ACCEPTED:
         return None
     try:
-        return None if text is None else msgspec.json.decode(text, type=Requested)
+        return None if text is None else _request_in.decode(text)
     except (msgspec.DecodeError, RecursionError):
         return None
 

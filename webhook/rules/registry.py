@@ -13,7 +13,7 @@ from webhook.rules.contexts import JobContext, PodContext, UnplacedPod, Validati
 from webhook.rules.pods import decision, delay, environment, last_words, memory, nodes
 from webhook.rules.rule import Rule
 from webhook.systems.argo import rules as argo
-from webhook.systems.job.rules import back_off, failure_policy, schema, single_pod, timeouts
+from webhook.systems.job.rules import back_off, failure_policy, many_pods, schema, single_pod, timeouts
 from webhook.systems.job_set.rules import free_restarts, job_set
 from webhook.systems.kind_spec import KindSpec
 from webhook.systems.kubeflow import rules as kubeflow
@@ -21,6 +21,7 @@ from webhook.systems.trainer import rules as train_job
 from webhook.systems.volcano import rules as volcano
 
 JOB_RULES: Final[tuple[Rule[JobContext], ...]] = (
+    many_pods.RULE,
     failure_policy.RULE,
     free_restarts.IN_JOB,
     retries.IN_JOB,
@@ -75,9 +76,12 @@ def pod_rules(asked: bool, variables: bool, words: bool) -> tuple[Rule[PodContex
 
 
 @cache
-def job_rules(kind: KindSpec) -> tuple[Rule[JobContext], ...]:
-    """Return the rules for the JobSpecs of a kind: those that write something in it."""
-    return tuple(rule for rule in JOB_RULES if rule.writes(kind))
+def job_rules(kind: KindSpec, by_index: bool) -> tuple[Rule[JobContext], ...]:  # noqa: FBT001
+    """Return the rules for the JobSpecs of a kind: those that write something in it.
+
+    `by_index`: whether the profile lets a bug end an index of a Job of many pods.
+    """
+    return tuple(rule for rule in JOB_RULES if rule.writes(kind) and (by_index or rule is not many_pods.RULE))
 
 
 @cache

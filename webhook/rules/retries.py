@@ -177,9 +177,13 @@ def exceeds(retries: int | None, limit: int | None) -> bool:
 def _edit_job(context: "JobContext") -> list[Problem]:
     """Apply the default and the limit to a JobSpec."""
     job, settings, editor = context.job, context.settings, context.editor
-    if context.budget is None:
+    budget = context.budget
+    if budget is None:
         return []
-    warnings = edit(context.budget, settings, editor)
+    if budget.path[-1] == "backoffLimit" and batch.has_index_budgets(job.spec):
+        warnings = list[Problem]()  # the rule many_pods has applied it
+    else:
+        warnings = edit(budget, settings, editor)
     if context.workload.clamps:
         path, counts = (*job.path, "template", "spec"), context.is_counted
         warnings += in_place.edit(path, job.pod_spec, settings, editor, counted=counts)

@@ -21,7 +21,7 @@ from webhook.objects.problem import Json, Path, Problem
 from webhook.policy.applied import Applied, AppliedRule, applied, applied_rules
 from webhook.policy.settings import NamedProfile
 from webhook.rules import registry
-from webhook.systems.accounts import system_of
+from webhook.systems.accounts import SYSTEMS
 from webhook.systems.kind_spec import KindSpec
 
 ANNOTATION: Final[Path] = ("metadata", "annotations", names.POLICY)
@@ -49,6 +49,11 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     on_failure: Annotated[tuple[AppliedRule, ...], msgspec.Meta(max_length=bounds.MOST_FAILURE_RULES)] = ()
 
 
+# Made once: threads that make the decoder of one type at the same time end the process (msgspec 0.22).
+_record_in: Final = msgspec.json.Decoder(Record)
+_members_of: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
 def write(editor: Editor, kind: KindSpec, profile: NamedProfile, edits: list[Edit]) -> list[Problem]:
     """Record on a workload what these edits injected; return a warning if that is too long to record.
 
@@ -57,7 +62,7 @@ def write(editor: Editor, kind: KindSpec, profile: NamedProfile, edits: list[Edi
     with_metadata = undone_in_metadata(kind)
     injected = tuple(injected_by(edit) for edit in edits if edit.path[0] != "metadata" or with_metadata)
     record = Record(profile.name)
-    if kind.labelled or system_of(kind) is not None:
+    if kind.labelled or kind in SYSTEMS:
         codes = profile.profile.failure_policy.retriable_exit_codes
         rules = applied_rules(profile.profile)
         record = Record(profile.name, applied=applied(profile.profile), retriable_exit_codes=codes, on_failure=rules)
@@ -74,7 +79,7 @@ def injected_by(edit: Edit) -> Injected:
     """Return the entry of the annotation for one edit."""
     op, path, now = edit.op, edit.path, None if edit.value is None else msgspec.Raw(edit.value)  # encoded already
     while now and path[0] == "metadata" and len(path) < len(ANNOTATION):  # it created the map too; record its key alone
-        ((key, now),) = msgspec.json.decode(now, type=dict[str, msgspec.Raw]).items()
+        ((key, now),) = _members_of.decode(now).items()
         op, path = "add", (*path, key)
     return Injected(op, pointer(path), now, edit.was)
 
@@ -85,7 +90,7 @@ def read(root: Json) -> Record | None:
     if text is None or len(text) > bounds.MAX_RECORD:
         return None
     try:
-        record = msgspec.json.decode(text, type=Record)
+        record = _record_in.decode(text)
     except (msgspec.DecodeError, RecursionError):
         return None
     return None if is_deeper([(one.now, one.was) for one in record.injected], bounds.DEEPEST_INJECTED) else record

@@ -17,7 +17,7 @@ from webhook.admission.review import BadReviewError, Request, Response
 from webhook.admission.subject import Subject, read, subject_of
 from webhook.kube.informer import Informer
 from webhook.objects.problem import cut
-from webhook.policy import emergency
+from webhook.policy import costs, emergency
 from webhook.policy.model import FailureRule, Policy
 from webhook.program.logs import LogLines
 from webhook.rules.facts import NO_RESTRICTIONS, Facts
@@ -337,7 +337,7 @@ class Endpoints:
         """Return the rules of a profile about ended attempts; none if the policy lacks the profile."""
         policy = self.policy.current
         profile = None if policy is None else policy.profiles.get(profile_name)
-        return () if profile is None else profile.on_failure
+        return () if profile is None else costs.rules_of(profile)
 
     async def judge_retry_request(
         self, retry_requests: "RetryAdmission", request: "RetryRequest", body: bytes

@@ -1,4 +1,4 @@
-"""The systems whose workloads have an account beside Job and JobSet."""
+"""The systems whose workloads have an account."""
 
 from typing import Final
 
@@ -10,8 +10,5 @@ from webhook.systems.system import System
 SYSTEMS: Final[dict[KindSpec, System]] = {
     system.kind: system for module in parts("account") for system in module.SYSTEMS
 }
-
-
-def system_of(kind: KindSpec) -> System | None:
-    """Return the system of a kind that has an account; None for Job and JobSet."""
-    return SYSTEMS.get(kind)
+# The kinds whose pods are not those of Jobs.
+WITHOUT_JOBS: Final = tuple(kind for kind, system in SYSTEMS.items() if not system.has_jobs)

@@ -12,6 +12,7 @@ TERMINATED: Final = 143
 SIGNALLED: Final = (KILLED, TERMINATED)
 
 ENDED: Final = ("Succeeded", "Failed")  # the phases of a pod that has ended
+DISRUPTED: Final = "DisruptionTarget"  # the condition of a pod that the platform ends
 
 NODE_SELECTOR_TERM: Final[Shape] = {
     "matchExpressions": [{"key": str, "operator": str, "values": [str]}],

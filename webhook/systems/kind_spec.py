@@ -325,19 +325,14 @@ class KindSpec:
         return f"{self.group}/{self.versions[0]}" if self.group else self.versions[0]
 
     @property
-    def is_another_job(self) -> bool:
-        """Whether it is called Job, and is not the one of batch."""
-        return self.kind == "Job" and self.group != "batch"
-
-    @property
     def kind_name(self) -> str:
         """Its kind; with the group if it is called Job, and is another system's."""
-        return f"{self.kind}.{self.group}" if self.is_another_job else self.kind
+        return f"{self.kind}.{self.group}" if self.kind == "Job" and self.group != "batch" else self.kind
 
     @property
     def list_name(self) -> str:
-        """Its resource, as metrics name the list of it; after the group if the kind is another system's Job."""
-        return f"{self.group}-{self.resource}" if self.is_another_job else self.resource
+        """Its resource with its group, as kubectl and the metrics of lists name it: `workflows.argoproj.io`."""
+        return f"{self.resource}.{self.group}"
 
     def path(self, namespace: str | None = None, name: str | None = None) -> str:
         """Return the path of an object, or of a list if `name` is None; raise ValueError if a name is not valid."""

@@ -1,7 +1,8 @@
-"""System: what the ledger must know of a workload kind that is neither Job nor JobSet. Pure."""
+"""System: what the ledger must know of a workload kind with an account. Pure."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 from webhook.objects.patch import unless_changed
@@ -26,6 +27,9 @@ class Spent(NamedTuple):
     ended: bool = False
 
 
+CostOf = Callable[[Pod, Json, Spent, Settings], AttemptCost]
+
+
 class Write(NamedTuple):
     """A write that ends or suspends a workload, or a part of it: the JSON Patch of an object, and its API path."""
 
@@ -40,7 +44,7 @@ class Create(NamedTuple):
     root: Json
 
 
-def _cannot_be_failed(_root: Json, _pod: Pod, _reason: str, _message: str) -> None:
+def _cannot_be_failed(_root: Json, _pod: Pod | None, _reason: str, _message: str) -> None:
     """Return None: nothing outside makes the workload fail."""
 
 
@@ -58,16 +62,18 @@ class System:
     """A workload kind with an account.
 
     - `kind`: its KindSpec. `unit`: what a scope of it is called.
+    - `has_ended`: returns whether the workload, as the API has it, has ended, is about to, or is suspended: then it
+      deletes its pods itself.
     - `cost_of`: returns what the end of a pod cost, as its controller counts it: the pod, the workload, what was spent,
       and the settings. A retry where none was left becomes fatal afterwards. The workload is as the API has it if the
       pod was deleted while it ran, or with `reads_spec`, and else may have its metadata alone: `spec` and `status` are
-      empty then. That is also so before a new pod is admitted.
-    - `has_ended`: returns whether the workload, as the API has it, has ended, is about to, or is suspended: then it
-      deletes its pods itself.
+      empty then. That is also so before a new pod is admitted. None if its pods are those of Jobs: their
+      podFailurePolicy says it.
     - `ends_bugs`: whether the leader has to end it after a bug, because its controller would start the pod again. Then
       `cost_of` returns what the controller would count, and the leader records that the end was fatal.
     - `fail`: returns the write that ends the workload, or the part of it that a pod belongs to, for a reason with a
-      message, so that its controller does not start the pod again; None if its users have no way to do so.
+      message, so that its controller does not start the pod again; None if its users have no way to do so, or its end
+      is decided. The pod is None where none is known that ended.
     - `suspend`: returns the write that suspends it until a person resumes it; None if that is not possible.
     - `writes`: the fields that `fail` and `suspend` write, outside the status, each with the values that they set; no
       values for any text. A field is at the top of the spec, or one level below.
@@ -82,10 +88,10 @@ class System:
 
     kind: KindSpec
     unit: str
-    cost_of: Callable[[Pod, Json, Spent, Settings], AttemptCost]
     has_ended: Callable[[Json], bool]
-    ends_bugs: bool
-    fail: Callable[[Json, Pod, str, str], Write | Create | None] = _cannot_be_failed
+    cost_of: CostOf | None
+    ends_bugs: bool = False
+    fail: Callable[[Json, Pod | None, str, str], Write | Create | None] = _cannot_be_failed
     suspend: Callable[[Json], Write | Create | None] = _cannot_be_suspended
     writes: dict[Path, tuple[str | bool, ...]] = field(default_factory=dict)
     reads_spec: bool = False
@@ -95,8 +101,24 @@ class System:
     knows_retries: bool = True
     is_single: Callable[[str], bool] = _single
 
+    @property
+    def has_jobs(self) -> bool:
+        """Whether its pods are those of Jobs, whose podFailurePolicy says what their ends cost."""
+        return self.cost_of is None
+
 
 def set_in_spec(kind: KindSpec, root: Json, name: str, *, value: str | bool) -> Write:
     """Return the write that sets a field of the spec of a workload, unless it has changed since it was read."""
     path = kind.path(root["metadata"]["namespace"], root["metadata"]["name"])
     return Write(path, [unless_changed(root), {"op": "add", "path": f"/spec/{name}", "value": value}])
+
+
+def status_of(kind: KindSpec, root: Json) -> str:
+    """Return the API path of the status of a workload."""
+    return f"{kind.path(root['metadata']['namespace'], root['metadata']['name'])}/status"
+
+
+def condition(kind: str, reason: str, message: str) -> Json:
+    """Return a condition of this type that has just become true."""
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return {"type": kind, "status": "True", "reason": reason, "message": message, "lastTransitionTime": now}

@@ -11,13 +11,13 @@ from typing import Final
 from webhook import metrics
 from webhook.accounts import limits
 from webhook.accounts.cached import CachedJob
-from webhook.accounts.counted import PodsOfSystem
+from webhook.accounts.counted import counted_of
 from webhook.accounts.tracker import Key, lacked_spot
 from webhook.kube.tasks import in_task
 from webhook.objects.problem import Json
 from webhook.pods import pods
 from webhook.pods.pods import Pod
-from webhook.systems.accounts import system_of
+from webhook.systems.accounts import SYSTEMS
 from webhook.systems.job import spec as batch
 from webhook.systems.job_set.spec import JOB_SET, SET_NAME
 from webhook.systems.pod_source import Place
@@ -92,8 +92,8 @@ class AdmissionCounts:
 
     async def of_scope(self, namespace: str, place: Place) -> PlacementCounts | None:
         """Return the counts of a scope of a workload of another kind before a new pod of it; as `counts`."""
-        system, key = system_of(place.kind), Key(namespace, place.kind, place.name)
-        if system is None:
+        system, key = SYSTEMS.get(place.kind), Key(namespace, place.kind, place.name)
+        if system is None or system.has_jobs:
             return None
         if not self.knows_all and not await self._is_listed():
             return None
@@ -104,7 +104,7 @@ class AdmissionCounts:
         tracker, is_behind = state.tracker, partial(self.running.is_behind_scope, uid, scope)
         if system.is_single(scope) and is_behind():
             await in_task(self._catch_up(key, is_behind))
-        account, counted = state.account, PodsOfSystem(system, root, self.trackers.settings_of(root))
+        account, counted = state.account, counted_of(system, root, None, self.trackers.settings_of(root))
         found = Counter(disruption=account.scopes.of(scope), retry=account.retries_of(scope))
         for pod in tracker.uncounted(account):
             if pod.scope == scope:

@@ -37,7 +37,7 @@ from webhook.policy.model import Profile
 from webhook.policy.settings import NamedProfile, Settings
 from webhook.systems import account_object as account
 from webhook.systems import core, retry_history
-from webhook.systems.accounts import SYSTEMS
+from webhook.systems.accounts import WITHOUT_JOBS
 from webhook.systems.job import spec as batch
 from webhook.systems.job_set.spec import JOB_SET
 from webhook.systems.kind_spec import KindSpec
@@ -137,7 +137,7 @@ class Trackers:
         self.stored = StoredAccounts(cluster, clock)
         self.accounts = self.stored.informer
         self.accounts.observers.append(self.observer(account.ACCOUNT, self.see_stored, self._see_stored_gone))
-        self.others = {kind: self._informer_of(kind) for kind in SYSTEMS}
+        self.others = {kind: self._informer_of(kind) for kind in WITHOUT_JOBS}
         self.roots: dict[KindSpec, Informer[Any]] = {batch.JOB: cluster.jobs, JOB_SET: cluster.job_sets, **self.others}
         self.running = RunningPods()
         self.finished = FinishedJobs(

@@ -50,7 +50,7 @@ def disrupted(number: int = 1, reason: str = EVICTED, code: int = 137, **fields:
 def job(spec: Json | None = None, status: Json | None = None, **metadata: Any) -> CachedJob:
     """Return a stored Job with the fields that are cached."""
     spec = job_spec(rules=RULES, **{"backoffLimit": 3, "podReplacementPolicy": "Failed", **(spec or {})})
-    metadata = {"namespace": "ml", "name": "train", "uid": "job-uid", **metadata}
+    metadata = {"namespace": "ml", "name": "train", "uid": "job-uid", "resourceVersion": "7", **metadata}
     return CachedJob({"metadata": metadata, "spec": spec, "status": status or {}})
 
 

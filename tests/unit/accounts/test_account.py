@@ -4,13 +4,14 @@ import random
 
 from tests.costs import instructions_of
 from tests.unit.accounts.pods import EVICTED, disrupted, failed, job
-from webhook.accounts.account import DETAILS, KEPT, MOST_MESSAGES, MOST_RECENT, Account, Attempt, id_of
+from webhook.accounts.account import DETAILS, KEPT, MOST_MESSAGES, MOST_RECENT, Account, Attempt, Left, id_of
 from webhook.accounts.kueue import CountedEvictions
 from webhook.accounts.limits import scope_of
 from webhook.accounts.stored import LARGEST, decode, encode
 from webhook.history.usage import Used, UsedRow
 from webhook.pods.outcomes import UNSEEN, outcome_of
 from webhook.pods.pods import Pod
+from webhook.policy.settings import LARGEST_COUNT
 
 REASONS = (
     *("PreemptionByScheduler", "DeletionByTaintManager", EVICTED, "DeletionByPodGC", "TerminationByKubelet"),
@@ -65,10 +66,26 @@ def test_an_account_forgets_the_oldest_pods_but_none_that_still_exists() -> None
 
 def test_a_crash_that_is_settled_as_a_bug_is_fatal_and_costs_no_retry() -> None:
     account = counted(failed(1, code=143))
+    account.note_left(Left(retries=4, disruptions=1))
     assert account.settle("train-1")
     assert account.cost == {"retry": 0, "fatal": 1}
     assert account.last[0].settled
+    assert account.last[0].left == Left(retries=5, disruptions=1)
     assert not account.settle("train-1")
+
+
+def test_a_verdict_gives_back_no_retry_beyond_what_an_account_can_hold() -> None:
+    account = counted(failed(1, code=143))
+    account.note_left(Left(retries=LARGEST_COUNT, disruptions=0))
+    assert account.settle("train-1")
+    assert account.left == Left(retries=LARGEST_COUNT, disruptions=0)
+
+
+def test_a_verdict_on_a_crash_within_a_job_of_a_set_gives_back_no_restart() -> None:
+    account = counted(failed(1, code=143))
+    account.note_left(Left(retries=2, disruptions=0))
+    assert account.settle("train-1", in_set=True)
+    assert (account.left, account.last[0].left) == (Left(retries=2, disruptions=0), Left(retries=2, disruptions=0))
 
 
 def test_a_disruption_that_is_found_fatal_costs_no_disruption() -> None:

@@ -1,6 +1,6 @@
 """A counting pass, and its results."""
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import pytest
@@ -16,7 +16,7 @@ from webhook.accounts.stored import decode, encode
 from webhook.accounts.tracker import Key
 from webhook.objects.shape import type_of
 from webhook.pods.pods import Exit, Pod
-from webhook.policy.model import Diagnostics, Disruptions, FailureRule, Match, Next, Profile, Retries
+from webhook.policy.model import Diagnostics, Disruptions, FailurePolicy, FailureRule, Match, Next, Profile, Retries
 from webhook.policy.settings import resolve
 from webhook.systems.job import spec as batch
 from webhook.systems.job_set.spec import JOB_SET
@@ -33,6 +33,7 @@ def counting(
     free_limit: int = 1,
     last_words: bool = False,
     rules: tuple[FailureRule, ...] = (),
+    many_pods: Literal["Job", "Auto"] = "Job",
     **disruptions: Any,
 ) -> CountingPass:
     root = root or job()
@@ -45,6 +46,7 @@ def counting(
         disruptions=Disruptions(limit=limit, **disruptions),
         diagnostics=Diagnostics(last_words=last_words),
         on_failure=rules,
+        failure_policy=FailurePolicy(many_pods=many_pods),
     )
     settings = resolve("default", profile, {})
     found = CountingPass(ALONE, root, None, tracker, account or Account(), lambda _root: settings)
@@ -180,6 +182,36 @@ def test_after_a_limit_reset_as_many_disruptions_are_allowed_again() -> None:
     assert exceeded(counting(disrupted(4), disrupted(5), account=account))
 
 
+INDEX_BUG = exit_codes("FailIndex", "NotIn", 143, container="main")
+
+
+def job_wide(failures: int, *others: Pod, many_pods: Literal["Job", "Auto"] = "Auto", **status: Any) -> LimitEnd | None:
+    """Return why a Job ends of which so many indexes have failed, the last one after as many minutes."""
+    own = {"podFailurePolicy": {"rules": [DISRUPTION, INDEX_BUG]}, "backoffLimitPerIndex": 3}
+    root = job({**INDEXED, "completions": 100, **own}, status=status)
+    bugs = [failed(number, 1, index=str(number)) for number in range(1, failures + 1)]
+    found = counting(*bugs, *others, root=root, many_pods=many_pods)
+    return found.end(found.details)
+
+
+def test_a_job_ends_once_many_indexes_have_failed_and_none_has_finished() -> None:
+    assert job_wide(4) is None
+    end = job_wide(5)
+    assert end is not None
+    ran = "none has finished, or run 1.5 times the 300 s that they ran at most"
+    assert (end.reason, end.message("ml")) == ("JobWideFailure", f"pod ml/train-5: 5 indexes have failed, and {ran}")
+
+
+def test_a_job_goes_on_if_one_index_has_finished_or_runs_much_longer_than_those_that_failed() -> None:
+    assert job_wide(5, succeeded=1) is None
+    assert job_wide(5, running_pod(50, index="50", started="2025-12-31T23:57:00Z")) is None
+    assert job_wide(5, running_pod(50, index="50", started="2025-12-31T23:58:00Z")) is not None
+
+
+def test_an_author_who_gave_each_index_its_own_retries_is_not_second_guessed_without_many_pods() -> None:
+    assert job_wide(5, many_pods="Job") is None
+
+
 def test_failures_of_which_no_pod_was_seen_are_counted_from_the_job_status() -> None:
     found = counting(failed(1), root=job(status={"failed": 2, "uncountedTerminatedPods": {"failed": ["x"]}}))
     assert found.unseen()[0] == 2
@@ -205,7 +237,7 @@ def test_the_retries_left_when_a_bug_ends_the_job_are_saved() -> None:
     assert counting(failed(1)).saved == 0
     settled = counting(failed(1))
     settled.settle("train-1")
-    assert settled.saved == 2
+    assert settled.saved == 3
 
 
 FREE_75 = job({"podFailurePolicy": {"rules": [exit_codes("Ignore", "In", 75), *RULES]}})

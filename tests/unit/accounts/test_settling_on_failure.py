@@ -12,6 +12,7 @@ from webhook.accounts import settling
 from webhook.accounts.counted import PodsOfJob
 from webhook.objects.patch import Editor
 from webhook.objects.problem import Json
+from webhook.pods import on_failure, outcomes
 from webhook.pods.pods import Exit, Pod
 from webhook.policy.model import FailurePolicy, FailureRule, Match, Next, Profile
 from webhook.policy.settings import NamedProfile, Settings
@@ -172,3 +173,35 @@ def test_without_rules_nothing_is_suspect_but_what_was_before() -> None:
     root = job(job_spec(rules=[DISRUPTION]))
     assert not settling.is_suspect(PodsOfJob(root, None, under()), failed(1, 1))
     assert settling.is_suspect(PodsOfJob(job(job_spec(**COUPLED)), None, under()), failed(1, 1))
+
+
+def following(settings: Settings, before: Pod, pod: Pod) -> Pod:
+    """Return a pod that was created after another one had ended."""
+    state = on_failure.after(before, outcomes.outcome_of(before, stored(settings)), settings.on_failure)
+    return replace(pod, after=on_failure.written(state))
+
+
+def test_with_confirm_an_exit_code_is_a_bug_once_it_has_followed_another_that_nothing_explains() -> None:
+    confirm = under(unknown_exit="Confirm")
+    first, second = failed(1, 1, node="a"), failed(2, 3, node="b")
+    assert verdict(confirm, first) is None
+    assert verdict(confirm, following(confirm, first, second)) == (
+        "Pod ml/train-2 failed in container main with exit code 3, the second failure that nothing explains; "
+        "the one before it: main 1 on a"
+    )
+
+
+@pytest.mark.parametrize("explained", [failed(1, 143), disrupted(1)])
+def test_with_confirm_what_has_a_reason_confirms_nothing(explained: Pod) -> None:
+    confirm = under(unknown_exit="Confirm")
+    assert verdict(confirm, explained) is None
+    assert verdict(confirm, following(confirm, explained, failed(2, 1))) is None
+
+
+def test_with_confirm_no_injected_rule_fails_a_job_and_a_rule_of_the_policy_still_does() -> None:
+    codes = [
+        rule.get("onExitCodes") for rule in stored(under(unknown_exit="Confirm"))["spec"]["podFailurePolicy"]["rules"]
+    ]
+    assert codes == [None]  # the rule for disruptions
+    fatal = stored(under(FATAL, unknown_exit="Confirm"))["spec"]["podFailurePolicy"]["rules"]
+    assert [rule["action"] for rule in fatal] == ["Ignore", "FailJob"]

@@ -130,7 +130,7 @@ def test_a_policy_file_is_used_instead_of_the_policy_in_the_cluster(
 def test_a_profile_that_the_policy_does_not_have_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     found = checked(monkeypatch, tmp_path, "--profile=gpu")
     assert found.exit_code == 2
-    assert "the policy has no profile 'gpu'; it has: default" in found.stderr
+    assert "the policy has no profile 'gpu'; it has: confirm, default" in found.stderr
 
 
 @pytest.mark.parametrize(("fail_on", "code"), [("problem", 0), ("warning", 1)])

@@ -50,6 +50,12 @@ def test_the_context_is_the_one_that_kubectl_would_use(file: str) -> None:
     assert cluster.kubeconfig_or_default(Kubeconfig(both, "prod")) == Kubeconfig(both, "prod")
 
 
+def test_the_cluster_is_that_of_the_context(file: str) -> None:
+    Path(file).write_text("{current-context: a, contexts: [{name: a, context: {cluster: lab, user: me}}, {name: b}]}")
+    assert cluster.kubeconfig_or_default(Kubeconfig(file)).cluster == "lab"
+    assert cluster.kubeconfig_or_default(Kubeconfig(file, "b")).cluster == ""
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [

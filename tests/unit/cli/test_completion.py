@@ -22,7 +22,7 @@ def test_commands_are_offered_with_what_they_do() -> None:
     assert printed("re") == [
         "report\tPrint what attempts used, lost and saved.",
         "retry\tRerun failed work.",
-        "resume\tResume a suspended Job, CronJob or JobSet.",
+        "resume\tResume a suspended Job, CronJob, JobSet or RayJob.",
         ":4",
     ]
     assert printed()[-1] == ":4"

@@ -84,7 +84,7 @@ def test_a_command_without_files_is_refused() -> None:
 
 
 def test_an_unknown_profile_is_refused_before_any_file_is_read() -> None:
-    with pytest.raises(click.UsageError, match="no profile 'gpu'; it has: default"):
+    with pytest.raises(click.UsageError, match="no profile 'gpu'; it has: confirm, default"):
         Run(("missing.yaml",), None, "gpu")
 
 

@@ -53,7 +53,7 @@ def test_help_and_version_name_the_plugin_as_kubectl_runs_it(monkeypatch: pytest
     monkeypatch.setattr(suspend.suspend, "epilog", "Example: retry-policy suspend etl/cronjob/nightly")
     assert f"Example: {PLUGIN} suspend etl/cronjob/nightly\n" in invoke("suspend", "--help").stdout
     assert invoke("suspend", "--help").stdout.startswith(f"Usage: {PLUGIN} suspend [OPTIONS] [KIND/]NAME\n")
-    assert f"continues after {PLUGIN} resume" in " ".join(invoke("suspend", "--help").stdout.split())
+    assert f"until {PLUGIN} resume" in " ".join(invoke("suspend", "--help").stdout.split())
     assert invoke("--version").stdout == f"{PLUGIN}, version {__version__}\n"
 
 

@@ -16,7 +16,7 @@ def test_without_a_file_the_packaged_policy_is_used() -> None:
 
 
 def test_an_unknown_profile_is_a_usage_error_that_lists_the_known_ones() -> None:
-    with pytest.raises(click.UsageError, match=r"no profile 'gpu'; it has: default"):
+    with pytest.raises(click.UsageError, match=r"no profile 'gpu'; it has: confirm, default"):
         policy_file.profile_of(load_default(), "gpu")
 
 

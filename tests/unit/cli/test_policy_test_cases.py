@@ -48,7 +48,7 @@ def test_the_policy_is_in_a_file_beside_the_cases_or_the_packaged_one(tmp_path: 
     found, prepared = policy_tests.load(write(tmp_path, GOOD, policy="policy.yaml", profile="gpu"))
     assert (list(found.profiles), prepared[0].profile) == (["gpu"], "gpu")
     found, _ = policy_tests.load(write(tmp_path, GOOD))
-    assert list(found.profiles) == ["default"]
+    assert list(found.profiles) == ["default", "confirm"]
 
 
 def test_all_problems_are_found_at_once_and_unknown_fields_name_the_nearest(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_all_that_cannot_be_used_is_found_at_once(tmp_path: Path) -> None:
         "cases[6].attempt",
         "cases[7].expect.manifest",
     ]
-    assert "must be default" in problems(write(tmp_path, bad[4]))[1]
+    assert "must be confirm or default (did you mean default?)" in problems(write(tmp_path, bad[4]))[1]
 
 
 @pytest.mark.parametrize(

@@ -145,7 +145,7 @@ def test_the_first_rule_that_matches_says_whether_there_is_another_attempt(
 def test_a_rule_may_ask_how_often_the_node_has_failed() -> None:
     rule = FailureRule(match=Match(same_node=2), next=Next(cost="Fatal"))
     again = FailureRule(match=NEVER, next=Next(avoid="Node"))
-    before = on_failure.state_after([failed(1, 75, node="spot-1")], None, None, [BUSY])
+    before = on_failure.state_after([failed(1, 75, node="spot-1")], None, None, (BUSY,))
     assert not deadlines.may_try_again(pod(Waiting(CREATED), before), stuck(), settings(rule, again))
     assert deadlines.may_try_again(pod(Waiting(CREATED), before, node="spot-2"), stuck(), settings(rule, again))
 

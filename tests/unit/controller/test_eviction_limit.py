@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
+from tests.metrics import sample
 from tests.unit.accounts.pods import job, running_pod
 from tests.unit.accounts.workloads import UID, read, stored_workload
 from tests.unit.controller.leader import JOB_PATH, KEY, FakeApi, events_of, leading, new_ledger, see_job, set_policy
 from tests.unit.controller.test_elsewhere import delivered as settled
 from tests.unit.controller.test_elsewhere import of_workflow, played
 from tests.virtual_time import run
-from webhook import metrics
 from webhook.accounts.account import Account
 from webhook.accounts.cached import CachedJob
 from webhook.accounts.tracker import DOUBT
@@ -295,7 +295,7 @@ def test_pods_of_another_kind_that_kueue_evicts_cost_nothing_and_its_workload_is
 def test_an_eviction_is_no_decision_of_a_rule_of_on_failure() -> None:
     def decisions() -> float | None:
         labels = {"profile": "default", "rule": "None"}
-        return metrics.REGISTRY.get_sample_value("retry_policy_ledger_on_failure_decisions_total", labels)
+        return sample("retry_policy_ledger_on_failure_decisions_total", labels)
 
     async def work() -> Account:
         rules = (FailureRule(match=Match(cause="OOMKilled"), next=Next(cost="Fatal")),)
@@ -312,7 +312,7 @@ def test_an_eviction_is_no_decision_of_a_rule_of_on_failure() -> None:
 
 def test_evictions_are_counted_in_the_metric_by_their_reason() -> None:
     def counted(reason: str) -> float:
-        found = metrics.REGISTRY.get_sample_value("retry_policy_ledger_evictions_total", {"reason": reason})
+        found = sample("retry_policy_ledger_evictions_total", {"reason": reason})
         return found or 0.0
 
     async def work() -> None:

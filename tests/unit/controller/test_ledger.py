@@ -9,9 +9,9 @@ import msgspec
 
 from tests.accounts import stored
 from tests.admission import policy
+from tests.metrics import sample
 from tests.unit.accounts.pods import failed, job
 from tests.unit.controller.leader import see_account
-from webhook import metrics
 from webhook.accounts.account import Account
 from webhook.accounts.stored import decode, encode
 from webhook.accounts.tracker import Key
@@ -99,7 +99,7 @@ def test_an_ended_pod_is_counted_in_an_opted_in_namespace() -> None:
 
 def decisions(rule: str) -> float:
     labels = {"profile": "default", "rule": rule}
-    return metrics.REGISTRY.get_sample_value("retry_policy_ledger_on_failure_decisions_total", labels) or 0.0
+    return sample("retry_policy_ledger_on_failure_decisions_total", labels) or 0.0
 
 
 def test_the_rules_of_on_failure_that_decided_are_measured() -> None:

@@ -449,7 +449,6 @@ def test_a_job_is_suspended_once_its_account_says_so_and_an_event_says_how_to_re
     assert (first.account.suspending, first.account.suspended) == (True, False)
     assert second.path == JOB_PATH
     assert second.operations == [
-        {"op": "test", "path": "/metadata/uid", "value": "job-uid"},
         {"op": "replace", "path": "/metadata/resourceVersion", "value": VERSION},
         {"op": "add", "path": "/spec/suspend", "value": True},
     ]

@@ -29,6 +29,7 @@ from webhook.pods import pods
 from webhook.pods.pods import Pod
 from webhook.policy.model import Profile
 from webhook.policy.settings import resolve
+from webhook.systems.core import DISRUPTED
 from webhook.systems.job import spec as batch
 from webhook.tracking.cluster import Cluster
 from webhook.tracking.trackers import Trackers
@@ -153,7 +154,7 @@ def test_pods_that_succeeded_leave_nothing() -> None:
 
 def failed(number: int) -> bytes:
     """Return a pod of a Job that has failed after a disruption."""
-    disrupted = {"type": pods.DISRUPTED, "status": "True", "reason": "EvictionByEvictionAPI"}
+    disrupted = {"type": DISRUPTED, "status": "True", "reason": "EvictionByEvictionAPI"}
     state = {"name": "main", "state": {"terminated": EXIT}}
     return stored_pod(
         number,

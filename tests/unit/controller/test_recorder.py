@@ -305,7 +305,7 @@ def test_a_crash_that_is_found_fatal_later_is_recorded_again() -> None:
     ]
     account = decode_account(replica.api.account_writes()[-1].text)
     assert account.lost["ExitCode"][""].attempts == 1  # it is not counted twice
-    assert account.saved["ExitCode"][""].resources == [240.0, 120.0]
+    assert account.saved["ExitCode"][""].resources == [360.0, 180.0]
 
 
 def test_a_job_that_ended_is_recorded_once_with_its_budget() -> None:

@@ -16,10 +16,11 @@ from webhook.explain.render import as_table
 from webhook.explain.rows import MOST_PODS
 from webhook.objects.left_out import UnfitError
 from webhook.objects.problem import Json
-from webhook.pods.pods import DISRUPTED, read
+from webhook.pods.pods import read
 from webhook.policy.model import Profile
 from webhook.systems.accounts import SYSTEMS
 from webhook.systems.argo import spec as argo
+from webhook.systems.core import DISRUPTED
 from webhook.systems.tekton import spec as tekton
 
 ARGO = SYSTEMS[argo.WORKFLOW]

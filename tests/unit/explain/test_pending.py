@@ -10,9 +10,11 @@ from tests.unit.accounts.pods import disrupted, failed, running_pod
 from tests.unit.explain.test_build import POLICY_TEXT, explain, job, pod
 from tests.unit.explain.test_next_failure import COUPLED, standing
 from webhook.explain import pending, render
+from webhook.explain.rows import others_of, running_row
 from webhook.kube.names import AFTER_FAILURE, DELAY, POLICY
 from webhook.objects.problem import Json
 from webhook.pods.pods import Pod
+from webhook.pods.waiting import Stalled, Waiting
 from webhook.policy.model import FailureRule, Match, Next, Profile
 
 
@@ -187,3 +189,29 @@ def test_a_pod_with_the_gate_of_somebody_else_is_not_shown_as_delayed() -> None:
     other = delayed("train-1")
     other["spec"]["schedulingGates"].pop()
     assert not [line for line in printed(job(), other) if "is delayed" in line]
+
+
+CREATED = "2026-01-01T00:00:00Z"
+
+
+def stalled(reason: str) -> Waiting:
+    return Waiting(created=CREATED, stalled=Stalled("main", reason, "", CREATED, alone=True))
+
+
+@pytest.mark.parametrize(
+    ("waiting", "state"),
+    [
+        (None, "pending"),
+        (Waiting(created=CREATED, unschedulable=CREATED), "pending: no node takes it"),
+        (stalled("ImagePullBackOff"), "pending: ImagePullBackOff"),
+        (stalled("ContainerCreating"), "pending"),
+        (Waiting(created=CREATED, gate=0), "delayed"),
+    ],
+)
+def test_a_pod_that_has_not_started_says_what_it_waits_for(waiting: Waiting | None, state: str) -> None:
+    assert running_row(running_pod(phase="Pending", waiting=waiting), 0, "").ended == state
+
+
+def test_pods_that_are_not_shown_are_counted_by_few_states_whatever_they_wait_for() -> None:
+    pods = [running_pod(number, phase="Pending", waiting=stalled(f"Reason{number}")) for number in range(50)]
+    assert others_of(job(), pods, pods[:40]) == {"pending": 10}

@@ -15,7 +15,7 @@ def test_a_job_without_a_record_has_a_profile_that_injects_nothing() -> None:
     root = job()
     root["metadata"]["annotations"][SKIP] = "true"
     (standing,) = standings_of(batch.JOB, root, [root], Account(), [])
-    assert (standing.profile, standing.system) == (NOBODYS, None)
+    assert standing.profile == NOBODYS
 
 
 def test_of_another_kind_the_codes_are_known_by_its_record_and_the_rest_by_its_account_too() -> None:

@@ -45,7 +45,8 @@ def test_a_line_of_the_servers_log_has_the_record_beside_the_event_or_in_a_field
 
 
 def test_lines_of_the_log_about_something_else_are_passed_over_in_silence() -> None:
-    found = of_lines(b'{"event": "listening", "level": "info", "port": 8443}', b"", LINE)
+    addresses = b'{"https":null,"http":"http://127.0.0.1:8080","ca":null}'  # the only line on stdout
+    found = of_lines(addresses, b'{"event": "listening", "level": "info", "port": 8443}', b"", LINE)
     assert (len(found.attempts), found.bad) == (1, 0)
 
 

@@ -8,9 +8,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests import virtual_time
+from tests.metrics import sample
 from tests.unit.controller.leader import beside
 from tests.virtual_time import now, run
-from webhook import metrics
 from webhook.kube.client import MOST_REPEATS, ApiError
 from webhook.kube.events import BURST, LONGEST, MOST, MOST_NORMAL, RATE, Events, Notice, event
 from webhook.kube.names import COMPONENT
@@ -151,7 +151,7 @@ def test_an_event_that_another_replica_has_written_is_not_an_error(logged: list[
 
 
 def dropped() -> float:
-    return metrics.REGISTRY.get_sample_value("retry_policy_events_dropped_total") or 0.0
+    return sample("retry_policy_events_dropped_total") or 0.0
 
 
 def test_the_number_of_waiting_events_is_limited() -> None:

@@ -113,6 +113,21 @@ def test_the_same_node_must_have_failed_as_often_as_the_rule_says() -> None:
     assert [one.rule for one in (first, second, third)] == [None, None, 0]
 
 
+def test_failures_count_those_that_no_rule_above_decides_about() -> None:
+    explained = FailureRule(match=Match(exit_codes=(75,)), next=Next(cost="Retry"))
+    rules = (explained, FailureRule(match=Match(cause="ExitCode", failures=2), next=Next(cost="Fatal")))
+    state, decided = on_failure.NONE, []
+    for pod in (failed(1, 1), failed(2, 75), disrupted(3), failed(4, 1)):
+        state = after(next_pod(state, pod), rules=rules)
+        decided.append(state.rule)
+    assert decided == [None, 0, None, 1]
+    assert on_failure.read(on_failure.written(state)) == state
+
+
+def test_what_decided_is_remembered_only_if_a_rule_asks_how_often() -> None:
+    assert after(failed(1, 1), rules=(OTHER_NODE,)).decided == ()
+
+
 @pytest.mark.parametrize(
     ("pod", "decides"),
     [

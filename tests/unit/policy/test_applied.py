@@ -2,12 +2,13 @@
 
 import msgspec
 
-from webhook.policy.applied import Applied, AppliedRule, applied, applied_rules, profile_of
+from webhook.policy.applied import Applied, AppliedRule, applied, applied_rules, failed_for_job_wide, profile_of
 from webhook.policy.model import (
     Disruptions,
     Duration,
     FailurePolicy,
     FailureRule,
+    JobWide,
     Match,
     Next,
     Placement,
@@ -18,7 +19,11 @@ from webhook.policy.model import (
 OTHER = Profile(
     retries=Retries(limit=2, default=2),
     failure_policy=FailurePolicy(
-        inject="IfAbsent", coupled="Retry", settle_within=Duration(5), retriable_exit_codes=(7, 9)
+        inject="IfAbsent",
+        coupled="Retry",
+        unknown_exit="Confirm",
+        settle_within=Duration(5),
+        retriable_exit_codes=(7, 9),
     ),
     disruptions=Disruptions(action="Count", limit=4, on_exceed="Fail"),
     placement=Placement(interruptible_failure_threshold=2, spot="Require"),
@@ -29,6 +34,16 @@ def test_a_profile_stored_on_a_workload_is_read_back_with_the_same_values() -> N
     for profile in (Profile(), OTHER):
         stored = msgspec.json.decode(msgspec.json.encode(applied(profile)), type=Applied)
         assert profile_of(stored, profile.failure_policy.retriable_exit_codes) == profile
+
+
+def test_how_many_failed_indexes_end_a_job_is_stored_where_a_bug_ends_its_index() -> None:
+    for policy, failed in (
+        (FailurePolicy(), None),
+        (FailurePolicy(many_pods="Index", job_wide=JobWide(failed=7)), 7),
+        (FailurePolicy(many_pods="Auto", job_wide=None), None),
+    ):
+        read = profile_of(applied(Profile(failure_policy=policy)), ()).failure_policy
+        assert failed_for_job_wide(read) == failed_for_job_wide(policy) == failed
 
 
 def test_default_values_are_stored_too_because_another_version_may_have_others() -> None:

@@ -6,13 +6,16 @@ from typing import Any
 import yaml
 from msgspec import inspect
 
-from webhook.policy.model import Policy, Profile
+from webhook.policy.model import FailurePolicy, Policy, Profile
 from webhook.policy.parse import load_default
 
 
 def test_the_packaged_policy_equals_the_defaults_of_the_model() -> None:
+    confirming = FailurePolicy(unknown_exit="Confirm", many_pods="Auto")
     assert load_default() == Policy(
-        api_version="retry-policy.dev/v1alpha1", kind="RetryPolicy", profiles={"default": Profile()}
+        api_version="retry-policy.dev/v1alpha1",
+        kind="RetryPolicy",
+        profiles={"default": Profile(), "confirm": Profile(failure_policy=confirming)},
     )
 
 

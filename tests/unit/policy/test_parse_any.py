@@ -57,6 +57,7 @@ profiles = st.builds(
         coupled=choices(FailurePolicy, "coupled"),
         settle_within=st.integers(1, LONGEST_SETTLING).map(Duration),
         on_failure_restart_policy=choices(FailurePolicy, "on_failure_restart_policy"),
+        many_pods=choices(FailurePolicy, "many_pods"),
     ),
     disruptions=st.builds(
         Disruptions,

@@ -136,7 +136,7 @@ def test_a_rule_edits_only_fields_that_it_declares() -> None:
 
 CLAMPING = Profile(
     retries=Retries(on_exceed="Clamp"),
-    failure_policy=FailurePolicy(on_failure_restart_policy="Never"),
+    failure_policy=FailurePolicy(on_failure_restart_policy="Never", many_pods="Index"),
     requested_retry=RequestedRetry(retryable=True),
     back_off=BackOff(single_pod="Indexed"),
     attempt_timeout=Duration(600),
@@ -157,6 +157,7 @@ RESTARTS = {"rules": [{"name": "mine", "action": "RestartJobSetAndIgnoreMaxResta
 EXAMPLES = [
     job(job_spec(rules=[exit_codes("Ignore", "NotIn", 0)], backoffLimit=12), annotations=ANNOTATIONS),
     job(job_spec(podReplacementPolicy="TerminatingOrFailed")),
+    job(job_spec(completions=4)),
     job(job_spec(restart_policy="OnFailure")),
     job(job_spec(containers=(RESTARTING,), init_containers=({**RESTARTING, "restartPolicy": "OnFailure"},))),
     job_set(job_spec(), job_spec(), failure_policy=RESTARTS),

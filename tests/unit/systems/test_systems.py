@@ -4,12 +4,13 @@ from typing import Any
 
 import pytest
 
+from tests.unit.systems.costs import cost_by
 from webhook.objects.patch import unless_changed
 from webhook.objects.problem import Json
 from webhook.pods.pods import Pod
 from webhook.policy.model import Profile
 from webhook.policy.settings import NamedProfile
-from webhook.systems.accounts import SYSTEMS, system_of
+from webhook.systems.accounts import SYSTEMS, WITHOUT_JOBS
 from webhook.systems.argo.account import WORKFLOW
 from webhook.systems.job import spec as batch
 from webhook.systems.job_set.spec import JOB_SET
@@ -38,13 +39,13 @@ def writes_of(system: System) -> list[Write]:
     return [one for one in found if isinstance(one, Write) and not one.path.endswith("/status")]
 
 
-def test_a_system_is_found_by_its_kind_and_job_and_job_set_have_none() -> None:
-    assert [system_of(system.kind) for system in (WORKFLOW, PIPELINE_RUN, TASK_RUN)] == [
+def test_a_system_is_found_by_its_kind_and_only_jobs_and_job_sets_have_jobs() -> None:
+    assert [SYSTEMS[system.kind] for system in (WORKFLOW, PIPELINE_RUN, TASK_RUN)] == [
         WORKFLOW,
         PIPELINE_RUN,
         TASK_RUN,
     ]
-    assert (system_of(batch.JOB), system_of(JOB_SET)) == (None, None)
+    assert {kind for kind in SYSTEMS if kind not in WITHOUT_JOBS} == {batch.JOB, JOB_SET}
 
 
 @pytest.mark.parametrize("kind", SYSTEMS, ids=repr)
@@ -63,10 +64,14 @@ VERSION = "/metadata/resourceVersion"
 
 
 @pytest.mark.parametrize("kind", SYSTEMS, ids=repr)
-def test_a_new_workload_has_not_ended_and_metadata_alone_is_enough_to_count_a_pod(kind: KindSpec) -> None:
+def test_a_new_workload_has_not_ended(kind: KindSpec) -> None:
+    assert not SYSTEMS[kind].has_ended(ROOT)
+
+
+@pytest.mark.parametrize("kind", WITHOUT_JOBS, ids=repr)
+def test_metadata_alone_is_enough_to_count_a_pod_of_no_job(kind: KindSpec) -> None:
     system = SYSTEMS[kind]
-    assert not system.has_ended(ROOT)
-    cost = system.cost_of(pod(system), CACHED, Spent(retries=0, disruptions=0, budget=3), SETTINGS)
+    cost = cost_by(system, pod(system), CACHED, Spent(retries=0, disruptions=0, budget=3), SETTINGS)
     assert cost in {"retry", "disruption", "free", "fatal", "none"}
 
 

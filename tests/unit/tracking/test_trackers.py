@@ -8,11 +8,11 @@ import pytest
 from msgspec.structs import replace
 
 from tests.costs import assert_affordable, instructions_of
+from tests.metrics import sample
 from tests.objects import DISRUPTION
 from tests.opted_in import opted_in
 from tests.unit.accounts.pods import disrupted, failed, job, job_set, running_pod
 from tests.unit.controller.leader import see_account
-from webhook import metrics
 from webhook.accounts.account import Account, id_of
 from webhook.accounts.scopes import Scopes
 from webhook.accounts.stored import encode
@@ -140,15 +140,15 @@ def test_a_zone_that_loses_its_spot_pods_is_reported_from_its_first_pod_on() -> 
     found.cluster.known_nodes.zones.add("tracked")
     for number in range(4):
         found.see_pod(running_pod(number, zone="tracked"))
-    assert sample("tracked") == 0
+    assert lost_in("tracked") == 0
     found.see_pod(disrupted(0, zone="tracked"))
     found.see_pod_gone(disrupted(1, zone="tracked"))
-    assert sample("tracked") == 0.5
+    assert lost_in("tracked") == 0.5
     assert found.waves.avoided(1, 900, found.now()) == ()  # two pods are too few
 
 
-def sample(zone: str) -> float | None:
-    return metrics.REGISTRY.get_sample_value("retry_policy_spot_zone_lost_ratio", {"zone": zone})
+def lost_in(zone: str) -> float | None:
+    return sample("retry_policy_spot_zone_lost_ratio", {"zone": zone})
 
 
 OF_SET = {

@@ -147,7 +147,7 @@ def pods(snapshot: Snapshot) -> Iterator[Diagnosis]:
         name = one["metadata"]["name"]
         reason, command = trouble(one)
         told = last_event(snapshot, "Pod", name)
-        what = f"is not ready: {told or reason or 'its server does not say why'}"
+        what = f"is not ready: {reason or told or 'its log says why'}"
         fix = snapshot.installed.kubectl(command.format(name))
         yield warning(f"Pod {snapshot.installed.namespace}/{name}", what, fix)
 

@@ -94,7 +94,7 @@ def unknown_profile(snapshot: Snapshot, where: str, name: str, profile: str) -> 
     """Yield a problem if the policy does not have the profile."""
     if snapshot.policy is not None and profile not in snapshot.policy.profiles:
         near = labels.nearest_profile(profile, snapshot.policy).removeprefix("label it ")
-        best = near if near in snapshot.policy.profiles else min(snapshot.policy.profiles)
+        best = min(snapshot.policy.profiles, key=lambda one: (one != near, one != "default", one))
         has = ", ".join(sorted(snapshot.policy.profiles)[:10])
         what = f"has the profile {profile!r}, which the policy does not have: its objects are left alone; it has {has}"
         yield problem(where, what, f"kubectl label --overwrite namespace {name} {names.PROFILE}={best}")

@@ -1,12 +1,12 @@
 // Charts: stacked bars over time, and parts of a whole. Each has a table with the same numbers.
 
-// series: [{ key, label, values }], one value for each of `starts`. format: a value as text, with its unit.
+// series: [{ key, label, values }], one value for each of `starts`. format: a value as text, with its unit. whole: values are numbers of things.
 const cursors = new Map();  // the bar that is read in each chart, kept while the report is replaced
 
-function barsOverTime({ id, title, note, starts, width, series, format }) {
+function barsOverTime({ id, title, note, starts, width, series, format, whole = false }) {
   const totals = starts.map((_, at) => series.reduce((all, one) => all + one.values[at], 0));
   const shown = series.filter((one) => one.values.some((value) => value > 0));
-  const head = el("figcaption", {}, el("h3", { id: `${id}-title` }, title), note && el("p", { class: "note" }, note));
+  const head = el("figcaption", {}, el("h3", { id: `${id}-title` }, title), el("p", { class: "note" }, `${note}; each bar is ${duration(width)}`));
   const figure = el("figure", { class: "card chart", id, "aria-labelledby": `${id}-title` }, head);
   if (!shown.length) {
     figure.append(el("p", { class: "empty" }, "Nothing to show for this time."));
@@ -21,7 +21,7 @@ function barsOverTime({ id, title, note, starts, width, series, format }) {
   const draw = () => {
     const across = Math.max(300, Math.round(box.clientWidth || 640));
     const high = 190, left = 58, bottom = 22, top = 8;
-    const marks = valueMarks(Math.max(...totals));
+    const marks = valueMarks(Math.max(...totals), { whole });
     const highest = marks.at(-1);
     const y = (value) => top + (high - top - bottom) * (1 - value / highest);
     const step = (across - left - 4) / starts.length;
@@ -127,7 +127,7 @@ function partsBar(parts, { whole } = {}) {
       el("span", { class: `c-${one.key}`, style: { width: `${(100 * one.value) / all}%` } })));
 }
 
-const lossParts = (row, measure) => Object.entries(LOSSES).filter(([key, loss]) => !loss.mayBeAbsent || row.lostTo[key].attempts > 0).map(([key, { label }]) => {
+const lossParts = (row, measure) => Object.entries(LOSSES).map(([key, { label }]) => {
   const value = measure.of(row.lostTo[key]) ?? 0;
   return { key, label, value, text: measure.format(value) };
-});
+}).filter((part) => part.value > 0);

@@ -22,6 +22,9 @@ function causeOf(attempt) {
   return Object.hasOwn(CAUSES, attempt.cause) ? attempt.cause : "Other";
 }
 
+// A number that is expected by chance, as a person would say it.
+const about = (number) => (number < 0.5 ? "none" : `about ${count(number)}`);
+
 const isLost = (attempt) => Boolean(attempt.cause) && CAUSES[causeOf(attempt)].isLost;
 
 function moneyIn(currency) {
@@ -83,11 +86,11 @@ function timeMarks(from, to, most) {
   return marks;
 }
 
-// Marks of a value axis: about `most`, at round values from 0 on.
-function valueMarks(highest, most = 4) {
-  const rough = highest / most || 1;
+// Marks of a value axis: about four, at round values from 0 on; `whole`: at whole numbers.
+function valueMarks(highest, { whole = false } = {}) {
+  const rough = Math.max(highest / 4, whole ? 1 : 0) || 1;
   const power = 10 ** Math.floor(Math.log10(rough));
-  const step = power * [1, 2, 2.5, 5, 10].find((one) => one * power >= rough);
+  const step = power * [1, 2, whole && power < 10 ? 3 : 2.5, 5, 10].find((one) => one * power >= rough);
   const marks = [];
   for (let at = 0; at < highest + step * 0.999; at += step) marks.push(Number(at.toPrecision(12)));
   return marks;

@@ -63,7 +63,7 @@ function navigation() {
   })));
 }
 
-function about() {
+function heading() {
   const { report } = state;
   const source = report.source === "cluster" ? "from the cluster's accounts and pods" : "from the history";
   const from = dateOf(seconds(report.since)), to = dateOf(seconds(report.until));
@@ -86,7 +86,7 @@ function take(raw) {
   state.report = prepare(raw);
   byId("loading")?.remove();
   unit();
-  about();
+  heading();
   if (first) {
     go({ moved: false });
     return;

@@ -107,7 +107,7 @@ def page_script() -> str:
             cause: {"label": row.label, "letter": row.letter, "isLost": row.loss is not None}
             for cause, row in CAUSES.items()
         },
-        "LOSSES": {loss: {"label": row.label, "mayBeAbsent": row.may_be_absent} for loss, row in LOSSES.items()},
+        "LOSSES": {loss: {"label": row.label} for loss, row in LOSSES.items()},
         "COSTS": {cost: row.shown for cost, row in ATTEMPT_COSTS.items()},
     }
     known = "".join(f"const {name} = {json.dumps(table)};\n" for name, table in tables.items())

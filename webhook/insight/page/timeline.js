@@ -78,7 +78,7 @@ function sentenceOf(one, wait) {
   const end = one.end ? time(seconds(one.end)) : "now";
   return [
     `${CAUSES[causeOf(one)].label}${one.reason ? ` (${one.reason})` : ""}`,
-    `retry ${one.attempt ?? 0}`,
+    `attempt ${one.attempt ?? 0}`,
     one.node ? `on ${one.node}${one.capacity ? `, ${CAPACITIES[one.capacity]}` : ""}` : "on no node",
     one.start ? `${start} to ${end}, ${duration(one.seconds ?? 0)}` : `${start}, ended ${end}`,
     wait > 0 ? `after a wait of ${duration(wait)}` : "",

@@ -39,14 +39,14 @@ function overview() {
     money() && total.savedOnSpot !== null && total.savedOnSpot !== undefined
       ? tile("Saved on spot nodes", measure.format(total.savedOnSpot), "against the price on-demand")
       : tile("On spot nodes", withUnit(total.spot), `${withUnit(total.onDemand)} on-demand`),
-    tile("Saved retries", withUnit(total.savedRetries), "that failures without hope did not get"));
+    tile("Saved on bugs", withUnit(total.savedRetries), "against trying them until no retry is left"));
   const starts = report.series.map((one) => one.start);
-  const format = (value, short) => (money() ? measure.format(value).replace(short ? /\.00$/ : "", "") : short ? value.toLocaleString("en", { maximumFractionDigits: 2 }) : `${amount(value)} ${measure.unit}`);
+  const format = (value, short) => (money() ? measure.format(value).replace(short ? /\.00$/ : "", "") : short ? value.toLocaleString("en", value < 1 ? { maximumSignificantDigits: 2 } : { maximumFractionDigits: 2 }) : `${amount(value)} ${measure.unit}`);
   const charts = el("div", { class: "charts" },
     barsOverTime({ id: "lost-chart", title: "Lost over time", note: inUnit("By what it was lost to"), starts, width: report.bar, series: lostSeries(), format }),
     barsOverTime({ id: "used-chart", title: "Used over time", note: inUnit("Spot against on-demand"), starts, width: report.bar, format, series: [
       { key: "OnDemand", label: "On-demand", values: valuesOf((one) => one.onDemand) }, { key: "Spot", label: "Spot", values: valuesOf((one) => one.spot) }] }),
-    barsOverTime({ id: "causes-chart", title: "Attempts that ended", note: "By how they ended", starts, width: report.bar, format: (value) => count(value),
+    barsOverTime({ id: "causes-chart", title: "Attempts that ended", note: "By how they ended", starts, width: report.bar, whole: true, format: (value) => count(value),
       series: Object.keys(CAUSES).filter((key) => key !== "Capacity" && key !== "Running").map((key) => ({ key, label: CAUSES[key].label, values: report.series.map((one) => one.causes[key] ?? 0) })) }));
   return [el("h2", { class: "only-heard" }, "Overview"), tiles, suspects(), charts, lostMost(), notes()];
 }
@@ -71,7 +71,7 @@ function lostMost() {
   const most = measure.of(top[0]?.figures.lost ?? NO_USAGE) ?? 0;
   const rows = top.filter((row) => (measure.of(row.figures.lost) ?? 0) > 0);
   return el("section", { class: "card", "aria-labelledby": "lost-most" }, el("h3", { id: "lost-most" }, "Workloads that lost most"),
-    rows.length === 0 ? el("p", { class: "empty" }, "No attempt was lost.") : el("div", { class: "scroll", role: "region", tabindex: "0", "aria-labelledby": "lost-most" }, el("table", {},
+    rows.length === 0 ? el("p", { class: "empty" }, "No attempt was lost.") : el("div", { class: "scroll", role: "region", tabindex: "0", "aria-labelledby": "lost-most" }, el("table", { class: "ranked" },
       el("thead", {}, el("tr", {}, ["Workload", "Namespace", inUnit("Lost"), "", "Most often because of"].map((label, at) => el("th", { scope: "col", class: at === 2 ? "number" : at === 3 ? "wide" : null }, label || hidden("To what"))))),
       el("tbody", {}, rows.map((row) => el("tr", {},
         el("th", { scope: "row" }, el("a", { href: hash("workload", { uid: row.uid }), "data-keep": `top ${row.uid}` }, nameOf(row.name))),
@@ -98,7 +98,7 @@ function suspects() {
   return el("section", { class: "card", "aria-labelledby": "attention" }, el("h3", { id: "attention" }, "Needs attention"),
     el("ul", { class: "plain-list" },
       found.slice(0, 6).map((row) => el("li", {}, el("a", { href: hash("workloads", state.report.zones.includes(row) ? { zone: row.name } : { node: row.name }) }, nameOf(row.name)),
-        `: attempts of ${plural(row.failing, "workload")} failed there that succeeded elsewhere; ${amount(row.expected)} would be expected`)),
+        `: attempts of ${plural(row.failing, "workload")} failed there that succeeded elsewhere; by chance it would be ${about(row.expected)}`)),
       found.length > 6 && el("li", {}, el("a", { href: "#nodes" }, `${count(found.length - 6)} more`)),
       near > 0 && el("li", {}, el("a", { href: "#limits" }, plural(near, "running workload")), near === 1 ? " has no retry, or no disruption, left" : " have no retry, or no disruption, left"),
       !found.length && !near && el("li", { class: "note" }, "No node or zone fails more than chance explains, and no running workload is at its limit.")));
@@ -146,7 +146,7 @@ function placeTable(id, caption, rows, filter) {
       number("disruptions", "Disruptions", (row) => row.disruptions),
       number("workloads", "Workloads", (row) => row.workloads),
       number("failing", "Only failed here", (row) => row.failing, { title: "Workloads of which an attempt failed here, and which succeeded elsewhere" }),
-      { key: "expected", label: "Expected", title: "Of how many workloads an attempt would fail here if the place were like the others", number: true, value: (row) => row.expected, cell: (row) => row.expected.toFixed(1) },
+      { key: "expected", label: "Expected", title: "Of how many workloads an attempt would fail here if the place were like the others", number: true, value: (row) => row.expected, cell: (row) => about(row.expected) },
       usageOf("lost", "Lost", (row) => row.lost),
     ],
   });
@@ -337,7 +337,7 @@ function attemptColumns() {
   return [
     { key: "pod", label: "Pod", value: (one) => one.pod, cell: (one) => nameOf(one.pod) },
     { key: "scope", label: "Scope", value: (one) => one.scope ?? "", cell: (one) => (one.scope ? nameOf(one.scope, 24) : "–") },
-    number("attempt", "Retry", (one) => one.attempt ?? 0, { first: "ascending" }),
+    number("attempt", "Attempt", (one) => one.attempt ?? 0, { first: "ascending" }),
     { key: "cause", label: "How it ended", value: (one) => CAUSES[causeOf(one)].label, cell: (one) => el("span", { class: "how" }, el("span", { class: `cell c-${causeOf(one)}`, "aria-hidden": "true" }, CAUSES[causeOf(one)].letter), CAUSES[causeOf(one)].label, one.reason && el("span", { class: "note" }, nameOf(one.reason, 40))) },
     { key: "node", label: "Node", value: (one) => one.node ?? "", cell: (one) => (one.node ? nameOf(one.node, 32) : "–") },
     { key: "capacity", label: "Capacity", value: (one) => CAPACITIES[one.capacity ?? ""], cell: (one) => CAPACITIES[one.capacity ?? ""] || "–" },
@@ -361,7 +361,7 @@ function attemptDetails(row, one) {
       fact("Decided by", one.rule ? nameOf(one.rule, 120) : isLost(one) ? "the policy's defaults" : "–"),
       one.settled && fact("Settled", "the ledger found later that this end was fatal"),
       fact("Left after it", `${one.retriesLeft ?? "?"} retries, ${one.disruptionsLeft ?? "?"} disruptions`),
-      fact("Scope", one.scope ? nameOf(one.scope) : "all pods"), fact("Retry", one.attempt ?? 0),
+      fact("Scope", one.scope ? nameOf(one.scope) : "all pods"), fact("Attempt", one.attempt ?? 0),
       fact("Node", one.node ? el("a", { href: hash("workloads", { node: one.node }) }, nameOf(one.node)) : "none"),
       one.zone && fact("Zone", nameOf(one.zone)), fact("Capacity", CAPACITIES[one.capacity ?? ""] || "not known"),
       one.placement && fact("Placed by the policy", CAPACITIES[one.placement] ?? nameOf(one.placement)),

@@ -246,7 +246,9 @@ class Builder:
             number = words.counted(self.impossible, "attempt")
             yield f"an end before the creation or after now cannot be: {number} with one in the sums alone"
         if self.about.priced and self.unpriced:
-            yield f"the price of {words.counted(self.unpriced, 'attempt')} is not known; sums with them have no price"
+            remedy = ": name a policy with prices with --policy" if self.about.source == "history" else ""
+            number = words.counted(self.unpriced, "attempt")
+            yield f"the price of {number} is not known; sums with them have no price{remedy}"
 
     def groups(self, tallies: dict[str, Tally], importance: Callable[[Usage], float]) -> list[GroupRow]:
         """Return the rows of namespaces or profiles, those that lost most first."""

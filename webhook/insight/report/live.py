@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from webhook.accounts import limits
 from webhook.accounts.account import Account, Attempt
-from webhook.accounts.counted import PodsOfSystem
+from webhook.accounts.counted import counted_of
 from webhook.accounts.stored import account_in
 from webhook.accounts.tracker import Key, key_of
 from webhook.capacity.recognition import NodeFacts, capacities, facts_of
@@ -32,6 +32,7 @@ from webhook.policy.settings import NamedProfile, own_spot_labels
 from webhook.rules import undo
 from webhook.systems import core
 from webhook.systems.account_object import is_of
+from webhook.systems.accounts import SYSTEMS
 from webhook.systems.job import spec as batch
 from webhook.systems.job_set.spec import JOB_SET
 from webhook.systems.kind_spec import KindSpec, controller_of
@@ -72,15 +73,12 @@ TOTALS: Final = (
 
 
 class LiveWork(NamedTuple):
-    """A Job, or a JobSet with its Jobs, and what is known of its pods; or one of another kind, which `system` knows.
-
-    `account`: its Account; None if it has none.
-    """
+    """A workload, its Jobs if it has such, and what is known of its pods. `account`: its Account; None without one."""
 
     root: Json
     jobs: list[Json]
     pods: list[Pod]
-    system: System | None = None
+    system: System
     account: Json | None = None
 
 
@@ -107,7 +105,7 @@ def grouped(  # noqa: PLR0913, PLR0917 - what a cluster has
     for one in job_sets:
         with left_out.around(JOB_SET.kind, one):
             root = {**one, "kind": JOB_SET.kind}
-            roots[one["metadata"]["uid"]] = LiveWork(root, [], [], account=own(JOB_SET, one, stored))
+            roots[one["metadata"]["uid"]] = LiveWork(root, [], [], SYSTEMS[JOB_SET], own(JOB_SET, one, stored))
     of_job: dict[str, LiveWork] = {}
     for job in jobs:
         with left_out.around(batch.JOB.kind, job):
@@ -118,7 +116,7 @@ def grouped(  # noqa: PLR0913, PLR0917 - what a cluster has
     for pod in found:
         with left_out.around(core.POD.kind, pod):
             of_pod = of_job.get(pod.job_uid) if pod.kind is batch.JOB else elsewhere.get(key_of(pod))
-            if of_pod is not None and (of_pod.system is None or pod.job_uid in {"", of_pod.root["metadata"]["uid"]}):
+            if of_pod is not None and (of_pod.system.has_jobs or pod.job_uid in {"", of_pod.root["metadata"]["uid"]}):
                 of_pod.pods.append(pod)
     return [*roots.values(), *elsewhere.values()]
 
@@ -128,7 +126,7 @@ def workload_with(job: Json, roots: dict[str, LiveWork], stored: Mapping[tuple[A
     controller = controller_of(job)
     if controller is not None and (controller.group, controller.kind) == (JOB_SET.group, JOB_SET.kind):
         return roots.get(controller.uid)
-    found = LiveWork({**job, "kind": batch.JOB.kind}, [], [], account=own(batch.JOB, job, stored))
+    found = LiveWork({**job, "kind": batch.JOB.kind}, [], [], SYSTEMS[batch.JOB], own(batch.JOB, job, stored))
     return roots.setdefault(job["metadata"]["uid"], found)
 
 
@@ -157,7 +155,7 @@ def known_of(
         uid=metadata["uid"],
         profile=(metadata.get("labels") or {}).get(names.PROFILE) or recorded_profile(root),
         owner=f"{controller.kind}/{controller.name}" if controller is not None else "",
-        state=state_of(root) if workload.system is None else "Unknown",
+        state=state_of(root) if workload.system.has_jobs else "Unknown",
         reason=(ended or {}).get("reason") or "",
         created=metadata.get("creationTimestamp") or "",
         end=terminal.ended_at(root) or "",
@@ -251,7 +249,7 @@ class Records:
     def detail_of(self, pod: Pod) -> Attempt | None:
         """Return what the account says of a failed pod; None if nothing. Other kinds create pods of the same name."""
         detail = self.details.get(pod.name)
-        is_another = detail is not None and self.workload.system is not None and detail.end != pod.finished
+        is_another = detail is not None and not self.workload.system.has_jobs and detail.end != pod.finished
         return None if is_another else detail
 
     def record(self, pod: Pod) -> AttemptRecord:
@@ -311,13 +309,12 @@ class Records:
 
     def outcome_of(self, pod: Pod) -> Outcome:
         """Return how a failed pod ended that is not counted yet."""
-        system = self.workload.system
-        if system is None:
+        if self.workload.system.has_jobs:
             return outcomes.outcome_of(pod, self.jobs.get(pod.job_uid), self.job_set)
         applied = self.account.applied
         profile = Profile() if applied is None else profile_of(applied, FailurePolicy().retriable_exit_codes)
         settings = NamedProfile(self.known.profile, profile).settings({})
-        return PodsOfSystem(system, self.workload.root, settings).outcome_of(self.account, pod)
+        return counted_of(self.workload.system, self.workload.root, None, settings).outcome_of(self.account, pod)
 
 
 def _job_in(scope: str) -> str:

@@ -18,7 +18,7 @@ from webhook.pods import pods
 from webhook.pods.pods import Pod
 from webhook.systems import core
 from webhook.systems.account_object import ACCOUNT
-from webhook.systems.accounts import SYSTEMS
+from webhook.systems.accounts import WITHOUT_JOBS
 from webhook.systems.job import spec as batch
 from webhook.systems.job_set.spec import JOB_SET, SET_NAME
 from webhook.systems.kind_spec import KindSpec
@@ -116,7 +116,7 @@ class Loader:
         missing = "what has ended and is gone is missing"
         accounts = [one async for one in self.listed(ACCOUNT.resource, query, OF_ACCOUNT, missing)]
         counted = {at(one, ("spec", "uid")) for one in accounts}
-        others = {row: found for row in SYSTEMS if (found := await self.others(row, pods, counted))}
+        others = {row: found for row in WITHOUT_JOBS if (found := await self.others(row, pods, counted))}
         return Loaded(jobs, job_sets, pods, await self.nodes(), self.notes, others, accounts)
 
     async def others(self, kind: KindSpec, pods: list[Pod], counted: set[str]) -> list[Json]:

@@ -113,10 +113,13 @@ async def _body_of(response: aiohttp.ClientResponse) -> bytes:
     return bytes(body)
 
 
+_answer_of: Final = msgspec.json.Decoder(PrometheusAnswer)
+
+
 def _answer_in(body: bytes, status: int) -> list[PrometheusSeries]:
     """Return the series in an answer; raise ValueError with what Prometheus says if there are none."""
     try:
-        answer = msgspec.json.decode(body, type=PrometheusAnswer)
+        answer = _answer_of.decode(body)
     except ValueError:
         raise ValueError(f"it answers {status}, and not as Prometheus does: {body[:100]!r}") from None
     if answer.data is None:

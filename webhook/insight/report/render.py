@@ -5,6 +5,7 @@ import io
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
+from math import floor, log10
 from typing import Final
 
 import msgspec
@@ -18,6 +19,7 @@ from webhook.policy.causes import CAUSES, LOSSES
 MOST_LISTED: Final = 10  # workloads, places, and Jobs near their limits
 MOST_REASONS: Final = 3  # of a workload
 HOUR: Final = 3600.0
+CENT: Final = 0.01
 PERCENT: Final = 100
 UNITS: Final = {"cpu": "CORE HOURS", "memory": "GIB HOURS"}
 COLUMNS: Final = (
@@ -102,10 +104,9 @@ def title(report: Report) -> str:
 def _usage_table(report: Report) -> Iterator[Row]:
     total = report.total
     names = [*(name for name in UNITS if name in total.used.resources), *(name for name, _ in others(total.used))]
-    money = report.currency or "PRICE"
     has_price = total.used.price is not None
     units = [UNITS.get(name, f"{name} HOURS") for name in names]
-    yield ["", "ATTEMPTS", "HOURS", *units, *([money] if has_price else []), "SHARE"]
+    yield ["", "ATTEMPTS", "HOURS", *units, *([report.currency or "PRICE"] if has_price else []), "SHARE"]
     importance = importance_by(total.used)
     rows = [
         ("used", total.used),
@@ -113,15 +114,11 @@ def _usage_table(report: Report) -> Iterator[Row]:
         ("  on-demand", total.on_demand),
         *([("  elsewhere", total.elsewhere)] if total.elsewhere.attempts else []),
         ("lost", total.lost),
-        *(
-            (f"  {LOSSES[loss].told}", lost)
-            for loss, lost in total.lost_to.items()
-            if lost.attempts > 0 or not LOSSES[loss].may_be_absent
-        ),
+        *((f"  {LOSSES[loss].told}", lost) for loss, lost in total.lost_to.items() if lost.attempts > 0),
     ]
     for name, usage in rows:
         cells = [f"{usage.attempts:,}", hours(usage.seconds), *(hours(usage.resources.get(one, 0)) for one in names)]
-        price = [f"{usage.price or 0:,.2f}"] if has_price else []
+        price = [money(usage.price or 0)] if has_price else []
         yield [name, *cells, *price, f"{PERCENT * importance(usage) / (importance(total.used) or 1):.0f} %"]
 
 
@@ -132,7 +129,7 @@ def _savings(report: Report) -> Iterator[str]:
         retries = counted(total.saved_retries.attempts, "retry")
         found.append(f"{amount(total.saved_retries, report)} by {retries} that bugs did not have")
     if total.saved_on_spot is not None:
-        found.append(f"{total.saved_on_spot:,.2f} {report.currency} on spot nodes, compared with on-demand")
+        found.append(f"{money(total.saved_on_spot)} {report.currency} on spot nodes, compared with on-demand")
     if found:
         yield ""
         yield f"Saved: {'; '.join(found)}"
@@ -153,7 +150,7 @@ def _losers(report: Report) -> Iterator[Part]:
     rows: list[Row] = [["WORKLOAD", "ATTEMPTS", "LOST", "HOURS LOST", *_price_heading(report), "WHY"]]
     for (namespace, name), found in worst[:MOST_LISTED]:
         lost = [row.figures.lost for row in found]
-        prices = [f"{sum(one.price or 0 for one in lost):,.2f}"] if report.total.used.price is not None else []
+        prices = [money(sum(one.price or 0 for one in lost))] if report.total.used.price is not None else []
         rows.append(
             [
                 f"{namespace}/{name}" + (f" ({counted(len(found), 'Job')})" if found[0].owner else ""),
@@ -202,7 +199,7 @@ def suspects(report: Report) -> Iterator[Part]:
 def _place_cells(kind: str, place: PlaceRow, report: Report) -> Row:
     on = {"Spot": "spot", "OnDemand": "on-demand", "": "-"}[place.capacity]
     numbers = (f"{place.workloads:,}", f"{place.failing:,}", f"{place.expected:.1f}", hours(place.lost.seconds))
-    price = [f"{place.lost.price or 0:,.2f}"] if report.total.used.price is not None else []
+    price = [money(place.lost.price or 0)] if report.total.used.price is not None else []
     return [f"{kind} {place.name}", place.zone or "-", on, *numbers, *price]
 
 
@@ -230,9 +227,16 @@ def _price_heading(report: Report) -> list[str]:
 def amount(usage: Usage, report: Report) -> str:
     """Return money, or without prices core-hours and what else was used but memory."""
     if usage.price is not None:
-        return f"{usage.price:,.2f} {report.currency}".strip()
+        return f"{money(usage.price)} {report.currency}".strip()
     told = [f"{hours(usage.resources.get('cpu', 0))} core-hours"]
     return ", ".join([*told, *(f"{hours(used)} {name}-hours" for name, used in others(usage))])
+
+
+def money(amount: float) -> str:
+    """Return an amount of money: with two decimals, or two digits where these would be 0.00."""
+    if not amount or abs(amount) >= CENT:
+        return f"{amount:,.2f}"
+    return f"{amount:.{1 - floor(log10(abs(amount)))}f}"
 
 
 def hours(seconds: float) -> str:

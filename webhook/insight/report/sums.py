@@ -57,7 +57,7 @@ def by_records(currency: str) -> PriceOf:
 
     def price_of(attempt: AttemptRecord) -> Price:
         if not attempt.seconds:
-            return NOTHING
+            return Price(0.0, None)
         return Price(attempt.price if attempt.currency == currency else None, None)
 
     return price_of

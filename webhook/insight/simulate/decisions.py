@@ -21,6 +21,7 @@ from webhook.objects.problem import Json
 from webhook.pods import on_failure, outcomes
 from webhook.pods.on_failure import FailureState as AfterFailure
 from webhook.pods.pods import Exit, Pod
+from webhook.policy import costs
 from webhook.policy.model import Policy, Profile
 from webhook.policy.settings import NamedProfile, count
 from webhook.rules.facts import Facts
@@ -69,6 +70,8 @@ class SpentBefore(NamedTuple):
     - `retries`: of its Job, or restarts of its JobSet that count. `restarts`: of the JobSet in all.
     - `failures`, `ignored`: what the pod's annotations say of its index.
     - `disruptions`, `free`: of the scope.
+    - `lost`: the indexes of the Job that have failed for good. `proven`: whether a pod of the Job has finished, or
+      outlived those that failed.
     """
 
     retries: int = 0
@@ -77,6 +80,8 @@ class SpentBefore(NamedTuple):
     disruptions: int = 0
     free: int = 0
     restarts: int = 0
+    lost: int = 0
+    proven: bool = False
 
 
 class SimulatedEnd(NamedTuple):
@@ -120,10 +125,11 @@ class Decider:
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
         self.admitted: dict[Shape, AdmittedWorkload] = {}
-        self.verdicts: dict[tuple[Shape, End, SpentBefore, tuple[str, ...], str], SimulatedEnd] = {}
+        self.verdicts: dict[tuple[Shape, End, SpentBefore, tuple[str, ...], tuple[int, ...], str], SimulatedEnd] = {}
         self.placements: dict[tuple[Shape, SpentBefore, bool], bool] = {}
-        self.remembers_nodes = {
-            name: any(rule.match.same_node for rule in profile.on_failure) for name, profile in policy.profiles.items()
+        self.remembers_attempts = {
+            name: any(rule.match.same_node or rule.match.failures for rule in costs.rules_of(profile))
+            for name, profile in policy.profiles.items()
         }
 
     def admit(self, shape: Shape) -> AdmittedWorkload:
@@ -159,7 +165,7 @@ class Decider:
     def standing(self, shape: Shape, job: Json, job_set: Json | None, spent: SpentBefore) -> Standing:
         """Return the state of a workload that has spent so much."""
         account = Account(
-            cost={"retry": spent.retries},
+            cost={"retry": spent.retries - spent.lost, "fatal": spent.lost},
             scopes=Scopes({_scope_of(shape): spent.disruptions} if spent.disruptions else None),
             free=Scopes({_scope_of(shape): spent.free} if spent.free else None),
         )
@@ -167,15 +173,15 @@ class Decider:
             status = {"restarts": spent.restarts, "restartsCountTowardsMax": spent.retries}
             job_set, job = {**job_set, "status": status}, {**job, "status": {"failed": spent.failures}}
         else:
-            job = {**job, "status": {"failed": spent.retries}}
+            job = {**job, "status": {"failed": spent.retries, "succeeded": int(spent.proven)}}
         profile = NamedProfile(shape.profile, self.policy.profiles[shape.profile])
         return Standing(job=job, job_set=job_set, account=account, live=(), profile=profile)
 
     def decide(self, shape: Shape, end: End, spent: SpentBefore, after: AfterFailure, node: str) -> SimulatedEnd:
         """Return what an end does; `after`: the state with which the pod was created, `node`: where it ran."""
-        if not self.remembers_nodes[shape.profile]:  # then no answer depends on them
+        if not self.remembers_attempts[shape.profile]:  # then no answer depends on them
             after, node = on_failure.NONE, ""
-        key = (shape, end, spent, after.nodes, node)
+        key = (shape, end, spent, after.nodes, after.decided, node)
         found = self.verdicts.get(key)
         if found is None:
             if len(self.verdicts) >= MOST_REMEMBERED:
@@ -234,7 +240,7 @@ class Decider:
         self, shape: Shape, end: End, spent: SpentBefore, before: AfterFailure, node: str, ended: str
     ) -> AfterFailure:
         """Return what the ended pod asks of the next one by the rules of `onFailure`; `ended` is RFC 3339."""
-        rules = self.policy.profiles[shape.profile].on_failure
+        rules = costs.rules_of(self.policy.profiles[shape.profile])
         if not rules:
             return on_failure.NONE
         admitted = self.admit(shape)
@@ -371,6 +377,10 @@ def why(told: forecast.Forecast, end: End, profile: Profile, retries: int) -> st
         return f"disruptions.onExceed {what_it_does} it after more disruptions than allowed"
     if told.reason == counting.FREE_TOO_OFTEN:
         return "it had more free restarts than allowed"
+    if told.reason == counting.JOB_WIDE:
+        return "so many indexes have failed, and none has finished (failurePolicy.jobWide)"
+    if told.on_failure is not None and told.on_failure >= len(profile.on_failure):
+        return f"{what} a second time (failurePolicy.unknownExit)"
     if told.on_failure is not None and profile.on_failure[told.on_failure].next.cost == "Fatal":
         return f"onFailure rule {told.on_failure} makes {what} fatal"
     if told.cost == "fatal" and told.action in {"", "Count"} and told.settled_within is None:

@@ -17,6 +17,7 @@ from webhook.insight.simulate.market import MarketPlace
 from webhook.insight.simulate.past import End, Past, PastAttempt, Story, containers_of
 from webhook.pods import on_failure
 from webhook.pods.outcomes import NEVER_STARTED
+from webhook.policy import costs
 from webhook.policy.model import Policy, Profile
 from webhook.policy.settings import NamedProfile
 
@@ -457,7 +458,7 @@ def _per_node_of(story: Story) -> int:
 
 def _note_placements(scopes: Iterable[Sequence[PastAttempt]], shape: Shape, profile: Profile, found: Learnt) -> None:
     """Add to `found` what the placement of each pod asked for, how long it waited, and the pauses between pods."""
-    rules = profile.on_failure
+    rules = costs.rules_of(profile)
     for attempts in scopes:
         delayed, before = False, None
         for number, one in enumerate(attempts):

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
+from webhook.insight.report.render import money
 from webhook.insight.simulate.prediction import Figure
 from webhook.insight.simulate.result import Group, Simulation
 from webhook.insight.simulate.sweep import Curve, Point, as_good, better_with_fewer, measured
@@ -110,10 +111,13 @@ def curve(drawn: Curve) -> Iterator[Part]:
         for problem in one.problems[:1]:
             yield f"{drawn.field}={said(one.value)} is no policy: {problem}"
     if drawn.best is not None:
-        yield best(drawn, drawn.points[drawn.best])
         others = as_good(drawn.points, drawn.measure, drawn.best)
-        if others:
-            yield f"as good, within one in a hundred: {', '.join(map(said, others))}"
+        if others and len(others) == sum(one.outlook is not None for one in drawn.points) - 1:
+            yield f"{drawn.field} makes no difference here: all values are as good, within one in a hundred"
+        else:
+            yield best(drawn, drawn.points[drawn.best])
+            if others:
+                yield f"as good, within one in a hundred: {', '.join(map(said, others))}"
         fewer = better_with_fewer(drawn.points, drawn.measure, drawn.best)
         if fewer:
             yield f"better by that, but with fewer that are complete: {', '.join(map(said, fewer))}"
@@ -165,11 +169,6 @@ def whole(number: float) -> str:
 def hours(seconds: float) -> str:
     """Return seconds as hours."""
     return f"{seconds / HOUR:,.1f}"
-
-
-def money(amount: float) -> str:
-    """Return an amount of money."""
-    return f"{amount:,.2f}" if amount >= 1 else f"{amount:.3g}"
 
 
 def lasting(seconds: float) -> str:

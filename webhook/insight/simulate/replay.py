@@ -8,6 +8,7 @@ from math import inf
 from random import Random
 from typing import Final
 
+from webhook.accounts.counting import OUTLIVED
 from webhook.accounts.tracker import LAST_ENDS
 from webhook.history.record import Capacity
 from webhook.insight.simulate.decisions import AdmittedWorkload, Decider, SimulatedEnd, SpentBefore
@@ -17,7 +18,8 @@ from webhook.insight.simulate.past import End
 from webhook.objects.times import seconds
 from webhook.pods import on_failure
 from webhook.pods.outcomes import NEVER_STARTED, SPOT_UNAVAILABLE
-from webhook.policy import quantities
+from webhook.policy import costs, quantities
+from webhook.policy.applied import failed_for_job_wide
 from webhook.policy.model import Profile
 from webhook.rules.pods.memory import growth_of
 from webhook.systems.job_set.rules.job_set import FREE, RESTART_SET
@@ -152,6 +154,7 @@ class Replay:
         self.doing = [self.begun(task, scopes[task.scope]) for task in workload.tasks]
         self.waiting: list[int] = []
         self.lost_index = ""
+        self.failed_indexes = 0
 
     def begun(self, task: Task, scope: ScopeState) -> Doing:
         """Return a task before its first pod, with what history does not say drawn."""
@@ -212,7 +215,23 @@ class Replay:
 
     def spent(self, scope: ScopeState) -> SpentBefore:
         """Return what a scope has spent."""
-        return SpentBefore(self.retries, scope.failures, scope.ignored, scope.disruptions, scope.free, self.restarts)
+        return SpentBefore(
+            self.retries,
+            scope.failures,
+            scope.ignored,
+            scope.disruptions,
+            scope.free,
+            self.restarts,
+            self.failed_indexes,
+        )
+
+    def is_proven(self, failed: Doing, now: float) -> bool:
+        """Return True if a pod has finished, or outlived one that failed now, once so many indexes have failed."""
+        most = failed_for_job_wide(self.profile.failure_policy)
+        if most is None or self.failed_indexes + 1 < most:
+            return True
+        longest = OUTLIVED * (now - failed.start)
+        return any(one.is_done or (one.is_running and now - one.start > longest) for one in self.doing)
 
     def create(self, index: int, now: float) -> None:
         """Create a pod of a task, and find out when and how it will end."""
@@ -389,9 +408,9 @@ class Replay:
             self.result.failures += 1
         self.advance(one, end)
         node = f"{index}-{one.pod}"
-        spent, before = self.spent(scope), scope.after
+        spent, before = self.spent(scope)._replace(proven=self.is_proven(one, now)), scope.after
         verdict = decider.decide(workload.shape, end, spent, before, node)
-        if self.profile.on_failure:
+        if costs.rules_of(self.profile):
             ended = datetime.fromtimestamp(now, UTC).isoformat().replace("+00:00", "Z")
             scope.after = decider.after(workload.shape, end, spent, before, node, ended)
         scope.lacked_spot = LAST_ENDS if end.reason == SPOT_UNAVAILABLE else max(0, scope.lacked_spot - 1)
@@ -403,6 +422,7 @@ class Replay:
         self.book(scope, verdict)
         if verdict.ends == "index" and not explained:
             self.lost_index = verdict.why
+            self.failed_indexes += 1
             if self.waiting:
                 self.create(self.waiting.pop(), now)
             return not self.events and not self.waiting

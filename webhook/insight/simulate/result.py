@@ -1,5 +1,7 @@
 """What `simulate` prints: figures beside what was seen, the workloads that would fare worse, and what is assumed."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Final, Literal
 
 import msgspec
@@ -9,7 +11,7 @@ from webhook.insight.report.known import written
 from webhook.insight.simulate.market import MarketPlace
 from webhook.insight.simulate.past import Story
 from webhook.insight.simulate.prediction import Outlook, Played, ReplayTally, Seen, Simulator
-from webhook.policy import criteria
+from webhook.policy import costs, criteria
 from webhook.policy.model import Policy, Profile
 
 API_VERSION: Final = "retry-policy.dev/v1alpha1"
@@ -18,6 +20,26 @@ FAILS: Final = 0.2  # the probability to fail from which a workload fares worse 
 SLOWER: Final = 2.0  # how many times as long a workload takes that fares worse
 CAPACITIES: Final[tuple[tuple[Capacity, str], ...]] = (("Spot", "spot"), ("OnDemand", "on-demand"))
 FEW: Final = 10  # losses of nodes, of which little can be learnt
+
+
+def _matches_by(criterion: str, profile: Profile) -> bool:
+    return any(criterion in criteria.named_in(rule.match) for rule in profile.on_failure)
+
+
+# What of a profile has no effect in a simulation, and whether a profile has it.
+NOT_SIMULATED: Final[dict[str, Callable[[Profile], bool]]] = {
+    "placement.wave": lambda profile: profile.placement.wave is not None,
+    "placement.roles": lambda profile: profile.placement.roles != "Alike",
+    "avoid: Node": lambda profile: any(rule.next.avoid == "Node" for rule in costs.rules_of(profile)),
+    **{
+        f"match.{criteria.SPELT[name]}": partial(_matches_by, name)
+        for name, criterion in criteria.CRITERIA.items()
+        if not criterion.simulated
+    },
+    "jobSet.onDisruption RestartPod": lambda profile: profile.job_set.on_disruption == "RestartPod",
+    "kueue.evictions.limit": lambda profile: profile.kueue.evictions.limit is not None,
+    "actions: Report": lambda profile: profile.actions == "Report",
+}
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -214,26 +236,13 @@ def _of_policy(simulator: Simulator, policy: Policy) -> list[str]:
     profiles = [(name, profile) for name, profile in policy.profiles.items() if name in used]
     found = []
     for name, profile in profiles:
-        ignored = _not_simulated(profile)
+        ignored = [what for what, is_used in NOT_SIMULATED.items() if is_used(profile)]
         if ignored:
             found.append(f"profile {name}: {', '.join(ignored)} {'are' if len(ignored) > 1 else 'is'} not simulated")
         asked, landed = profile.placement.spot, simulator.market.landed
         if asked not in landed and landed and not (asked == "Require" and "Prefer" in landed):
             found.append(f"profile {name}: nobody has seen where pods run with placement.spot {asked}; that is a guess")
     return found
-
-
-def _not_simulated(profile: Profile) -> list[str]:
-    """Return the fields of a profile that have no effect in a simulation."""
-    rules = profile.on_failure
-    found = {
-        "placement.wave": profile.placement.wave is not None,
-        "placement.roles": profile.placement.roles != "Alike",
-        "avoid: Node": any(rule.next.avoid == "Node" for rule in rules),
-        **{f"match.{name}": True for rule in rules for name in sorted(criteria.not_simulated(rule.match))},
-        "jobSet.onDisruption RestartPod": profile.job_set.on_disruption == "RestartPod",
-    }
-    return [name for name, is_there in found.items() if is_there]
 
 
 def _of_history(simulator: Simulator, played: Played) -> list[str]:

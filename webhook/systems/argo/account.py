@@ -66,7 +66,7 @@ def has_ended(root: Json) -> bool:
     return (isinstance(phase, str) and phase in argo.ENDED) or bool(at(root, ("spec", "shutdown")))
 
 
-def fail(root: Json, _pod: Pod, _reason: str, _message: str) -> Write:
+def fail(root: Json, _pod: Pod | None, _reason: str, _message: str) -> Write:
     """Return the write that ends a Workflow, with its exit handlers."""
     return set_in_spec(argo.WORKFLOW, root, "shutdown", value="Stop")
 
@@ -81,7 +81,6 @@ WORKFLOW: Final = System(
     unit="step",
     cost_of=cost_of,
     has_ended=has_ended,
-    ends_bugs=False,
     fail=fail,
     suspend=suspend,
     writes={("shutdown",): ("Stop",), ("suspend",): (True,)},

@@ -45,7 +45,6 @@ FLYTE_WORKFLOW: Final = System(
     unit="node",
     cost_of=_cost_of,
     has_ended=_has_ended,
-    ends_bugs=False,
     is_single=lambda scope: not scope.endswith(ANY),
     knows_retries=False,
 )

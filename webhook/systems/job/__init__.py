@@ -1,3 +1,3 @@
 """Jobs of Kubernetes itself."""
 
-PARTS = ("spec", "pods", "rerun")
+PARTS = ("spec", "pods", "account", "rerun")

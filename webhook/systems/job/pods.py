@@ -40,14 +40,23 @@ def _of_job(evidence: Evidence) -> list[Level]:
 
 
 def ignored_of_index(evidence: Evidence) -> list[Level]:
-    """Return the level of the ignored failures of the pod's index."""
-    if batch.INDEX_FAILURES not in evidence.annotations:
+    """Return the level of the ignored failures of the pod's index, which are disruptions, if nothing else is ignored.
+
+    Else those that the ledger has counted are the only level of disruptions, if it has.
+    """
+    if batch.INDEX_FAILURES not in evidence.annotations or _counts_other_failures(evidence):
         return []
     is_there = batch.INDEX_IGNORED_FAILURES in evidence.annotations
     ignored = evidence.count_in_annotations(batch.INDEX_IGNORED_FAILURES) if is_there else 0
     if ignored is None:
         return []
     return [Level(OF_INDEX, ignored, evidence.settings.disruption_budget, of_disruptions=True)]
+
+
+def _counts_other_failures(evidence: Evidence) -> bool:
+    """Return True if rules of the Job ignore failures that are no disruptions, and the ledger tells them apart."""
+    spec = (evidence.owner or {}).get("spec")
+    return evidence.disruptions is not None and spec is not None and not batch.ignores_disruptions_alone(spec)
 
 
 def _not_counted_yet(evidence: Evidence, failed: int) -> int:

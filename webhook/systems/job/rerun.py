@@ -236,10 +236,13 @@ def _manifest_of(job: Json) -> Json:
     return {"metadata": {key: value for key, value in found.items() if value}, "spec": spec}
 
 
+_state_in: Final = msgspec.json.Decoder(RetryState)
+
+
 def state_of(placeholder: Json) -> RetryState:
     """Return the retry state of a placeholder; raise ValueError if it is absent or malformed."""
     try:
-        return msgspec.json.decode(at(placeholder, STATE) or "", type=RetryState)
+        return _state_in.decode(at(placeholder, STATE) or "")
     except RecursionError:
         raise ValueError("nested too deeply") from None
 

@@ -5,7 +5,7 @@ from typing import Final
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.objects.shape import ANY_KEY, Shape
-from webhook.systems.core import CONTAINER, METADATA, NODE_CHOICE
+from webhook.systems.core import CONTAINER, DISRUPTED, METADATA, NODE_CHOICE
 from webhook.systems.kind_spec import ALONE, Budget, EmbeddedJob, KindSpec, Traits, controller_of, decoded
 
 # The API server's own default (pkg/apis/batch/v1/defaults.go).
@@ -64,6 +64,9 @@ JOB_SPEC: Final[Shape] = {
             "containers": [CONTAINER],
             "initContainers": [CONTAINER],
             "restartPolicy": str,
+            "schedulingGroup": {},
+            "subdomain": str,
+            "workloadRef": {},
         },
     },
 }
@@ -267,3 +270,14 @@ def _was_applied(metadata: Json, name: str) -> bool:
         if at(entry, ("operation",)) == "Apply" and at(entry, ("fieldsV1", "f:spec", f"f:{name}")) is not None:
             return True
     return False
+
+
+def is_of_disruptions(rule: Json) -> bool:
+    """Return True if a rule of a failure policy matches disruptions and nothing else."""
+    return [one.get("type") for one in rule.get("onPodConditions") or ()] == [DISRUPTED]
+
+
+def ignores_disruptions_alone(spec: Json) -> bool:
+    """Return True if the rules of a Job's failure policy ignore no failures other than disruptions."""
+    rules = (spec.get("podFailurePolicy") or {}).get("rules") or ()
+    return all(is_of_disruptions(rule) for rule in rules if rule.get("action") == "Ignore")

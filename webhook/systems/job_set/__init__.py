@@ -1,3 +1,3 @@
 """JobSets."""
 
-PARTS = ("spec", "pods", "rerun")
+PARTS = ("spec", "pods", "account", "rerun")

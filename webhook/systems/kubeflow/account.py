@@ -24,7 +24,7 @@ from webhook.policy.attempt_costs import AttemptCost
 from webhook.policy.settings import Settings
 from webhook.systems.kind_spec import KindSpec
 from webhook.systems.kubeflow import spec as kubeflow
-from webhook.systems.system import Spent, System, Write
+from webhook.systems.system import Spent, System, Write, status_of
 
 FAILED: Final = "Failed"
 EVICTED: Final = "Evicted"  # the reason of a pod that its kubelet has evicted
@@ -59,8 +59,10 @@ def _has_ended(root: Json) -> bool:
     )
 
 
-def _fail(kind: KindSpec, root: Json, pod: Pod, reason: str, message: str) -> Write:
+def _fail(kind: KindSpec, root: Json, pod: Pod | None, reason: str, message: str) -> Write | None:
     """Return the write that fails a job, as of the end of a pod."""
+    if pod is None:
+        return None
     status, time = root.get("status") or {}, pod.finished or pod.created
     times = {"lastUpdateTime": time, "lastTransitionTime": time}
     conditions = [
@@ -70,9 +72,7 @@ def _fail(kind: KindSpec, root: Json, pod: Pod, reason: str, message: str) -> Wr
     ]
     conditions.append({"type": FAILED, "status": "True", "reason": reason, "message": message, **times})
     ended = {"completionTime": time, **status, "conditions": conditions}
-    return Write(
-        f"{_path_of(kind, root)}/status", [unless_changed(root), {"op": "add", "path": "/status", "value": ended}]
-    )
+    return Write(status_of(kind, root), [unless_changed(root), {"op": "add", "path": "/status", "value": ended}])
 
 
 def _suspend(kind: KindSpec, root: Json) -> Write:
@@ -110,7 +110,6 @@ MPI_JOB: Final = System(
     unit="replica",
     cost_of=_cost_of_worker,
     has_ended=_has_ended,
-    ends_bugs=False,
     suspend=partial(_suspend, kubeflow.MPI_JOB),
     writes={SUSPEND[1:]: (True,)},
 )

@@ -52,7 +52,6 @@ RAY_JOB: Final = System(
     unit="group",
     cost_of=_cost_of,
     has_ended=_has_ended,
-    ends_bugs=False,
     suspend=_suspend,
     writes={("suspend",): (True,)},
     is_single=lambda scope: scope == HEAD,

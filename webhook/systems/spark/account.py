@@ -62,7 +62,6 @@ SPARK_APPLICATION: Final = System(
     unit="role",
     cost_of=_cost_of,
     has_ended=_has_ended,
-    ends_bugs=False,
     suspend=_suspend,
     writes={("suspend",): (True,)},
     is_single=lambda scope: scope == DRIVER,
@@ -72,7 +71,6 @@ OF_APACHE: Final = System(
     unit="role",
     cost_of=_cost_of,
     has_ended=_has_ended_of_apache,
-    ends_bugs=False,
     is_single=lambda scope: scope == DRIVER,
 )
 SYSTEMS: Final = (SPARK_APPLICATION, OF_APACHE)

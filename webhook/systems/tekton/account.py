@@ -53,13 +53,13 @@ def has_ended(root: Json) -> bool:
     return terminal.condition_of(root) is not None
 
 
-def fail(_root: Json, pod: Pod, _reason: str, message: str) -> Write | None:
+def fail(_root: Json, pod: Pod | None, _reason: str, message: str) -> Write | None:
     """Return the write that cancels the TaskRun of a pod, if it goes on; None if no TaskRun controls the pod.
 
     Tekton shows the message on the TaskRun. If the pod has failed, the write does nothing before the TaskRun has
     recorded that attempt.
     """
-    if not pod.controller:
+    if pod is None or not pod.controller:
         return None
     found = RETRY.search(pod.name)
     attempt = 0 if found is None else int(found[1])

@@ -96,7 +96,7 @@ def _has_ended(root: Json) -> bool:
     return (at(root, ("status", "state", "phase")) or "") not in RUNNING
 
 
-def _fail(root: Json, _pod: Pod, reason: str, message: str) -> Create | None:
+def _fail(root: Json, _pod: Pod | None, reason: str, message: str) -> Create | None:
     """Return the Command that ends a Job; None if it may succeed without the pod."""
     return None if tolerates_failures(root) else _command(root, ENDS, reason, message)
 

@@ -125,7 +125,7 @@ UNSCHEDULED: Any = {"conditions": [{"type": "PodScheduled", "status": "False", "
         (WAITING, "ImagePullBackOff: not found", "describe pod pod-1"),
         (CRASHING, "CrashLoopBackOff", "logs pod-1 --previous"),
         (UNSCHEDULED, "not scheduled: 0/3 nodes", "describe pod pod-1"),
-        ({}, "its server does not say why", "logs pod-1 --tail=50"),
+        ({}, "its log says why", "logs pod-1 --tail=50"),
     ],
 )
 def test_a_pod_that_is_not_ready_has_its_reason(status: Json, what: str, command: str) -> None:
@@ -137,11 +137,17 @@ def test_a_pod_that_is_not_ready_has_its_reason(status: Json, what: str, command
 def test_the_newest_event_of_a_pod_says_why_it_is_not_ready() -> None:
     involved = {"kind": "Pod", "name": "pod-1"}
     events = [
-        {"involvedObject": involved, "reason": "NotReady", "message": message, "lastTimestamp": time}
+        {"involvedObject": involved, "reason": "Unhealthy", "message": message, "lastTimestamp": time}
         for time, message in (("2026-11-23T11:00:00Z", "old"), ("2026-11-23T11:59:00Z", "no policy in force"))
     ]
     _, text, _ = told(check, healthy(pods=[pod("pod-1", {})], events=events))
-    assert text.endswith("is not ready: NotReady: no policy in force")
+    assert text.endswith("is not ready: Unhealthy: no policy in force")
+
+
+def test_what_a_container_waits_for_is_said_before_the_last_event() -> None:
+    event = {"involvedObject": {"kind": "Pod", "name": "pod-1"}, "reason": "MissingClusterDNS", "message": "no DNS"}
+    _, text, _ = told(check, healthy(pods=[pod("pod-1", WAITING)], events=[event]))
+    assert text.endswith("is not ready: ImagePullBackOff: not found")
 
 
 def test_a_service_without_endpoints_is_a_problem_although_pods_are_ready() -> None:

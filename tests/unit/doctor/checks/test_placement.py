@@ -17,7 +17,10 @@ def using(**providers: Placement) -> Policy:
 
 def test_the_provider_is_said_with_its_nodes() -> None:
     (found,) = check(healthy())
-    assert (found.status, found.what) == ("ok", "provider gke: 1 spot nodes and 1 others, for profile default")
+    assert (found.status, found.what) == (
+        "ok",
+        "provider gke: 1 spot nodes and 1 others, for profiles confirm, default",
+    )
 
 
 def test_a_cluster_of_which_no_provider_is_recognised_places_nothing() -> None:

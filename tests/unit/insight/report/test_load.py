@@ -13,11 +13,11 @@ from webhook.insight.report.load import Loaded, Loader, NothingReadError, Report
 from webhook.kube.client import Api, ApiError
 from webhook.objects.problem import Json
 from webhook.systems.account_object import ACCOUNT
-from webhook.systems.accounts import SYSTEMS
+from webhook.systems.accounts import WITHOUT_JOBS
 from webhook.systems.argo import spec as argo
 
 FORBIDDEN = ApiError(403, "jobs is forbidden")
-OTHERS = [ACCOUNT, *SYSTEMS]
+OTHERS = [ACCOUNT, *WITHOUT_JOBS]
 PATHS = {
     "jobs": "/apis/batch/v1{}/jobs",
     "sets": "/apis/jobset.x-k8s.io/v1alpha2{}/jobsets",

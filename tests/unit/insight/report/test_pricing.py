@@ -26,7 +26,11 @@ def test_a_policy_says_what_an_attempt_cost_and_what_it_would_have_cost_on_deman
 
 @pytest.mark.parametrize("price_of", [sums.by_policy(PRICES), sums.by_records("USD")])
 def test_an_attempt_that_did_not_run_costs_nothing(price_of: PriceOf) -> None:
-    assert price_of(attempt("Disruption", hours=0)) == Price(0.0, 0.0)
+    assert price_of(attempt("Disruption", hours=0)).paid == 0.0
+
+
+def test_records_alone_do_not_say_what_spot_saved_not_even_of_an_attempt_that_did_not_run() -> None:
+    assert sums.by_records("USD")(attempt("Disruption", hours=0)).on_demand is None
 
 
 def test_an_attempt_without_requests_costs_nothing_unless_its_pod_is_gone_and_could_have_had_some() -> None:

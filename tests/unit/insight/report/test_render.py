@@ -48,15 +48,14 @@ def test_the_text_says_what_was_used_lost_and_saved_and_why() -> None:
         "All namespaces: until 2026-11-17T00:00:00Z, from history",
         "4 workloads, of which 0 complete and 3 failed",
         "",
-        "                        ATTEMPTS   HOURS   CORE HOURS   GIB HOURS   USD     SHARE",
-        "used                    5          14.0    56.0         112         12.50   100 %",
-        "  on spot               2          2.0     8.0          16.0        0.50    4 %",
-        "  on-demand             0          0.0     0.0          0.0         0.00    0 %",
-        "  elsewhere             3          12.0    48.0         96.0        12.00   96 %",
-        "lost                    4          13.0    52.0         104         12.25   98 %",
-        "  to bugs               3          12.0    48.0         96.0        12.00   96 %",
-        "  to disruptions        1          1.0     4.0          8.0         0.25    2 %",
-        "  to missing capacity   0          0.0     0.0          0.0         0.00    0 %",
+        "                   ATTEMPTS   HOURS   CORE HOURS   GIB HOURS   USD     SHARE",
+        "used               5          14.0    56.0         112         12.50   100 %",
+        "  on spot          2          2.0     8.0          16.0        0.50    4 %",
+        "  on-demand        0          0.0     0.0          0.0         0.00    0 %",
+        "  elsewhere        3          12.0    48.0         96.0        12.00   96 %",
+        "lost               4          13.0    52.0         104         12.25   98 %",
+        "  to bugs          3          12.0    48.0         96.0        12.00   96 %",
+        "  to disruptions   1          1.0     4.0          8.0         0.25    2 %",
         "",
         "Saved: 36.00 USD by 9 retries that bugs did not have; 1.50 USD on spot nodes, compared with on-demand",
         "",
@@ -156,3 +155,11 @@ def test_the_tables_keep_their_columns_in_a_terminal_of_eighty_characters() -> N
     ]
     assert len(tables) == 2
     assert all(widths_of([list(row) for row in rows], 80) for rows in tables)
+
+
+@pytest.mark.parametrize(
+    ("amount", "text"),
+    [(0, "0.00"), (0.01, "0.01"), (1234.5, "1,234.50"), (0.0099, "0.0099"), (0.000012345, "0.000012")],
+)
+def test_an_amount_of_money_is_never_0_that_is_not(amount: float, text: str) -> None:
+    assert render.money(amount) == text

@@ -13,7 +13,19 @@ from webhook.insight.simulate import past, render, result, sweep
 from webhook.insight.simulate.prediction import Simulator
 from webhook.insight.simulate.result import Simulation
 from webhook.objects import columns
-from webhook.policy.model import Disruptions, Duration, FailureRule, Match, Next, Placement, Policy, Prices, Wave
+from webhook.policy.model import (
+    Disruptions,
+    Duration,
+    Evictions,
+    FailureRule,
+    Kueue,
+    Match,
+    Next,
+    Placement,
+    Policy,
+    Prices,
+    Wave,
+)
 
 
 def simulated(records: list[Record], after: Policy, before: Policy | None = None, times: int = 10) -> Simulation:
@@ -156,21 +168,25 @@ def test_fields_that_are_not_simulated_are_named() -> None:
     after = policy(
         placement=Placement(provider="gke", wave=Wave()),
         on_failure=(FailureRule(match=Match(same_node=2), next=Next(avoid="Node")),),
+        kueue=Kueue(evictions=Evictions(limit=3)),
+        actions="Report",
     )
 
     said = simulated(LONG, after).assumptions
 
-    assert "profile default: placement.wave, avoid: Node, match.sameNode are not simulated" in said
+    ignored = "placement.wave, avoid: Node, match.sameNode, kueue.evictions.limit, actions: Report"
+    assert f"profile default: {ignored} are not simulated" in said
 
 
-def test_a_sweep_is_drawn_with_its_best_value_marked() -> None:
+def swept(*limits: int, problem: str = "") -> str:
+    """Return what a sweep of the disruption limit prints; `problem`: that of one more value."""
     records, _ = World(1, jobs=60).live(Rules(), run=0)
     simulator = Simulator(past.read(records), Rules().policy())
     points = [
         sweep.point(limit, result.plain(simulator.play(Rules(limit=limit).policy(), 5).prediction()))
-        for limit in (1, 20)
+        for limit in limits
     ]
-    points.append(sweep.Point(value=None, problems=["no policy"]))
+    points += [sweep.Point(value=None, problems=[problem])] if problem else []
     drawn = sweep.Curve(
         field="disruptions.limit",
         since="",
@@ -184,14 +200,24 @@ def test_a_sweep_is_drawn_with_its_best_value_marked() -> None:
         best=sweep.best_of(points, "time"),
         assumptions=["all is well"],
     )
+    return "\n".join(columns.lines(render.curve(drawn)))
 
-    said = "\n".join(columns.lines(render.curve(drawn)))
+
+def test_a_sweep_is_drawn_with_its_best_value_marked() -> None:
+    said = swept(1, 20, problem="no policy")
 
     assert "\n1 * " in said
     assert "best by time to finish" in said
     assert "disruptions.limit=null is no policy: no policy" in said
     assert "- all is well" in said
     assert said.count("#") > 24
+
+
+def test_a_sweep_without_any_difference_has_no_best_value() -> None:
+    said = swept(20, 20, 20)
+
+    assert "disruptions.limit makes no difference here: all values are as good" in said
+    assert "best by" not in said
 
 
 def test_figures_that_differ_are_not_printed_alike() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.objects import job_spec, pod, stored_job
+from tests.objects import DISRUPTION, exit_codes, job_spec, pod, stored_job
 from tests.unit.systems.pods import NO_COUNTS, last_of_four_off_spot, of_disruptions, off_spot, on_spot, place, read
 from webhook.systems.job import pods as of_jobs
 from webhook.systems.pod_source import Level
@@ -91,6 +91,13 @@ def test_failures_and_ignored_failures_are_two_sources() -> None:
     indexed = pod(annotations={FAILURES: "1", IGNORED: "3"})
     assert failures_of_index(indexed, OWNER) == ([Level("JobIndex", 1, 3)], [])
     assert ignored_of_index(indexed, OWNER) == ([of_disruptions("JobIndex", 3)], [])
+
+
+def test_failures_that_a_rule_makes_free_are_no_disruptions_if_the_ledger_tells_them_apart() -> None:
+    owner = stored_job(job_spec(rules=[DISRUPTION, exit_codes("Ignore", "In", 75)], backoffLimitPerIndex=3))
+    indexed = pod(annotations={FAILURES: "0", IGNORED: "2"})
+    assert read(indexed, owner, disruptions=0)[0] == [Level("JobIndex", 0, 3), of_disruptions("Ledger", 0)]
+    assert read(indexed, owner)[0] == [Level("JobIndex", 0, 3), of_disruptions("JobIndex", 2)]
 
 
 def test_failures_that_were_not_ignored_are_not_disruptions() -> None:

@@ -7,6 +7,7 @@ import jsonpatch
 import pytest
 
 from tests.unit.controller.leader import stored_pod
+from tests.unit.systems.costs import cost_by
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.pods import pods
@@ -55,7 +56,7 @@ def pod(code: int = 0, *, kind: str = "PyTorchJob", status: Json | None = None, 
 
 
 def cost(found: Pod, root: Json, spent: Spent = SPENT) -> str:
-    return PYTORCH.cost_of(found, root, spent, NamedProfile("default", Profile()).settings({}))
+    return cost_by(PYTORCH, found, root, spent, NamedProfile("default", Profile()).settings({}))
 
 
 @pytest.mark.parametrize("kind", TRAINING)
@@ -188,7 +189,7 @@ def test_a_worker_of_an_mpi_job_is_counted_by_its_replica_and_one_of_the_trainin
 )
 def test_a_worker_of_an_mpi_job_is_created_again_only_if_it_was_deleted(found: Pod, expected: str) -> None:
     settings = NamedProfile("default", Profile()).settings({})
-    assert kubeflow.MPI_JOB.cost_of(found, {}, SPENT, settings) == expected
+    assert cost_by(kubeflow.MPI_JOB, found, {}, SPENT, settings) == expected
 
 
 def test_an_mpi_job_is_suspended_like_a_training_job_and_only_its_launcher_can_be_failed() -> None:

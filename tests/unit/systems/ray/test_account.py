@@ -6,6 +6,7 @@ import jsonpatch
 import pytest
 
 from tests.unit.controller.leader import stored_pod
+from tests.unit.systems.costs import cost_by
 from webhook.kube import names
 from webhook.objects.problem import Json
 from webhook.pods import pods
@@ -51,7 +52,7 @@ def pod(node: str, code: int = 0, *, attempt: int = 0, **changes: Any) -> Pod:
 
 
 def cost_of(ended: Pod, root: Json | None = None) -> str:
-    return RAY_JOB.cost_of(ended, ray_job() if root is None else root, SPENT, NamedProfile("", Profile()).settings({}))
+    return cost_by(RAY_JOB, ended, ray_job() if root is None else root, SPENT, NamedProfile("", Profile()).settings({}))
 
 
 def test_a_lost_worker_costs_nothing_of_the_ray_job() -> None:

@@ -6,6 +6,7 @@ import jsonpatch
 import pytest
 
 from tests.unit.controller.leader import stored_pod
+from tests.unit.systems.costs import cost_by
 from webhook.objects.problem import Json
 from webhook.pods import pods
 from webhook.pods.pods import Pod
@@ -45,7 +46,7 @@ def pod(system: System, role: str, code: int = 0, metadata: Json | None = None, 
 
 
 def cost_of(system: System, ended: Pod, state: str = "RUNNING") -> str:
-    return system.cost_of(ended, application(state), SPENT, NamedProfile("", Profile()).settings({}))
+    return cost_by(system, ended, application(state), SPENT, NamedProfile("", Profile()).settings({}))
 
 
 @EITHER

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tests.unit.controller.leader import stored_pod
+from tests.unit.systems.costs import cost_by
 from tests.volcano import exits, on, task, volcano_job
 from webhook.objects import bounds
 from webhook.objects.problem import Json
@@ -38,7 +39,7 @@ def pod(code: int = 0, *, of: str = "main", disrupted: bool = False, **metadata:
 
 
 def cost(found: Pod, root: Json) -> str:
-    return JOB.cost_of(found, root, SPENT, NamedProfile("default", Profile()).settings({}))
+    return cost_by(JOB, found, root, SPENT, NamedProfile("default", Profile()).settings({}))
 
 
 def test_a_pod_is_counted_for_its_job_with_task_and_index_as_scope() -> None:

@@ -28,7 +28,6 @@ from webhook.kube import names
 from webhook.objects import bounds
 from webhook.objects.patch import Editor, Pattern
 from webhook.objects.problem import Path, Problem
-from webhook.pods import matching
 from webhook.policy.settings import count
 from webhook.rules.rule import Rule, in_pods, where_jobs_get_policies
 from webhook.systems.job import spec as batch
@@ -103,7 +102,7 @@ def _costs_no_wait(evidence: Evidence) -> bool:
     if settings.profile.back_off.disruptions != "Constant" or evidence.owner is None:
         return False
     spec = evidence.owner.get("spec") or {}
-    return disruptions <= settings.disruption_budget and matching.ignores_disruptions_alone(spec)
+    return disruptions <= settings.disruption_budget and batch.ignores_disruptions_alone(spec)
 
 
 def _waits_by_ledger(context: "PodContext") -> bool:

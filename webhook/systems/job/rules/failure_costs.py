@@ -31,7 +31,9 @@ def index_warnings(job: EmbeddedJob, settings: Settings) -> list[Problem]:
 
     The ledger can fail a Job, but not one index. Neither can it take back what the Job controller has counted.
     """
-    found = [str(index) for index, rule in enumerate(settings.on_failure) if _is_fatal_by_ledger(rule)]
+    if settings.rules_off:
+        return []
+    found = [str(index) for index, rule in enumerate(settings.profile.on_failure) if _is_fatal_by_ledger(rule)]
     if not found:
         return []
     rules = ", ".join(found)

@@ -311,7 +311,7 @@ def _edit(context: "JobContext") -> list[Problem]:
     return warnings + context.warnings_about_retries(had_policy=had_policy)
 
 
-# First of the rules for Jobs, because those after it depend on the failure policy that will be stored.
+# Before the rules for Jobs that depend on the failure policy that will be stored.
 RULE: Final[Rule["JobContext"]] = Rule(
     name="failure_policy",
     applies_to="each Job",

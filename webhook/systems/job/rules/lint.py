@@ -20,8 +20,7 @@ from typing import Final
 
 from webhook.objects.problem import Json, Path, Problem
 from webhook.pods.matching import ExitCodes, conditions_of, exit_codes_of
-from webhook.pods.pods import DISRUPTED
-from webhook.systems.core import KILLED, SIGNALLED
+from webhook.systems.core import DISRUPTED, KILLED, SIGNALLED
 from webhook.systems.job import spec as batch
 
 DISRUPTION: Final = (DISRUPTED, "True")

@@ -47,7 +47,7 @@ def _edit(context: "JobContext") -> list[Problem]:
     if policy.single_pod != "Indexed" or not policy.per_index:
         return []
     unsaid = not batch.says_completion_mode(job, defaulted=workload.facts.defaulted)
-    if unsaid and is_of_one_pod(job.spec) and _may_be_indexed(editor.root, workload.kind, job):
+    if unsaid and is_of_one_pod(job.spec) and may_be_indexed(editor.root, workload.kind, job):
         editor.set((*job.path, "completionMode"), "Indexed")
         editor.set((*job.path, "completions"), 1)
     return []
@@ -59,7 +59,7 @@ def is_of_one_pod(spec: Json) -> bool:
     return parallelism in {None, 1} and (completions == 1 or (completions is None and parallelism is None))
 
 
-def _may_be_indexed(root: Json, kind: KindSpec, job: EmbeddedJob) -> bool:
+def may_be_indexed(root: Json, kind: KindSpec, job: EmbeddedJob) -> bool:
     """Return True if neither the API nor the program has a problem with an index in the pod's name."""
     if controller_of(root) is not None or job.spec.get("manualSelector") or job.pod_spec.get("hostname") is not None:
         return False

@@ -10,12 +10,12 @@ from tests.objects import DISRUPTION, cron_job, exit_codes, job, job_spec, pod, 
 from webhook.kube import names
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
-from webhook.pods.matching import ignores_disruptions_alone
 from webhook.policy.model import BackOff, Disruptions, FailurePolicy, Profile, Retries
 from webhook.policy.settings import Settings
 from webhook.rules.facts import Facts
 from webhook.systems.job import spec as batch
 from webhook.systems.job.rules import back_off, failure_policy
+from webhook.systems.job.spec import ignores_disruptions_alone
 from webhook.systems.job_set.rules import free_restarts
 from webhook.systems.job_set.spec import JOB_SET
 from webhook.systems.kind_spec import EmbeddedJob
