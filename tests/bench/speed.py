@@ -45,7 +45,6 @@ PODS_CREATED: Final = {"apiGroups": [""], "apiVersions": ["v1"], "operations": [
 # Without rich, a tool of the developers, which structlog imports where it finds it.
 WITHOUT_RICH: Final = "import sys; sys.modules['rich'] = None; from webhook.cli.main import main; main()"
 AS_INSTALLED: Final = (sys.executable, "-c", WITHOUT_RICH)
-CACHED: Final = 4000  # Jobs and namespaces, for what one takes
 REQUESTS: Final = 100_000
 
 
@@ -195,39 +194,6 @@ class Bench(Stage):
                 found.append(row(what, [resident(served.process.pid)], [float(bound)], "MiB", "<= 1"))
         return found
 
-    def cached(self) -> list[Row]:
-        """Look at what a server takes more with many namespaces, and then with many Jobs."""
-        found, before = [], self.settled_memory()
-        labels = {names.PROFILE: "require"}
-        metadata = [{"name": f"cached-{number}", "labels": labels} for number in range(CACHED)]
-        made: dict[str, list[Json]] = {
-            "namespace": [{"apiVersion": "v1", "kind": "Namespace", "metadata": one} for one in metadata],
-            "Job": [
-                {**reviews.job("cached"), "metadata": {"generateName": "cached-", "namespace": OURS, "labels": labels}}
-                for _ in metadata
-            ],
-        }
-        for kind, roots in made.items():
-            chunk = CACHED // 8
-            parts = [roots[first : first + chunk] for first in range(0, CACHED, chunk)]
-            with ThreadPoolExecutor(len(parts)) as pool:
-                lists = ({"apiVersion": "v1", "kind": "List", "items": part} for part in parts)
-                for done in pool.map(
-                    lambda one: self.kubectl.run("create", "--validate=false", "-f-", stdin=one), lists
-                ):
-                    assert not done.returncode, done.stderr
-            after = self.settled_memory()
-            each = (after - before) * 1024 / CACHED
-            found.append(Row(f"memory of a cached {kind}", each, each, "KiB", 1, 1, 1))
-            before = after
-        return found
-
-    def settled_memory(self) -> float:
-        """Return what a fresh server takes once it has read everything."""
-        with self.own_server(self.kubectl.kubeconfig) as served:
-            time.sleep(12)  # it gives memory back every ten seconds
-            return resident(served.process.pid)
-
     def starts(self) -> list[Row]:
         certificate, key = self.peers.credentials.server("start", [HOST])
         took: dict[str, list[float]] = {"ours": [], "bare": []}
@@ -314,7 +280,6 @@ def main(chosen: list[str]) -> None:
                 "starts": bench.starts,
                 "check": bench.check,
                 "memory": bench.memory,
-                "cached": bench.cached,
             }
             rows = []
             for part in chosen or parts:

@@ -3,7 +3,7 @@
 Each fifth Job needs more memory than it asks for, each tenth one runs on accelerated nodes of which two are bad, and
 the spot nodes of one zone are interrupted again and again. The hour runs on a real control plane under three policies
 at once, in three minutes: `python -m tests.bench.hour [--seed N]`. It writes docs/explanation/hour.json, draws
-docs/explanation/hour.svg and prints the table of docs/explanation/hour.md. `--draw` only draws and prints again.
+docs/explanation/hour.svg and prints the table of docs/explanation/policies-compared.md. `--draw` only draws and prints.
 """
 
 from __future__ import annotations

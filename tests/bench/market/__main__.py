@@ -3,7 +3,7 @@
 Spot machines live once, twice and four times as long as the mean Job. Each round is one market under all policies at
 once, on a control plane of its own whose Job controller is as much faster as the Jobs are shorter: a simulated minute
 takes two seconds. `python -m tests.bench.market [--part SHARE] [--lives 1,2,4] [--seeds 1,2,3]` takes half an hour,
-writes docs/explanation/market.json and prints the table of docs/explanation/market.md.
+writes docs/explanation/market.json and prints the table of docs/explanation/policies-compared.md.
 """
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ def lines(cells: list[Cell]) -> list[Line]:
 
 
 def table(cells: list[Cell] | None = None) -> str:
-    """Return the table of docs/explanation/market.md."""
+    """Return the table of docs/explanation/policies-compared.md."""
     measured = msgspec.json.decode(MEASURED.read_bytes(), type=list[Cell]) if cells is None else cells
     head = (
         *("Spot life", "Policy", "Good Jobs in time", "given up"),

@@ -35,7 +35,7 @@ from webhook.accounts.stored import account_in
 from webhook.kube.client import Api, ApiError
 from webhook.objects.problem import Json
 from webhook.systems.account_object import ACCOUNT
-from webhook.systems.accounts import system_of
+from webhook.systems.accounts import SYSTEMS
 from webhook.systems.job import spec as batch
 from webhook.systems.job_set.spec import JOB_SET
 from webhook.systems.kinds import WORDS
@@ -61,7 +61,7 @@ class Run(PodEnder):
         self.stage = stage
         self.ends = ends
         self.share = share
-        self.kinds = [one for one in kinds.ALL if one.row in {batch.JOB, JOB_SET} or system_of(one.row) is not None]
+        self.kinds = [one for one in kinds.ALL if one.row in SYSTEMS]
         self.truth = Truth(tracked=frozenset({WORDS[batch.JOB], WORDS[JOB_SET]}))
         self.chance = random.Random(26)  # noqa: S311 - no secret
         self.workloads: dict[str, Mixed] = {}

@@ -4,8 +4,8 @@
 crashing now and then. Spot prices change, spot nodes are lost one by one and in waves. The week runs on a real control
 plane under all policies at once, 500 times as fast, in 22 minutes:
 `python -m tests.bench.week [--seeds 1,2,3] [--days 7] [--part 1] [--records FOLDER]`. It writes
-docs/explanation/week.json, draws docs/explanation/week.svg and prints the table of docs/explanation/week.md. With fewer
-days or a part of the Jobs nothing is written to docs/.
+docs/explanation/week.json, draws docs/explanation/week.svg and prints the table of
+docs/explanation/policies-compared.md. With fewer days or a part of the Jobs nothing is written to docs/.
 
 `--records` keeps the records of each seed and policy, the policies and the figures for `tests.bench.week.compare`. With
 `--server-history` it also keeps those that the server wrote, and prints where they differ from the witness's. `--draw`

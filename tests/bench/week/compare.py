@@ -1,7 +1,7 @@
 """Compares what `simulate` predicts of a policy with what happened: `python -m tests.bench.week.compare FOLDER…`.
 
 Each FOLDER is what `tests.bench.week --records` kept of a seed. From the records under one policy, each other policy is
-predicted, and its run in the same week is the truth. `--write` keeps the figures for docs/explanation/week.md.
+predicted, and its run in the same week is the truth. `--write` keeps the figures for the page.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def table(found: list[Compared]) -> str:
 
 
 def summary(found: list[Compared] | None = None) -> str:
-    """Return the table of docs/explanation/week.md: by how much each prediction misses, for each seed."""
+    """Return the table of docs/explanation/policies-compared.md: by how much each prediction misses, for each seed."""
     known = msgspec.json.decode(PREDICTED.read_bytes(), type=list[Compared]) if found is None else found
     figures = list(dict.fromkeys(one.figure for one in known))
     rows = [("Records of", "Predicted", *(figure.replace("_", " ") for figure in figures))]

@@ -1,4 +1,4 @@
-"""What a week came to under each policy: the table of docs/explanation/week.md."""
+"""What a week came to under each policy: the table of docs/explanation/policies-compared.md."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def headline(week: str, cells: Sequence[Cell] | None = None) -> str:
 
 
 def table(cells: Sequence[Cell] | None = None) -> str:
-    """Return the table of docs/explanation/week.md: the means over all seeds."""
+    """Return the table of docs/explanation/policies-compared.md: the means over all seeds."""
     measured = read() if cells is None else cells
     order = {cell.policy: number for number, cell in reversed([*enumerate(measured)])}
     grouped = groupby(sorted(measured, key=lambda cell: order[cell.policy]), key=lambda cell: cell.policy)

@@ -16,7 +16,6 @@ from webhook.policy.model import Policy
 from webhook.policy.parse import parse
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from tests.bench.week.rounds import Week
@@ -34,7 +33,7 @@ def keep(folder: Path, week: Week, cells: list[Cell], server: Path | None) -> No
     folder.mkdir(parents=True, exist_ok=True)
     for policy in POLICIES:
         name = name_of(policy)
-        rules: Sequence[FailureRule] = ()
+        rules: tuple[FailureRule, ...] = ()
         if policy in OURS:
             (folder / f"{name}.yaml").write_text(file_of(simulated(policy, week.market)))
             rules = policy_in(folder, policy).profiles["default"].on_failure

@@ -14,8 +14,6 @@ from webhook.policy.settings import count
 from webhook.systems.job import spec as batch
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tests.bench.week.witness import SeenPod, Witness
     from webhook.objects.problem import Json
     from webhook.policy.model import FailureRule
@@ -27,7 +25,7 @@ def time_of(hours: float) -> str:
     return (MONDAY + timedelta(hours=hours)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def records(seen: Witness, namespace: str, rules: Sequence[FailureRule]) -> list[Record]:
+def records(seen: Witness, namespace: str, rules: tuple[FailureRule, ...]) -> list[Record]:
     """Return a record of each pod and of each Job that has ended, in the order of their ends.
 
     `rules`: those of onFailure, of the policy.
@@ -38,7 +36,7 @@ def records(seen: Witness, namespace: str, rules: Sequence[FailureRule]) -> list
     return sorted(found, key=lambda record: record.end)
 
 
-def attempt(seen: Witness, pod: SeenPod, namespace: str, rules: Sequence[FailureRule]) -> AttemptRecord:
+def attempt(seen: Witness, pod: SeenPod, namespace: str, rules: tuple[FailureRule, ...]) -> AttemptRecord:
     job = seen.last[pod.job]
     how = _how(pod, job, rules)
     annotations = pod.last["metadata"].get("annotations") or {}
@@ -93,7 +91,7 @@ def identity(namespace: str, job: Json) -> dict[str, Any]:
     }
 
 
-def _how(pod: SeenPod, job: Json, rules: Sequence[FailureRule]) -> dict[str, Any]:
+def _how(pod: SeenPod, job: Json, rules: tuple[FailureRule, ...]) -> dict[str, Any]:
     """Return how an attempt ended, as the ledger's functions say it."""
     if pod.succeeded:
         return {"cause": "Succeeded"}
