@@ -134,7 +134,8 @@ def _run(stack: ExitStack, options: argparse.Namespace) -> int:
         for one in systems.CONTROLLERS if options.with_systems else ():
             one.start(programs, processes, kubectl, folder)
 
-    folders = [str(programs["kubectl"].parent), str(Path(sys.executable).parent), os.environ["PATH"]]
+    tools = [str(programs[name].parent) for name in ("kubectl", "helm") if name in programs]
+    folders = [*tools, str(Path(sys.executable).parent), os.environ["PATH"]]
     environment = {
         "KUBECONFIG": str(kubeconfig),
         "PATH": os.pathsep.join(folders),  # this kubectl, this pytest

@@ -64,6 +64,7 @@ CRITERIA = (
     Criterion("exit-code", {"exitCodes": [75]}, Ending(75)),
     Criterion("container", {"containers": ["proxy"]}, Ending(143, container="proxy")),
     Criterion("same-node", {"sameNode": 2}, Ending(143, times=2)),
+    Criterion("failures", {"failures": 2}, Ending(143, times=2)),
     Criterion("message", {"message": "*NCCL*"}, Ending(143, message="rank 3: NCCL error")),
 )
 FOLLOWINGS = (

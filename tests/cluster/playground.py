@@ -84,6 +84,7 @@ def explanation_of_real(environment: Mapping[str, str]) -> str:
     ours = "kubectl -n retry-policy-system"
     return f"""{first_commands(environment)}
   kubectl logs job/train                                         # what the program says
+  helm -n retry-policy-system list                               # the installation; helm upgrade changes it
   {ours} logs deployment/retry-policy-controller
   {ours} rollout restart deployment/retry-policy-webhook         # no admission is lost
   {ours} scale deployment/retry-policy-webhook --replicas=0      # an outage; --replicas=2 ends it
@@ -97,7 +98,7 @@ def first_commands(environment: Mapping[str, str]) -> str:
     """Return the first part of the text, whatever runs on the nodes."""
     folders = environment["PATH"].removesuffix(os.environ["PATH"]).removesuffix(os.pathsep)
     return f"""
-The retry policy webhook is up on a Kubernetes cluster; Ctrl-C stops what was started. In another terminal:
+The retry policy webhook is up on a Kubernetes cluster. Ctrl-C, or kill {os.getpid()}, stops it. In another terminal:
 
   export KUBECONFIG={environment["KUBECONFIG"]}
   export PATH={folders}:$PATH                                    # kubectl, retry-policy

@@ -263,7 +263,7 @@ def test_a_bug_fails_a_queued_job_before_it_is_retried(namespace: NewNamespace) 
     found = team.wait_for("jobs", "train", lambda found: account(found)["cost"].get("fatal"))
     assert last(found) == [("ExitCode", "main 1", "fatal")]
     (row,) = explained(team, "train")["rows"]
-    assert row["rule"] == "the ledger: no disruption beside it"
+    assert row["rule"] == "the ledger: a bug"
 
 
 def with_no_disruption_allowed(**spec: Object) -> Object:

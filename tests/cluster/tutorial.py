@@ -1,7 +1,7 @@
-"""Runs the tutorial's commands as a reader does: `python -m tests.cluster.tutorial` writes their output into the page.
+"""Runs the tutorials' commands as a reader does.
 
-The page's console blocks are for the second terminal. In the first one a new control plane runs, started as by `make
-cluster` where nodes are simulated.
+A page's console blocks are for the second terminal. In the first one a new control plane runs, started as by `make
+cluster`: where nodes are simulated, and for the story of a day where they are real.
 """
 
 from __future__ import annotations
@@ -19,17 +19,16 @@ if TYPE_CHECKING:
 
 ROOT: Final = Path(__file__).parents[2]
 PAGE: Final = ROOT / "docs" / "tutorial" / "preempted-twice.md"
-RESULT: Final = re.compile(r"(?<=\n```\n).*?(?=```)", re.DOTALL)  # the page's first block, which shows its last command
+STORY: Final = ROOT / "docs" / "tutorial" / "a-day.md"
+REAL: Final = "--real-nodes-where-possible"
 BLOCK: Final = re.compile(r"(?<=```console\n).*?(?=```)", re.DOTALL)
 COMMAND: Final = re.compile(r"^\$ (.*)\n", re.MULTILINE)
 
 
-def write() -> None:
-    """Write the output of each command into the page."""
-    with cluster() as exports:
-        text = BLOCK.sub(lambda block: with_outputs(block[0], exports), PAGE.read_text())
-    command, shown = list(steps(text))[-1]
-    PAGE.write_text(RESULT.sub(lambda _: f"$ {command}\n{shown}", text, count=1))
+def run(page: Path, *options: str) -> str:
+    """Return the text of a page with what its commands print in a new cluster."""
+    with cluster(*options) as exports:
+        return BLOCK.sub(lambda block: with_outputs(block[0], exports), page.read_text())
 
 
 def with_outputs(block: str, exports: str) -> str:
@@ -65,7 +64,3 @@ def output(command: str, exports: str) -> str:
     """Return the output of a command, with stdout and stderr mixed as in a terminal."""
     script = f"exec 2>&1\n{exports}\n{command}"
     return subprocess.run(["bash", "-c", script], cwd=ROOT, capture_output=True, text=True, check=False).stdout
-
-
-if __name__ == "__main__":
-    write()

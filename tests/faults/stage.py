@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from contextlib import AbstractContextManager
 
+    from tests.cluster.kubectl import Object
     from tests.faults.watched import Watched
 
 # Requests at the same time. The API server keeps 25 idle connections, so it opens new ones all the time, and only a new
@@ -284,6 +285,12 @@ class Stage(Installed):
         until(lambda: not replica.running and replica.controller.poll() is not None)
         self.processes.running.pop(replica.name, None)
         self.processes.running.pop(controller_of(replica.name), None)
+
+    def lines(self, replicas: list[Replica], event: str) -> list[Object]:
+        """Return the lines of the replicas' logs that begin with an event."""
+        texts = [self.logs(replica) for replica in replicas]
+        found = [json.loads(line) for text in texts for line in text.splitlines() if line.startswith("{")]
+        return [one for one in found if str(one.get("event", "")).startswith(event)]
 
     def logs(self, replica: Replica) -> str:
         """Return the log of both programs of a replica."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from typing import TYPE_CHECKING
 from urllib.request import urlopen
@@ -51,13 +50,6 @@ def team(controlled: Stage) -> Iterator[Namespace]:
     api = Api.connect(kubectl.kubeconfig)
     yield Namespace(kubectl.program, kubectl.kubeconfig, name, api)
     api.close()
-
-
-def lines(stage: Stage, replicas: list[Replica], event: str) -> list[Object]:
-    """Return the lines of the replicas' logs that begin with an event."""
-    texts = [stage.logs(replica) for replica in replicas]
-    found = [json.loads(line) for text in texts for line in text.splitlines() if line.startswith("{")]
-    return [one for one in found if str(one.get("event", "")).startswith(event)]
 
 
 def is_ready(replica: Replica) -> bool:
@@ -109,15 +101,15 @@ def test_while_the_api_server_refuses_requests_pods_are_admitted_and_afterwards_
         evict_all(team, [*OLD, *NEW])
         for name in NEW:
             team.running(name, 1)  # the admission of the next pod needs the replicas
-        until(lambda: lines(stage, replicas, BUSY))
+        until(lambda: stage.lines(replicas, BUSY))
         answer = team.run("create", "--dry-run=server", "--filename=-", stdin=pod_of_unknown_job())
         assert "failed calling webhook" in answer.stderr
-        assert any("429 Too many requests" in line["reason"] for line in lines(stage, replicas, "not answered"))
+        assert any("429 Too many requests" in line["reason"] for line in stage.lines(replicas, "not answered"))
         if precedence == BEFORE_ALL:
-            until(lambda: lines(stage, replicas, STEPPED_DOWN))
+            until(lambda: stage.lines(replicas, STEPPED_DOWN))
         else:
-            until(lambda: lines(stage, replicas, NOT_WRITTEN))
-            assert not lines(stage, replicas, STEPPED_DOWN)
+            until(lambda: stage.lines(replicas, NOT_WRITTEN))
+            assert not stage.lines(replicas, STEPPED_DOWN)
         assert not is_ready(late)
         assert {name: account(team.get("job", name)).get("ended", 0) for name in NEW} == dict.fromkeys(NEW, 0)
         refused, seconds = refusing.refused(), refusing.seconds

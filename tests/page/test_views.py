@@ -42,6 +42,9 @@ FAINT = """() => {
   }
   return [...new Set(found)];
 }"""
+# Tables that are wider than what is in sight of them.
+CUT = """() => [...document.querySelectorAll(".scroll")]
+  .filter((one) => one.checkVisibility() && one.scrollWidth > one.clientWidth).map((one) => one.ariaLabel || one.id)"""
 # What is on paper, and which rows of it.
 ON_PAPER = """() => [...document.querySelectorAll("section.view table.sortable")]
   .filter((one) => one.checkVisibility()).map((one) => [one.caption.textContent, one.tBodies[0].rows.length])"""
@@ -64,6 +67,35 @@ def test_the_overview_has_the_totals_in_money(show: Show, report: Report) -> Non
     assert f"{total.complete} complete · {total.failed} failed" in text
     for loss in ("Bugs", "Disruptions"):
         assert f"{loss}\n${total.lost_to[loss].price:,.2f}" in text
+
+
+@pytest.mark.parametrize("view", ["overview", "workloads", "namespaces", "nodes", "limits"])
+def test_no_column_is_cut_at_1440_pixels(show: Show, report: Report, view: str) -> None:
+    page = show(report, f"#{view}", width=1440)
+    page.view(view).wait_for()
+    assert page.evaluate(CUT) == []
+
+
+def test_a_narrow_page_has_all_tabs_and_the_reasons_in_sight_and_room_for_a_thumb(show: Show, report: Report) -> None:
+    page = show(report, width=400)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert page.evaluate("document.querySelector('nav').scrollWidth <= document.querySelector('nav').clientWidth")
+    assert page.evaluate("[...document.querySelectorAll('nav a')].every((one) => one.offsetHeight >= 44)")
+    reason = page.view("overview").locator(".ranked td:last-child").first
+    box = reason.bounding_box()
+    assert box is not None
+    assert box["x"] + box["width"] <= 400
+    page.go("workloads")
+    filters = "[...document.querySelectorAll('#view-workloads .filters :is(input, select)')]"
+    assert page.evaluate(f"new Set({filters}.map((one) => one.offsetTop)).size") == 3
+
+
+def test_numbers_of_attempts_are_at_whole_marks_and_each_chart_says_what_a_bar_is(show: Show) -> None:
+    page = show(reports.report(3))
+    chart = page.view("overview").locator("#causes-chart")
+    marks = [text for text in chart.locator("svg .mark").all_text_contents() if text.replace(",", "").isdigit()]
+    assert len(marks) == len(set(marks)) > 1
+    assert "each bar is" in chart.inner_text()
 
 
 def test_without_prices_all_is_in_core_hours(show: Show) -> None:

@@ -46,6 +46,31 @@ def test_a_retriable_exit_code_costs_a_retry_and_the_last_attempt_runs_on_demand
     assert [one["spec"]["nodeName"].rpartition("-")[0] for one in pods] == ["spot", "on-demand"]
 
 
+def test_a_failure_that_nothing_explains_is_a_bug_once_it_has_happened_again(namespace: NewNamespace) -> None:
+    team = opted_in(namespace, "confirm")
+    team.create(job("exit 1", backoffLimit=5))
+    found = team.wait_for("jobs", "train", lambda one: has_failed(one) and account(one).get("cost", {}).get("fatal"))
+    assert account(found)["cost"] == {"retry": 1, "fatal": 1}
+    assert (
+        "the second failure that nothing explains; the one before it: main 1" in condition(found, "Failed")["message"]
+    )
+
+
+def test_a_bug_of_one_of_many_pods_ends_its_index_after_one_more_try(namespace: NewNamespace) -> None:
+    team = opted_in(namespace, "confirm")
+    team.create(job("[ $JOB_COMPLETION_INDEX != 2 ]", completionMode="Indexed", completions=5, parallelism=2))
+    found = team.wait_for("jobs", "train", lambda one: ended(one, 2) and has_failed(one))
+    assert (found["status"]["failedIndexes"], found["status"]["completedIndexes"]) == ("2", "0,1,3,4")
+    assert last(found) == [("ExitCode", "main 1", "retry"), ("ExitCode", "main 1", "fatal")]
+
+
+def test_a_bug_of_all_pods_ends_the_job_after_a_few_of_them(namespace: NewNamespace) -> None:
+    team = opted_in(namespace, "many-pods")
+    team.create(job("exit 1", completionMode="Indexed", completions=40, parallelism=2))
+    found = team.wait_for("jobs", "train", has_failed)
+    assert condition(found, "Failed")["reason"] == "JobWideFailure"
+
+
 @pytest.mark.parametrize("script", [UNTIL_SIGTERM, FOR_EVER], ids=["ends by SIGTERM, 143", "is killed, 137"])
 def test_a_drain_costs_a_disruption_however_the_pod_ends(namespace: NewNamespace, script: str) -> None:
     team = opted_in(namespace)
