@@ -1,7 +1,7 @@
 """Takes pictures of pages of the built site, in light and dark: `python hack/site/screenshot.py FOLDER [PAGE ...]`.
 
 The browser reaches no host but this machine. It is an error if a page asks for another one, if a file is missing, or if
-the search finds nothing.
+the search finds nothing, from a server or from the folder.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ def main() -> None:
                 page.screenshot(path=file)
                 sys.stdout.write(f"{file}: {file.stat().st_size // 1024} KB\n")
                 page.context.close()
-        search(opened(browser, address, "light", wrong), address)
+        for root in (address, f"{SITE.as_uri()}/"):
+            search(opened(browser, root, "light", wrong), f"{root}index.html")
         browser.close()
     if wrong:
         sys.exit("\n".join(wrong))
@@ -101,7 +102,7 @@ def search(page: Page, address: str) -> None:
     page.get_by_placeholder("Search").press_sequentially(QUERY)
     page.locator(".md-search-result__item").first.wait_for()
     found = page.locator(".md-search-result__meta").inner_text()
-    sys.stdout.write(f"search for {QUERY!r}: {found}\n")
+    sys.stdout.write(f"{address.partition(':')[0]}: search for {QUERY!r}: {found}\n")
 
 
 if __name__ == "__main__":

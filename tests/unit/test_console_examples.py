@@ -1,10 +1,10 @@
 """Each console example in the docs is run, or parsed by the command line that it calls, or named here with a reason."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
 import pytest
@@ -12,6 +12,7 @@ import yaml
 from click.testing import CliRunner
 
 from tests.console_examples import PAGES, ROOT, Example, examples, simple_commands, steps
+from tests.unit.test_manifests import BASE, documents, every
 from webhook.cli.main import COMMANDS, main
 
 EXAMPLES: Final = examples()
@@ -157,15 +158,37 @@ $ kubectl get jobs -o yaml | retry-policy explain -f - \\
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_block_of_yaml_can_be_read(page: Path) -> None:
-    for block in re.findall(r"^( *)```yaml\n(.*?)^ *```$", page.read_text(), re.DOTALL | re.MULTILINE):
-        list(yaml.safe_load_all(block[1]))
+def test_every_block_of_yaml_can_be_read_and_calls_our_programs_as_they_can_be_called(page: Path) -> None:
+    for block in re.findall(r"^ *```yaml\n(.*?)^ *```$", page.read_text(), re.DOTALL | re.MULTILINE):
+        for container in containers(list(yaml.safe_load_all(block))):
+            command, *options = container["args"]
+            if command in PROGRAMS:
+                assert container["name"] == PROGRAMS[command]
+                program = main.get_command(click.Context(main), command)
+                assert program is not None
+                program.make_context(command, options)
+
+
+def containers(part: Any) -> Iterator[Any]:
+    """Yield the containers with arguments in a part of a manifest."""
+    for _, inner in every(part):
+        for one in inner if isinstance(inner, list) else ():
+            if isinstance(one, dict) and "args" in one:
+                yield one
+
+
+# The container of each program in the Deployments.
+PROGRAMS: Final = {
+    container["args"][0]: container["name"]
+    for file in ("deployment.yaml", "controller.yaml")
+    for container in containers(documents(BASE / file))
+}
 
 
 # Folders of this repository, as docs name them: `manifests/base`.
 FOLDERS: Final = ("certs", "charts", "demo", "docs", "hack", "manifests", "requirements", "tests", "webhook")
 NAMED: Final = re.compile(rf"`((?:{'|'.join(FOLDERS)})/[\w./-]*[\w/])`")
-# The files that the recipes of CONTRIBUTING.md and docs/how-to/add-a-kind.md add: a kind Render, a rule of priorities.
+# The files that the recipes of CONTRIBUTING.md add: a kind Render, a rule of priorities.
 ADDED: Final = re.compile(r".*/((test_)?(render|priority)\.(py|yaml)|render/\w+\.py)")
 
 

@@ -89,12 +89,16 @@ def test_the_shipped_policy_lists_no_field_that_only_newer_versions_know() -> No
     # A running server refuses unknown fields, so a field that is added here makes the next upgrade fail.
     shipped = yaml.safe_load(kind("ConfigMap")["data"][KEY])
     assert shipped.keys() == {"apiVersion", "kind", "profiles"}
-    assert shipped["profiles"].keys() == {"default"}
-    assert {name: list(one) for name, one in shipped["profiles"]["default"].items()} == {
-        "retries": ["limit", "default"],
-        "failurePolicy": ["retriableExitCodes"],
-        "disruptions": ["limit"],
-        "placement": ["provider", "spot"],
+    assert {
+        profile: {name: list(one) for name, one in fields.items()} for profile, fields in shipped["profiles"].items()
+    } == {
+        "default": {
+            "retries": ["limit", "default"],
+            "failurePolicy": ["retriableExitCodes"],
+            "disruptions": ["limit"],
+            "placement": ["provider", "spot"],
+        },
+        "confirm": {"failurePolicy": ["unknownExit", "manyPods"]},
     }
 
 
@@ -350,3 +354,20 @@ def test_the_labels_by_which_the_ledger_finds_a_pods_job_are_protected_too() -> 
     on_pods = expressions_of(f"{NAME}-pod-keys")
     for key in (pods_of_jobs.INDEX, batch.INDEX_FAILURES, job_set.SET_NAME, job_set.RESTART):
         assert f"'{key}'" in on_pods
+
+
+def test_the_conditions_of_the_webhooks_go_through_100_entries_of_an_object_at_most() -> None:
+    expressions = [
+        condition["expression"]
+        for one in documents(BASE / "webhooks.yaml")
+        for hook in one["webhooks"]
+        for condition in hook.get("matchConditions", ())
+    ]
+    gone_through = {
+        (expression, listed)
+        for expression in expressions
+        for listed in re.findall(r"(object\.[\w.?]+\.orValue\([^)]*\))\.(?:exists|all|filter|map)\(", expression)
+    }
+    assert len(gone_through) == 5
+    for expression, listed in gone_through:
+        assert f"{listed}.size() > 100 ||" in expression.partition(f"{listed}.exists(")[0], (listed, expression)

@@ -35,6 +35,7 @@ ENDS = {
     "exit-code": [Ended(exit_code=75)],
     "container": [Ended(exit_code=143, container="proxy")],
     "same-node": [Ended(exit_code=143, node="n1")] * 2,
+    "failures": [Ended(exit_code=143)] * 2,
     "message": [Ended(exit_code=143, message="rank 3: NCCL error")],
 }
 

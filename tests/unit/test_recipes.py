@@ -2,9 +2,11 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 from typing import Final
 
@@ -80,7 +82,7 @@ def _has_ended(root: Json) -> bool:
 
 
 RENDER: Final = System(
-    kind=spec.RENDER, unit="", cost_of=_cost_of, has_ended=_has_ended, ends_bugs=False, knows_retries=False
+    kind=spec.RENDER, unit="", cost_of=_cost_of, has_ended=_has_ended, knows_retries=False
 )
 SYSTEMS: Final = (RENDER,)
 '''
@@ -138,6 +140,18 @@ JOB: Final = json.dumps(
         "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "a"}]}}},
     }
 )
+ATTEMPT: Final = """
+from tests.admission import mutate
+from tests.objects import pod
+from webhook.kube import names
+from webhook.rules.facts import Facts
+
+root = pod(owner=None, annotations={"example.dev/try": "2"})
+reference = {"apiVersion": "example.dev/v1", "kind": "Render", "name": "film", "uid": "u", "controller": True}
+root["metadata"]["ownerReferences"] = [reference]
+annotations = mutate(root, Facts(profile_name="default")).object["metadata"]["annotations"]
+print(annotations[names.ATTEMPT], annotations[names.ATTEMPT_SOURCE])
+"""
 PROGRAM: Final = "from webhook.cli.main import main; main(prog_name='retry-policy')"
 
 Recipe = dict[str, tuple[str, str] | str]  # for each file what is replaced by what; or the text of a new file
@@ -164,7 +178,7 @@ RULE: Final[Recipe] = {
     "webhook/systems/job/rules/priority.py": PRIORITY,
     "webhook/rules/registry.py": ("    timeouts.IN_JOB,\n", "    timeouts.IN_JOB,\n    priority.RULE,\n"),
 }
-IMPORTED: Final[Recipe] = {"webhook/rules/registry.py": ("failure_policy, schema", "failure_policy, priority, schema")}
+IMPORTED: Final[Recipe] = {"webhook/rules/registry.py": ("many_pods, schema", "many_pods, priority, schema")}
 FIELD: Final[Recipe] = {
     "webhook/policy/model.py": (
         "    total: Count = 1000\n",
@@ -293,6 +307,16 @@ def test_the_new_kind_is_limited_and_in_what_is_generated(followed: Path) -> Non
         "manifests/base/webhooks.yaml",
     ):
         assert "renders" in (followed / file).read_text() or "Render" in (followed / file).read_text(), file
+
+
+def test_the_recipe_shows_the_kind_that_is_added_here() -> None:
+    shown = re.findall(r"   ```python\n(.*?)   ```", (ROOT / "CONTRIBUTING.md").read_text(), re.DOTALL)
+    assert [textwrap.dedent(block) in SPEC for block in shown] == [True]
+
+
+def test_a_pod_of_the_new_kind_has_the_attempt_that_its_annotation_names(followed: Path) -> None:
+    done = run(followed, "-c", ATTEMPT)
+    assert done.stdout == "2 Render\n", done.stderr
 
 
 def test_the_new_rule_edits_what_it_says(followed: Path) -> None:

@@ -50,18 +50,21 @@ PART: Final = re.compile(
     r"(?P<end>^ *(?:<!--|#) end(?: -->)?\n)",
     re.DOTALL | re.MULTILINE,
 )
+COMPARED: Final = "docs/explanation/policies-compared.md"
 PARTS: Final[dict[str, dict[str, Callable[[], str]]]] = {
-    "docs/explanation/hour.md": {"hour": hour.table},
-    "docs/explanation/market.md": {"market": market.table},
-    "docs/explanation/scale.md": {"looks": curve.looks_table},
-    "docs/explanation/week.md": {
+    COMPARED: {
         "headline": partial(week.headline, "this week"),
         "week": week.table,
         "predicted": compare.summary,
+        "hour": hour.table,
+        "market": market.table,
     },
-    "README.md": {"week": partial(week.headline, "[a simulated week](docs/explanation/week.md)")},
+    "README.md": {
+        "week": partial(week.headline, f"[a simulated week]({COMPARED}#a-week-of-a-spot-market)"),
+        "hour": partial(hour.headline, f"[a simulated hour]({COMPARED}#an-hour-with-rules-of-onfailure)"),
+    },
     **gallery.parts(),
-    "docs/reference/cases.md": {"fields": schemas.cases_table},
+    "docs/how-to/check-in-ci.md": {"fields": schemas.cases_table},
     "docs/how-to/watch.md": {row.name: partial(page.part, row) for row in ROWS},
     "docs/reference/command-line.md": {"commands": commands.reference},
     "docs/reference/metrics.md": {
@@ -70,20 +73,29 @@ PARTS: Final[dict[str, dict[str, Callable[[], str]]]] = {
         "alerts": rule_groups.alerts_table,
         "recorded": rule_groups.recorded_table,
     },
-    "docs/reference/modes.md": {"modes": docs.modes_table},
+    "docs/how-to/roll-out.md": {"modes": docs.modes_table},
+    "docs/how-to/explain.md": {"parts": features.parts},
+    "docs/how-to/simulate.md": {"not simulated": docs.not_simulated},
     "docs/reference/on-failure.md": {"pairs": on_failure.table},
-    "docs/explanation/performance.md": {"replicas": figures.replicas},
-    "docs/reference/performance.md": {"example": figures.headline, "figures": figures.table},
-    "docs/reference/permissions.md": {"rights": rights.table},
-    "docs/reference/policy.md": {"profile": docs.profile_table, "policy": docs.policy_table},
-    "docs/reference/scale.md": {
+    "docs/how-to/sizing.md": {
         "growth": curve.summary,
-        "curve": curve.table,
-        "through": curve.through_table,
-        "direct": curve.direct_table,
+        "replicas": figures.replicas,
         "model": model.table,
         "verdict": model.verdict,
     },
+    "docs/reference/measured.md": {
+        "example": figures.headline,
+        "figures": figures.table,
+        "curve": curve.table,
+        "through": curve.through_table,
+        "direct": curve.direct_table,
+        "looks": curve.looks_table,
+        "at once in words": figures.at_once_in_words,
+        "at once": figures.at_once,
+        "big job": figures.big_job,
+    },
+    "docs/reference/permissions.md": {"rights": rights.table},
+    "docs/reference/policy.md": {"profile": docs.profile_table, "policy": docs.policy_table},
     "docs/reference/upstream-suites.md": {"suites": upstream.table},
     "docs/reference/workloads.md": {
         "kinds": kinds.table,
@@ -126,6 +138,7 @@ FILES: Final[dict[str, Callable[[], str]]] = {
     shipped.FILE: shipped.text,
     grafana.DASHBOARD: grafana.dashboard,
     rule_groups.RULES: rule_groups.rules,
+    "docs/tutorial/a-day/week.ndjson": docs.week,
     **chart.copies(),  # the last ones, because they are made from manifests/
 }
 

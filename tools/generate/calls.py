@@ -49,7 +49,7 @@ TEXTS: Final[dict[str, tuple[list[str], str]]] = {
     "reasons.append": (["text"], "{text}"),  # why a replica is not ready
     "webhook.kube.events.Notice": (NOTICE, "{reason}: {message}"),
     "self.ends.fail": (["row", "root", "reason", "message", "pod"], "{reason}: {message}"),
-    "webhook.controller.ends._condition": (["kind", "reason", "message"], "{reason}: {message}"),
+    "webhook.systems.system.condition": (["kind", "reason", "message"], "{reason}: {message}"),
     "webhook.tracking.policy_source.PolicySource.refuse": (["origin", "problems"], "{origin}: {problems}"),
     "webhook.serving.server.text": (["text", "status", "headers"], "{text}"),
 }
@@ -59,7 +59,7 @@ TEXTS: Final[dict[str, tuple[list[str], str]]] = {
 RETURNED: Final = frozenset(
     ("webhook.objects.left_out.unexpected", "webhook.serving.served_certificate.Served.troubles")
 )
-EVENTS: Final = ("self.ends.fail", "webhook.kube.events.Notice", "webhook.controller.ends._condition")
+EVENTS: Final = ("self.ends.fail", "webhook.kube.events.Notice", "webhook.systems.system.condition")
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,9 @@ from msgspec import inspect
 from tests.admission import mutate, validate
 from tests.merge_cases import distinct
 from tests.objects import container_of, cron_job, exit_codes, job, job_spec
+from tests.unit.insight.simulate.world import Rules, World
+from webhook.history.record import encode
+from webhook.insight.simulate.result import NOT_SIMULATED
 from webhook.kube import names
 from webhook.objects.problem import Json
 from webhook.policy.model import Policy, Profile
@@ -39,6 +42,18 @@ OBJECTS: dict[str, Json] = {
     ),
     "a CronJob": cron_job(job_spec(backoffLimit=3)),
 }
+
+
+def not_simulated() -> str:
+    """Return which fields of a profile a simulation leaves out."""
+    fields = ", ".join(f"`{what}`" for what in NOT_SIMULATED)
+    return f"Not simulated, and named in a line of the output if the other policy uses it: {fields}.\n"
+
+
+def week() -> str:
+    """Return the records of a drawn week, for the simulation in docs/tutorial/a-day.md."""
+    records, _ = World(1, jobs=60).live(Rules(), run=0)
+    return "".join(f"{encode(record).decode()}\n" for record in records)
 
 
 def modes_table() -> str:

@@ -10,20 +10,21 @@ from typing import Any, Final
 import yaml
 
 from tests.admission import mutate
+from tests.bench.curve.figures import markdown
 from webhook.accounts.account import Account
-from webhook.accounts.counted import PodsOfSystem
+from webhook.accounts.counted import counted_of
 from webhook.explain.roots import MADE, MAKERS
 from webhook.objects.problem import Json
-from webhook.pods.pods import DISRUPTED, Condition, Pod
+from webhook.pods.pods import Condition, Pod
 from webhook.policy.model import Profile
 from webhook.policy.settings import NamedProfile
 from webhook.rules import registry
 from webhook.systems import app_wrapper, core
 from webhook.systems.accounts import SYSTEMS
+from webhook.systems.core import DISRUPTED
 from webhook.systems.flyte import spec as flyte
 from webhook.systems.job import spec as batch
 from webhook.systems.job.spec import CRON_JOB
-from webhook.systems.job_set import spec as job_sets
 from webhook.systems.kind_spec import KindSpec
 from webhook.systems.kinds import KINDS
 from webhook.systems.kubeflow import spec as kubeflow
@@ -35,7 +36,6 @@ from webhook.systems.volcano.spec import JOB as VOLCANO_JOB
 
 YES: Final = "Y"
 SAMPLES: Final = Path(__file__).parents[2] / "manifests" / "samples"
-TRACKED: Final = (batch.JOB, job_sets.JOB_SET)  # kinds with an account that are no System
 DISRUPTIONS: Final = ("EvictionByEvictionAPI", "PreemptionByScheduler", "DeletionByTaintManager")
 SCOPES: Final = ("", "head", "driver", "worker/0")  # the parts that a kind may treat apart
 BEFORE, AFTER = "2026-11-23T12:00:00Z", "2026-11-23T12:00:01Z"
@@ -110,16 +110,18 @@ def holds_limit(row: KindSpec) -> bool:
 def fails_fast(row: KindSpec) -> bool:
     """Return True if rules inject what ends a workload for a bug, or the leader ends it."""
     injecting = (rule for rules in (registry.JOB_RULES, registry.WORKLOAD_RULES) for rule in rules)
-    system = system_of(row)
+    system = SYSTEMS.get(row)
     by_leader = system is not None and system.ends_bugs
     return by_leader or any(rule.name == INJECTING and rule.writes(row) for rule in injecting)
 
 
 def is_free_of_disruptions(row: KindSpec) -> bool:
     """Return True if no disruption of any part of the sample of a kind, as it is admitted, costs a retry."""
-    system = system_of(row)
+    system = SYSTEMS.get(row)
     if system is None or row in COSTS_ANOTHER:
-        return row in TRACKED
+        return False
+    if system.has_jobs:
+        return True
     root = admitted(row)
     costs = (cost_of(system, root, reason, scope) for reason in DISRUPTIONS for scope in SCOPES)
     return all(cost in {"disruption", "free", "none"} for cost in costs)
@@ -139,20 +141,20 @@ def cost_of(system: System, root: Json, reason: str, scope: str) -> str:
         conditions=(Condition(DISRUPTED, "True", reason, BEFORE),),
     )
     settings = NamedProfile("default", Profile()).settings({})
-    return PodsOfSystem(system, root, settings).outcome_of(Account(), pod).cost
+    return counted_of(system, root, None, settings).outcome_of(Account(), pod).cost
 
 
 def has_account(row: KindSpec) -> bool:
     """Return True if the ledger keeps an account of a kind."""
-    return row in TRACKED or system_of(row) is not None
+    return row in SYSTEMS
 
 
 def obeys_rules(row: KindSpec) -> bool:
     """Return True if the rules of onFailure decide about a kind: the ledger counts its pods, and can end it."""
-    system = system_of(row)
-    if system is None:
-        return row in TRACKED
-    return system.fail(admitted(row), pod_of(row, controller="train"), "reason", "message") is not None
+    system, ended = SYSTEMS.get(row), pod_of(row, controller="train")
+    if system is None or system.has_jobs:
+        return system is not None
+    return system.fail(admitted(row), ended, "reason", "message") is not None
 
 
 def pod_of(row: KindSpec, **fields: Any) -> Pod:
@@ -167,11 +169,6 @@ def pod_of(row: KindSpec, **fields: Any) -> Pod:
         kind_name=row.kind,
         **fields,
     )
-
-
-def system_of(row: KindSpec) -> System | None:
-    """Return what the ledger knows of a kind; None if it keeps no account of it, or a special one."""
-    return SYSTEMS.get(row)
 
 
 def admitted(row: KindSpec) -> Json:
@@ -204,6 +201,18 @@ def rows() -> Iterator[KindSpec]:
     """Yield the kinds that run: no templates, schedules, or parts of another workload."""
     left_out = {core.POD, CRON_JOB, *MADE, *MAKERS}
     return (row for row in KINDS.values() if row not in left_out)
+
+
+def parts() -> str:
+    """Return the table of docs/how-to/explain.md: what the parts of a workload are, and what ends with one of them."""
+    ends: dict[tuple[str, str], list[str]] = {}
+    for row, system in SYSTEMS.items():
+        if not system.has_jobs:
+            whole = f"the {system.unit}" if system.scopes_end_alone else "the workload"
+            what = whole if obeys_rules(row) else "nothing: nobody outside can end it"
+            ends.setdefault((system.unit, what), []).append(row.kind_name)
+    cells = [(", ".join(dict.fromkeys(kinds)), unit, what) for (unit, what), kinds in ends.items()]
+    return markdown(("Kind", "Part", "What a limit, or a fatal end, ends"), cells)
 
 
 def lacking() -> Iterator[str]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from webhook.systems import airflow
-from webhook.systems.accounts import SYSTEMS
+from webhook.systems.accounts import WITHOUT_JOBS
 from webhook.systems.job import spec as batch
 from webhook.systems.job_set.spec import JOB_SET
 from webhook.systems.kind_spec import KindSpec
@@ -38,13 +38,14 @@ def cluster_kinds() -> str:
 def batch_systems() -> str:
     """Return the condition on pods without a Job's label: they have opted in, or a batch system created them.
 
-    A Job with a selector of its own does not label its pods.
+    A Job with a selector of its own does not label its pods. The head of manifests/base/webhooks.yaml says why 100.
     """
     controllers = [f"'{row.group}/{row.kind.lower()}'" for row in KINDS.values() if row.owns_pods]
     makers = [f"'{maker}'" for maker in airflow.MAKERS]
     conditions = [
         "['attempt', 'interruptible'].exists(key,",
         "'retry-policy.dev/' + key in object.metadata.?annotations.orValue({})) ||",
+        "object.metadata.?ownerReferences.orValue([]).size() > 100 ||",
         "object.metadata.?ownerReferences.orValue([]).exists(o, o.?controller.orValue(false) &&",
         "(o.apiVersion.split('/')[0] + '/' + o.kind).lowerAscii() in",
         *wrapped(controllers),
@@ -74,7 +75,7 @@ def controllers() -> str:
     watched: dict[str, list[str]] = {}
     read: dict[str, list[str]] = {}
     for row in KINDS.values():
-        if row in SYSTEMS:
+        if row in WITHOUT_JOBS:
             watched.setdefault(row.group, []).append(row.resource)
         elif (row.owns_pods or row.counts) and row not in WATCHED:
             read.setdefault(row.group, []).append(row.resource)

@@ -1,7 +1,5 @@
-"""The page of all messages that users can see: cause, remedy, and where each is made."""
+"""The messages that users can see, each with a cause and a remedy; and the page of those that are short."""
 
-from dataclasses import dataclass
-from fnmatch import fnmatch
 from typing import Final
 
 from tools.generate.calls import Message, messages, unique
@@ -12,7 +10,7 @@ PAGE: Final = "docs/reference/messages.md"
 INFORMING: Final = frozenset(
     (
         *("AttemptEnded", "DisruptionLimitExceeded", "FreeRestartLimitExceeded", "NeverStarted", "PodFailurePolicy"),
-        *("EvictionLimitExceeded", "RetryStarted"),
+        *("EvictionLimitExceeded", "JobWideFailure", "RetryStarted"),
     )
 )
 SAY_NOTHING: Final = (("ok",), ("nothing was done",), ("nothing was changed",))
@@ -25,100 +23,22 @@ PASSED_ON: Final = frozenset(
 )
 
 
-@dataclass(frozen=True)
-class Section:
-    """A part of the page: the messages that are made in these folders or files, and for whom they are."""
-
-    title: str
-    readers: str
-    made_in: tuple[str, ...]
-
-
-EVENTS_AND_CONDITIONS: Final = Section(
-    "Events and conditions",
-    "For admins and for authors of workloads: `kubectl describe` shows them, reason and message.",
-    (),
-)
-LOG_LINES: Final = Section(
-    "Log lines",
-    "For admins: the field `event` of the warnings and errors in the server's log. Other fields name the object.",
-    (),
-)
-SECTIONS: Final = (
-    EVENTS_AND_CONDITIONS,
-    Section(
-        "The policy and Namespaces",
-        "For admins: denials of `kubectl`, the Event PolicyRefused, and `retry-policy check --policy`.",
-        (
-            "webhook/admission/configuration.py",
-            "webhook/tracking/policy_source.py",
-            "webhook/policy/parse.py",
-            "webhook/policy/reader.py",
-            "webhook/policy/relations.py",
-            "webhook/rules/opt_in.py",
-        ),
+# What the page shows: for each form of a message a heading, and who reads it where. All others, such as denials and the
+# errors of commands, say themselves what would be right.
+SECTIONS: Final = {
+    "event": (
+        "Events and conditions",
+        "For admins and for authors of workloads: `kubectl describe` shows them, reason and message.",
     ),
-    Section(
-        "The webhook and the controller",
-        "For admins: `kubectl` shows them after `failed calling webhook`, `/readyz` does, and the log at the start.",
-        (
-            "webhook/admission/review.py",
-            "webhook/controller/app.py",
-            "webhook/controller/certificates.py",
-            "webhook/program/",
-            "webhook/serving/",
-            "webhook/tracking/",
-        ),
+    "log": (
+        "Log lines",
+        "For admins: the field `event` of warnings and errors in the log. Other fields name the object.",
     ),
-    Section(
-        "Denials and warnings",
-        "For authors of workloads: `kubectl` shows them, after the path of a field. So does `retry-policy check`.",
-        (
-            "webhook/admission/",
-            "webhook/capacity/",
-            "webhook/objects/shape.py",
-            "webhook/policy/",
-            "webhook/rules/",
-            "webhook/systems/*/pods.py",
-            "webhook/systems/pod",
-            "webhook/systems/*rules",
-            "webhook/systems/*spec.py",
-        ),
-    ),
-    Section(
-        "Requested retries",
-        "For those who rerun work: by `retry-policy retry`, or as denials, warnings and Events after an annotation.",
-        ("webhook/controller/retries.py", "webhook/retry/", "webhook/systems/*rerun.py", "webhook/systems/refusals.py"),
-    ),
-    Section(
-        "Files",
-        "For those who run `retry-policy check` or `render`, and of a policy.",
-        ("webhook/objects/patch.py", "webhook/objects/strict_"),
-    ),
-    Section(
-        "The command line",
-        "For those who run `retry-policy`, on stderr; wrong options apart.",
-        (
-            "webhook/cli/",
-            "webhook/insight/",
-            "webhook/explain/",
-            "webhook/export/",
-            "webhook/history/",
-            "webhook/accounts/stored.py",
-            "webhook/objects/left_out.py",
-        ),
-    ),
-    Section(
-        "Certificates",
-        "For admins: Events, log lines, and at the start of the server.",
-        ("certs/",),
-    ),
-    LOG_LINES,
-)
+}
 
 
 def listed() -> list[Message]:
-    """Return the messages of the page: without those that only pass others on, or say nothing."""
+    """Return the messages without those that only pass others on, or say nothing."""
     return [one for one in messages() if one.what not in SAY_NOTHING and not is_passed_on(one)]
 
 
@@ -127,33 +47,21 @@ def is_passed_on(one: Message) -> bool:
     return PASSED_ON.issuperset((*one.what, *one.remedy))
 
 
-def section_of(one: Message) -> Section | None:
-    """Return where a message stands; None if no section has it."""
-    by_form = {"event": EVENTS_AND_CONDITIONS, "log": LOG_LINES}
-    by_file = next((section for section in SECTIONS if is_made_in(one.file, section)), None)
-    return by_form.get(one.form, by_file)
-
-
-def is_made_in(file: str, section: Section) -> bool:
-    """Return True if a file is one of those that a section names by the beginning of their paths."""
-    return any(fnmatch(file, f"{pattern}*") for pattern in section.made_in)
-
-
 def table() -> str:
-    """Show all messages, by section."""
-    return "\n".join(part(section) for section in SECTIONS)
+    """Show the messages of each section."""
+    return "\n".join(map(part, SECTIONS))
 
 
-def part(section: Section) -> str:
-    """Show the messages of a section."""
-    head = f"## {section.title}\n\n{section.readers}\n\n| Cause | Remedy | Made in |\n|---|---|---|\n"
-    found = [one for one in listed() if section_of(one) is section]
-    return head + "".join(unique(map(line, found)))
+def part(form: str) -> str:
+    """Show the messages of a form."""
+    title, readers = SECTIONS[form]
+    head = f"## {title}\n\n{readers}\n\n| Message | What to do |\n|---|---|\n"
+    return head + "".join(unique(line(one) for one in listed() if one.form == form))
 
 
 def line(one: Message) -> str:
     """Show a message."""
-    return f"| {cell(one.what)} | {remedy_of(one)} | {one.file.removeprefix('webhook/')} |\n"
+    return f"| {cell(one.what)} | {remedy_of(one)} |\n"
 
 
 def remedy_of(one: Message) -> str:

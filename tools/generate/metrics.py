@@ -7,11 +7,13 @@ from prometheus_client.metrics import MetricWrapperBase
 
 from webhook import metrics
 from webhook.accounts import kueue
-from webhook.accounts.counting import EVICTED_TOO_OFTEN, FREE_TOO_OFTEN, LIMIT_EXCEEDED
+from webhook.accounts.counting import EVICTED_TOO_OFTEN, FREE_TOO_OFTEN, JOB_WIDE, LIMIT_EXCEEDED
 from webhook.controller.app import RETRIES_LEASE
+from webhook.controller.brake import Action
+from webhook.controller.ends import REASONS
 from webhook.pods.matching import POD_FAILURE_POLICY
-from webhook.pods.outcomes import DISRUPTIONS, NEVER_STARTED, NODE_LOST, SPOT_UNAVAILABLE
-from webhook.policy.causes import Cause
+from webhook.pods.outcomes import DISRUPTIONS, NEVER_STARTED, NODE_LOST, SPOT_UNAVAILABLE, TOO_OFTEN
+from webhook.policy.causes import Cause, need_rows
 from webhook.policy.model import Placement
 from webhook.program.start import LEDGER_LEASE
 from webhook.retry.admission import RULE
@@ -36,7 +38,7 @@ REMEDIES: Final[dict[str, str]] = {
     "placements": "many `None`: the page on troubleshooting lists the reasons",
     "memory_growths": "many `ResourceQuota`: raise the quota, which the annotation `memory` of the pods names",
     "unknown_profile_requests": "rises: add the profile, or label the namespace with one that exists",
-    "policy_generation": "0: the replica is not ready; the Event `NotReady` of its pod says why",
+    "policy_generation": "0: the replica is not ready; the log line `not ready` says why",
     "policy_reloads": "`bad` rises: the Event `PolicyRefused` says what is wrong",
     "policy_last_reload_good": "0: correct the policy; the Event `PolicyRefused` says what is wrong",
     "policy_profiles": "none; compare `auto` with `retry_policy_capacity_provider_recognised`",
@@ -49,7 +51,7 @@ REMEDIES: Final[dict[str, str]] = {
     "certificate_not_after_timestamp_seconds": "less than 5 days ahead: the Event `CertificateNotRenewed` says why",
     "certificate_trusted": "0: find what else writes `caBundle`",
     "certificate_renewals": "`bad` rises: the Event `CertificateNotRenewed` says why",
-    "ready": "0: the Event `NotReady` of the pod says why",
+    "ready": "0: the log line `not ready` says why",
     "admission_requests_waiting": "stays near 128: the API server answers slowly",
     "admission_held_bytes": "stays high: add a replica",
     "connections": "rises without end: find out what besides the API servers connects",
@@ -115,11 +117,25 @@ OF_RULES: Final = (
     "`shape` (wrong types), `policy` and `opt_in` (a Namespace's labels); empty if an injected field is put back"
 )
 MODE: Final = f"the mode of the namespace: {quoted(opt_in.MODES)}"
-CACHES: Final = (
-    *("namespaces", "jobs", "jobsets", "pods", "customresourcedefinitions", "trainjob-customresourcedefinitions"),
-    *("configmaps", "secrets", "mutatingwebhookconfigurations", "validatingwebhookconfigurations"),
-    *(f"requested-{row.list_name}" for row in ADAPTERS),
-)
+STOPPED_FOR: Final = {
+    LIMIT_EXCEEDED: "more disruptions than `disruptions.limit`",
+    FREE_TOO_OFTEN: "more free restarts than `retries.limit`",
+    EVICTED_TOO_OFTEN: "evicted by Kueue more often than `kueue.evictions.limit`",
+    JOB_WIDE: "as many indexes have failed as `failurePolicy.jobWide` says, and none has finished",
+    TOO_OFTEN: "no retry was left, where only the leader counts them",
+    POD_FAILURE_POLICY: "a bug that the ledger found, or a `Fatal` rule of `onFailure`",
+    NEVER_STARTED: "a container did not start within `startTimeout`",
+}
+need_rows(STOPPED_FOR, REASONS)
+ACTIONS: Final = {
+    "evict": "the end of a pod that waits for spot nodes, whose containers cannot start, or whose node is unreachable",
+    "fail": "the end of a workload at a limit",
+    "suspend": "that of a Job at a limit",
+    "settle": "the end of a Job with a bug",
+    "lift": "the end of a delay",
+    "retry": "a requested retry",
+}
+need_rows(ACTIONS, get_args(Action))
 # The values of each label.
 LABELS: Final[dict[tuple[str, str], str]] = {
     ("admission_requests", "path"): PATH,
@@ -165,7 +181,10 @@ LABELS: Final[dict[tuple[str, str], str]] = {
     ("policy_profiles", "provider"): (
         f"`placement.provider` of the profile: {quoted(get_args(Placement.__annotations__['provider']))}"
     ),
-    ("cache_age_seconds", "list"): f"what is watched: {quoted(CACHES)}",
+    ("cache_age_seconds", "list"): (
+        "the resource that is watched, of most workloads with its group: `workflows.argoproj.io`; `requested-` before "
+        "it: those whose retry is requested"
+    ),
     ("api_busy", "method"): "of the HTTP request",
     ("certificate_not_after_timestamp_seconds", "certificate"): defined(
         leaf="the one that is served", authority="the one that signs"
@@ -204,15 +223,7 @@ LABELS: Final[dict[tuple[str, str], str]] = {
         Suspended="waits until a user resumes it",
         Deactivated="waits until a user sets `spec.active` of its Workload",
     ),
-    ("ledger_workloads_stopped", "reason"): defined(
-        **{
-            LIMIT_EXCEEDED: "more disruptions than `disruptions.limit`",
-            FREE_TOO_OFTEN: "more free restarts than `retries.limit`",
-            EVICTED_TOO_OFTEN: "evicted by Kueue more often than `kueue.evictions.limit`",
-            POD_FAILURE_POLICY: "a bug that the ledger found in pods which depend on each other",
-            NEVER_STARTED: "a container did not start within `startTimeout`",
-        }
-    ),
+    ("ledger_workloads_stopped", "reason"): defined(**STOPPED_FOR),
     ("history_records", "result"): defined(written="written", dropped="lost"),
     ("ledger_writes", "result"): defined(
         good="written",
@@ -220,16 +231,7 @@ LABELS: Final[dict[tuple[str, str], str]] = {
         bad="failed; it is tried again",
         mark="a counted pod that stays was marked",
     ),
-    ("leader_actions", "action"): defined(
-        evict="the end of a pod that waits for spot nodes, or whose node is unreachable",
-        fail="the end of a workload at a limit",
-        suspend="that of a Job at a limit",
-        resume="that of a Job",
-        settle="the end of a Job with a bug",
-        delete="that of a pod",
-        lift="the end of a delay",
-        retry="a requested retry",
-    ),
+    ("leader_actions", "action"): defined(**ACTIONS),
     ("leader_actions", "result"): defined(
         taken="allowed, and tried",
         stopped="not taken, because of `emergency.actions: Stop`",

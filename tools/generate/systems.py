@@ -11,7 +11,7 @@ from webhook.objects.problem import Path
 from webhook.pods.pods import INDEX
 from webhook.rules.pods.decision import POD_KEYS
 from webhook.systems import pods as places
-from webhook.systems.accounts import SYSTEMS
+from webhook.systems.accounts import SYSTEMS, WITHOUT_JOBS
 from webhook.systems.flyte.spec import FLYTE_WORKFLOW
 from webhook.systems.job import spec as batch
 from webhook.systems.kind_spec import KindSpec
@@ -34,7 +34,7 @@ def by_group(rows: Iterable[KindSpec]) -> dict[str, list[str]]:
 
 def rights() -> str:
     """Return the rights of the ledger to end or suspend workloads by their spec."""
-    return manifests.rights(by_group(row for row, system in SYSTEMS.items() if system.writes), "patch")
+    return manifests.rights(by_group(row for row in WITHOUT_JOBS if SYSTEMS[row].writes), "patch")
 
 
 def resource_rules() -> str:
@@ -42,13 +42,13 @@ def resource_rules() -> str:
     return "".join(
         f'- {{apiGroups: [{group}], apiVersions: ["*"], operations: [UPDATE], resources: [{", ".join(resources)}],'
         " scope: Namespaced}\n"
-        for group, resources in by_group(row for row in SYSTEMS if row not in UNWRITTEN).items()
+        for group, resources in by_group(row for row in WITHOUT_JOBS if row not in UNWRITTEN).items()
     )
 
 
 def fields() -> str:
     """Return the variable with the changes of a spec that end or suspend a workload: pairs of resource and field."""
-    lines = [f"{line} ||" for system in SYSTEMS.values() for line in changes(system)] or ["false ||"]
+    lines = [f"{line} ||" for row in WITHOUT_JOBS for line in changes(SYSTEMS[row])] or ["false ||"]
     lines[-1] = lines[-1].removesuffix(" ||")
     return "- expression: >-\n" + textwrap.indent(
         "[variables.spec, variables.specBefore].all(side, side.all(field,\n"

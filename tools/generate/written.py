@@ -70,7 +70,7 @@ NEVER: Final = frozenset(
         *(names.PROFILE, names.MODE, names.ATTEMPT, names.MAX_RETRIES, names.MAX_DISRUPTIONS, names.INTERRUPTIBLE),
         *(names.SKIP, names.PLACEMENT, names.ATTEMPT_SOURCE, names.POLICY, names.RETRYABLE, names.RETRY_REQUESTED_AT),
         *(names.DISRUPTIONS, names.KEEP_FINALLY, names.AFTER_FAILURE, names.MEMORY_LIMIT, names.ON_FAILURE),
-        *(names.MEMORY, names.PROOF),
+        *(names.INDEPENDENT_PODS, names.MEMORY, names.PROOF),
     )
 )
 METADATA: Final = """\
