@@ -40,7 +40,7 @@ USER 65532:65532
 ARG BASE_IMAGE
 LABEL org.opencontainers.image.title="retry-policy-webhook" \
       org.opencontainers.image.description="One retry policy for every batch workload in a Kubernetes cluster" \
-      org.opencontainers.image.version="0.1.0" \
+      org.opencontainers.image.version="0.2.0" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.base.name="${BASE_IMAGE}"
 ENTRYPOINT ["retry-policy"]

@@ -37,7 +37,8 @@ coverage: install  ## which branches the unit tests leave out; takes nearly twic
 	$(BIN)/coverage report
 
 .PHONY: test
-test: check test-cluster test-fuzz  ## check, then everything on one real Kubernetes control plane
+test: check  ## check, then everything on real Kubernetes control planes
+	$(MAKE) --jobs=2 test-cluster test-fuzz
 
 .PHONY: test-image
 test-image: install  ## the image, built and run as the Deployment does; as root on Debian it brings a container engine
@@ -131,7 +132,7 @@ cluster: install  ## a cluster with the webhook to play with, until Ctrl-C, on r
 	$(BIN)/python -m tests.cluster --real-nodes-where-possible $(YOURS)
 
 .PHONY: demo
-demo: install  ## the product at work in a few seconds, without a cluster
+demo: install  ## the product at work in a few seconds (after the installation), without a cluster
 	@$(BIN)/python -m demo
 
 .PHONY: bench

@@ -28,7 +28,7 @@ PLACES: Final = (
     Place("charts/retry-policy-webhook/Chart.yaml", r'^(?:version|appVersion): "?([^"\n]+)"?$', 2),
     Place("hack/release/krew.yaml", r"\bv(\d+\.\d+\.\d+)\b", 2),
     Place("README.md", IMAGE),
-    Place("docs/how-to/install.md", IMAGE),
+    Place("docs/how-to/install.md", r"(?:\bretry-policy-webhook:|\bnewTag: )(\d[\w.+-]*\w)", 2),
     Place("docs/how-to/troubleshooting.md", r": version (\d[\w.+-]*\w), "),
 )
 
