@@ -33,32 +33,42 @@ PLACEMENT: Mapping[str, Any] = {
     "tolerations": [{"key": MARK, "operator": "Equal", "value": "fake", "effect": "NoSchedule"}],
 }
 USER = "kwok"
-# KWOK deletes a pod by its name alone. On a busy machine it is late, and would delete the next pod of that name.
-DELETES_ONLY_TERMINATING_PODS: Mapping[str, Any] = {
+POLICY = "kwok-does-as-a-kubelet"
+# KWOK plays a stage on the pod of an earlier event, by its name alone. On a busy machine it is late: it would delete
+# the next pod of that name, start a running pod again, and end an ended one. A kubelet does none of that.
+DOES_AS_A_KUBELET: Mapping[str, Any] = {
     "apiVersion": "admissionregistration.k8s.io/v1",
     "kind": "ValidatingAdmissionPolicy",
-    "metadata": {"name": "kwok-deletes-only-terminating-pods"},
+    "metadata": {"name": POLICY},
     "spec": {
         "matchConstraints": {
             "resourceRules": [
-                {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["DELETE"], "resources": ["pods"]}
+                {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["DELETE"], "resources": ["pods"]},
+                {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["pods/status"]},
             ]
         },
         "matchConditions": [{"name": "by-kwok", "expression": f"request.userInfo.username == {USER!r}"}],
-        "validations": [{"expression": "has(oldObject.metadata.deletionTimestamp)"}],
+        "validations": [
+            {"expression": "request.operation != 'DELETE' || has(oldObject.metadata.deletionTimestamp)"},
+            {"expression": "request.operation != 'UPDATE' || !(oldObject.status.phase in ['Failed', 'Succeeded'])"},
+            {
+                "expression": "request.operation != 'UPDATE' || !has(oldObject.status.startTime)"
+                " || object.status.?startTime.orValue(null) == oldObject.status.startTime"
+            },
+        ],
     },
 }
 BINDING: Mapping[str, Any] = {
     "apiVersion": "admissionregistration.k8s.io/v1",
     "kind": "ValidatingAdmissionPolicyBinding",
-    "metadata": {"name": "kwok-deletes-only-terminating-pods"},
-    "spec": {"policyName": "kwok-deletes-only-terminating-pods", "validationActions": ["Deny"]},
+    "metadata": {"name": POLICY},
+    "spec": {"policyName": POLICY, "validationActions": ["Deny"]},
 }
 
 
 def start(binaries: Mapping[str, Path], processes: Processes, kubectl: Kubectl, *, foreign: bool) -> None:
     """Start KWOK, create the nodes, and wait until they are Ready."""
-    kubectl.apply({"apiVersion": "v1", "kind": "List", "items": [DELETES_ONLY_TERMINATING_PODS, BINDING]})
+    kubectl.apply({"apiVersion": "v1", "kind": "List", "items": [DOES_AS_A_KUBELET, BINDING]})
     kubeconfig = yaml.safe_load(kubectl.kubeconfig.read_text())
     for one in kubeconfig["users"]:
         one["user"] |= {"as": USER, "as-groups": ["system:masters"]}
@@ -89,7 +99,7 @@ def start(binaries: Mapping[str, Path], processes: Processes, kubectl: Kubectl, 
 
 def remove(kubectl: Kubectl) -> None:
     """Delete the nodes and what was created for KWOK, in a cluster that is not this run's own."""
-    for one in (BINDING, DELETES_ONLY_TERMINATING_PODS):
+    for one in (BINDING, DOES_AS_A_KUBELET):
         kubectl.run("delete", str(one["kind"]), str(one["metadata"]["name"]), "--ignore-not-found")
     kubectl.run("delete", "node", f"--selector={MARK}=fake", "--wait=false")
 

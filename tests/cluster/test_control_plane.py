@@ -14,7 +14,7 @@ import pytest
 
 from tests.awaiting import LONGEST
 from tests.cluster.manifests import CONTAINER, DELETION_EXIT_CODE, EXIT_CODE, exits, job, pod
-from tests.cluster.nodes import MARK, POOL, SPOT, USER
+from tests.cluster.nodes import MARK, POLICY, POOL, SPOT, USER
 from tests.cluster.objects import condition, exit_codes, phase
 from webhook.kube.names import ATTEMPT
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tests.cluster.kubectl import Kubectl
 
 ROOT = Path(__file__).parents[2]
+AS_KWOK = (f"--as={USER}", "--as-group=system:masters")
 API_SERVER_LOG = Path(os.environ.get("RETRY_POLICY_TEST_LOGS", ".")) / "kube-apiserver.log"
 
 
@@ -42,9 +43,22 @@ def test_kwok_deletes_no_pod_that_nobody_has_deleted(namespace: NewNamespace) ->
     team = namespace()
     team.create(pod("next-of-its-name"))
 
-    refused = team.run("delete", "pod", "next-of-its-name", f"--as={USER}", "--as-group=system:masters")
+    refused = team.run("delete", "pod", "next-of-its-name", *AS_KWOK)
 
-    assert "kwok-deletes-only-terminating-pods" in refused.stderr
+    assert POLICY in refused.stderr
+
+
+def test_kwok_starts_and_ends_no_pod_twice(namespace: NewNamespace) -> None:
+    team = namespace()
+    team.create(pod("twice"))
+    team.wait_for("pods", "twice", lambda found: found["status"]["phase"] == "Running")
+    patch = ("patch", "pod", "twice", "--subresource=status", *AS_KWOK)
+
+    started = team.run(*patch, '--patch={"status": {"startTime": "2026-01-01T00:00:00Z"}}')
+    first = team.run(*patch, '--patch={"status": {"phase": "Failed"}}')
+    again = team.run(*patch, '--patch={"status": {"reason": "Late"}}')
+
+    assert [POLICY in one.stderr for one in (started, first, again)] == [True, False, True]
 
 
 def test_exit_code_1_is_retried_until_the_backoff_limit(namespace: NewNamespace) -> None:
