@@ -17,6 +17,7 @@ from webhook.pods.pods import Pod
 from webhook.policy.attempt_costs import FAILURES
 from webhook.policy.settings import Settings
 from webhook.policy.settings import count as count_of
+from webhook.rules import undo
 from webhook.systems.accounts import SYSTEMS
 from webhook.systems.job import spec as batch
 from webhook.systems.job_set.spec import JOB_INDEX, JOB_SET, REPLICATED_JOB, costly_restarts, job_restarts
@@ -52,6 +53,25 @@ def budgets_of(kind: KindSpec, root: Json, jobs: list[Json], account: Account, f
         yield from job_budgets(root, account, settings_of(root, account), found)
     if account.evictions is not None:
         yield words.evictions(account.evictions)
+    if system.has_jobs:
+        yield from _changed_since(root, account)
+
+
+def _changed_since(root: Json, account: Account) -> Iterator[str]:
+    """Yield the fields of the profile that have changed since a Job was stored, and act only when one is created."""
+    record, now = undo.read(root), account.applied
+    if record is None or record.applied is None or now is None:
+        return
+    before = record.applied
+    pairs = {
+        "disruptions.action": (before.disruptions.action, now.disruptions.action),
+        "failurePolicy.inject": (before.inject, now.inject),
+        "failurePolicy.manyPods": (before.job_wide is None, now.job_wide is None),
+        "failurePolicy.unknownExit": (before.unknown_exit, now.unknown_exit),
+    }
+    changed = [name for name, (then, later) in pairs.items() if then != later]
+    if changed:
+        yield f"{', '.join(changed)}: changed since, but the rules of a stored Job cannot be; create it again"
 
 
 def _budgets_of_set(root: Json, jobs: list[Json]) -> Iterator[str]:

@@ -2,13 +2,19 @@
 
 from typing import Any
 
+import msgspec
+
 from tests.objects import DISRUPTION, job_spec
 from webhook.accounts.account import Account
 from webhook.accounts.scopes import read
-from webhook.explain.budgets import job_budgets
+from webhook.explain.budgets import budgets_of, job_budgets
+from webhook.kube.names import POLICY
 from webhook.objects.problem import Json
-from webhook.policy.model import Disruptions, Profile
+from webhook.policy.applied import applied
+from webhook.policy.model import Disruptions, FailurePolicy, Profile
 from webhook.policy.settings import NamedProfile
+from webhook.rules.undo import Record
+from webhook.systems.job.spec import JOB
 
 ENDED = {"conditions": [{"type": "Failed", "status": "True"}]}
 ONE = NamedProfile("default", Profile(disruptions=Disruptions(limit=1))).settings({})
@@ -50,3 +56,16 @@ def test_failures_that_the_ledger_will_count_are_not_told_as_unseen() -> None:
 def test_the_restarts_in_place_of_pods_that_an_ended_job_has_deleted_are_told() -> None:
     account = Account(in_place={"retry": 2, "fatal": 1}, causes={"ExitCode": {"main 1": 3}})
     assert budgets(account, ENDED)[0] == "retries: 3 spent in place, 0 of 6 spent by failed pods"
+
+
+def test_what_a_changed_policy_cannot_change_in_a_stored_job_is_told() -> None:
+    confirms = Profile(failure_policy=FailurePolicy(unknown_exit="Confirm", many_pods="Auto"))
+    text = msgspec.json.encode(Record("default", applied=applied(Profile()))).decode()
+    metadata = {"namespace": "ml", "name": "train", "annotations": {POLICY: text}}
+    root: Json = {"metadata": metadata, "spec": job_spec(rules=[DISRUPTION]), "status": {}}
+    fields = "failurePolicy.manyPods, failurePolicy.unknownExit"
+    line = f"{fields}: changed since, but the rules of a stored Job cannot be; create it again"
+
+    now, then = (list(budgets_of(JOB, root, [], Account(applied=applied(one)), [])) for one in (confirms, Profile()))
+
+    assert (now[-1], line in then) == (line, False)
