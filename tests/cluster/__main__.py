@@ -217,7 +217,7 @@ def _keep(
     outside = folder / "kubeconfig"
     inside = Path(environment["KUBECONFIG"]).read_text()
     outside.write_text(re.sub(r'"https://[^"]+"', f'"https://{control_plane.HOST}:{passage.port}"', inside))
-    playground.keep_real(processes, environment | {"KUBECONFIG": str(outside)})
+    playground.keep_real(processes, environment | {"KUBECONFIG": str(outside)}, passage.process)
 
 
 def _refuse_if_taken(kubectl: Kubectl) -> None:

@@ -45,9 +45,9 @@ def keep(processes: Processes, environment: Mapping[str, str], http: str) -> NoR
         time.sleep(POLL_SECONDS)
 
 
-def keep_real(processes: Processes, environment: Mapping[str, str]) -> NoReturn:
-    """Keep a cluster with real nodes until Ctrl-C; raise HarnessError if a program of it ends."""
-    _say(explanation_of_real(environment))
+def keep_real(processes: Processes, environment: Mapping[str, str], process: int) -> NoReturn:
+    """Keep a cluster with real nodes until `process` is told to end; raise HarnessError if a program of it ends."""
+    _say(explanation_of_real(environment, process))
     while True:
         processes.check()
         time.sleep(POLL_SECONDS)
@@ -66,7 +66,7 @@ def started_again(what: str, process: int, http: str) -> str:
 
 def explanation(environment: Mapping[str, str], http: str, server: int, controller: int) -> str:
     """Return the text with the commands to try; `http`: the URL of the metrics; `server`, `controller`: process ids."""
-    return f"""{first_commands(environment)}
+    return f"""{first_commands(environment, os.getpid())}
   kill {server}                                                  # the webhook: an outage after 10 s
   kill -9 {server}                                               # an outage at once: only the webhook stops
   kill -STOP {server}                                            # another one: it does not answer; -CONT ends it
@@ -79,10 +79,10 @@ Logs: {environment["RETRY_POLICY_TEST_LOGS"]}
 """
 
 
-def explanation_of_real(environment: Mapping[str, str]) -> str:
+def explanation_of_real(environment: Mapping[str, str], process: int) -> str:
     """Return the text with the commands to try where the webhook and the controller are pods."""
     ours = "kubectl -n retry-policy-system"
-    return f"""{first_commands(environment)}
+    return f"""{first_commands(environment, process)}
   kubectl logs job/train                                         # what the program says
   helm -n retry-policy-system list                               # the installation; helm upgrade changes it
   {ours} logs deployment/retry-policy-controller
@@ -94,11 +94,11 @@ Logs: {environment["RETRY_POLICY_TEST_LOGS"]}
 """
 
 
-def first_commands(environment: Mapping[str, str]) -> str:
-    """Return the first part of the text, whatever runs on the nodes."""
+def first_commands(environment: Mapping[str, str], process: int) -> str:
+    """Return the first part of the text, whatever runs on the nodes; `process`: the one whose end is the cluster's."""
     folders = environment["PATH"].removesuffix(os.environ["PATH"]).removesuffix(os.pathsep)
     return f"""
-The retry policy webhook is up on a Kubernetes cluster. Ctrl-C, or kill {os.getpid()}, stops it. In another terminal:
+The retry policy webhook is up on a Kubernetes cluster. Ctrl-C, or kill {process}, stops it. In another terminal:
 
   export KUBECONFIG={environment["KUBECONFIG"]}
   export PATH={folders}:$PATH                                    # kubectl, retry-policy

@@ -24,7 +24,7 @@ from webhook.policy.settings import NamedProfile
 from webhook.rules import annotations, opt_in
 from webhook.rules.facts import Facts
 from webhook.systems.core import POD
-from webhook.systems.job.spec import JOB
+from webhook.systems.job.spec import CRON_JOB, JOB
 from webhook.systems.kinds import KINDS, full_name
 
 FIELDS: Final = ("apiVersion", "kind")
@@ -73,7 +73,8 @@ def admit(  # noqa: PLR0913 - three of them have a default
 ) -> AdmissionVerdict:
     """Mutate and then validate an object in place; `attempt` has the effect of the annotation on a Pod.
 
-    With `after`, a Job becomes the pod that its controller creates next, and a Pod is created then.
+    With `after`, a Job becomes the pod that its controller creates next, and so does the Job of a CronJob; a Pod is
+    created then.
     """
     if (root["apiVersion"], root["kind"]) == ("v1", "Namespace"):
         return verdict_on_namespace(root, policy)
@@ -81,10 +82,11 @@ def admit(  # noqa: PLR0913 - three of them have a default
     subject = subject_of(request_to_create(admitted), admitted)
     if subject is None:
         return AdmissionVerdict()
-    size = len(msgspec.json.encode(root))
-    if size > LARGEST_OBJECT:
-        what = f"is {size / MEBIBYTE:.1f} MiB as JSON, more than the {LARGEST_OBJECT // MEBIBYTE} MiB of a request"
-        too_large = Problem((), what, "make it smaller")
+    if subject.kind is CRON_JOB and after is not None and not subject.malformed:
+        become_job(root)
+        return admit(root, policy, profile_name, attempt, compare=compare, after=after)
+    too_large = problem_of_size(root)
+    if too_large is not None:
         return AdmissionVerdict(problems=[too_large], rules={too_large: "size"})
     before = as_yaml(root) if compare else ""
     if not subject.kind.namespaced:
@@ -105,12 +107,27 @@ def admit(  # noqa: PLR0913 - three of them have a default
     verdict = AdmissionVerdict(problems=validated.problems, rules=rules, before=before)
     if not subject.malformed:
         verdict.warnings = list(dict.fromkeys([*mutated.warnings, *validated.warnings]))
-    if mutated.placement:  # a Pod that is not placed does not get `attempt` either
-        verdict.placed = True
-        root.update(admitted)
+    verdict.placed = bool(mutated.placement)
+    root.update(admitted if verdict.placed else {})  # a Pod that is not placed does not get `attempt` either
     if subject.kind is JOB and after is not None and not verdict.problems:
         become_pod(root, next_pod.of_job(root, after, attempt, profile), policy, verdict)
     return verdict
+
+
+def problem_of_size(root: Json) -> Problem | None:
+    """Return the problem of an object that is too large for a request; None if it is not."""
+    size = len(msgspec.json.encode(root))
+    what = f"is {size / MEBIBYTE:.1f} MiB as JSON, more than the {LARGEST_OBJECT // MEBIBYTE} MiB of a request"
+    return Problem((), what, "make it smaller") if size > LARGEST_OBJECT else None
+
+
+def become_job(root: Json) -> None:
+    """Put the Job that a CronJob creates in the place of the CronJob."""
+    template = at(root, ("spec", "jobTemplate")) or {}
+    own = {key: root["metadata"][key] for key in ("name", "namespace") if key in root["metadata"]}
+    job = {"metadata": {**(template.get("metadata") or {}), **own}, "spec": template.get("spec") or {}}
+    root.clear()
+    root.update({"apiVersion": JOB.api_version, "kind": JOB.kind, **job})
 
 
 def become_pod(root: Json, made: NextPod, policy: Policy, verdict: AdmissionVerdict) -> None:

@@ -18,7 +18,7 @@ from webhook.admission.judge import WORST_FIRST, Judgement, Verdict, judge
 from webhook.cli import terminal
 from webhook.cli.cluster import ask, fail, kubeconfig_or_default
 from webhook.cli.console import PROBLEMS, UNUSABLE, printable
-from webhook.cli.policy_file import POLICY_CONFIGMAP, profile_of, stored_policy, usable_policy
+from webhook.cli.policy_file import POLICY_CONFIGMAP, default_profile, profile_of, stored_policy, usable_policy
 from webhook.cli.terminal import EVERY, Progress
 from webhook.kube import names
 from webhook.kube.client import METADATA_ONLY_LIST, Api, ApiError
@@ -44,7 +44,6 @@ from webhook.systems.trainer.spec import TRAIN_JOB
 MOST_ROWS: Final = 1_000  # of each verdict
 LONGEST_FINDING: Final = 300  # characters
 HEADINGS: Final = ("VERDICT", "OBJECT", "WHAT")
-DEFAULT: Final = "default"  # the profile under which a namespace is judged that is not opted in
 NAMESPACES: Final = path_of("v1", "namespaces")
 CRDS: Final = path_of("apiextensions.k8s.io/v1", "customresourcedefinitions")
 CONTROLLERS: Final = frozenset((group, kind.lower()) for group, kind in KINDS)
@@ -93,8 +92,9 @@ async def chosen(api: Api, policy: Policy, scope: ClusterScope) -> Chosen:
             _add(found, one, policy)
         else:
             found.profiles[one["metadata"]["name"]] = scope.profile
-    if found.outside and DEFAULT in policy.profiles:
-        found.warnings.append(f"not opted in, judged under profile {DEFAULT!r}: {listed(found.outside)}")
+    default = default_profile(policy)
+    if found.outside and default in policy.profiles:
+        found.warnings.append(f"not opted in, judged under profile {default!r}: {listed(found.outside)}")
     elif found.outside:
         found.unread.append(f"not opted in, name a profile for them with --profile: {listed(found.outside)}")
     if found == Chosen() and scope.namespace is None:
@@ -109,8 +109,8 @@ def _add(found: Chosen, namespace: Json, policy: Policy) -> None:
     name, labels = namespace["metadata"]["name"], labels_of(namespace)
     if names.PROFILE not in labels:
         found.outside.append(name)
-        if DEFAULT in policy.profiles:
-            found.profiles[name] = DEFAULT
+        if (default := default_profile(policy)) in policy.profiles:
+            found.profiles[name] = default
         return
     facts = Facts(profile_name=labels[names.PROFILE], mode=labels.get(names.MODE))
     if engine.profile_for(policy, facts) is not None:

@@ -18,7 +18,7 @@ from webhook.cli.console import PROBLEMS, UNUSABLE
 from webhook.cli.documents import Document, Unusable
 from webhook.cli.findings import FindingsTaker, Printed, Sourced
 from webhook.cli.next_pod import After
-from webhook.cli.policy_file import profile_of, usable_policy
+from webhook.cli.policy_file import default_profile, profile_of, usable_policy
 from webhook.cli.terminal import Progress
 from webhook.kube import names
 from webhook.objects.left_out import LeftOut
@@ -93,7 +93,7 @@ class Run:
         self.progress = progress or Progress(is_shown=False)
         self.warnings_fail = warnings_fail
         self.policy = usable_policy(policy)
-        self.profile_name = profile_name or "default"
+        self.profile_name = profile_name or default_profile(self.policy)
         profile_of(self.policy, self.profile_name)
         self.stdin: BinaryIO = io.BytesIO() if sys.stdin is None else sys.stdin.buffer  # None if it is closed
         self.streams: dict[str, bytes] = {}  # what was read of stdin and of pipes, which can be read once alone

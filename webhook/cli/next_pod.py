@@ -16,7 +16,7 @@ from webhook.accounts.tracker import LAST_ENDS
 from webhook.admission import engine
 from webhook.admission.review import Response
 from webhook.admission.subject import request_to_create, subject_of
-from webhook.explain.next_failure import beyond
+from webhook.explain.next_failure import beyond, verdict
 from webhook.kube import names
 from webhook.objects.patch import at
 from webhook.objects.problem import Json, Problem
@@ -140,6 +140,8 @@ def of_job(job: Json, after: After, attempt: int | None, profile: NamedProfile) 
 def end_by(standing: Standing, pod: Pod, detail: Attempt) -> str:
     """Return how a failed pod ended, as `detail` has it, and that no pod follows it; empty if one does."""
     told = forecast.foretell(standing, pod)
+    if told.settled_within is not None:
+        return f"{words.how(detail)}: {verdict(told, standing, standing.kind.kind)}"
     if not told.ends and not told.suspends:
         return ""
     if told.reason or told.suspends:

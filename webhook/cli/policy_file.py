@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from webhook.kube.client import Api
 
 POLICY_CONFIGMAP: Final = ("retry-policy-system", "retry-policy")  # as manifests/ installs it
+DEFAULT: Final = "default"  # the profile of what names none
 LARGEST_POLICY: Final = 1024 * 1024  # bytes, of a ConfigMap
 
 
@@ -26,6 +27,11 @@ def profile_of(policy: Policy, name: str) -> Profile:
     if profile is None:
         raise click.UsageError(f"the policy has no profile {name!r}; it has: {', '.join(sorted(policy.profiles))}")
     return profile
+
+
+def default_profile(policy: Policy) -> str:
+    """Return the name of the profile under which an object is judged that names none: `default`, or the only one."""
+    return next(iter(policy.profiles)) if len(policy.profiles) == 1 else DEFAULT
 
 
 def usable_policy(file: Path | None) -> Policy:

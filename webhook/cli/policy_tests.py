@@ -19,7 +19,7 @@ from webhook.cli import admission, documents, forms, line_numbers, writing
 from webhook.cli.console import printable
 from webhook.cli.documents import Document, Unusable
 from webhook.cli.next_pod import MOST_ENDS, After, Ended, meaning
-from webhook.cli.policy_file import policy_text
+from webhook.cli.policy_file import DEFAULT, default_profile, policy_text
 from webhook.cli.writing import as_yaml
 from webhook.kube import names
 from webhook.objects import bounds, strict_yaml
@@ -106,12 +106,15 @@ class Cases(Struct, frozen=True, kw_only=True, rename="camel"):
     policy: Annotated[
         str | None, meaning("The policy under test, or the ConfigMap with it. Left out: the packaged policy.")
     ] = None
-    profile: Annotated[str, meaning("The profile of all cases that name none.")] = "default"
+    profile: Annotated[
+        str | None,
+        meaning("The profile of all cases that name none. Left out: `default`, or the only one of the policy."),
+    ] = None
     cases: Annotated[list[Case], Meta(min_length=1, max_length=MOST_CASES, extra={"meaning": "The tests."})]
 
 
 LARGEST: Final = 1024 * 1024  # bytes of a file with cases
-PLACED: Final = frozenset({"Pod", batch.JOB.kind})
+PLACED: Final = frozenset({"Pod", batch.JOB.kind, batch.CRON_JOB.kind})
 # A part of a path as messages have it: [KEY] with a slash or a dot, [INDEX], or a plain key.
 PART: Final = re.compile(r"\[(?P<index>\d+)\]|\[(?P<key>[^\[\]]+)\]|(?:^|\.)(?P<plain>[^.\[\]]+)")
 
@@ -147,7 +150,7 @@ def load(file: Path) -> tuple[Policy, list[Prepared]]:
     for index, case in enumerate(cases.cases):
         path: FieldPath = ("cases", index)
         found = [*problems_of(case, path)]
-        profile = cases.profile if case.profile is None else case.profile
+        profile = case.profile or cases.profile or (DEFAULT if policy is None else default_profile(policy))
         if policy is not None and profile not in policy.profiles:
             remedy = f"must be {one_of(sorted(policy.profiles), profile)}"
             found.append(Problem((*path, "profile"), f"is {profile!r}, which the policy does not have", remedy))
@@ -156,7 +159,7 @@ def load(file: Path) -> tuple[Policy, list[Prepared]]:
         for name in ("attempt",) * (case.attempt is not None) + ("after",) * bool(case.after):
             if root is not None and root["kind"] not in PLACED:
                 what = f"is set for a {root['kind']}"
-                found.append(Problem((*path, name), what, "leave it out, or write a Pod or a Job"))
+                found.append(Problem((*path, name), what, "leave it out, or write a Pod, a Job or a CronJob"))
         problems += found
         if root is not None:
             line = lines.get((1, path))
@@ -362,7 +365,7 @@ def differences(prepared: Prepared, policy: Policy) -> list[Difference]:
 def admit(prepared: Prepared, policy: Policy) -> AdmittedCase:
     """Admit the object of a case; with an attempt, a Job stands for the pod that its controller creates for it."""
     case, root = prepared.case, prepared.root
-    as_pod = case.after or (case.attempt is not None and root["kind"] == batch.JOB.kind)
+    as_pod = case.after or (case.attempt is not None and root["kind"] != "Pod")
     after = After(tuple(case.after), CREATED) if as_pod else None
     verdict = admission.admit(root, policy, prepared.profile, case.attempt, after=after)
     return AdmittedCase(verdict.problems, verdict.warnings, root)

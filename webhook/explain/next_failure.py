@@ -375,7 +375,7 @@ def _said(what: Forecast, standing: Standing, failed: Pod, *, placed: bool) -> s
     if placed and what.off_spot is not None:
         parts.append(f"the next pod goes to {'on-demand' if what.off_spot else 'spot'} nodes")
     told = "; ".join(parts)
-    return told if what.settled_within is None else f"{_verdict(what, standing, kind)}; else {told}"
+    return told if what.settled_within is None else f"{verdict(what, standing, kind)}; else {told}"
 
 
 def _name_of(ends: str, standing: Standing) -> str:
@@ -418,7 +418,7 @@ def _cost_of(what: Forecast, standing: Standing, failed: Pod, budgets: limits.Bu
     return "costs nothing"
 
 
-def _verdict(what: Forecast, standing: Standing, kind: str) -> str:
+def verdict(what: Forecast, standing: Standing, kind: str) -> str:
     """Return when the ledger ends a workload because of a failure about which it decides."""
     if what.on_failure is not None:
         return words.fatal_by(what.on_failure, kind)

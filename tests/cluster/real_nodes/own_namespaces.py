@@ -26,10 +26,14 @@ PASSED_ON: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Passage(NamedTuple):
-    """Connections to this port of the machine's loopback arrive at a socket, where other namespaces may listen."""
+    """Connections to this port of the machine's loopback arrive at a socket, where other namespaces may listen.
+
+    `process`: the id, outside those namespaces, of the process that waits for them.
+    """
 
     port: int
     socket: Path
+    process: int
 
 
 def passage() -> Passage:
@@ -38,7 +42,7 @@ def passage() -> Passage:
     socket = Path(tempfile.mkdtemp(prefix="retry-policy-passage-")) / "socket"
     command = ("socat", f"TCP-LISTEN:{port},bind={HOST},reuseaddr,fork", f"UNIX-CONNECT:{socket}")
     subprocess.Popen(command, stderr=subprocess.DEVNULL, preexec_fn=die_with_parent)  # noqa: PLW1509 - there is one thread
-    return Passage(port, socket)
+    return Passage(port, socket, os.getpid())
 
 
 def enter() -> None:

@@ -97,8 +97,8 @@ def test_a_namespace_without_opt_in_is_judged_with_a_warning_if_it_is_named() ->
     assert done.warnings == ["not opted in, judged under profile 'default': ml"]
 
 
-def test_a_namespace_without_opt_in_needs_a_named_profile_if_the_policy_has_no_default() -> None:
-    named = "{apiVersion: retry-policy.dev/v1alpha1, kind: RetryPolicy, profiles: {strict: {}}}"
+def test_a_namespace_without_opt_in_needs_a_named_profile_if_the_policy_has_several_and_no_default() -> None:
+    named = "{apiVersion: retry-policy.dev/v1alpha1, kind: RetryPolicy, profiles: {lax: {}, strict: {}}}"
     api = cast("Api", Lists({"/api/v1/namespaces": [namespace_of("ml")]}))
     assert asyncio.run(chosen(api, policy(named), ClusterScope("ml"))).unread == [
         "not opted in, name a profile for them with --profile: ml",

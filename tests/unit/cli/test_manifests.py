@@ -83,6 +83,12 @@ def test_a_command_without_files_is_refused() -> None:
         Run((), None, None)
 
 
+def test_without_a_named_profile_the_only_one_of_the_policy_is_that_of_all_objects(tmp_path: Path) -> None:
+    only = tmp_path / "policy.yaml"
+    only.write_text("{apiVersion: retry-policy.dev/v1alpha1, kind: RetryPolicy, profiles: {etl: {}}}")
+    assert Run(("job.yaml",), only, None).profile_for({"metadata": {"namespace": "etl"}}) == "etl"
+
+
 def test_an_unknown_profile_is_refused_before_any_file_is_read() -> None:
     with pytest.raises(click.UsageError, match="no profile 'gpu'; it has: confirm, default"):
         Run(("missing.yaml",), None, "gpu")

@@ -125,6 +125,17 @@ def test_an_end_after_which_no_pod_follows_gives_a_warning(ends: list[Ended], ov
     assert str(warning).startswith(f"no pod follows {over}; ")
 
 
+def test_an_end_that_the_ledger_calls_a_bug_gives_a_warning_too() -> None:
+    grows = FailureRule(match=Match(cause="OOMKilled"), next=Next(memory=MemoryGrowth(factor=2, limit="4Gi")))
+    profile = NamedProfile("default", Profile(placement=Placement(provider="gke"), on_failure=(grows,)))
+    root = stored_job(job_spec(rules=[DISRUPTION], backoffLimit=3))
+    bug, killed = (
+        next_pod.of_job(root, after(end), None, profile) for end in (Ended(exit_code=1), Ended(cause="OOMKilled"))
+    )
+    assert "no rule of onFailure retries it, which ends the Job" in bug.over
+    assert killed.over == ""
+
+
 @pytest.mark.parametrize(("on_exceed", "does"), [("Fail", "ends"), ("Suspend", "suspends"), ("OnDemand", "")])
 def test_a_disruption_after_which_the_ledger_stops_the_job_gives_a_warning_too(on_exceed: str, does: str) -> None:
     disruptions = Disruptions(limit=1, on_exceed=on_exceed)  # type: ignore[arg-type]

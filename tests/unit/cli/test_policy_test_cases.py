@@ -85,7 +85,7 @@ def test_all_that_cannot_be_used_is_found_at_once(tmp_path: Path) -> None:
         {"name": "d", "object": {"kind": "Job"}, "expect": {}},
         {"name": "e", "object": OBJECT, "profile": "defualt", "expect": {"fields": {"spec..x": 1}}},
         {"name": "f", "object": OBJECT, "expect": {"denied": [{}], "fields": {"spec": 1}}},
-        {"name": "g", "object": {**OBJECT, "kind": "CronJob"}, "attempt": 1, "expect": {}},
+        {"name": "g", "object": {**OBJECT, "kind": "Workflow"}, "attempt": 1, "expect": {}},
         {"name": "h", "object": OBJECT, "expect": {"manifest": "two.yaml"}},
     ]
     found = problems(write(tmp_path, *bad, policy="none.yaml"))

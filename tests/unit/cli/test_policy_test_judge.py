@@ -124,6 +124,19 @@ def test_after_ended_attempts_a_job_stands_for_the_pod_that_follows() -> None:
     assert differences(prepared, policy(default=DELAYED)) == []
 
 
+def test_after_ended_attempts_a_cron_job_stands_for_the_pod_of_its_job() -> None:
+    placed = Expectation(placement="OnDemand")
+    root: Json = {
+        "apiVersion": "batch/v1",
+        "kind": "CronJob",
+        "metadata": {"name": "nightly", "namespace": "etl"},
+        "spec": {"schedule": "@daily", "jobTemplate": {"spec": job_spec(backoffLimit=1)}},
+    }
+    case = Case(name="it", object=root, after=[Ended(exit_code=143)], expect=placed)
+    assert differences(Prepared(case=case, line=1, root=root, whole=None, profile="default"), GKE) == []
+    assert root["kind"] == "Pod"
+
+
 def test_an_end_after_which_no_pod_follows_is_a_warning_that_a_case_can_expect() -> None:
     case = Case(
         name="it",
