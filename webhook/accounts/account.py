@@ -15,6 +15,7 @@ from webhook.accounts.kueue import CountedEvictions
 from webhook.accounts.scopes import Scopes
 from webhook.history import usage
 from webhook.history.usage import Rows, Used
+from webhook.objects.times import seconds
 from webhook.pods.outcomes import UNSEEN, Outcome
 from webhook.pods.pods import LONGEST_MESSAGE, LONGEST_NAME, Pod
 from webhook.policy.applied import Applied
@@ -124,7 +125,7 @@ class Account(msgspec.Struct, kw_only=True):
       spot. `in_place`: by cost, the attempts that ended in a pod that ran on. `causes`: both, by cause and reason.
     - `restarted`: by the id of a pod, how many of its restarts in place are counted, the newest last.
     - `scopes`: disruptions by scope since the limits were last reset. `free`: free restarts alike. `retries`: retries
-      alike; None in Jobs and JobSets.
+      alike; None in Jobs and JobSets. `window_start`: when the first of `scopes` happened, if they count for a time.
     - `before`: `cost` as it was at the last requested retry; `requested_at`: the time of that one.
     - `grants`: how often the workload was resumed after the ledger had suspended it. `suspending`: whether the ledger
       is about to suspend it. `suspended`: whether it is suspended by the ledger.
@@ -145,6 +146,7 @@ class Account(msgspec.Struct, kw_only=True):
     causes: dict[Cause, dict[str, int]] = msgspec.field(default_factory=dict)
     spot: int = 0
     scopes: Scopes = msgspec.field(default_factory=Scopes)
+    window_start: str = ""
     free: Scopes = msgspec.field(default_factory=Scopes)
     retries: Scopes | None = None
     before: dict[AttemptCost, int] = msgspec.field(default_factory=dict)
@@ -201,11 +203,25 @@ class Account(msgspec.Struct, kw_only=True):
         ended = self.ended - sum(self.before.values())
         return ends[max(0, len(ends) - ended) :]
 
+    def is_window_over(self, now: float, per: int | None) -> bool:
+        """Return True if the disruptions of `scopes` count no more; `now`: Unix time, `per`: for how many seconds."""
+        start = None if per is None else seconds(self.window_start)
+        return start is not None and per is not None and now - start >= per
+
+    def renew(self, now: float, per: int | None) -> None:
+        """Forget the disruptions that count no more; as `is_window_over`."""
+        if self.is_window_over(now, per):
+            self._forget_disruptions()
+
+    def _forget_disruptions(self) -> None:
+        self.scopes = Scopes()
+        self.window_start = ""
+
     def begin_anew(self, requested_at: str) -> None:
         """Reset every budget, and keep the counts: for a requested retry."""
         self.requested_at = requested_at
         self.before = dict(self.cost)
-        self.scopes = Scopes()
+        self._forget_disruptions()
         self.free = Scopes()
         self.retries = None
         self.suspending = self.suspended = False
@@ -332,7 +348,7 @@ class Account(msgspec.Struct, kw_only=True):
 
     def reset_limits(self) -> None:
         """Forget all disruptions, so that each scope may have `disruptions.limit` again: the Job was resumed."""
-        self.scopes = Scopes()
+        self._forget_disruptions()
         self.grants += 1
         self.suspending = self.suspended = False
 

@@ -15,7 +15,7 @@ from webhook.history.usage import Used
 from webhook.kube import terminal
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
-from webhook.objects.times import between
+from webhook.objects.times import between, seconds
 from webhook.pods import on_failure, outcomes
 from webhook.pods.pods import Pod
 from webhook.policy.applied import applied, failed_for_job_wide
@@ -46,6 +46,8 @@ def count(  # noqa: PLR0913 - where all of it meets
     `used`: what the pod used, if that is known. `evicted`: the reason for which Kueue has evicted the Workload of the
     pod; empty if it has not.
     """
+    per = counted.settings.profile.disruptions.per
+    account.renew(seconds(pod.finished) or 0.0, per)
     attempt = counted.attempt_of(account, pod)
     has_ended = has_ended or (bool(evicted) and counted.scopes_have_retries)
     outcome = counted.outcome_of(account, pod, has_ended=has_ended)
@@ -55,6 +57,8 @@ def count(  # noqa: PLR0913 - where all of it meets
     scope, before = limits.scope_of(pod), counted.disruptions_before(account, pod)
     detail = account.count(outcome, scope, attempt, message=message, used=used, disruptions=before)
     account.forget_messages(MOST_MESSAGES)
+    if outcome.cost == "disruption" and per is not None:
+        account.window_start = account.window_start or pod.finished
     if outcome.cost == "retry" and counted.scopes_have_retries:
         account.spend_retry(scope)
     return account.note_left(counted.left_of(account, pod, detail))

@@ -62,9 +62,9 @@ def are_in_pods(account: Account, spec: Json, job_set: Json | None) -> bool:
 
     With backoffLimitPerIndex the Job controller keeps a failed pod until admission has seen the next one of its index.
     The number that admission writes would be too high if failures other than disruptions were ignored, or after a
-    resume of the Job, because the Job controller counts those as well.
+    resume of the Job, because the Job controller counts those as well; or if disruptions count for a time.
     """
-    if job_set is not None or account.grants or not batch.is_indexed(spec):
+    if job_set is not None or account.grants or account.window_start or not batch.is_indexed(spec):
         return False
     return spec.get("backoffLimitPerIndex") is not None and batch.ignores_disruptions_alone(spec)
 

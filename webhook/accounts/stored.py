@@ -237,6 +237,9 @@ class AccountStatus(Struct, frozen=True, omit_defaults=True, rename="camel"):
         Meta(max_length=DETAILS, description="The last attempts in detail; older ones are in the sums alone."),
     ] = field(default_factory=list)
     scopes: Annotated[ScopeCounts, Meta(description="Disruptions by scope.")] = NO_SCOPES
+    window_start: Annotated[
+        Time, Meta(description="When the first disruption of `scopes` happened, if `disruptions.per` is set.")
+    ] = ""
     free: Annotated[ScopeCounts, Meta(description="Free restarts by scope.")] = NO_SCOPES
     scope_retries: Annotated[
         ScopeCounts | None, Meta(description="Retries by scope; absent for a Job or a JobSet.")
@@ -310,6 +313,7 @@ def status_of(found: Account) -> AccountStatus:
         requested_at=found.requested_at,
         last=last,
         scopes=_counts_of(found.scopes, can_be_exact=True),
+        window_start=known_time(found.window_start),
         free=_counts_of(found.free),
         scope_retries=None if found.retries is None else _counts_of(found.retries),
         grants=found.grants,
@@ -350,6 +354,7 @@ def _decoded(status: AccountStatus) -> Account:
         causes=causes,
         spot=status.spot,
         scopes=_scopes_of(status.scopes, can_be_exact=True),
+        window_start=known_time(status.window_start),
         free=_scopes_of(status.free),
         retries=None if status.scope_retries is None else _scopes_of(status.scope_retries),
         before=_by_cost(status.before),

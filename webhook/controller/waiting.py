@@ -327,7 +327,9 @@ class WaitingPods:
         job_set = self.trackers.job_set_of(key)
         budgets = limits.budgets_of(job, job_set, settings)
         scope, is_first = limits.scope_of(pod), limits.is_first(pod.index_failures, pod.index_ignored)
-        spent = self.trackers.state_of(key).disruptions_of(scope, job, job_set, is_first=is_first)
+        state = self.trackers.state_of(key)
+        is_over = self.trackers.is_window_over(state.account, job)
+        spent = state.disruptions_of(scope, job, job_set, is_first=is_first, is_over=is_over)
         return spent < budgets.disruptions
 
     def is_allowed(self, action: Action, settings: Settings, job: Json, step: str) -> bool:

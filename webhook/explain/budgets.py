@@ -146,9 +146,10 @@ def _disruption_budget(root: Json, account: Account, budgets: limits.Budgets) ->
     """Yield how many disruptions a Job had and has left, and whether their limit has suspended it."""
     so_far, now = account.spent("disruption"), account.scopes.of("")
     if batch.is_indexed(root["spec"]):
-        yield f"disruptions: {so_far} so far; the limit for each index: {budgets.disruptions}"
+        since = f" since {account.window_start}" if account.window_start else ""
+        yield f"disruptions: {so_far} so far; the limit for each index: {budgets.disruptions}{since}"
     else:
-        since = "" if now == so_far else f", {now} since the limit was reset"
+        since = "" if now == so_far else f", {now} since {account.window_start or 'the limit was reset'}"
         yield f"disruptions: {so_far} so far{since}, {max(0, budgets.disruptions - now)} left"
     if account.suspended:
         metadata = root["metadata"]

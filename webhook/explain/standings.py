@@ -1,6 +1,10 @@
-"""Says where a workload stands before its next failure: its pods, its account, and the profile in force. Pure."""
+"""Says where a workload stands before its next failure: its pods, its account, and the profile in force.
+
+Pure, but for the time up to which disruptions count.
+"""
 
 from collections.abc import Iterable
+from time import time
 from typing import Final
 
 from webhook.accounts import counting, stored
@@ -62,6 +66,7 @@ def account_with(  # noqa: PLR0913, PLR0917 - all that is known of a workload
                 counting.count(account, pod, of_pod, has_ended=has_ended, keeps_messages=keeps)
     if account.suspended and not at(root, ("spec", "suspend")):
         account.reset_limits()
+    account.renew(time(), settings_of(root, account).profile.disruptions.per)
     return account
 
 

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from webhook.policy.model import (
+    DisruptionLimit,
     Disruptions,
     Duration,
     ExitCode,
@@ -38,12 +39,12 @@ class AppliedRule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
 class Applied(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """Fields of a profile; `free_restarts` is `retries.limit`, `requested_placement` is `requestedRetry.placement`.
 
-    `job_wide` is `failurePolicy.jobWide.failed`, None without `manyPods`; `unknown_exit` is left out if it is Fail. All
-    other fields are always written: another version may have other defaults.
+    `job_wide` is `failurePolicy.jobWide.failed`, None without `manyPods`; `unknown_exit` is left out if it is Fail,
+    `disruptions_per` if it is null. All other fields are always written: another version may have other defaults.
     """
 
     free_restarts: Annotated[Count, Meta(description="How many free restarts a scope may have (retries.limit).")]
-    disruptions: Annotated[Disruptions, Meta(description="The section `disruptions`.")]
+    disruptions: Annotated[DisruptionLimit, Meta(description="The section `disruptions`, without `per`.")]
     inject: Annotated[Literal["Merge", "IfAbsent", "Never"], Meta(description="The field failurePolicy.inject.")]
     coupled: Annotated[Literal["FailJob", "Retry", "Settle"], Meta(description="The field failurePolicy.coupled.")]
     settle_within: Annotated[Count, Meta(description="The field failurePolicy.settleWithin, in seconds.")]
@@ -58,6 +59,9 @@ class Applied(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ren
     unknown_exit: Annotated[Literal["Fail", "Confirm"], Meta(description="The field failurePolicy.unknownExit.")] = (
         "Fail"
     )
+    disruptions_per: Annotated[
+        Count | None, Meta(description="The field disruptions.per, in seconds; absent if they count for life.")
+    ] = None
     job_wide: Annotated[
         Annotated[int, Meta(ge=2, le=1000)] | None, Meta(description="The field failurePolicy.jobWide.failed.")
     ] = None
@@ -65,7 +69,8 @@ class Applied(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ren
 
 def applied_rules(profile: Profile) -> tuple[AppliedRule, ...]:
     """Return what is recorded of the rules of `onFailure`: not in the account, which has little room."""
-    return tuple(AppliedRule(match=rule.match, cost=rule.next.cost) for rule in profile.on_failure)
+    rules = profile.on_failure
+    return tuple(AppliedRule(match=rule.match, cost=rule.next.cost) for rule in rules) if rules else ()
 
 
 def failed_for_job_wide(policy: FailurePolicy) -> int | None:
@@ -75,16 +80,18 @@ def failed_for_job_wide(policy: FailurePolicy) -> int | None:
 
 def applied(profile: Profile) -> Applied:
     """Return the recorded fields of a profile."""
+    limit, failure, placement = profile.disruptions, profile.failure_policy, profile.placement
     return Applied(
         free_restarts=profile.retries.limit,
-        disruptions=profile.disruptions,
-        inject=profile.failure_policy.inject,
-        coupled=profile.failure_policy.coupled,
-        settle_within=int(profile.failure_policy.settle_within),
-        unknown_exit=profile.failure_policy.unknown_exit,
-        job_wide=failed_for_job_wide(profile.failure_policy),
-        threshold=profile.placement.interruptible_failure_threshold,
-        spot=profile.placement.spot,
+        disruptions=DisruptionLimit(action=limit.action, limit=limit.limit, on_exceed=limit.on_exceed),
+        disruptions_per=None if limit.per is None else int(limit.per),
+        inject=failure.inject,
+        coupled=failure.coupled,
+        settle_within=int(failure.settle_within),
+        unknown_exit=failure.unknown_exit,
+        job_wide=failed_for_job_wide(failure),
+        threshold=placement.interruptible_failure_threshold,
+        spot=placement.spot,
         requested_placement=profile.requested_retry.placement,
     )
 
@@ -104,7 +111,12 @@ def profile_of(
             job_wide=JobWide() if kept.job_wide is None else JobWide(failed=kept.job_wide),
             retriable_exit_codes=retriable_exit_codes,
         ),
-        disruptions=kept.disruptions,
+        disruptions=Disruptions(
+            action=kept.disruptions.action,
+            limit=kept.disruptions.limit,
+            on_exceed=kept.disruptions.on_exceed,
+            per=None if kept.disruptions_per is None else Duration(kept.disruptions_per),
+        ),
         placement=Placement(interruptible_failure_threshold=kept.threshold, spot=kept.spot),
         requested_retry=RequestedRetry(placement=kept.requested_placement),
         on_failure=tuple(FailureRule(match=rule.match, next=Next(cost=rule.cost)) for rule in rules),

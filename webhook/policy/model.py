@@ -124,12 +124,18 @@ class FailurePolicy(Struct, frozen=True, kw_only=True, rename="camel"):
     job_wide: JobWide | None = JobWide()
 
 
-class Disruptions(Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a preemption, an eviction or the loss of a node costs."""
+class DisruptionLimit(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What a preemption, an eviction or the loss of a node costs, and how many there may be."""
 
     action: Literal["Ignore", "Count"] = "Ignore"
     limit: Count = 1
     on_exceed: Literal["OnDemand", "Suspend", "Fail"] = "OnDemand"
+
+
+class Disruptions(DisruptionLimit, frozen=True, kw_only=True, rename="camel"):
+    """The limit, and for how long disruptions count against it: from the first one on; None for life."""
+
+    per: Duration | None = None
 
 
 class Evictions(Struct, frozen=True, kw_only=True, rename="camel"):

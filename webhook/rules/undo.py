@@ -61,16 +61,17 @@ def write(editor: Editor, kind: KindSpec, profile: NamedProfile, edits: list[Edi
     """
     with_metadata = undone_in_metadata(kind)
     injected = tuple(injected_by(edit) for edit in edits if edit.path[0] != "metadata" or with_metadata)
-    record = Record(profile.name)
     if kind.labelled or kind in SYSTEMS:
-        codes = profile.profile.failure_policy.retriable_exit_codes
-        rules = applied_rules(profile.profile)
-        record = Record(profile.name, applied=applied(profile.profile), retriable_exit_codes=codes, on_failure=rules)
-    text = msgspec.json.encode(replace(record, injected=injected)).decode()
+        fields = profile.profile
+        codes, rules = fields.failure_policy.retriable_exit_codes, applied_rules(fields)
+        record = Record(profile.name, injected, applied(fields), codes, rules)
+    else:
+        record = Record(profile.name, injected)
+    text = msgspec.json.encode(record).decode()
     warnings = []
     if len(text) > bounds.MAX_RECORD:
         warnings = [Problem(ANNOTATION, "too many injected fields to record", "to change it, delete and create it")]
-        text = msgspec.json.encode(record).decode()
+        text = msgspec.json.encode(replace(record, injected=())).decode()
     editor.update(("metadata", "annotations"), {names.POLICY: text})
     return warnings
 

@@ -80,7 +80,9 @@ class AdmissionCounts:
             return NONE_IN_SET if job_set else NONE
         scope = limits.scope_named(job_set, metadata["name"], index)
         is_first = limits.is_first(*pods.failures_of_index(pod["metadata"].get("annotations") or {}))
-        disruptions = state.disruptions_of(scope, job, self.trackers.job_set_of(key), is_first=is_first)
+        is_over = self.trackers.is_window_over(state.account, job)
+        job_set_of = self.trackers.job_set_of(key)
+        disruptions = state.disruptions_of(scope, job, job_set_of, is_first=is_first, is_over=is_over)
         disruptions = limits.share_of(disruptions, job["spec"])
         ended = state.tracker.ends_of(scope)
         return PlacementCounts(
@@ -105,7 +107,8 @@ class AdmissionCounts:
         if system.is_single(scope) and is_behind():
             await in_task(self._catch_up(key, is_behind))
         account, counted = state.account, counted_of(system, root, None, self.trackers.settings_of(root))
-        found = Counter(disruption=account.scopes.of(scope), retry=account.retries_of(scope))
+        disruptions = 0 if self.trackers.is_window_over(account, root) else account.scopes.of(scope)
+        found = Counter(disruption=disruptions, retry=account.retries_of(scope))
         for pod in tracker.uncounted(account):
             if pod.scope == scope:
                 found[counted.outcome_of(account, pod).cost] += 1

@@ -579,6 +579,12 @@ class Trackers:
         """Return the object that is a workload; None if it does not exist."""
         return self.roots[key.kind].get(key.namespace, key.name)
 
+    def is_window_over(self, account: Account, root: Json) -> bool:
+        """Return True if the disruptions of a workload's account count no more."""
+        if not account.window_start:
+            return False
+        return account.is_window_over(self.now(), self.settings_of(root).profile.disruptions.per)
+
     def job_set_of(self, key: Key) -> CachedJobSet | None:
         """Return the JobSet of a key; None if the key is a Job's, or the JobSet does not exist."""
         return self.cluster.job_sets.get(key.namespace, key.name) if key.job_set else None

@@ -104,13 +104,16 @@ class WorkloadState:
             failed.costs[pod.uid] = cost
         return cost
 
-    def disruptions_of(self, scope: str, job: Json, job_set: Json | None, *, is_first: bool = False) -> int:
+    def disruptions_of(
+        self, scope: str, job: Json, job_set: Json | None, *, is_first: bool = False, is_over: bool = False
+    ) -> int:
         """Return the disruptions of a scope, including those that are not counted yet.
 
         `is_first`: whether the Job controller's counts on the pod to be placed say that it is the first of its index.
+        `is_over`: whether the disruptions of the account count no more.
         """
         account = self.account
-        resumed = account.suspended and not job["spec"].get("suspend")  # which resets the limit
+        resumed = is_over or (account.suspended and not job["spec"].get("suspend"))  # which resets the limit
         count = 0 if resumed else account.scopes.of(scope)
         for failed in self.tracker.uncounted_in(scope, account):
             if failed.disruption is not None:

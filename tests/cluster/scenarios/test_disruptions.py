@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import pytest
 
 from tests.cluster import disruptions
-from tests.cluster.objects import account, ended, last
+from tests.cluster.objects import account, ended, last, noted
 from tests.cluster.scenarios.conftest import program
 
 if TYPE_CHECKING:
@@ -95,6 +95,21 @@ def test_with_action_count_a_disruption_costs_a_retry(scene: NewScene, disrupt: 
         assert found["status"]["failed"] == 1
         assert last(found) == [("Disruption", REASONS[disrupt], "retry")]
         assert account(found)["left"]["retries"] == 1
+
+
+@pytest.mark.first
+def test_disruptions_count_for_the_time_of_the_profile_and_then_pods_go_back_to_spot_nodes(scene: NewScene) -> None:
+    here = scene("windowed")
+    here.create("one-pod.yaml", HANDLED)
+    (pod,) = here.team.running("train", 1)
+    seen = [noted(pod)["placement"]]
+    while "OnDemand" not in seen or seen[-1] == "OnDemand":
+        here.evict(pod)
+        (pod,) = here.team.running("train", 1, but=pod)
+        seen.append(noted(pod)["placement"])
+    assert seen[:3] == ["Spot", "Spot", "OnDemand"]
+    found = here.team.wait_for("jobs", "train", lambda found: ended(found, len(seen) - 1))
+    assert account(found)["cost"] == {"disruption": len(seen) - 1}
 
 
 BACK_OFF = 900  # seconds to wait: without budgets for indexes the back-off doubles with each pod, up to ten minutes

@@ -16,7 +16,17 @@ from webhook.accounts.stored import decode, encode
 from webhook.accounts.tracker import Key
 from webhook.objects.shape import type_of
 from webhook.pods.pods import Exit, Pod
-from webhook.policy.model import Diagnostics, Disruptions, FailurePolicy, FailureRule, Match, Next, Profile, Retries
+from webhook.policy.model import (
+    Diagnostics,
+    Disruptions,
+    Duration,
+    FailurePolicy,
+    FailureRule,
+    Match,
+    Next,
+    Profile,
+    Retries,
+)
 from webhook.policy.settings import resolve
 from webhook.systems.job import spec as batch
 from webhook.systems.job_set.spec import JOB_SET
@@ -102,6 +112,20 @@ def test_without_ended_pods_the_account_does_not_change() -> None:
 def test_one_disruption_more_than_the_limit_exceeds_it() -> None:
     assert exceeded(counting(disrupted(1))) == []
     assert exceeded(counting(disrupted(1), disrupted(2))) == ["train-2", "train-1"]
+
+
+def at_minute(number: int) -> Pod:
+    return disrupted(number, ended=f"2026-01-01T00:{number:02}:00Z")
+
+
+def test_with_a_time_disruptions_count_from_the_first_one_of_it_on() -> None:
+    counted = counting(at_minute(0), at_minute(9), per=Duration(600))
+    assert (exceeded(counted), counted.account.window_start) == (["train-9", "train-0"], "2026-01-01T00:00:00Z")
+    later = counting(at_minute(10), account=decode(encode(counted.account)), per=Duration(600))
+    assert (exceeded(later), later.account.window_start) == ([], "2026-01-01T00:10:00Z")
+    assert later.account.cost == {"disruption": 3}
+    for_life = counting(at_minute(10), account=decode(encode(counted.account)))
+    assert exceeded(for_life) == ["train-10"]
 
 
 def end_of_set(**status: Any) -> LimitEnd | None:

@@ -39,6 +39,13 @@ def test_the_disruption_limit_of_an_indexed_job_is_shown_for_each_index() -> Non
     assert found[1] == "disruptions: 2 so far; the limit for each index: 1"
 
 
+def test_disruptions_that_count_for_a_time_say_since_when() -> None:
+    account = Account(ended=3, cost={"disruption": 3}, scopes=read([(1, "")]), window_start="2026-01-01T00:00:00Z")
+    assert budgets(account)[1] == "disruptions: 3 so far, 1 since 2026-01-01T00:00:00Z, 0 left"
+    found = budgets(account, completionMode="Indexed", completions=3, parallelism=3)
+    assert found[1] == "disruptions: 3 so far; the limit for each index: 1 since 2026-01-01T00:00:00Z"
+
+
 def test_a_job_that_counts_disruptions_as_failures_shows_no_disruption_limit() -> None:
     assert budgets(rules=[{**DISRUPTION, "action": "Count"}]) == ["retries: 0 of 6 spent"]
 

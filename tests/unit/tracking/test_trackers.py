@@ -21,6 +21,8 @@ from webhook.kube.informer import Informer
 from webhook.objects.problem import Json
 from webhook.objects.times import seconds
 from webhook.pods.pods import Pod
+from webhook.policy.model import Disruptions, Duration, Profile
+from webhook.policy.settings import resolve
 from webhook.systems.job import spec as batch
 from webhook.systems.job_set.spec import JOB_SET
 from webhook.tracking.admission_counts import AdmissionCounts, PlacementCounts
@@ -86,6 +88,19 @@ def test_an_account_is_not_decoded_again_for_each_pod() -> None:
     see_account(found, batch.JOB, root, encode(account))
     assert admit(found, root) == 0
     assert instructions_of(lambda: admit(found, root)) <= 2_000
+
+
+def test_disruptions_that_count_no_more_are_not_counted_at_admission() -> None:
+    root = job({"parallelism": 1}, **STORED)
+    found = trackers(root, None)
+    profile = Profile(disruptions=Disruptions(per=Duration(600)))
+    found.settings_of = lambda _root: resolve("default", profile, {})
+    see_account(found, batch.JOB, root, encode(Account(scopes=Scopes({"": 2}), window_start=ENDED_AT)))
+    ended = seconds(ENDED_AT) or 0.0
+    found.now = lambda: ended + 599
+    assert admit(found, root) == 2
+    found.now = lambda: ended + 600
+    assert admit(found, root) == 0
 
 
 def test_admission_of_a_pod_does_not_wait_for_the_patterns_of_its_job_set() -> None:

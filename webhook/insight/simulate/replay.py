@@ -150,6 +150,7 @@ class Replay:
         self.retries = self.restarts = 0
         self.failed_in_a_row, self.not_before = 0, 0.0  # of a Job whose pods wait together
         self.nodes: list[list[float]] = []  # when a node is lost, and how many of its places are free
+        self.window_start: float | None = None  # of the disruptions that count
         scopes = {task.scope: ScopeState() for task in workload.tasks}
         self.doing = [self.begun(task, scopes[task.scope]) for task in workload.tasks]
         self.waiting: list[int] = []
@@ -236,6 +237,7 @@ class Replay:
     def create(self, index: int, now: float) -> None:
         """Create a pod of a task, and find out when and how it will end."""
         one, random = self.doing[index], self.random
+        self.renew(now)
         one.is_running = True
         if one.pod > MOST_PODS:
             self.result.why = f"it had {MOST_PODS} pods without an end"
@@ -406,6 +408,7 @@ class Replay:
             self.result.disruptions += 1
         else:
             self.result.failures += 1
+        self.renew(now)
         self.advance(one, end)
         node = f"{index}-{one.pod}"
         spent, before = self.spent(scope)._replace(proven=self.is_proven(one, now)), scope.after
@@ -419,7 +422,7 @@ class Replay:
             self.result.why = verdict.why
             self.result.end = verdict.within
             return True
-        self.book(scope, verdict)
+        self.book(scope, verdict, now)
         if verdict.ends == "index" and not explained:
             self.lost_index = verdict.why
             self.failed_indexes += 1
@@ -443,10 +446,19 @@ class Replay:
                     one.run = min(place + 1, len(runs))
                 return
 
-    def book(self, scope: ScopeState, verdict: SimulatedEnd) -> None:
+    def renew(self, now: float) -> None:
+        """Forget the disruptions that count no more."""
+        per = self.profile.disruptions.per
+        if per is not None and self.window_start is not None and now - self.window_start >= per:
+            self.window_start = None
+            for one in self.doing:
+                one.scope.disruptions = 0
+
+    def book(self, scope: ScopeState, verdict: SimulatedEnd, now: float) -> None:
         """Count what an end has cost."""
         if verdict.cost == "disruption":
             scope.disruptions += 1
+            self.window_start = now if self.window_start is None else self.window_start
         elif verdict.cost == "free":
             scope.free += 1
         elif not self.workload.shape.parts:

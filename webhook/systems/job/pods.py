@@ -54,9 +54,14 @@ def ignored_of_index(evidence: Evidence) -> list[Level]:
 
 
 def _counts_other_failures(evidence: Evidence) -> bool:
-    """Return True if rules of the Job ignore failures that are no disruptions, and the ledger tells them apart."""
+    """Return True if not all ignored failures count as disruptions, and the ledger tells them apart.
+
+    Rules of the Job ignore others too, or disruptions count for a time.
+    """
     spec = (evidence.owner or {}).get("spec")
-    return evidence.disruptions is not None and spec is not None and not batch.ignores_disruptions_alone(spec)
+    if evidence.disruptions is None or spec is None:
+        return False
+    return evidence.settings.profile.disruptions.per is not None or not batch.ignores_disruptions_alone(spec)
 
 
 def _not_counted_yet(evidence: Evidence, failed: int) -> int:

@@ -150,6 +150,18 @@ def test_pods_that_must_run_on_spot_wait_no_longer_than_spot_wait() -> None:
     assert found.spot_seconds.mean < found.node_seconds.mean
 
 
+def test_with_a_time_for_disruptions_a_long_job_goes_back_to_spot_nodes() -> None:
+    hour = 3600.0
+    records = [disrupted("a", number, 10 + number * hour, hour - 60) for number in range(6)]
+    records += [attempt("a", 7, 10 + 6 * hour, hour), ended("a", 7 * hour)]
+    simulator = Simulator(past.read(records), A)
+    spot = {
+        per: simulator.play(policy(disruptions=Disruptions(limit=2, per=per)), 30, anew=True).prediction().spot_seconds
+        for per in (None, Duration(600))
+    }
+    assert spot[Duration(600)].mean > spot[None].mean
+
+
 def test_the_loss_of_a_pod_restarts_its_job_set() -> None:
     def pods(number: int, begin: float, how: Any) -> list[Record]:
         return [
