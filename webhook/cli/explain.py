@@ -2,6 +2,7 @@
 
 import io
 import sys
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import BinaryIO, Final, NamedTuple
@@ -278,7 +279,7 @@ def explained(found: Found, left_out: LeftOut) -> Explained:
     kind, root, parts, pods, nodes = found
     if kind is CRON_JOB:
         return build_cron_job.explain(root, parts, pods, left_out)
-    return placed_by_nodes(build.explain(kind, root, parts, pods, left_out), nodes)
+    return placed_by_nodes(build.explain(kind, root, parts, pods, left_out, now=time.time()), nodes)
 
 
 def read(file: str, stdin: BinaryIO, progress: Progress) -> Iterator[Json]:

@@ -66,17 +66,23 @@ class Explanation:
     forecasts: list[NextFailure] = field(default_factory=list)
 
 
-def explain(
-    kind: KindSpec, root: Json, children: list[Json], parts: Iterable[Json], left_out: LeftOut = RAISING
+def explain(  # noqa: PLR0913 - two of them have a default
+    kind: KindSpec,
+    root: Json,
+    children: list[Json],
+    parts: Iterable[Json],
+    left_out: LeftOut = RAISING,
+    *,
+    now: float = 0.0,
 ) -> Explanation:
     """Explain a workload of a kind, as the API has it; raise UnfitError if its account is malformed.
 
     `children`: a Job itself, the Jobs of a JobSet, or the TaskRuns and CustomRuns of a PipelineRun. `parts`: the pods
-    that are counted for it, Events about them, and its Account.
+    that are counted for it, Events about them, and its Account. `now`: Unix time, up to which disruptions count.
     """
     metadata, parts = root["metadata"], list(parts)
     all_pods, found = pods_in(parts, left_out)
-    account = account_with(kind, root, children, parts, found, left_out)
+    account = account_with(kind, root, children, parts, found, left_out, now)
     standings = standings_of(kind, root, children, account, found)
     placed = _is_placed(account, found)
     foretold = [*next_of(standings, found, placed=placed)]

@@ -1,10 +1,6 @@
-"""Says where a workload stands before its next failure: its pods, its account, and the profile in force.
-
-Pure, but for the time up to which disruptions count.
-"""
+"""Says where a workload stands before its next failure: its pods, its account, and the profile in force. Pure."""
 
 from collections.abc import Iterable
-from time import time
 from typing import Final
 
 from webhook.accounts import counting, stored
@@ -46,11 +42,12 @@ def pods_in(parts: Iterable[Json], left_out: LeftOut) -> tuple[list[Json], list[
 
 
 def account_with(  # noqa: PLR0913, PLR0917 - all that is known of a workload
-    kind: KindSpec, root: Json, jobs: list[Json], parts: list[Json], found: Iterable[Pod], left_out: LeftOut
+    kind: KindSpec, root: Json, jobs: list[Json], parts: list[Json], found: Iterable[Pod], left_out: LeftOut, now: float
 ) -> Account:
     """Return the account of a workload with the failed pods that it does not have yet; raise UnfitError.
 
-    `jobs`: a Job itself, or those of a JobSet. `parts`: one of them may be its Account. `found`: its pods.
+    `jobs`: a Job itself, or those of a JobSet. `parts`: one of them may be its Account. `found`: its pods. `now`: Unix
+    time; disruptions may count no more by then.
     """
     account, system = stored.account_of(kind, root, parts), SYSTEMS[kind]
     keeps = any(detail.message for detail in account.last)  # the profile that `explain` knows does not say it
@@ -66,7 +63,7 @@ def account_with(  # noqa: PLR0913, PLR0917 - all that is known of a workload
                 counting.count(account, pod, of_pod, has_ended=has_ended, keeps_messages=keeps)
     if account.suspended and not at(root, ("spec", "suspend")):
         account.reset_limits()
-    account.renew(time(), settings_of(root, account).profile.disruptions.per)
+    account.renew(now, settings_of(root, account).profile.disruptions.per)
     return account
 
 

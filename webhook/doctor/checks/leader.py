@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Final
 
+from webhook.accounts.words import counted
 from webhook.doctor.finding import Diagnosis, ok, problem, warning
 from webhook.doctor.shipped import LEDGER
 from webhook.doctor.snapshot import SeenLease, Snapshot
@@ -70,7 +71,7 @@ def delays(snapshot: Snapshot) -> Iterator[Diagnosis]:
             late += _late(pod, snapshot.now)
     yield from late
     if snapshot.delayed and not late:
-        yield ok("Delays", f"{len(snapshot.delayed)} pods are held back, none for too long")
+        yield ok("Delays", f"{counted(len(snapshot.delayed), 'pod')} held back by a delay that is not over")
 
 
 def _late(pod: Json, now: datetime) -> list[Diagnosis]:

@@ -163,9 +163,9 @@ class Builder:
             self.add_places(one, attempt)
         for counted in one.counted:
             tally.add_counted(counted)
-            self.unpriced += counted.number if counted.price is None else 0
+            self.unpriced += counted.number if counted.price.paid is None else 0
         for counted in one.saved:
-            tally.saved_retries.add(counted.number, counted.seconds, counted.resources, counted.price)
+            tally.saved_retries.add(counted.number, counted.seconds, counted.resources, counted.price.paid)
         for attempt in _last_fatal(attempts, per_index=one.per_index):
             spared, paid = attempt.record.retries_left or 0, attempt.price.paid
             used = {name: amount * spared for name, amount in attempt.resources.items()}

@@ -41,8 +41,10 @@ class Price(NamedTuple):
 
 
 PriceOf = Callable[[AttemptRecord], Price]
-# The price of a row of an account, whose names of resources and currency are given; None if it is not known.
-RowPrice = Callable[[UsedRow, Capacity, list[str], str], float | None]
+# The price of a row of an account, whose names of resources and currency are given.
+RowPrice = Callable[[UsedRow, Capacity, list[str], str], Price]
+NOTHING: Final = Price(0.0, 0.0)  # of what did not run
+UNKNOWN: Final = Price(None, None)
 
 
 class Counted(NamedTuple):
@@ -54,7 +56,7 @@ class Counted(NamedTuple):
     capacity: Capacity = ""
     seconds: float = 0.0
     resources: Mapping[str, float] = {}
-    price: float | None = None
+    price: Price = UNKNOWN
 
 
 @dataclass(slots=True, kw_only=True)

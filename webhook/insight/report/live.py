@@ -15,7 +15,7 @@ from webhook.capacity.recognition import NodeFacts, capacities, facts_of
 from webhook.history.amounts import Amounts
 from webhook.history.record import VERSION, AttemptRecord, Capacity
 from webhook.history.usage import UsedRow, label_keys
-from webhook.insight.report.known import Counted, Known, RowPrice, State, Window
+from webhook.insight.report.known import NOTHING, Counted, Known, RowPrice, State, Window
 from webhook.insight.report.sums import loss_of
 from webhook.kube import names, terminal
 from webhook.objects.left_out import RAISING, LeftOut
@@ -360,7 +360,7 @@ def _counted_in(account: Account, price_of: RowPrice) -> Iterator[Counted]:
             yield one._replace(number=number)
     for (cause, loss), number in left.items():
         if number:
-            yield Counted(number, cause, loss, price=0.0)
+            yield Counted(number, cause, loss, price=NOTHING)
 
 
 def _rows_of(name: str, by_capacity: dict[str, UsedRow], account: Account, price_of: RowPrice) -> Iterator[Counted]:

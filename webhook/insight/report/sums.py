@@ -3,18 +3,23 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
 
 from webhook.history.record import AttemptRecord, Capacity
 from webhook.history.usage import GIB, HOUR, UsedRow, per_hour, price, rate_of
-from webhook.insight.report.known import Counted, Known, Price, PriceOf, RowPrice, has_unknown_requests
+from webhook.insight.report.known import (
+    NOTHING,
+    UNKNOWN,
+    Counted,
+    Known,
+    Price,
+    PriceOf,
+    RowPrice,
+    has_unknown_requests,
+)
 from webhook.insight.report.model import Figures, Usage
 from webhook.pods.outcomes import SPOT_UNAVAILABLE
 from webhook.policy.causes import CAUSES, LOSSES, Cause, Loss
 from webhook.policy.model import Prices
-
-NOTHING: Final = Price(0.0, 0.0)  # of an attempt that did not run
-UNKNOWN: Final = Price(None, None)
 
 
 def by_policy(prices: Prices) -> PriceOf:
@@ -37,17 +42,20 @@ def by_policy(prices: Prices) -> PriceOf:
 def row_by_policy(prices: Prices | None) -> RowPrice:
     """Return the price of a row of an account: the one that it has, or else that of its resources by capacity alone."""
 
-    def price_of(row: UsedRow, capacity: Capacity, names: list[str], currency: str) -> float | None:
+    def price_of(row: UsedRow, capacity: Capacity, names: list[str], currency: str) -> Price:
         if not row.seconds:
-            return 0.0
+            return NOTHING
         if prices is None:
-            return None
-        if currency == prices.currency and row.priced == row.attempts:
-            return row.price
-        rate = rate_of(prices.rates, capacity, {})
+            return UNKNOWN
         amounts = dict(zip(names, row.resources, strict=False))
         amounts["memory"] = amounts.get("memory", 0.0) * GIB
-        return None if rate is None else per_hour(rate, amounts) / HOUR
+
+        def by_rate_of(capacity: Capacity) -> float | None:
+            rate = rate_of(prices.rates, capacity, {})
+            return None if rate is None else per_hour(rate, amounts) / HOUR
+
+        is_priced = currency == prices.currency and row.priced == row.attempts
+        return Price(row.price if is_priced else by_rate_of(capacity), by_rate_of("OnDemand"))
 
     return price_of
 
@@ -165,14 +173,18 @@ class Tally:
         self.add_sums(attempt.capacity, loss, (1, attempt.seconds, used, price.paid))
         if attempt.end:
             self.causes[attempt.cause] += 1
-        if attempt.capacity == "Spot" and price.paid is not None and price.on_demand is not None:
+        self.compare(attempt.capacity, price)
+
+    def compare(self, capacity: Capacity, price: Price) -> None:
+        """Add what attempts on spot have saved, if it is known what they would have cost on-demand."""
+        if capacity == "Spot" and price.paid is not None and price.on_demand is not None:
             self.saved_on_spot += price.on_demand - price.paid
             self.compared = True
 
     def add_counted(self, one: Counted) -> None:
         """Add attempts that are only known as a sum; all of them were lost."""
-        sums = (one.number, one.seconds, one.resources, one.price)
-        self.add_sums(one.capacity, one.loss, sums)
+        self.add_sums(one.capacity, one.loss, (one.number, one.seconds, one.resources, one.price.paid))
+        self.compare(one.capacity, one.price)
         if one.number:
             self.causes[one.cause] += one.number
 

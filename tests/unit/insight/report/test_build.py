@@ -327,13 +327,16 @@ def test_nothing_makes_an_empty_report() -> None:
 
 def test_attempts_that_are_only_known_as_a_sum_count_and_those_that_are_told_are_listed_but_not_counted_twice() -> None:
     told = attempt("Disruption", number=1, **SPOT, resources={})
-    counted = Counted(3, "Disruption", "Disruptions", "Spot", 3 * HOUR, {"cpu": 12 * HOUR}, 0.75)
+    counted = Counted(3, "Disruption", "Disruptions", "Spot", 3 * HOUR, {"cpu": 12 * HOUR}, Price(0.75, 3.0))
     known = replace(
-        workload(), told=[told], counted=[counted], saved=[Counted(2, "ExitCode", "Bugs", "", HOUR, {}, 1.0)]
+        workload(),
+        told=[told],
+        counted=[counted],
+        saved=[Counted(2, "ExitCode", "Bugs", "", HOUR, {}, Price(1.0, None))],
     )
     made = reported(known, price_of=a_dollar_an_hour)
     assert (made.total.used.attempts, made.total.lost.seconds, made.total.spot.price) == (3, 3 * HOUR, 0.75)
-    assert made.total.causes == {"Disruption": 3}
+    assert (made.total.causes, made.total.saved_on_spot) == ({"Disruption": 3}, 2.25)
     assert (made.total.saved_retries.attempts, made.total.saved_retries.price) == (2, 1.0)
     assert (len(made.workloads[0].attempts), made.workloads[0].attempts_not_listed) == (1, 2)
     assert [node.disruptions for node in made.nodes] == [1]

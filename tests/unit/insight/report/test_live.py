@@ -10,7 +10,7 @@ from tests.unit.insight.report.facts import GIB, HOUR, MONDAY, at, reported
 from webhook.accounts.account import Account, Attempt, Left, id_of
 from webhook.history.usage import UsedRow
 from webhook.insight.report import live, sums
-from webhook.insight.report.known import Known, Window
+from webhook.insight.report.known import Known, Price, Window
 from webhook.insight.report.live import PricedNode, nodes_of
 from webhook.kube import names
 from webhook.objects.problem import Json
@@ -174,15 +174,15 @@ def test_what_unused_retries_would_have_used_is_taken_from_the_account() -> None
 @pytest.mark.parametrize(
     ("row", "currency", "prices", "price"),
     [
-        (UsedRow(2, HOUR, 2, 0.5, [HOUR]), "USD", PRICES, 0.5),
-        (UsedRow(2, HOUR, 1, 0.3, [HOUR]), "USD", PRICES, 0.25),  # not all of them have one: by today's prices
-        (UsedRow(2, HOUR, 2, 0.5, [HOUR]), "EUR", PRICES, 0.25),  # in another currency
-        (UsedRow(2, HOUR, 2, 0.5, [HOUR]), "USD", None, None),
-        (UsedRow(2, 0.0, 0, 0.0, []), "", None, 0.0),  # none of them ran
+        (UsedRow(2, HOUR, 2, 0.5, [HOUR]), "USD", PRICES, Price(0.5, 1.0)),
+        (UsedRow(2, HOUR, 1, 0.3, [HOUR]), "USD", PRICES, Price(0.25, 1.0)),  # not all have one: by today's prices
+        (UsedRow(2, HOUR, 2, 0.5, [HOUR]), "EUR", PRICES, Price(0.25, 1.0)),  # in another currency
+        (UsedRow(2, HOUR, 2, 0.5, [HOUR]), "USD", None, Price(None, None)),
+        (UsedRow(2, 0.0, 0, 0.0, []), "", None, Price(0.0, 0.0)),  # none of them ran
     ],
 )
 def test_the_price_of_sums_is_the_one_of_their_time_or_else_that_of_today(
-    row: UsedRow, currency: str, prices: Prices | None, price: float | None
+    row: UsedRow, currency: str, prices: Prices | None, price: Price
 ) -> None:
     assert sums.row_by_policy(prices)(row, "Spot", ["cpu"], currency) == price
 
