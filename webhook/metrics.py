@@ -144,7 +144,7 @@ CERTIFICATE_RENEWALS: Final = Counter(
 )
 READY: Final = Gauge(
     "retry_policy_ready",
-    "1 if requests may be sent to this replica, as /readyz says.",
+    "1 if admission requests may be sent to this replica, as its /readyz says; the controller answers none: 0.",
     registry=REGISTRY,
 )
 WAITING: Final = Gauge(

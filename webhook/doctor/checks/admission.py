@@ -23,7 +23,7 @@ CAUSES: Final = (
     ("tls:", "the TLS connection to the server fails", "logs -l app.kubernetes.io/name={name} --tail=50"),
     ("no endpoints available", "no server is ready behind the Service", "get pods,endpointslices"),
     ("not found", "the Service does not exist", "get services"),
-    ("connection refused", "no server listens behind the Service", "rollout restart deployment/{name}"),
+    ("connection refused", "no server listens behind the Service", "get deployments,pods"),
     ("no route to host", "no network leads from the API server to the server", "describe networkpolicies"),
     (
         "deadline exceeded",

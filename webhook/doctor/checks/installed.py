@@ -131,7 +131,7 @@ def why_not_ready(snapshot: Snapshot, deployment: str) -> str:
         return snapshot.installed.kubectl(trouble(waiting[0])[1].format(waiting[0]["metadata"]["name"]))
     if snapshot.pods is None:
         return snapshot.installed.kubectl(f"describe deployment {deployment}")
-    return snapshot.installed.kubectl("get events --field-selector=type=Warning --sort-by=.lastTimestamp")
+    return snapshot.installed.kubectl("events --types=Warning")
 
 
 def is_ended(pod: Json) -> bool:

@@ -6,7 +6,7 @@ from typing import Final
 
 from webhook.accounts.words import counted
 from webhook.doctor.finding import Diagnosis, ok, problem, warning
-from webhook.doctor.shipped import LEDGER
+from webhook.doctor.shipped import CONTROLLER, LEDGER
 from webhook.doctor.snapshot import SeenLease, Snapshot
 from webhook.kube import names
 from webhook.objects.patch import at
@@ -65,10 +65,11 @@ def delays(snapshot: Snapshot) -> Iterator[Diagnosis]:
     """Yield each pod whose delay is over and has not ended; one finding if there are only others."""
     if snapshot.delayed is None or snapshot.now is None:
         return
+    ends = snapshot.deployments is None or snapshot.named(snapshot.deployments, CONTROLLER) is not None
     late: list[Diagnosis] = []
     for pod in snapshot.delayed:
         with snapshot.left_out.around("Pod", pod):
-            late += _late(pod, snapshot.now)
+            late += _late(pod, snapshot.now) if ends else [_held(pod, "is held back by a delay: no controller ends it")]
     yield from late
     if snapshot.delayed and not late:
         yield ok("Delays", f"{counted(len(snapshot.delayed), 'pod')} held back by a delay that is not over")
@@ -79,12 +80,16 @@ def _late(pod: Json, now: datetime) -> list[Diagnosis]:
     late = _late_by(pod, now)
     if late <= LATE:
         return []
+    return [_held(pod, f"is held back by a delay that ended {late:.0f} s ago: no leader removes its gate")]
+
+
+def _held(pod: Json, what: str) -> Diagnosis:
+    """Return the problem of a pod that is held back, with the command that lets it run."""
     namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
     place = [gate.get("name") for gate in at(pod, GATES)].index(names.DELAY)
-    what = f"is held back by a delay that ended {late:.0f} s ago: no leader removes its gate"
     gate = f'[{{"op":"remove","path":"/spec/schedulingGates/{place}"}}]'
     fix = f"kubectl -n {namespace} patch pod {name} --type=json -p '{gate}'"
-    return [problem(f"Pod {namespace}/{name}", what, fix)]
+    return problem(f"Pod {namespace}/{name}", what, fix)
 
 
 def _late_by(pod: Json, now: datetime) -> float:

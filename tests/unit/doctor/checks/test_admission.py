@@ -26,7 +26,7 @@ def test_nothing_is_wrong_if_one_job_was_changed_and_the_other_one_denied() -> N
     [
         ("x509: certificate signed by unknown authority", "does not trust", "rollout restart deployment"),
         ('no endpoints available for service "x"', "no server is ready", "get pods,endpointslices"),
-        ("dial tcp 10.0.0.1:443: connect: connection refused", "no server listens", "rollout restart deployment"),
+        ("dial tcp 10.0.0.1:443: connect: connection refused", "no server listens", "get deployments,pods"),
         ("context deadline exceeded", "a firewall or a NetworkPolicy", "describe networkpolicies"),
         ('service "retry-policy-webhook" not found', "the Service does not exist", "get services"),
         ("unheard of", "failed (Post", "logs -l app.kubernetes.io/name=retry-policy-webhook"),

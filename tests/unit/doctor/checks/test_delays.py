@@ -47,6 +47,12 @@ def test_a_gate_without_a_time_is_over_since_the_pod_was_created() -> None:
     assert "that ended 3600 s ago" in told(delays, healthy(delayed=[delayed(None)], now=NOW))[1]
 
 
+def test_without_a_controller_each_pod_that_is_held_back_is_named_before_its_delay_is_over() -> None:
+    status, what, fix = told(delays, healthy(delayed=[delayed(300, OTHERS)], now=NOW, deployments=[]))
+    assert (status, what) == ("problem", "Pod ml/train-1: is held back by a delay: no controller ends it")
+    assert "/spec/schedulingGates/" in fix
+
+
 def test_only_pods_with_the_gate_of_a_delay_are_held_back_by_one() -> None:
     assert is_delayed(delayed(0, OTHERS))
     assert not is_delayed({"spec": {"schedulingGates": [OTHERS]}})

@@ -70,7 +70,7 @@ def with_replicas(wanted: int, ready: int) -> Json:
     ("wanted", "ready", "status", "what", "fix"),
     [
         (0, 0, "problem", "is scaled to 0 replicas", "scale deployment/retry-policy-webhook --replicas=2"),
-        (2, 0, "problem", "has no ready replica of 2", "get events --field-selector=type=Warning"),
+        (2, 0, "problem", "has no ready replica of 2", "events --types=Warning"),
         (2, 1, "warning", "has 1 ready of 2 replicas", "describe deployment"),
     ],
 )
