@@ -21,7 +21,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tests.admission import policy
+from tests.bench.week.market import PER_HOUR
 from webhook.accounts.counting import OUTLIVED
+from webhook.history.usage import per_hour, rate_of
 from webhook.insight.simulate.decisions import Decider, Shape, SpentBefore
 from webhook.insight.simulate.past import End
 from webhook.pods import on_failure
@@ -37,6 +39,16 @@ if TYPE_CHECKING:
 BUG: Final = End("ExitCode", "Error", 1)
 EVICTED: Final = End("Disruption", "PreemptionByScheduler", 137)
 ENDS: Final = {"FAIL": BUG, "EVICT": EVICTED}
+HEADINGS: Final = (
+    "Policy",
+    "Completions lost",
+    "Share",
+    "Hopeless attempts saved",
+    "Hours run",
+    "of which failed",
+    "hopeless",
+    "USD for 1,000 completions",
+)
 HOPELESS: Final = 2  # failures after which a task rarely finishes
 
 
@@ -64,7 +76,7 @@ class Index:
 
 @dataclass(slots=True)
 class Result:
-    """What a policy has lost and saved: recorded completions, attempts after a second failure, hours."""
+    """What a policy has lost and saved: recorded completions, attempts after a second failure, hours, money."""
 
     completions: int = 0
     lost: int = 0
@@ -72,6 +84,14 @@ class Result:
     saved: int = 0
     hours: float = 0.0
     wasted: float = 0.0  # hours of attempts that failed
+    in_vain: float = 0.0  # of those, hours of hopeless ones
+
+    def row(self, price: float) -> str:
+        """Return the cells of the table; `price`: of an hour of a task."""
+        kept = self.completions - self.lost
+        lost = f"{self.lost:,} of {self.completions:,} | {self.lost / self.completions:.1%}"
+        hours = f"{self.hours:,.0f} | {self.wasted:,.0f} | {self.in_vain:,.1f}"
+        return f"{lost} | {self.saved} of {self.hopeless} | {hours} | {self.hours * price / kept * 1000:,.2f}"
 
 
 def policies(files: Iterable[str]) -> Iterator[tuple[str, Policy]]:
@@ -93,6 +113,12 @@ def policies(files: Iterable[str]) -> Iterator[tuple[str, Policy]]:
         if isinstance(read, list):
             sys.exit("\n".join(f"{file}: {problem}" for problem in read))
         yield file, read
+
+
+def price_of(under: Policy) -> float:
+    """Return the price of an hour of a task, as one core on-demand: by the policy, or else by the week's market."""
+    rate = None if under.prices is None else rate_of(under.prices.rates, "OnDemand", {})
+    return PER_HOUR["cpu"] if rate is None else per_hour(rate, {"cpu": 1.0})
 
 
 def recorded(folder: Path) -> dict[str, list[Recorded]]:
@@ -137,6 +163,7 @@ def replay(decider: Decider, attempts: list[Recorded], result: Result) -> None:
         if one.outcome not in ENDS:
             continue
         result.wasted += one.hours
+        result.in_vain += one.hours * is_hopeless
         longest = max(longest, one.end - one.start)
         proven = has_finished or any(
             other.start < one.end < other.end and one.end - other.start > OUTLIVED * longest for other in attempts
@@ -161,15 +188,13 @@ def replay(decider: Decider, attempts: list[Recorded], result: Result) -> None:
 def main(folder: str, *files: str) -> None:
     jobs = recorded(Path(folder))
     print(f"{sum(map(len, jobs.values()))} attempts of {len(jobs)} jobs\n")
-    print("| Policy | Completions lost | Share | Hopeless attempts saved | Hours run | of which failed |")
-    print("| --- " * 6 + "|")
+    print(f"| {' | '.join(HEADINGS)} |")
+    print("| --- " * len(HEADINGS) + "|")
     for name, under in policies(files):
         result, decider = Result(), Decider(under)
         for attempts in jobs.values():
             replay(decider, attempts, result)
-        share = f"{result.lost:,} of {result.completions:,} | {result.lost / result.completions:.1%}"
-        hours = f"{result.hours:,.0f} | {result.wasted:,.0f}"
-        print(f"| {name} | {share} | {result.saved} of {result.hopeless} | {hours} |")
+        print(f"| {name} | {result.row(price_of(under))} |")
 
 
 if __name__ == "__main__":
