@@ -306,13 +306,10 @@ class CountingPass:
         for detail, job, budgets in islice(self._of_running_jobs(details, "fatal"), 1):
             longest = max(between(one.start, one.end) for one in self.attempts if one.cost == "fatal")
             has_finished = bool((job.get("status") or {}).get("succeeded"))
-            if budgets.per_index and not has_finished and not self._has_outlived(job, detail.end, longest * OUTLIVED):
+            if not budgets.per_index or has_finished:
+                return
+            if not self.tracker.has_outlived(job["metadata"]["uid"], detail.end, longest * OUTLIVED):
                 yield detail, job, longest
-
-    def _has_outlived(self, job: Json, now: str, seconds: float) -> bool:
-        """Return True if a pod of a Job runs that began more than so many seconds before a time."""
-        running = self.tracker.running.of_job(job["metadata"]["uid"])
-        return any(pod.started and between(pod.started, now) > seconds for pod in running)
 
     def end(self, details: list[Attempt]) -> LimitEnd | None:
         """Return why these attempts end the workload: too many restarts or disruptions; None if they do not."""

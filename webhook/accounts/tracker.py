@@ -12,6 +12,7 @@ from webhook.accounts.cached import CachedJob
 from webhook.accounts.limits import scope_of
 from webhook.accounts.tracked import FailedPods, RestartedPods, RunningPods, workload_named, workload_of
 from webhook.objects.problem import Json
+from webhook.objects.times import between
 from webhook.pods.outcomes import SPOT_UNAVAILABLE, UNSEEN, is_in_doubt
 from webhook.pods.pods import Condition, Pod, unpack
 from webhook.pods.restarts import following
@@ -119,6 +120,7 @@ class Tracker:
     - `last_ends`: the last pods that have failed, packed, by their scope, the newest last, also when they are counted
       and deleted; until a pod of that index of a Job succeeds.
     - `spot_unavailable`: whether the leader has ended any pod because no spot node took it.
+    - `eldest`: the uid of the pod of a Job that ran longest when that was asked last; empty if it was not.
     """
 
     find: Find = _none_found
@@ -134,6 +136,19 @@ class Tracker:
     disturbed: float = LONG_AGO
     last_ends: dict[str, tuple[bytes, ...]] = field(default_factory=dict)
     spot_unavailable: bool = False
+    eldest: str = ""
+
+    def has_outlived(self, job_uid: str, now: str, seconds: float) -> bool:
+        """Return True if a pod of a Job runs that began more than so many seconds before a time.
+
+        To find the one that began first takes as many steps as there are pods, of all Jobs: only once it has ended.
+        """
+        pod = self.running.get(self.eldest)
+        if pod is None or pod.job_uid != job_uid:
+            started = (one for one in self.running.of_job(job_uid) if one.started)
+            pod = min(started, key=lambda one: one.started, default=None)
+            self.eldest = "" if pod is None else pod.uid
+        return pod is not None and between(pod.started, now) > seconds
 
     @property
     def is_empty(self) -> bool:

@@ -50,6 +50,20 @@ def test_a_pod_that_succeeded_is_not_tracked() -> None:
     assert not found.running.packed
 
 
+def test_the_pod_that_ran_longest_is_looked_for_again_only_once_it_has_ended() -> None:
+    young, old = (running_pod(number, started=f"2026-01-01T00:0{9 - number}:00Z") for number in (1, 2))
+    others = (running_pod(number, job_uid="another") for number in range(3, 1000))
+    found = tracker(young, old, *others)
+
+    def outlived() -> bool:
+        return found.has_outlived("job-uid", "2026-01-01T00:10:00Z", 150)
+
+    assert outlived()
+    assert instructions_of(outlived) <= 500
+    found.see(failed(2), 0.0)
+    assert not outlived()
+
+
 def test_a_pod_is_forgotten_after_it_is_both_counted_and_deleted() -> None:
     first, second = failed(1), failed(2)
     found = tracker(first, second)
