@@ -232,6 +232,11 @@ SPOT_ZONE_LOST: Final = Gauge(
     ("zone",),
     registry=REGISTRY,
 )
+NODES_REJECTING: Final = Gauge(
+    "retry_policy_rejecting_nodes",
+    "Nodes that have rejected three pods or more in ten minutes, at any time of the last 24 hours.",
+    registry=REGISTRY,
+)
 LEDGER_SAVED: Final = Counter(
     "retry_policy_ledger_attempts_saved",
     "Retries that were left to workloads which failed at once.",

@@ -349,6 +349,12 @@ def new_event(replica: Replica, namespace: str = "", **fields: Any) -> Write:
     return Write("POST", f"/api/v1/namespaces/{namespace}/events", {**event(notice), **fields})
 
 
+def of_node(replica: Replica, reason: str) -> Write:
+    """Return the creation of an Event about a Node."""
+    name = replica.team.running("running", 1)[0]["spec"]["nodeName"]
+    return Write("POST", "/api/v1/namespaces/default/events", event(Notice("Node", "", name, reason, "it", uid=name)))
+
+
 def new_secret(name: str, kind: str = "kubernetes.io/tls", **metadata: Any) -> Write:
     data = {"tls.crt": "", "tls.key": ""}
     root = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, **metadata}, "type": kind, "data": data}
@@ -683,6 +689,10 @@ MUST_NOT: Mapping[str, tuple[Callable[[Replica], Write], str]] = {
         lambda one: new_event(one, one.strangers.name),
         "may write Events only in its own namespace",
     ),
+    "write another Event on a Node": (
+        lambda one: of_node(one, "NodeNotReady"),
+        "and on Nodes that reject pods",
+    ),
     "write an Event that cannot be deleted": (
         lambda one: new_event(one, metadata={"name": "x", "finalizers": ["example.test/keep"]}),
         "no Events with finalizers or owners",
@@ -813,6 +823,7 @@ DOES: Mapping[str, Callable[[Replica], Write]] = {
     "fail a Job after a bug": of_a_job(condition("FailureTarget", POD_FAILURE_POLICY), sub="/status"),
     "write an Event about an attempt": new_event,
     "write an Event in its own namespace": lambda one: new_event(one, SYSTEM),
+    "write an Event on a Node that rejects pods": lambda one: of_node(one, "RejectsPods"),
     "create the Secret of its certificates": lambda _: new_secret("retry-policy-webhook-certificates"),
     "create the Lease of the ledger": lambda _: new_lease("retry-policy-webhook-ledger"),
     "create the Lease of requested retries": lambda _: new_lease("retry-policy-webhook-requested-retries"),

@@ -71,6 +71,7 @@ REMEDIES: Final[dict[str, str]] = {
         "above `placement.wave.share`: new attempts avoid the zone; take the `max` of the replicas: all of them "
         "watch all zones"
     ),
+    "rejecting_nodes": "above 0: the Event `RejectsPods` on the node says why; drain and repair it",
     "ledger_attempts_saved": "none; it is what the policy has saved",
     "ledger_workloads_stopped": "none; `retry-policy explain` says for each workload why it was stopped",
     "ledger_writes": "`bad` rises: the log line `account not written` says why",

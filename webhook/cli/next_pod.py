@@ -33,6 +33,7 @@ MESSAGE: Final = "message="
 NUMBER: Final = re.compile("[0-9]{1,10}")
 MOST_ENDS: Final = 20
 KILLED: Final = 137
+BY_SIGKILL: Final = ("OOMKilled", "DeadlineExceeded")
 TERMINATED: Final = 143
 
 
@@ -53,7 +54,8 @@ class Ended(Struct, frozen=True, kw_only=True, rename="camel"):
     ] = None
     container: Annotated[ContainerName | None, meaning("The container that ended. Left out: the first one.")] = None
     exit_code: Annotated[
-        ExitCode | None, meaning("Its exit code. Left out: 137 with OOMKilled, 143 with Disruption, else 1.")
+        ExitCode | None,
+        meaning("Its exit code. Left out: 137 with OOMKilled and DeadlineExceeded, 143 with Disruption, else 1."),
     ] = None
     message: Annotated[str, meaning("Its termination message.")] = ""
     node: Annotated[str, meaning("The node of the pod.")] = ""
@@ -182,8 +184,8 @@ def ended_pod(end: Ended, number: int, container: str, now: datetime, **known: A
     has_exit = end.exit_code is not None or end.message or end.container is not None
     cause = end.cause or ("ExitCode" if has_exit else "Other")
     exits: tuple[Exit, ...] = ()
-    if has_exit or cause in {"OOMKilled", "ExitCode"}:
-        code = end.exit_code or {"OOMKilled": KILLED, "Disruption": TERMINATED}.get(cause, 1)
+    if has_exit or cause in {"ExitCode", *BY_SIGKILL}:
+        code = end.exit_code or {"Disruption": TERMINATED, **dict.fromkeys(BY_SIGKILL, KILLED)}.get(cause, 1)
         reason = {"OOMKilled": outcomes.OOM, "ExitCode": end.reason}.get(cause) or "Error"
         exits = (Exit(end.container or container, code, reason, time, end.message),)
     pod = Pod(

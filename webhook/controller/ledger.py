@@ -103,6 +103,7 @@ class Ledger:
             crashed=self._see_crash,
             restarted=self._see_restarted,
             forgotten=self.queue.discard,
+            rejecting=self._see_rejecting,
             is_pending=self.is_pending,
             recorder=self.recorder,
             clock=clock,
@@ -170,6 +171,19 @@ class Ledger:
     def is_pending(self, key: Key) -> bool:
         """Return True if a crash in a workload is to be judged."""
         return self.crashes.is_pending(key)
+
+    def _see_rejecting(self, pod: Pod, rejected: int) -> None:
+        """Say of a node that it has rejected as many pods as the profile of the last one of them bears."""
+        bad = self.policy.profile(self.recorder.profile_of(pod.namespace)).placement.bad_nodes
+        if not self.leading or bad is None or rejected != bad.rejected:
+            return
+        why = f"{pod.reason}, the last one of {pod.namespace}/{pod.name}"
+        does = (
+            f"pods under profiles with placement.badNodes prefer other nodes for {bad.avoid_for} s; drain and repair it"
+        )
+        message = f"has rejected {rejected} pods in ten minutes ({why}): {does}"
+        # A node's Events are found by its name as uid, as a kubelet writes them.
+        self.events.tell(Notice("Node", "", pod.node, "RejectsPods", message, uid=pod.node))
 
     def _see_crash(self, key: Key, pod: Pod, job: CachedJob) -> None:
         self.crashes.see(key, pod, job)

@@ -27,6 +27,8 @@ MOST_NORMAL: Final = 100  # Events that may wait when one of type Normal is adde
 RATE: Final = 50.0  # Events a second, and BURST of them at once: as a kubelet's eventRecordQPS and eventBurst
 BURST: Final = 100
 
+OF_CLUSTER: Final = "default"  # the namespace of Events about objects that have none
+
 log = structlog.get_logger()
 
 
@@ -73,7 +75,7 @@ class Events:
                 await asyncio.sleep(ahead)
             with self.bulkhead.around(notice.namespace, f"{notice.kind}/{notice.name}"):
                 try:
-                    await self.write(path_of("v1", "events", notice.namespace), event(notice))
+                    await self.write(path_of("v1", "events", notice.namespace or OF_CLUSTER), event(notice))
                 except ApiError as error:
                     if error.status != HTTPStatus.CONFLICT:  # another replica has written the same Event
                         log.warning("event not written", error=str(error))
@@ -104,7 +106,7 @@ def event(notice: Notice) -> Json:
     return {
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": {"name": f"{name}.{digest}", "namespace": namespace},
+        "metadata": {"name": f"{name}.{digest}", "namespace": namespace or OF_CLUSTER},
         "involvedObject": {
             "apiVersion": notice.api_version,
             "kind": notice.kind,

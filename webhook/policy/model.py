@@ -242,6 +242,13 @@ class Wave(Struct, frozen=True, kw_only=True, rename="camel"):
     avoid_for: Duration = Duration(900)
 
 
+class BadNodes(Struct, frozen=True, kw_only=True, rename="camel"):
+    """How many pods a node must have rejected in ten minutes, and for how long new attempts avoid it then."""
+
+    rejected: Annotated[int, Meta(ge=2, le=10)] = 3
+    avoid_for: Duration = Duration(86_400)
+
+
 class Placement(Struct, frozen=True, kw_only=True, rename="camel"):
     """Where an attempt runs."""
 
@@ -255,6 +262,7 @@ class Placement(Struct, frozen=True, kw_only=True, rename="camel"):
     protect: Literal["OnDemand", "Always", "Never"] = "OnDemand"
     roles: Literal["Alike", "LeaderOnDemand"] = "Alike"
     wave: Wave | None = None
+    bad_nodes: BadNodes | None = None
 
 
 class RequestedRetry(Struct, frozen=True, kw_only=True, rename="camel"):

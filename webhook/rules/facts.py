@@ -8,6 +8,7 @@ from webhook.capacity import Pool, Provider
 from webhook.kube.state_key import StateKey
 from webhook.objects.problem import Json
 from webhook.pods.pods import Pod
+from webhook.pods.rejections import Rejections
 from webhook.pods.waves import Waves
 from webhook.policy.settings import Settings
 from webhook.rules.pods.memory_bounds import Restrictions
@@ -35,6 +36,10 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
     # The zones that lose their spot pods; None if they are unknown.
     waves: Waves | None = None
+
+    # The nodes that reject pods, None if they are unknown; and how many nodes there are.
+    rejections: Rejections | None = None
+    nodes: int = 0
 
     # Proves what the webhook writes on a pod; None if nothing reads it again.
     state_key: StateKey | None = None

@@ -121,6 +121,7 @@ class Endpoints:
         self.cluster = cluster
         self.trackers = trackers
         self.waves = None if trackers is None else trackers.waves
+        self.rejections = None if trackers is None else trackers.rejections
         self.counts = None if trackers is None else AdmissionCounts(trackers)
         self.retry_requests = retry_requests
         self.log_lines = LogLines()
@@ -324,6 +325,8 @@ class Endpoints:
             failures=counts.failures,
             ended=ended,
             waves=self.waves,
+            rejections=self.rejections,
+            nodes=len(cluster.known_nodes.places),
             state_key=cluster.state_key,
             spot_unavailable=counts.spot_unavailable,
             now=time(),

@@ -32,6 +32,7 @@ from webhook.objects.problem import Json
 from webhook.objects.times import seconds
 from webhook.pods import pods
 from webhook.pods.pods import Pod
+from webhook.pods.rejections import Rejections
 from webhook.pods.waves import Waves
 from webhook.policy.model import Profile
 from webhook.policy.settings import NamedProfile, Settings
@@ -88,7 +89,8 @@ class Trackers:
     Only its own methods add and remove workloads. It calls `changed` with a workload whose account may have to be
     written, and the seconds until then; `crashed` with a pod that was disrupted, or that nobody had deleted, and
     its Job; `restarted` with a workload in one of whose running pods a container has restarted in place; `forgotten`
-    with a workload that it has removed. `is_pending` returns True if a crash in a workload is still to be judged.
+    with a workload that it has removed; `rejecting` with a pod that its node has rejected, and how many it has in ten
+    minutes. `is_pending` returns True if a crash in a workload is still to be judged.
     `recorder` makes records of what ended. `clock` is monotonic, in seconds; `now` is Unix time.
     """
 
@@ -100,6 +102,7 @@ class Trackers:
         crashed: Callable[[Key, Pod, CachedJob], None] = ignore,
         restarted: Callable[[Key], None] = ignore,
         forgotten: Callable[[Key], None] = ignore,
+        rejecting: Callable[[Pod, int], None] = ignore,
         is_pending: Callable[[Key], bool] = _never,
         recorder: EndRecorder | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -112,11 +115,14 @@ class Trackers:
         self.crashed = crashed
         self.restarted = restarted
         self.forgotten = forgotten
+        self.rejecting = rejecting
         self.is_pending = is_pending
         self.clock = clock
         self.now: Callable[[], float] = time.time
         self.bulkhead = Bulkhead("workloads", clock)
         self.waves = Waves()
+        self.rejections = Rejections()
+        metrics.NODES_REJECTING.set_function(lambda: self.rejections.number(self.now()))
         self.zones_reported: set[str] = set()
         selector = {"labelSelector": names.PROFILE}
         self.read_pod = partial(pods.read, key=cluster.state_key)
@@ -377,6 +383,8 @@ class Trackers:
 
     def _see_zone(self, pod: Pod, *, gone: bool = False, news: bool = True) -> None:
         self.waves.see(pod, self.now(), gone=gone, news=news)
+        if rejected := self.rejections.see(pod, self.now()):
+            self.rejecting(pod, rejected)
         if pod.zone in self.waves.zones and pod.zone not in self.zones_reported:
             self.zones_reported.add(pod.zone)
             ratio = self.waves.zones[pod.zone].ratio

@@ -6,7 +6,7 @@ from typing import Final
 
 from webhook.accounts.words import counted
 from webhook.doctor.finding import Diagnosis, ok, problem, warning
-from webhook.doctor.shipped import CONTROLLER, LEDGER
+from webhook.doctor.shipped import LEDGER
 from webhook.doctor.snapshot import SeenLease, Snapshot
 from webhook.kube import names
 from webhook.objects.patch import at
@@ -65,7 +65,7 @@ def delays(snapshot: Snapshot) -> Iterator[Diagnosis]:
     """Yield each pod whose delay is over and has not ended; one finding if there are only others."""
     if snapshot.delayed is None or snapshot.now is None:
         return
-    ends = snapshot.deployments is None or snapshot.named(snapshot.deployments, CONTROLLER) is not None
+    ends = snapshot.deployments is None or bool(snapshot.deployments)
     late: list[Diagnosis] = []
     for pod in snapshot.delayed:
         with snapshot.left_out.around("Pod", pod):

@@ -29,6 +29,7 @@ def _matches_by(criterion: str, profile: Profile) -> bool:
 # What of a profile has no effect in a simulation, and whether a profile has it.
 NOT_SIMULATED: Final[dict[str, Callable[[Profile], bool]]] = {
     "placement.wave": lambda profile: profile.placement.wave is not None,
+    "placement.badNodes": lambda profile: profile.placement.bad_nodes is not None,
     "placement.roles": lambda profile: profile.placement.roles != "Alike",
     "avoid: Node": lambda profile: any(rule.next.avoid == "Node" for rule in costs.rules_of(profile)),
     **{

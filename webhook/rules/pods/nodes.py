@@ -19,7 +19,7 @@ def _edit(context: "PodContext") -> list[Problem]:
     evidence, asked, plan = context.evidence, context.asked, context.plan
     chosen = evidence.settings.profile.placement
     placement.edit(plan, context.editor)
-    if asked.avoid_nodes or asked.avoid_zones or chosen.wave is not None:
+    if asked.avoid_nodes or asked.avoid_zones or chosen.wave is not None or chosen.bad_nodes is not None:
         _edit_avoid(context)
     if chosen.protect in {plan.placement, "Always"}:  # both have the value OnDemand
         protect.edit(evidence.annotations, context.editor)
@@ -27,10 +27,11 @@ def _edit(context: "PodContext") -> list[Problem]:
 
 
 def _edit_avoid(context: "PodContext") -> None:
-    """Prefer other nodes and zones than those where attempts failed, or that lose their spot nodes."""
+    """Prefer other nodes and zones than those where attempts failed, that reject pods, or that lose spot nodes."""
     evidence, editor, asked = context.evidence, context.editor, context.asked
     zones = dict.fromkeys((*asked.avoid_zones, *_zones_that_lose_spot(context)))
-    if not (zones or asked.avoid_nodes) or groups.is_grouped(evidence.pod):
+    nodes = (*dict.fromkeys((*asked.avoid_nodes, *_nodes_that_reject_pods(context))),)
+    if not (zones or nodes) or groups.is_grouped(evidence.pod):
         return
     if zones:
         provider = placement.provider_of(evidence.settings.profile, context.facts.recognised)
@@ -38,7 +39,7 @@ def _edit_avoid(context: "PodContext") -> None:
             capacity.spot_preferences(provider) if provider is not None and context.plan.placement == "Spot" else []
         )
         avoid.zones(editor, [*zones], on_spot)
-    avoid.nodes(editor, asked.avoid_nodes)
+    avoid.nodes(editor, nodes)
 
 
 def _zones_that_lose_spot(context: "PodContext") -> tuple[str, ...]:
@@ -47,6 +48,15 @@ def _zones_that_lose_spot(context: "PodContext") -> tuple[str, ...]:
     if wave is None or waves is None or context.plan.placement != "Spot":
         return ()
     return waves.avoided(wave.share, wave.avoid_for, context.facts.now)
+
+
+def _nodes_that_reject_pods(context: "PodContext") -> tuple[str, ...]:
+    """Return the nodes that a pod avoids because they have rejected others; none if the profile only reports."""
+    facts, profile = context.facts, context.evidence.settings.profile
+    bad, rejections = profile.placement.bad_nodes, facts.rejections
+    if bad is None or rejections is None or profile.actions == "Report":
+        return ()
+    return rejections.avoided(bad.rejected, bad.avoid_for, facts.now, facts.nodes)
 
 
 RULE: Final[Rule["PodContext"]] = Rule(

@@ -1,6 +1,6 @@
 """Pods prefer other nodes and zones than those where attempts failed, and other zones than those that lose spot."""
 
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from msgspec.structs import replace
@@ -12,8 +12,9 @@ from webhook.kube import names
 from webhook.objects.patch import Editor, at
 from webhook.objects.problem import Json
 from webhook.pods.pods import Pod
+from webhook.pods.rejections import Rejections
 from webhook.pods.waves import Waves
-from webhook.policy.model import Duration, FailureRule, Match, Next, Placement, Profile, Wave
+from webhook.policy.model import BadNodes, Duration, FailureRule, Match, Next, Placement, Profile, Wave
 from webhook.rules.facts import Facts
 from webhook.rules.pods import avoid, placement
 
@@ -21,7 +22,8 @@ OTHER_NODE = FailureRule(match=Match(exit_codes=(143,)), next=Next(avoid="Node")
 OTHER_ZONE = FailureRule(match=Match(cause="Disruption"), next=Next(avoid="Zone"))
 ON_DEMAND = FailureRule(match=Match(exit_codes=(143,)), next=Next(placement="OnDemand"))
 SPOT = {"key": "eks.amazonaws.com/capacityType", "operator": "In", "values": ["SPOT"]}
-NOW = 1767225660.0  # 2026-01-01T00:01:00Z
+NOW = 1767225660.0
+AT_NOW = "2026-01-01T00:01:00Z"
 
 
 def not_in_zone(*zones: str) -> Json:
@@ -42,11 +44,21 @@ def admitted(
     rules: tuple[FailureRule, ...] = (),
     root: Json | None = None,
     waves: Waves | None = None,
+    rejections: Rejections | None = None,
+    actions: Literal["Act", "Report"] = "Act",
     **fields: Any,
 ) -> Answer:
     """Admit the next pod of a Job after pods that ended; check that a second admission changes nothing."""
-    profile = Profile(placement=Placement(**{"provider": "eks", **fields}), on_failure=rules)
-    facts = Facts(profile_name="default", owner=stored_job(job_spec(backoffLimit=6)), ended=ended, waves=waves, now=NOW)
+    profile = Profile(placement=Placement(**{"provider": "eks", **fields}), on_failure=rules, actions=actions)
+    facts = Facts(
+        profile_name="default",
+        owner=stored_job(job_spec(backoffLimit=6)),
+        ended=ended,
+        waves=waves,
+        rejections=rejections,
+        nodes=40,
+        now=NOW,
+    )
     answer = mutate(root or pod(), facts, policy(default=profile))
     assert mutate(answer.object, facts, policy(default=profile)).patch == []
     return answer
@@ -66,6 +78,30 @@ def losing(zone: str) -> Waves:
     for one in (*map(running_pod, range(8)), *map(disrupted, range(6))):
         waves.see(replace(one, zone=zone), NOW)
     return waves
+
+
+def rejecting(*nodes: str) -> Rejections:
+    """Return nodes that have just rejected three pods each."""
+    found = Rejections()
+    for number, node in enumerate(nodes * 3):
+        found.see(failed(number, exits=(), reason="UnexpectedAdmissionError", node=node, ended=AT_NOW), NOW)
+    return found
+
+
+def test_pods_prefer_other_nodes_than_those_that_reject_pods_if_the_profile_says_so() -> None:
+    found = admitted(rejections=rejecting("bad"), bad_nodes=BadNodes())
+    assert preferences(found) == [preference(SPOT), other_node("bad")]
+    assert preferences(admitted(rejections=rejecting("bad"))) == [preference(SPOT)]
+    assert preferences(admitted(rejections=rejecting("bad"), bad_nodes=BadNodes(), actions="Report")) == [
+        preference(SPOT)
+    ]
+
+
+def test_a_node_of_a_failure_and_nodes_that_reject_pods_are_avoided_together() -> None:
+    found = admitted(
+        failed(node="own"), rules=(OTHER_NODE,), rejections=rejecting("bad", "own"), bad_nodes=BadNodes(rejected=3)
+    )
+    assert preferences(found) == [preference(SPOT), other_node("own", "bad")]
 
 
 def test_after_a_failure_the_next_pod_prefers_another_node() -> None:

@@ -1,0 +1,52 @@
+"""A node that rejects pods: the next pods of any workload prefer other nodes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.cluster.kubelet import end
+from tests.cluster.on_failure_matrix import Ending
+from tests.cluster.scenarios.conftest import program
+
+if TYPE_CHECKING:
+    from tests.cluster.kubectl import Object
+    from tests.cluster.scenarios.conftest import NewScene, Scene
+
+REJECTED = Ending(of_pod="UnexpectedAdmissionError")
+
+
+def avoided_by(pod: Object) -> list[str]:
+    """Return the nodes that a pod prefers not to run on."""
+    terms = pod["spec"].get("affinity", {}).get("nodeAffinity", {})
+    preferred = terms.get("preferredDuringSchedulingIgnoredDuringExecution", [])
+    fields = [one for term in preferred for one in term["preference"].get("matchFields", [])]
+    return [name for one in fields for name in one["values"]]
+
+
+def rejected(here: Scene, number: int) -> str:
+    """Let the kubelet of the only spot node reject the pods of so many Jobs; return the name of the node."""
+    for one in range(number):
+        here.create("one-small-pod.yaml", program(), name=f"rejected-{one}")
+        (pod,) = here.team.running(f"rejected-{one}", 1)
+        end(here.team, pod, REJECTED)
+    return str(pod["spec"]["nodeName"])
+
+
+@pytest.mark.first
+def test_after_three_rejected_pods_those_of_other_jobs_prefer_another_node_and_an_event_says_why(
+    scene: NewScene,
+) -> None:
+    here = scene("bad-nodes", spot=1, on_demand=0)
+    node = rejected(here, 3)
+    here.nodes.add()
+
+    here.create("one-small-pod.yaml", program(), name="another")
+
+    (pod,) = here.team.running("another", 1)
+    assert avoided_by(pod) == [node]
+    assert pod["spec"]["nodeName"] != node
+    selector = f"--field-selector=involvedObject.name={node},reason=RejectsPods"
+    (told,) = here.kubectl.get("events", "--namespace=default", selector)["items"]
+    assert told["message"].startswith("has rejected 3 pods in ten minutes (UnexpectedAdmissionError")
