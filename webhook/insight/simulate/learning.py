@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from webhook.history.record import Capacity
 from webhook.insight.simulate.decisions import Decider, ReplicatedJob, Shape, SpentBefore, actions_seen, is_coupled
 from webhook.insight.simulate.market import MarketPlace
-from webhook.insight.simulate.past import End, Past, PastAttempt, Story, containers_of
+from webhook.insight.simulate.past import KILLED, TERMINATED, End, Past, PastAttempt, Story, containers_of
 from webhook.pods import on_failure
 from webhook.pods.outcomes import NEVER_STARTED
 from webhook.policy import costs
@@ -24,6 +24,8 @@ from webhook.policy.settings import NamedProfile
 DEFAULT: Final = "default"
 MOST_TASKS: Final = 2_000  # of a workload; the others are left out
 SAME: Final = 0.1  # share by which the time to a deadline may differ from the policy's
+GRACE: Final = 31.0  # seconds that a program may have after it: 30 by default
+MORE: Final = 1.0  # seconds that work which never succeeded takes at least beyond what was seen of it
 GROWN: Final = 1.01  # by which more memory was asked for than before
 MOST_NEED: Final = 4.0  # times the memory with which a program was killed, if nobody has seen how much it needs
 UNKNOWN_WORK: Final = 60.0  # seconds, if no attempt of anything says more
@@ -64,7 +66,8 @@ class Task:
 
     - `work`: seconds of the attempt that succeeded; None if none did. `floor`: of the longest other attempt.
     - `runs`: the runs before that which ended by themselves, in order.
-    - `deadline`: seconds that its author gives an attempt; None without.
+    - `deadline`: seconds that its author gives an attempt; None without. `at_deadline`: the exit code of its program
+      after a deadline, which may be the policy's.
     - `fixed`: where it runs if something other than the policy decides: its capacity; empty otherwise.
     - `never_starts`: whether its containers could not start. `needed`: whether the workload waits for it to succeed.
     - `memory`, `resources`: what the pod asks for in its first attempt.
@@ -77,6 +80,7 @@ class Task:
     floor: float = 0.0
     runs: list[ProgramRun] = field(default_factory=list)
     deadline: float | None = None
+    at_deadline: int = TERMINATED
     fixed: Capacity = ""
     never_starts: bool = False
     needed: bool = True
@@ -96,6 +100,7 @@ class LearntWorkload:
     - `lead`: from its creation to that of its first pod. `tail`: from its last pod's end to its own.
     - `per_node`: how many of its pods share a node. `echo`: how a pod crashes when another one is disrupted, None if
       it does not; `echoes`: the share of the pods that do.
+    - `deadline`: seconds that its author gives all of it, as far as that has ended it; None else.
     """
 
     story: Story
@@ -106,6 +111,7 @@ class LearntWorkload:
     per_node: int = 1
     echo: End | None = None
     echoes: float = 0.0
+    deadline: float | None = None
 
     @property
     def key(self) -> tuple[str, str]:
@@ -130,7 +136,7 @@ class Works:
             first = bisect_right(pool, task.floor)
             if first < len(pool):
                 return pool[first + int(random.random() * (len(pool) - first))]
-        return task.floor or UNKNOWN_WORK
+        return task.floor + MORE if task.floor else UNKNOWN_WORK
 
 
 @dataclass(slots=True)
@@ -254,6 +260,7 @@ def _workload_of(story: Story, name: str, profile: Profile, decider: Decider, fo
         per_node=_per_node_of(story),
         echo=crashes[0] if crashes else None,
         echoes=len(crashes) / max(1, len(crashes) + beside(story, disturbed, echoes)),
+        deadline=story.end - story.created if story.record.reason == "DeadlineExceeded" else None,
     )
 
 
@@ -351,8 +358,9 @@ def _note_failure(task: Task, attempt: PastAttempt, profile: Profile, echoes: se
         return
     if end.cause == "DeadlineExceeded":
         timeout = profile.attempt_timeout
-        if timeout is None or abs(attempt.seconds - timeout) > SAME * timeout:
+        if timeout is None or not timeout * (1 - SAME) <= attempt.seconds <= timeout * (1 + SAME) + GRACE:
             task.deadline = attempt.seconds
+        task.at_deadline = KILLED if attempt.record.cost == "fatal" else TERMINATED
         return
     memory = attempt.record.resources.get("memory", 0.0) if end.cause == "OOMKilled" else 0.0
     task.runs.append(ProgramRun(attempt.seconds, end, memory))

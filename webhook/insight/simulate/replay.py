@@ -192,6 +192,9 @@ class Replay:
             self.create(self.waiting.pop(), now)
         while self.events:
             now, _, index, number, end = heappop(self.events)
+            if workload.deadline is not None and now - workload.story.created > workload.deadline:
+                result.why = "its own activeDeadlineSeconds are over"
+                return self.closed(workload.story.created + workload.deadline)
             one = self.doing[index]
             if number != one.pod:
                 continue
@@ -342,7 +345,7 @@ class Replay:
         lasts, end = self.program(one)
         limit = one.task.deadline if one.task.deadline is not None else self.profile.attempt_timeout
         if limit is not None and lasts > limit:
-            return float(limit), End("DeadlineExceeded", "DeadlineExceeded", 143)
+            return float(limit), End("DeadlineExceeded", "DeadlineExceeded", one.task.at_deadline)
         return lasts, end
 
     def program(self, one: Doing) -> tuple[float, End | None]:

@@ -162,6 +162,21 @@ def test_with_a_time_for_disruptions_a_long_job_goes_back_to_spot_nodes() -> Non
     assert spot[Duration(600)].mean > spot[None].mean
 
 
+@pytest.mark.parametrize(
+    "end",
+    [
+        pytest.param({"reason": "", "cost": "fatal"}, id="of an attempt"),
+        pytest.param({"reason": "Stopped", "cost": "none"}, id="of the Job"),
+    ],
+)
+def test_a_deadline_that_ended_a_job_ends_it_again(end: dict[str, str]) -> None:
+    cause = "DeadlineExceeded" if end["cost"] == "fatal" else "Other"
+    why = "PodFailurePolicy" if end["cost"] == "fatal" else "DeadlineExceeded"
+    records = [attempt("a", 1, 10, 500, cause, **end), ended("a", 510, "Failed", reason=why)]
+    found = predicted(records, A)
+    assert (found.attempts.mean, found.failed.mean, found.complete.mean) == (1, 1, 0)
+
+
 def test_the_loss_of_a_pod_restarts_its_job_set() -> None:
     def pods(number: int, begin: float, how: Any) -> list[Record]:
         return [
