@@ -12,7 +12,7 @@ from webhook.accounts.counted import counted_of
 from webhook.accounts.stored import account_in
 from webhook.accounts.tracker import Key, key_of
 from webhook.capacity.recognition import NodeFacts, capacities, facts_of
-from webhook.history.amounts import Amounts
+from webhook.history.amounts import Amounts, requested
 from webhook.history.record import VERSION, AttemptRecord, Capacity
 from webhook.history.usage import UsedRow, label_keys
 from webhook.insight.report.known import NOTHING, Counted, Known, RowPrice, State, Window
@@ -229,12 +229,18 @@ class Records:
     def requests_of(self, detail: Attempt) -> Amounts:
         """Return what a pod that is gone requested: as much as one of the same Job, or else of the same JobSet.
 
-        Empty if no pod exists that requests anything.
+        Where no pod exists that requests anything, what the template of its Job says; empty if that is gone too.
         """
         others = (pod for pod in self.pods if pod.resources)
         job = _job_in(detail.scope)
         like = max(others, key=lambda pod: _job_in(limits.scope_of(pod)) == job, default=None)
-        return () if like is None else like.resources
+        return self.requests_of_template(job) if like is None else like.resources
+
+    def requests_of_template(self, job: str) -> Amounts:
+        """Return what the pods of a Job of this workload request; `job`: its name in a JobSet, else empty."""
+        name = f"{self.known.name}-{job}" if job else ""
+        found = (one for one in self.workload.jobs if name in {"", one["metadata"]["name"]})
+        return requested(at(next(found, {}), ("spec", "template", "spec")) or {})
 
     def uncounted(self, account: Account) -> Iterator[AttemptRecord]:
         """Yield the other pods: those that run, that succeeded, and that are not counted yet."""

@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple
 
 from webhook.accounts import cached
 from webhook.accounts.cached_account import ACCOUNT_READ
+from webhook.history.amounts import SPEC_READ
 from webhook.insight.report.live import recorded_profile
 from webhook.kube import names
 from webhook.kube.client import METADATA_ONLY_LIST, Api, ApiError
@@ -28,7 +29,7 @@ CONDITIONS: Final[Shape] = [dict.fromkeys(("type", "status", "reason", "message"
 JOB: Final[Any] = type_of(
     {
         "metadata": METADATA,
-        "spec": at(cached.JOB_READ, ("spec",)),
+        "spec": {**at(cached.JOB_READ, ("spec",)), "template": {"spec": SPEC_READ}},
         "status": {"completionTime": str, "conditions": CONDITIONS},
     }
 )

@@ -204,6 +204,12 @@ def test_in_a_window_a_pod_that_is_gone_costs_what_another_pod_of_its_workload_w
     assert made.notes == []
 
 
+def test_a_pod_of_which_no_other_exists_requested_what_the_template_of_its_job_says() -> None:
+    template = {"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "1"}}}]}}
+    made = report_of(job(account=account_of_five(), spec={"template": template}), window=Window(MONDAY.timestamp()))
+    assert (made.total.lost.resources["cpu"], made.total.lost.price) == (HOUR, 0.25)
+
+
 def test_in_a_window_a_pod_that_is_gone_has_no_price_if_nothing_says_what_it_requested() -> None:
     made = report_of(job(account=account_of_five()), window=Window(MONDAY.timestamp()))
     assert (made.total.lost.attempts, made.total.lost.seconds, made.total.lost.price) == (1, HOUR, None)
