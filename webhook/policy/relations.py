@@ -9,6 +9,7 @@ from msgspec import UNSET
 from webhook.policy import costs
 from webhook.policy.model import (
     LONGEST_SETTLING,
+    Disruptions,
     FailurePolicy,
     FailureRule,
     Match,
@@ -227,11 +228,19 @@ def messages_are_kept(profile: Profile) -> Wrong | None:
     return Wrong("matches messages, which are not kept", "set diagnostics.lastWords to true")
 
 
+def time_for_disruptions(disruptions: Disruptions) -> Wrong | None:
+    """Reject a time in which disruptions count against a limit that they do not have."""
+    if disruptions.action == "Ignore" or disruptions.per is None:
+        return None
+    return Wrong("has no effect with action Count", "remove it, or set action to Ignore")
+
+
 # Checks on several fields of one object, by the object's type: the fields that a check reads, and the check. The
 # problem has the path of the first field.
 Relations = Mapping[type, tuple[tuple[tuple[str, ...], Callable[[Any], Wrong | None]], ...]]
 RELATIONS: Final[Relations] = {
     Retries: ((("default", "limit"), default_within_limit),),
+    Disruptions: ((("per", "action"), time_for_disruptions),),
     FailurePolicy: (
         (("retriable_exit_codes",), exit_codes_once),
         (("settle_within",), settles_while_remembered),

@@ -403,6 +403,12 @@ def test_a_description_with_another_provider_is_a_problem(provider: str) -> None
     ]
 
 
+def test_a_time_for_disruptions_that_have_no_limit_is_a_problem() -> None:
+    assert profile_problems("{disruptions: {action: Count, per: 24h}}") == [
+        "disruptions.per: has no effect with action Count; remove it, or set action to Ignore"
+    ]
+
+
 def test_with_an_invalid_provider_only_the_provider_is_a_problem() -> None:
     (problem,) = profile_problems(f"{{placement: {{provider: custim, {CUSTOM}}}}}")
     assert problem.startswith("placement.provider: ")
