@@ -249,13 +249,26 @@ def _run_folder() -> Iterator[Path]:
     for old in Path(tempfile.gettempdir()).glob(f"{FOLDER_PREFIX}*/lock"):
         with old.open() as lock, _locked(lock.fileno()) as unused:
             if unused:
-                shutil.rmtree(old.parent, ignore_errors=True)
-    with tempfile.TemporaryDirectory(prefix=FOLDER_PREFIX, ignore_cleanup_errors=True) as name:
-        folder = Path(name)
+                _delete(old.parent)
+    folder = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX))
+    try:
         # The file gets its final name once it is locked: another run may be looking for unlocked ones.
         with (folder / "new").open("w") as lock, _locked(lock.fileno()):
             (folder / "new").rename(folder / "lock")
             yield folder
+    finally:
+        _delete(folder)
+
+
+def _delete(folder: Path) -> None:
+    """Delete the folder of a run. The volume of a pod may still be mounted; by the lock the next run finds the rest."""
+    for one in folder.iterdir():
+        if one.is_dir() and not one.is_symlink():
+            shutil.rmtree(one, ignore_errors=True)
+        elif one.name != "lock":
+            one.unlink(missing_ok=True)
+    if [one.name for one in folder.iterdir()] == ["lock"]:
+        shutil.rmtree(folder)
 
 
 @contextmanager
