@@ -52,7 +52,8 @@ def _sweep_of(_context: click.Context, _parameter: click.Parameter, text: str | 
         ("To what is still in the cluster, under the policy there", "retry-policy simulate --policy new.yaml"),
         (
             "To Jobs and pods as kubectl printed them; the policy that was in force is in old.yaml",
-            "kubectl get jobs,pods,nodes -A -o json | retry-policy simulate -f - --from old.yaml --policy new.yaml",
+            "kubectl get jobs,pods,nodes,accounts -A -o json |"
+            " retry-policy simulate -f - --from old.yaml --policy new.yaml",
         ),
         (
             "Which threshold is best",
@@ -139,6 +140,11 @@ def simulate(  # noqa: PLR0913 - one parameter for each option
     if not simulator.workloads:
         where = "" if namespace is None else f" of namespace {namespace}"
         stop([f"no workload{where} has ended in this history, so that nothing can be replayed"])
+    used = {one.shape.profile for one in simulator.workloads}
+    if used.isdisjoint(after.profiles):
+        these, those = (", ".join(sorted(one)[:5]) for one in (used, after.profiles))
+        what = f"the history has the profile {these}, the other policy {those}"
+        stop([f"{what}: profiles are matched by name; rename one in the policy"])
     if swept is not None:
         drawn = _curve_of(simulator, after, swept, profile_name, measure, replications or OF_A_SWEEP, progress)
         progress.clear()

@@ -30,6 +30,9 @@ def written(in_a_folder: None) -> None:  # noqa: ARG001 - the files belong there
     Path("history.ndjson").write_bytes(b"".join(encode(one) + b"\n" for one in records))
     write_policy("old.yaml", Rules().policy())
     write_policy("new.yaml", Rules(limit=4).policy())
+    Path("renamed.yaml").write_text(
+        Path("new.yaml").read_text().replace("profiles:\n  default:", "profiles:\n  batch:")
+    )
 
 
 def write_policy(name: str, policy: Policy) -> None:
@@ -103,9 +106,8 @@ def test_no_workload_fares_worse_if_the_policy_stays() -> None:
 
 def test_a_dump_of_jobs_and_pods_is_a_history() -> None:
     Path("dump.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [JOB, LOST, GOOD, NODE]}))
-    Path("new.yaml").write_text(Path("new.yaml").read_text().replace("profiles:\n  default:", "profiles:\n  batch:"))
 
-    out, _ = run("simulate", "-f", "dump.json", "--from", "new.yaml", "--policy", "new.yaml", *FEW)
+    out, _ = run("simulate", "-f", "dump.json", "--from", "renamed.yaml", "--policy", "renamed.yaml", *FEW)
 
     assert out.startswith("1 workloads from 2026-11-21T12:00:00Z")
 
@@ -154,6 +156,7 @@ def test_too_many_records_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         (("-f", "none.json", "--policy", "new.yaml"), "none.json: cannot be read"),
         (("--replications", str(simulate.MOST_REPLICATIONS + 1)), "is not in the range 1<=x<=10000"),
         (("--history", "history.ndjson", "-n", "empty", "--policy", "new.yaml"), "no workload of namespace empty"),
+        (("--history", "history.ndjson", "--policy", "renamed.yaml"), "profiles are matched by name"),
         (("--history", "history.ndjson", "--sweep", "retries.most=1,2"), "retries.most: is not a field"),
         (("--history", "history.ndjson", "--sweep", "disruptions.limit=1", "--profile", "x"), "has no profile 'x'"),
     ],
