@@ -51,8 +51,8 @@ def _sweep_of(_context: click.Context, _parameter: click.Parameter, text: str | 
         ),
         ("To what is still in the cluster, under the policy there", "retry-policy simulate --policy new.yaml"),
         (
-            "To Jobs and pods as kubectl printed them; the policy that was in force is in a.yaml",
-            "kubectl get jobs,pods,nodes,accounts -A -o json | retry-policy simulate -f - --from a.yaml --policy b.yaml",
+            "To Jobs and pods as kubectl printed them; the policy that was in force is in old.yaml",
+            "kubectl get job,pod,node,account -Ao json | retry-policy simulate -f - --from old.yaml --policy new.yaml",
         ),
         (
             "Which threshold is best",
