@@ -17,7 +17,7 @@ WINDOW: Final = 600.0  # seconds
 DAY: Final = 86_400.0  # seconds
 FEWEST: Final = 3  # rejected pods of a node that is counted in metrics
 MOST: Final = 10  # rejections of a node that are told apart
-MOST_NODES: Final = 1_000  # that are remembered; the one that was the last to begin is left out
+MOST_NODES: Final = 1_000  # that are remembered; the one whose last rejection is the oldest is forgotten
 SHARE: Final = 20  # of so many nodes one is avoided, and one where there are fewer
 NO_DEVICE: Final = "UnexpectedAdmissionError"  # the reason of a rejected pod
 NO_RESOURCE: Final = "OutOf"  # the begin of the others, such as OutOfcpu and OutOfnvidia.com/gpu
@@ -56,7 +56,7 @@ class Rejections:
         node = self.nodes.get(pod.node)
         if node is None:
             if len(self.nodes) >= MOST_NODES:
-                return 0
+                del self.nodes[min(self.nodes, key=lambda name: self.nodes[name].last[1])]
             node = self.nodes[pod.node] = NodeRejections()
         return node.add(pod.uid, time)
 

@@ -70,8 +70,8 @@ def test_at_most_one_node_of_twenty_is_avoided_the_last_one_first() -> None:
     assert found.avoided(3, DAY, NOW, 59) == ("n-2", "n-1")
 
 
-def test_the_nodes_that_are_remembered_are_bounded() -> None:
-    found = seen(
-        *(rejected(number, node=f"n-{number}", ended="2026-01-01T00:03:00Z") for number in range(MOST_NODES + 5))
-    )
+def test_the_nodes_that_are_remembered_are_bounded_and_the_oldest_is_forgotten() -> None:
+    others = (rejected(number, node=f"n-{number}", ended="2026-01-01T00:03:00Z") for number in range(MOST_NODES))
+    found = seen(rejected(MOST_NODES, node="oldest", ended="2026-01-01T00:01:00Z"), *others)
     assert len(found.nodes) == MOST_NODES
+    assert "oldest" not in found.nodes
