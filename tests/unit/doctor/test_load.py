@@ -183,7 +183,7 @@ def test_a_lease_that_is_not_fresh_is_awaited(answer: Answer, expected: Any) -> 
     assert (seen.lease is None) == isinstance(answer, ApiError)
 
 
-@pytest.mark.parametrize(("age", "expected"), [(5, 23.0), (300, 5.0)])
+@pytest.mark.parametrize(("age", "expected"), [(5, 45.0), (300, 5.0)])
 def test_replicas_that_have_just_started_may_wait_for_the_end_of_the_last_lease(
     age: float, expected: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
