@@ -250,7 +250,7 @@ BROKEN: dict[str, tuple[Callable[[Cluster], AbstractContextManager[None]], list[
     "server down": (
         server_down,
         [
-            ("problem", DRY_RUN, "no server listens behind the Service", f"rollout restart deployment/{NAME}"),
+            ("problem", DRY_RUN, "no server listens behind the Service", "get deployments,pods"),
             NO_LEADER,
         ],
     ),

@@ -177,7 +177,7 @@ def test_a_job_that_gets_no_pod_has_the_event_that_the_docs_quote(outage: Outage
 def test_the_documented_commands_let_jobs_through_during_an_outage_and_undo_that(outage: Outage) -> None:
     outage.begin()
     outage.run("-n retry-policy-system get deployments,pods")
-    outage.run("-n retry-policy-system get events")
+    outage.run("-n retry-policy-system events")
     outage.run("patch mutatingwebhookconfiguration")
     outage.run("patch validatingwebhookconfiguration")
     until(lambda: not outage.refuses())
