@@ -24,7 +24,7 @@ from webhook.policy.settings import NamedProfile
 from webhook.rules import annotations, opt_in
 from webhook.rules.facts import Facts
 from webhook.systems.core import POD
-from webhook.systems.job.spec import CRON_JOB, JOB
+from webhook.systems.job.spec import CRON_JOB, JOB, job_of_cron_job
 from webhook.systems.kinds import KINDS, full_name
 
 FIELDS: Final = ("apiVersion", "kind")
@@ -83,7 +83,9 @@ def admit(  # noqa: PLR0913 - three of them have a default
     if subject is None:
         return AdmissionVerdict()
     if subject.kind is CRON_JOB and after is not None and not subject.malformed:
-        become_job(root)
+        job = job_of_cron_job(root)
+        root.clear()
+        root.update(job)
         return admit(root, policy, profile_name, attempt, compare=compare, after=after)
     too_large = problem_of_size(root)
     if too_large is not None:
@@ -119,15 +121,6 @@ def problem_of_size(root: Json) -> Problem | None:
     size = len(msgspec.json.encode(root))
     what = f"is {size / MEBIBYTE:.1f} MiB as JSON, more than the {LARGEST_OBJECT // MEBIBYTE} MiB of a request"
     return Problem((), what, "make it smaller") if size > LARGEST_OBJECT else None
-
-
-def become_job(root: Json) -> None:
-    """Put the Job that a CronJob creates in the place of the CronJob."""
-    template = at(root, ("spec", "jobTemplate")) or {}
-    own = {key: root["metadata"][key] for key in ("name", "namespace") if key in root["metadata"]}
-    job = {"metadata": {**(template.get("metadata") or {}), **own}, "spec": template.get("spec") or {}}
-    root.clear()
-    root.update({"apiVersion": JOB.api_version, "kind": JOB.kind, **job})
 
 
 def become_pod(root: Json, made: NextPod, policy: Policy, verdict: AdmissionVerdict) -> None:

@@ -27,14 +27,13 @@ from webhook.policy.model import ContainerName, ExitCode, Policy, Reason
 from webhook.policy.reader import Reader
 from webhook.policy.settings import NamedProfile, Settings
 from webhook.rules.facts import Facts
+from webhook.systems.core import KILLED, TERMINATED
 from webhook.systems.job import spec as batch
 
 MESSAGE: Final = "message="
 NUMBER: Final = re.compile("[0-9]{1,10}")
 MOST_ENDS: Final = 20
-KILLED: Final = 137
 BY_SIGKILL: Final = ("OOMKilled", "DeadlineExceeded")
-TERMINATED: Final = 143
 
 
 def meaning(text: str) -> Meta:

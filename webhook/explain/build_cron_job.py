@@ -13,7 +13,7 @@ from webhook.objects.left_out import RAISING, LeftOut
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.systems.job import spec as batch
-from webhook.systems.job.spec import CRON_JOB
+from webhook.systems.job.spec import CRON_JOB, job_of_cron_job
 from webhook.systems.kind_spec import controller_of
 
 MOST_JOBS: Final = 10  # the newest Jobs, which are listed
@@ -71,7 +71,7 @@ def explain(root: Json, jobs: list[Json], accounts: list[Json], left_out: LeftOu
         schedule=f"{spec.get('schedule')}{zone}",
         suspended=bool(spec.get("suspend")),
         gets_from="its template" if sample is None else f"its last Job, {sample['metadata']['name']}",
-        gets=[*what_jobs_get(sample or job_from_template(root))],
+        gets=[*what_jobs_get(sample or job_of_cron_job(root))],
         jobs=rows,
         next=[*next_steps(root, newest_last)],
     )
@@ -94,22 +94,10 @@ def is_changed(root: Json) -> bool:
     return at(root, ("metadata", "annotations", names.POLICY)) is not None
 
 
-def job_from_template(root: Json) -> Json:
-    """Return a Job as the CronJob's controller would create it, with the fields that are explained."""
-    template, metadata = root["spec"]["jobTemplate"], root["metadata"]
-    inner = template.get("metadata") or {}
-    return {
-        "apiVersion": batch.JOB.api_version,
-        "kind": batch.JOB.kind,
-        "metadata": {**inner, "name": metadata["name"], "namespace": metadata.get("namespace"), "uid": ""},
-        "spec": template["spec"],
-    }
-
-
 def what_jobs_get(job: Json) -> Iterator[str]:
     """Yield lines that say how many retries a Job has, and what its first failure does."""
-    new = {"apiVersion": batch.JOB.api_version, "kind": batch.JOB.kind, "spec": job["spec"]}
-    new["metadata"] = job["metadata"]
+    metadata = {"uid": "", **job["metadata"]}
+    new = {"apiVersion": batch.JOB.api_version, "kind": batch.JOB.kind, "metadata": metadata, "spec": job["spec"]}
     of = " for each index" if batch.has_index_budgets(job["spec"]) else ""
     yield f"{counted(batch.retry_budget(job['spec']), 'retry')}{of}"
     yield from build.explain(batch.JOB, new, [new], []).next

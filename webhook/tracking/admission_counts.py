@@ -80,9 +80,8 @@ class AdmissionCounts:
             return NONE_IN_SET if job_set else NONE
         scope = limits.scope_named(job_set, metadata["name"], index)
         is_first = limits.is_first(*pods.failures_of_index(pod["metadata"].get("annotations") or {}))
-        is_over = self.trackers.is_window_over(state.account, job)
-        job_set_of = self.trackers.job_set_of(key)
-        disruptions = state.disruptions_of(scope, job, job_set_of, is_first=is_first, is_over=is_over)
+        above, is_over = self.trackers.job_set_of(key), self.trackers.is_window_over(state.account, job)
+        disruptions = state.disruptions_of(scope, job, above, is_first=is_first, is_over=is_over)
         disruptions = limits.share_of(disruptions, job["spec"])
         ended = state.tracker.ends_of(scope)
         return PlacementCounts(

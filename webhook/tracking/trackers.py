@@ -318,7 +318,7 @@ class Trackers:
             self.see_uncounted(pod)
             return
         pod = self.identified(self.located(pod))
-        self._see_zone(pod, news=news)
+        self._see_where(pod, news=news)
         key, just_now = key_of(pod), pod.uid in self.running
         is_known = key in self.states or not key.is_cached_whole
         if not is_known and (not _is_remarkable(pod) or self._is_settled_in(key, pod)):
@@ -350,7 +350,7 @@ class Trackers:
             self.see_uncounted(pod, is_gone=True)
             return
         pod = self.identified(self.located(pod))
-        self._see_zone(pod, gone=True)
+        self._see_where(pod, gone=True)
         key, just_now = key_of(pod), pod.uid in self.running
         state = self.states.get(key)
         if state is None and pod.has_ended and not pod.enters_account:
@@ -381,7 +381,7 @@ class Trackers:
         root = self.roots[pod.kind].get(pod.namespace, pod.job)
         return pod if root is None or is_older(pod, root) else replace(pod, job_uid=root["metadata"]["uid"])
 
-    def _see_zone(self, pod: Pod, *, gone: bool = False, news: bool = True) -> None:
+    def _see_where(self, pod: Pod, *, gone: bool = False, news: bool = True) -> None:
         self.waves.see(pod, self.now(), gone=gone, news=news)
         if rejected := self.rejections.see(pod, self.now()):
             self.rejecting(pod, rejected)

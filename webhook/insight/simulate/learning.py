@@ -14,12 +14,13 @@ from typing import Final, NamedTuple
 from webhook.history.record import Capacity
 from webhook.insight.simulate.decisions import Decider, ReplicatedJob, Shape, SpentBefore, actions_seen, is_coupled
 from webhook.insight.simulate.market import MarketPlace
-from webhook.insight.simulate.past import KILLED, TERMINATED, End, Past, PastAttempt, Story, containers_of
+from webhook.insight.simulate.past import End, Past, PastAttempt, Story, containers_of
 from webhook.pods import on_failure
 from webhook.pods.outcomes import NEVER_STARTED
 from webhook.policy import costs
 from webhook.policy.model import Policy, Profile
 from webhook.policy.settings import NamedProfile
+from webhook.systems.core import KILLED, TERMINATED
 
 DEFAULT: Final = "default"
 MOST_TASKS: Final = 2_000  # of a workload; the others are left out

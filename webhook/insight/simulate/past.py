@@ -13,11 +13,10 @@ from webhook.history.record import AttemptRecord, Capacity, Record, WorkloadReco
 from webhook.insight.report.known import CLOCKS
 from webhook.objects.times import seconds
 from webhook.pods.outcomes import NEVER_STARTED, OOM, SPOT_UNAVAILABLE, STOPPED
+from webhook.systems.core import KILLED, TERMINATED
 
 MOST_ATTEMPTS: Final = 2_000_000  # that are simulated from; of a larger history the first ones are used
 MAIN: Final = "main"  # the name of a container that no record names
-KILLED: Final = 137
-TERMINATED: Final = 143
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,6 +118,14 @@ CRON_JOB: Final = KindSpec(
 KINDS: Final = (JOB, CRON_JOB)
 
 
+def job_of_cron_job(root: Json) -> Json:
+    """Return a Job as the controller of a CronJob would create it, with the CronJob's own name."""
+    template = at(root, ("spec", "jobTemplate")) or {}
+    own = {key: root["metadata"][key] for key in ("name", "namespace") if key in root["metadata"]}
+    metadata = {**(template.get("metadata") or {}), **own}
+    return {"apiVersion": JOB.api_version, "kind": JOB.kind, "metadata": metadata, "spec": template.get("spec") or {}}
+
+
 def retry_field(spec: Json) -> str:
     """Return the name of the field that limits a JobSpec's retries.
 
