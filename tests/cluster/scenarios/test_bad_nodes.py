@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.awaiting import until
 from tests.cluster.kubelet import end
 from tests.cluster.on_failure_matrix import Ending
 from tests.cluster.scenarios.conftest import program
@@ -41,12 +42,20 @@ def test_after_three_rejected_pods_those_of_other_jobs_prefer_another_node_and_a
     here = scene("bad-nodes", spot=1, on_demand=0)
     node = rejected(here, 3)
     here.nodes.add()
-
-    here.create("one-small-pod.yaml", program(), name="another")
-
-    (pod,) = here.team.running("another", 1)
-    assert avoided_by(pod) == [node]
-    assert pod["spec"]["nodeName"] != node
     selector = f"--field-selector=involvedObject.name={node},reason=RejectsPods"
-    (told,) = here.kubectl.get("events", "--namespace=default", selector)["items"]
-    assert told["message"].startswith("has rejected 3 pods in ten minutes (UnexpectedAdmissionError")
+    told: list[Object] = []
+    others: list[Object] = []
+
+    def is_told() -> bool:
+        told.extend(here.kubectl.get("events", "--namespace=default", selector)["items"])
+        return bool(told)
+
+    def is_avoided() -> bool:  # the webhook's watch may be later than the controller's
+        here.create("one-small-pod.yaml", program(), name=f"another-{len(others)}")
+        others.extend(here.team.running(f"another-{len(others)}", 1))
+        return avoided_by(others[-1]) == [node]
+
+    until(is_told)
+    assert told[0]["message"].startswith("has rejected 3 pods in ten minutes (UnexpectedAdmissionError")
+    until(is_avoided)
+    assert others[-1]["spec"]["nodeName"] != node
