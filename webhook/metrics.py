@@ -237,6 +237,16 @@ NODES_REJECTING: Final = Gauge(
     "Nodes that have rejected three pods or more in ten minutes, at any time of the last 24 hours.",
     registry=REGISTRY,
 )
+NODES_FAULTY: Final = Gauge(
+    "retry_policy_faulty_nodes",
+    "Nodes whose hardware has ended pods of two workloads or more in seven days, by failurePolicy.hardware.",
+    registry=REGISTRY,
+)
+LEDGER_HARDWARE: Final = Counter(
+    "retry_policy_ledger_hardware_faults",
+    "Crashes of pods that a fault of their node explains, by failurePolicy.hardware.",
+    registry=REGISTRY,
+)
 LEDGER_SAVED: Final = Counter(
     "retry_policy_ledger_attempts_saved",
     "Retries that were left to workloads which failed at once.",

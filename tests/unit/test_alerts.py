@@ -144,7 +144,7 @@ def test_a_provider_that_is_not_recognised_raises_no_alert_if_every_profile_name
 
 def test_a_lease_that_is_forbidden_raises_the_alert_of_the_ledger() -> None:
     class Forbidding(FakeApi):
-        async def get(self, _: str, _query: dict[str, str] | None = None) -> Json:
+        async def get(self, _: str, _query: dict[str, str] | None = None, _accept: str = "", kind: Any = Any) -> Json:  # noqa: ARG002
             raise FORBIDDEN
 
     async def work() -> float:

@@ -216,7 +216,7 @@ CRITERION: Final[tuple[Recipe, ...]] = (
     },
 )
 CAUSE: Final[tuple[Recipe, ...]] = (
-    {"webhook/policy/causes.py": ('"NeverStarted", "Other"\n]\n', '"NeverStarted", "BadImage", "Other"\n]\n')},
+    {"webhook/policy/causes.py": ('    "Other",\n]\n', '    "BadImage",\n    "Other",\n]\n')},
     {
         "webhook/policy/causes.py": (
             '    "Other": CauseRow(\n',

@@ -72,6 +72,8 @@ REMEDIES: Final[dict[str, str]] = {
         "watch all zones"
     ),
     "rejecting_nodes": "above 0: the Event `RejectsPods` on the node says why; drain and repair it",
+    "faulty_nodes": "above 0: the Event `HardwareFaults` on the node says why; drain and repair it",
+    "ledger_hardware_faults": "rises: the Event `HardwareFault` on the workload names the node; drain and repair it",
     "ledger_attempts_saved": "none; it is what the policy has saved",
     "ledger_workloads_stopped": "none; `retry-policy explain` says for each workload why it was stopped",
     "ledger_writes": "`bad` rises: the log line `account not written` says why",
@@ -133,6 +135,7 @@ ACTIONS: Final = {
     "fail": "the end of a workload at a limit",
     "suspend": "that of a Job at a limit",
     "settle": "the end of a Job with a bug",
+    "raise": "a higher `backoffLimit`, because a fault of a node explains a crash",
     "lift": "the end of a delay",
     "retry": "a requested retry",
 }

@@ -103,6 +103,11 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ren
         str, Meta(max_length=LONGEST_MESSAGE, description="The last words of its program, if they are kept.")
     ] = ""
 
+    @property
+    def is_judged(self) -> bool:
+        """Whether the ledger has found what its crash was, some time after it was counted."""
+        return self.settled or self.cause == "Hardware"
+
     def __deepcopy__(self, _: object) -> Self:
         """Return the attempt itself, which cannot change: a forecast copies an account for each way to fail."""
         return self
@@ -129,6 +134,8 @@ class Account(msgspec.Struct, kw_only=True):
     - `before`: `cost` as it was at the last requested retry; `requested_at`: the time of that one.
     - `grants`: how often the workload was resumed after the ledger had suspended it. `suspending`: whether the ledger
       is about to suspend it. `suspended`: whether it is suspended by the ledger.
+    - `returned`: failures of a Job, in its status, that cost a disruption in the end. `backoff_limit`: what the leader
+      raises its backoffLimit to for them; None if there were none. Both since the last requested retry.
     - `left`: what the scope of the last pod had left.
     - `applied`: the fields of the profile with which the last pod was counted.
     - `last`: the last attempts in detail. `recent`: ids of counted pods that may exist without a mark.
@@ -154,6 +161,8 @@ class Account(msgspec.Struct, kw_only=True):
     grants: int = 0
     suspending: bool = False
     suspended: bool = False
+    returned: int = 0
+    backoff_limit: int | None = None
     left: Left | None = None
     applied: Applied | None = None
     last: list[Attempt] = msgspec.field(default_factory=list)
@@ -197,6 +206,11 @@ class Account(msgspec.Struct, kw_only=True):
         return self.spent(cost) - self.before.get(cost, 0)
 
     @property
+    def failures_now(self) -> int:
+        """How many ended pods backoffLimit has counted since the last requested retry."""
+        return self.spent_now("retry") + self.returned
+
+    @property
     def last_now(self) -> list[Attempt]:
         """The last pods in detail, of those that have ended since the last requested retry."""
         ends = [detail for detail in self.last if not detail.restart]
@@ -225,6 +239,7 @@ class Account(msgspec.Struct, kw_only=True):
         self.free = Scopes()
         self.retries = None
         self.suspending = self.suspended = False
+        self.returned, self.backoff_limit = 0, None
         self.left = None
         self.applied = None
         if self.evictions is not None:
@@ -382,6 +397,47 @@ class Account(msgspec.Struct, kw_only=True):
                     self.left = left
             self.last[place] = msgspec.structs.replace(self.last[place], cost="fatal", settled=True, left=left)
         return True
+
+    def blame(
+        self, pod_name: str, fault: str, used: Used | None, *, returns: bool, backoff_limit: int | None
+    ) -> Attempt | None:
+        """Record that a fault of its node explains how a pod ended; return its Attempt, None if it is forgotten.
+
+        `returns`: whether the retry that it cost becomes a disruption; `backoff_limit`: what a Job needs for that.
+        """
+        places = [place for place, one in enumerate(self.last) if one.pod == pod_name and not one.restart]
+        if not places or self.last[places[-1]].cause == "Hardware":
+            return None
+        place = places[-1]
+        detail = self.last[place]
+        self._take_cause(detail.cause, detail.reason)
+        self.add_cause("Hardware", fault, 1)
+        if used is not None:
+            usage.move(self.lost, detail.cause, "Hardware", used, self.resources)
+        cost, left = detail.cost, detail.left
+        if returns and cost == "retry":
+            cost = "disruption"
+            self.cost["retry"] -= 1
+            self.cost["disruption"] = self.spent("disruption") + 1
+            self.scopes.add(detail.scope)
+            if self.retries is not None:
+                self.retries.take_back(detail.scope)
+            if backoff_limit is not None:
+                self.returned, self.backoff_limit = self.returned + 1, backoff_limit
+            if left is not None:
+                left = Left(retries=left.retries + 1, disruptions=max(0, left.disruptions - 1))
+        self.last[place] = msgspec.structs.replace(detail, cause="Hardware", reason=fault, cost=cost, left=left)
+        if place == len(self.last) - 1:
+            self.left = left
+        return self.last[place]
+
+    def _take_cause(self, cause: Cause, reason: str) -> None:
+        reasons = self.causes.get(cause, {})
+        known = reason if reason in reasons else OTHER
+        if reasons.get(known, 0) > 1:
+            reasons[known] -= 1
+        elif reasons.pop(known, None) is not None and not reasons:
+            del self.causes[cause]
 
 
 def id_of(pod: Pod) -> str:

@@ -48,7 +48,7 @@ class PodsOfJob:
             return pod.attempt
         if pod.job_set:
             return pod.restart or 0
-        return (pod.index_failures or 0) if self.budgets.per_index else account.spent_now("retry")
+        return (pod.index_failures or 0) if self.budgets.per_index else account.failures_now
 
     def outcome_of(self, account: Account, pod: Pod, *, has_ended: bool = False) -> Outcome:
         """Return how a pod that the account lacks has ended, and what that cost.
@@ -73,7 +73,7 @@ class PodsOfJob:
             return restarts and costly_restarts(self.job_set) >= self.budgets.retries
         if pod.job_set:
             return False  # its JobSet is not known
-        spent = (pod.index_failures or 0) if self.budgets.per_index else account.spent_now("retry")
+        spent = (pod.index_failures or 0) if self.budgets.per_index else account.failures_now
         return spent >= self.budgets.retries
 
     def left_of(self, account: Account, pod: Pod, detail: Attempt) -> Left:
@@ -85,7 +85,7 @@ class PodsOfJob:
         elif budgets.per_index:
             spent = (pod.index_failures or 0) + is_retry
         else:
-            spent = account.spent_now("retry")
+            spent = account.failures_now
         disruptions = limits.disruptions_at(detail.scope, account, pod, self.job["spec"], self.job_set)
         return Left(retries=max(0, budgets.retries - spent), disruptions=max(0, budgets.disruptions - disruptions))
 

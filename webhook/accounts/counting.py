@@ -100,6 +100,7 @@ class CountingPass:
 
     - `account`: a copy of the workload's account; only this pass changes it.
     - `details`: the pods that were counted. `budgets`: what the Job of the last of them allows.
+    - `blamed`: those whose crash a fault of their node explains.
     - `saved`: the retries that workloads had left when they ended.
     - `vanished`: uids of the vanished pods that were considered.
     - `evictions`: the new evictions by Kueue, by reason.
@@ -134,6 +135,7 @@ class CountingPass:
         self.evicted_for = evicted_for
         self.settings = settings_of(root)
         self.details: list[Attempt] = []
+        self.blamed: list[Attempt] = []
         self.budgets = limits.Budgets(retries=0, limit=0, free_limit=0, shares=1)
         self.saved = 0
         self.vanished: list[str] = []
@@ -250,6 +252,28 @@ class CountingPass:
                 cause = "Other" if pod is None else outcomes.cause_of(pod, None)[0]
                 self.save(cause, used, self.account.left.retries)
 
+    def blame(self, pod_name: str, fault: str) -> None:
+        """Record that a fault of its node explains the crash of a pod, and give back the retry that it had cost.
+
+        That is possible as often as its scope may be disrupted: in a Job up to `retries.limit`, if its indexes have no
+        retries of their own; and where the leader alone bounds the retries. Elsewhere the crash has cost one.
+        """
+        pod = self.tracker.failed_named(pod_name)
+        job = None if pod is None else self.tracker.job_of(pod)
+        if pod is None or job is None:
+            return
+        budgets, limit = self.counted(job).budgets_of(pod), None
+        may_return = self.account.scopes.of(limits.scope_of(pod)) < budgets.disruptions
+        if self.key.kind is batch.JOB:
+            limit = max(batch.retry_budget(self.root["spec"]), self.account.backoff_limit or 0) + 1
+            may_return &= not budgets.per_index and limit <= self.settings.profile.retries.limit
+        else:
+            may_return &= self.account.retries is not None and not self.system.bounded
+        detail = self.account.blame(pod_name, fault, self.used_of(pod), returns=may_return, backoff_limit=limit)
+        if detail is not None:
+            self.blamed.append(detail)
+            self.changed = True
+
     def unseen(self) -> tuple[int, list[Pod]]:
         """Return the number of a Job's failures of which no pod was seen, and the pods that vanished unseen."""
         root = self.root
@@ -260,7 +284,7 @@ class CountingPass:
             or root["spec"].get("suspend")
         ):
             return 0, []
-        known = sum(self.account.spent_now(cost) for cost in FAILURES)
+        known = sum(self.account.spent_now(cost) for cost in FAILURES) + self.account.returned
         return max(0, batch.failed_in_status(self.root) - known), list(self.tracker.vanished.values())
 
     def count_unseen(self, failures: int) -> None:

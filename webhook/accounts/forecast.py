@@ -298,7 +298,7 @@ def _next_pod(standing: Standing, account: Account, pod: Pod, detail: Attempt, s
     said, failed = next_annotations(job["spec"], pod, detail), batch.failed_in_status(job)
     counts, per_index = detail.cost in FAILURES, job["spec"].get("backoffLimitPerIndex") is not None
     if above is None:
-        failed = max(failed + counts, account.spent_now("retry"))
+        failed = max(failed + counts, account.failures_now)
     elif set_action:
         above = restarted(above, standing.replicated_job, standing.job_index, set_action)
         said = dict(at(job, ("spec", "template", "metadata", "annotations")) or {})

@@ -97,7 +97,7 @@ def failures_of(account: Account, spec: Json, uncounted: int = 0) -> int | None:
 
     `uncounted`: those of them that the account does not have yet.
     """
-    return account.spent_now("retry") + uncounted if needs_failures(spec) else None
+    return account.failures_now + uncounted if needs_failures(spec) else None
 
 
 def needs_failures(spec: Json) -> bool:

@@ -21,6 +21,7 @@ from webhook.objects.problem import Json
 from webhook.pods import matching, on_failure, outcomes
 from webhook.pods.pods import Exit, Pod
 from webhook.policy import costs
+from webhook.policy.model import Hardware
 from webhook.policy.settings import Settings
 from webhook.rules import undo
 from webhook.systems.core import KILLED
@@ -69,6 +70,20 @@ def is_suspect(counted: Counted, pod: Pod) -> bool:
     if not is_crash(pod):
         return False
     return not (is_told_to_end(pod, settings) if settles else _has_retriable_codes(pod, settings))
+
+
+def hardware_for(counted: Counted, pod: Pod) -> Hardware | None:
+    """Return by what a fault of its node is told that may explain the end of a pod; None if none may."""
+    settings = counted.settings
+    if settings.skip or settings.profile.failure_policy.inject == "Never" or not is_crash(pod):
+        return None
+    return settings.profile.failure_policy.hardware if pod.has_failed and not outcomes.was_killed(pod) else None
+
+
+def fault_within(settings: Settings) -> int | None:
+    """Return the seconds after a crash in which a fault of its node explains it; None if none does."""
+    policy = settings.profile.failure_policy
+    return None if policy.hardware is None else int(policy.settle_within)
 
 
 def disturbs(counted: Counted, pod: Pod) -> bool:
@@ -204,7 +219,9 @@ def bug_of(job: EmbeddedJob, settings: Settings, pod: Pod, within: int | None, o
     unexplained_because = (
         f"no pod that it depends on was disrupted within {within} s" if within else "nobody had deleted the pod"
     )
-    return f"{what}, and {unexplained_because}"
+    seconds = fault_within(settings)
+    without_fault = "" if seconds is None else f", and its node had no fault within {seconds} s after it"
+    return f"{what}, and {unexplained_because}{without_fault}"
 
 
 def _fatal(pod: Pod, index: int | None, settings: Settings) -> str:

@@ -249,6 +249,13 @@ class AccountStatus(Struct, frozen=True, omit_defaults=True, rename="camel"):
     ] = 0
     suspending: Annotated[bool, Meta(description="Whether the ledger is about to suspend the workload.")] = False
     suspended: Annotated[bool, Meta(description="Whether the ledger has suspended the workload.")] = False
+    returned: Annotated[
+        Count,
+        Meta(description="Failures in the status of the Job that a fault of their node explains: they cost none."),
+    ] = 0
+    backoff_limit: Annotated[
+        Count | None, Meta(description="The backoffLimit that the leader gives the Job for these; absent without.")
+    ] = None
     applied: Annotated[
         Applied | None, Meta(description="The fields of the profile by which the last attempt was counted.")
     ] = None
@@ -319,6 +326,8 @@ def status_of(found: Account) -> AccountStatus:
         grants=found.grants,
         suspending=found.suspending,
         suspended=found.suspended,
+        returned=_at_most(found.returned),
+        backoff_limit=found.backoff_limit,
         applied=found.applied,
         evictions=_evicted_of(found.evictions),
         usage=StoredUsage(found.currency, found.resources, rows, _rows_of(found.saved))
@@ -362,6 +371,8 @@ def _decoded(status: AccountStatus) -> Account:
         grants=status.grants,
         suspending=status.suspending,
         suspended=status.suspended,
+        returned=status.returned,
+        backoff_limit=status.backoff_limit,
         left=None if known[0] is None or known[1] is None else Left(retries=known[0], disruptions=known[1]),
         applied=status.applied,
         last=[_with_known_times(one) for one in status.last],
@@ -429,6 +440,7 @@ def _rows_of(found: Rows) -> list[UsageRow]:
         UsageRow(cause, capacity, row.attempts, row.seconds, row.priced, row.price, row.resources)  # type: ignore[arg-type]
         for cause, by_capacity in found.items()
         for capacity, row in by_capacity.items()
+        if row.attempts or row.seconds
     ]
 
 

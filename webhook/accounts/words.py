@@ -80,16 +80,18 @@ def cost(detail: Attempt, terms: Terms = OF_JOB) -> str:
     return f"{ATTEMPT_COSTS[detail.cost].told}, which ends the {over}"
 
 
-def verdict(within: int, kind: str) -> str:
+def verdict(within: int, kind: str, fault_within: int | None = None) -> str:
     """Return when a crash counts as a bug; `within`: the seconds before or after it in which a disruption explains it.
 
-    `kind`: what the bug would end, Job or JobSet.
+    `kind`: what the bug would end, Job or JobSet. `fault_within`: the seconds after it in which a fault of its node
+    does; None if none would.
     """
+    what = f"it is a bug, which ends the {kind}"
     if not within:
-        return f"it is a bug, which ends the {kind}, unless somebody deleted the pod"
-    return (
-        f"it is a bug, which ends the {kind}, if no other pod of it is disrupted within {within} s before or after it"
-    )
+        fault = "" if fault_within is None else f", or its node has a fault within {fault_within} s after it"
+        return f"{what}, unless somebody deleted the pod{fault}"
+    fault = "" if fault_within is None else f", and its node has no fault within {fault_within} s after it"
+    return f"{what}, if no other pod of it is disrupted within {within} s before or after it{fault}"
 
 
 def fatal_by(rule: int, kind: str) -> str:

@@ -24,7 +24,7 @@ from webhook.systems.kind_spec import KindSpec
 from webhook.tracking.cluster import Cluster, settings_of
 from webhook.tracking.policy_source import PolicySource
 
-Action = Literal["evict", "fail", "suspend", "settle", "lift", "retry"]
+Action = Literal["evict", "fail", "suspend", "settle", "raise", "lift", "retry"]
 Allows = Callable[[Action, KindSpec, Json, str], bool]
 Result = Literal["taken", "stopped", "reported", "delayed"]
 

@@ -28,8 +28,9 @@ from webhook.pods.pods import Pod
 from webhook.policy.attempt_costs import ATTEMPT_COSTS
 from webhook.policy.settings import Settings
 from webhook.systems.job.rules import failure_policy
+from webhook.tracking.node_faults import NodeFaults
 from webhook.tracking.trackers import Trackers
-from webhook.tracking.workload_state import INTERVAL, LONGEST_PAUSE, WATCH_DELAY, WorkloadState, where
+from webhook.tracking.workload_state import INTERVAL, LONGEST_PAUSE, WATCH_DELAY, Verdict, WorkloadState, where
 
 REMEMBERED: Final = 600.0  # seconds after the time of a crash has passed until it is forgotten, decided or not
 
@@ -65,13 +66,14 @@ class Crashes:
         self.authority = authority
         self.wake = wake
         self.pending: dict[Key, dict[str, Crash]] = {}
+        self.faults = NodeFaults(api, self.clock)
         self.quiet_until = 0.0
         self.bulkhead = Bulkhead("crashes", self.clock)
 
     def see(self, key: Key, pod: Pod, job: CachedJob) -> None:
         """Record that a pod has failed that was disrupted, or that nobody had deleted."""
         counted = self.counted(key, job)
-        if settling.is_suspect(counted, pod):
+        if settling.is_suspect(counted, pod) or settling.hardware_for(counted, pod) is not None:
             self.add(key, pod, counted.settings)
         elif settling.disturbs(counted, pod):
             self.trackers.state_of(key).tracker.disturb(self.clock())  # its end may make other pods crash
@@ -147,9 +149,18 @@ class Crashes:
         """
         state = self.trackers.states.get(key)
         job = None if state is None else state.tracker.job_of(crash.pod)
-        if state is None or job is None or terminal.is_decided(job["status"]) or not self.authority.may_act(key):
+        if state is None or job is None or not self.authority.may_act(key):
             return True
         counted, pod = self.counted(key, job), state.tracker.failed_pod(uid) or crash.pod
+        is_left, fault = await self._fault_of(counted, crash, pod)
+        if fault and not state.tracker.is_open(uid):
+            state.see_verdict(Verdict(pod.name, fault))
+            self.wake(key)
+            return True
+        if is_left or fault:
+            return False
+        if terminal.is_decided(job["status"]) or not settling.is_suspect(counted, pod):
+            return True
         if not key.system.has_jobs and settling.bug_in(counted, pod) is None:
             return True
         others = any(one.scope != pod.scope for one in state.account.last)
@@ -161,6 +172,21 @@ class Crashes:
         if within is not None and not await self._has_passed(key, crash, pod, within):
             return False
         return await self.end(key, state, crash, pod, int(within or 0))
+
+    async def _fault_of(self, counted: Counted, crash: Crash, pod: Pod) -> tuple[bool, str]:
+        """Return whether a fault of its node may still come to light that explains a crash; and one that did.
+
+        The node is looked at twice: now, and once the time has passed in which a detector may tell of it.
+        """
+        hardware = settling.hardware_for(counted, pod)
+        if hardware is None:
+            return False, ""
+        fault = pod.fault or (await self.faults.of(pod.node, hardware) if pod.node else "")
+        end = crash.seen + counted.settings.profile.failure_policy.settle_within
+        if self.clock() >= end or fault:
+            return False, fault
+        crash.next = end
+        return True, ""
 
     async def end(self, key: Key, state: WorkloadState, crash: Crash, pod: Pod, within: int) -> bool:
         """End the workload of a pod, or its part, if its crash was a bug; as `decide`."""
@@ -174,7 +200,7 @@ class Crashes:
             crash.next = self.clock() + LONGEST_PAUSE
             return False
         if await self.ends.fail(pod.kind, whole, POD_FAILURE_POLICY, message, pod):
-            state.see_bug(pod.name)
+            state.see_verdict(Verdict(pod.name))
             self.wake(key)
         return True
 
@@ -221,4 +247,5 @@ class Crashes:
             return ""
         if not settling.may_settle(job, settings):
             return f"; {words.unlisted(key.kind_name)}"
-        return f"; {words.verdict(settling.window(job, settings), key.kind_name)}"
+        within, of_fault = settling.window(job, settings), settling.fault_within(settings)
+        return f"; {words.verdict(within, key.kind_name, of_fault)}"

@@ -6,7 +6,7 @@ fails if the account has changed; the watch then delivers the change.
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from functools import partial
 from http import HTTPStatus
@@ -17,7 +17,7 @@ import structlog
 
 from webhook import metrics
 from webhook.accounts import in_place, kueue, stored, words
-from webhook.accounts.account import KEPT, KEPT_RESTARTED
+from webhook.accounts.account import KEPT, KEPT_RESTARTED, Attempt
 from webhook.accounts.cached import CachedJob
 from webhook.accounts.counting import EVICTED_TOO_OFTEN, LIMIT_EXCEEDED, CountingPass
 from webhook.accounts.kueue import KueueWorkload
@@ -45,13 +45,14 @@ from webhook.policy.causes import CAUSES
 from webhook.systems import retry_history
 from webhook.systems.accounts import SYSTEMS
 from webhook.systems.job import spec as batch
+from webhook.systems.job.account import raise_limit
 from webhook.systems.kueue import is_queued
 from webhook.systems.system import Write
 from webhook.tracking.cluster import Cluster
 from webhook.tracking.kueue_workloads import KueueWorkloads
 from webhook.tracking.policy_source import PolicySource
 from webhook.tracking.trackers import UNSEEN_AFTER, Trackers, ignore
-from webhook.tracking.workload_state import INTERVAL, LONGEST_PAUSE, WorkloadState, read, where
+from webhook.tracking.workload_state import INTERVAL, LONGEST_PAUSE, Verdict, WorkloadState, read, where
 
 # Seconds.
 GATHERING: Final = 0.2  # from the end of a pod to the write, so that pods which end together are in one write
@@ -104,6 +105,7 @@ class Ledger:
             restarted=self._see_restarted,
             forgotten=self.queue.discard,
             rejecting=self._see_rejecting,
+            faulty=self._see_faulty,
             is_pending=self.is_pending,
             recorder=self.recorder,
             clock=clock,
@@ -175,15 +177,26 @@ class Ledger:
     def _see_rejecting(self, pod: Pod, rejected: int) -> None:
         """Say of a node that it has rejected as many pods as the profile of the last one of them bears."""
         bad = self.policy.profile(self.recorder.profile_of(pod.namespace)).placement.bad_nodes
-        if not self.leading or bad is None or rejected != bad.rejected:
-            return
-        why = f"{pod.reason}, the last one of {pod.namespace}/{pod.name}"
-        does = (
-            f"pods under profiles with placement.badNodes prefer other nodes for {bad.avoid_for} s; drain and repair it"
-        )
-        message = f"has rejected {rejected} pods in ten minutes ({why}): {does}"
-        # A node's Events are found by its name as uid, as a kubelet writes them.
-        self.events.tell(Notice("Node", "", pod.node, "RejectsPods", message, uid=pod.node))
+        if bad is not None and rejected == bad.rejected:
+            why = f"{pod.reason}, the last one of {pod.namespace}/{pod.name}"
+            self._tell_of_node(
+                pod.node, "RejectsPods", f"has rejected {rejected} pods in ten minutes ({why})", bad.avoid_for
+            )
+
+    def _see_faulty(self, namespace: str, detail: Attempt, workloads: int) -> None:
+        """Say of a node that its hardware has ended pods of as many workloads as the profile of the last one bears."""
+        bad = self.policy.profile(self.recorder.profile_of(namespace)).placement.bad_nodes
+        if bad is not None and workloads == bad.faults:
+            why = f"{detail.reason}, the last one of {namespace}/{detail.pod}"
+            what = f"has ended pods of {workloads} workloads in seven days by faults of its hardware ({why})"
+            self._tell_of_node(detail.node, "HardwareFaults", what, bad.avoid_for)
+
+    def _tell_of_node(self, node: str, reason: str, what: str, avoid_for: int) -> None:
+        if self.leading:
+            does = f"pods under profiles with placement.badNodes prefer other nodes for {avoid_for} s"
+            message = f"{what}: {does}; drain and repair it"
+            # A node's Events are found by its name as uid, as a kubelet writes them.
+            self.events.tell(Notice("Node", "", node, reason, message, uid=node))
 
     def _see_crash(self, key: Key, pod: Pod, job: CachedJob) -> None:
         self.crashes.see(key, pod, job)
@@ -293,10 +306,11 @@ class Ledger:
             key, root, job_set, state.tracker, account, self.authority.settings_of, used_of, evicted_for, whole=whole
         )
         counting.see_workload(workload)
-        bugs = list(state.bugs)  # a copy: another bug may be found during the write
-        complete = self.count(counting, state, bugs)
+        verdicts = state.verdicts  # another one may be found during the write
+        complete = self.count(counting, state, verdicts)
         await self._store_and_suspend(counting, state)
-        state.forget_bugs(bugs)
+        state.forget_verdicts(verdicts)
+        await self._give_back(counting, state)
         if state.over_limit and (not self.authority.may_act(key) or await self.ends.end(counting)):
             state.see_within_limit()
         await self._limit_evictions(counting, workload)
@@ -306,8 +320,8 @@ class Ledger:
         elif state.over_limit:  # the brake holds what has to be done
             self.wake(key, HELD_FOR)
 
-    def count(self, counting: CountingPass, state: WorkloadState, bugs: list[str]) -> bool:
-        """Count the uncounted pods, and those named in `bugs` as bugs; return True if no pod is left to count."""
+    def count(self, counting: CountingPass, state: WorkloadState, verdicts: Iterable[Verdict]) -> bool:
+        """Count the uncounted pods, and what crashes were; return True if no pod is left to count."""
         tracker, account = state.tracker, counting.account
         doubtful = self.doubtful(counting.key, state) | self._maybe_evicted(counting)
         if not counting.key.is_cached_whole and counting.whole is None:
@@ -320,8 +334,11 @@ class Ledger:
             counting.suspend()
         if state.resets_limits or (account.suspended and not counting.root["spec"].get("suspend")):
             counting.reset_limits()
-        for name in bugs:
-            counting.settle(name)
+        for verdict in verdicts:
+            if verdict.fault:
+                counting.blame(verdict.pod, verdict.fault)
+            else:
+                counting.settle(verdict.pod)
         self.crashes.see_unwatched(counting.key, state, new[:room])
         if complete:
             self.count_unseen(counting, state, self.clock())
@@ -414,6 +431,20 @@ class Ledger:
         self.tell(counting)
         return True
 
+    async def _give_back(self, counting: CountingPass, state: WorkloadState) -> None:
+        """Raise the backoffLimit of a Job to what its account says, by the retries that cost none; raise as `Api`."""
+        key, root, limit = counting.key, counting.root, counting.account.backoff_limit
+        if limit is None or limit <= state.raised_to or key.kind is not batch.JOB or not self.authority.may_act(key):
+            return
+        write = raise_limit(root, limit)
+        if write is None:
+            return
+        if self.authority.allows("raise", batch.JOB, root, f"raise backoffLimit to {limit}: a crash was no retry"):
+            await self.api.patch(write.path, write.operations)
+            state.see_raised(limit)
+        else:
+            self.wake(key, HELD_FOR)
+
     async def suspend(self, counting: CountingPass, state: WorkloadState) -> None:
         """Suspend a Job, as its account says, unless it has changed since it was cached; raise what `Api` raises.
 
@@ -462,6 +493,11 @@ class Ledger:
         if counting.details:
             message = counting.sentence() + self.crashes.verdict_on(counting)
             self.events.tell(Notice(**about, type="Normal", reason="AttemptEnded", message=message))
+        for detail in counting.blamed:
+            metrics.LEDGER_HARDWARE.inc()
+            cost = words.cost(detail, words.terms_of(key.kind))
+            why = f"a fault of node {detail.node} explains the crash of pod {detail.pod} ({detail.reason}); it {cost}"
+            self.events.tell(Notice(**about, type="Warning", reason="HardwareFault", message=why))
 
 
 def _pause_after(error: Exception, key: Key, state: WorkloadState, wait: float | None) -> float:

@@ -161,7 +161,7 @@ class Recorder:
         self.keep(pod.uid, found)
 
     def see_account(self, key: Key, state: WorkloadState, account: Account, root: Json, *, certain: bool) -> None:
-        """Record the pods that an account has counted since the one in `state`, and those that it has settled since.
+        """Record the pods that an account has counted since the one in `state`, and those that it has judged since.
 
         `certain`: whether the account in `state` is the one before it; else only what ended lately is recorded.
         """
@@ -176,13 +176,16 @@ class Recorder:
         for pod in pods:
             self.keep(pod.uid, self.attempt(key, root, pod, details[_end_named(key, pod.name, pod.finished)]))
         if certain:
-            self._see_settled(key, state, account, root, {pod.name for pod in pods})
+            self._see_judged(key, state, account, root, {pod.name for pod in pods})
 
-    def _see_settled(self, key: Key, state: WorkloadState, account: Account, root: Json, done: set[str]) -> None:
-        """Record again the crashes that an account says were fatal, and did not before; `done`: names of pods."""
-        before = {detail.pod for detail in state.account.last if detail.settled} | done
+    def _see_judged(self, key: Key, state: WorkloadState, account: Account, root: Json, done: set[str]) -> None:
+        """Record again the crashes that an account says were fatal, or faults of nodes, and did not before.
+
+        `done`: names of pods.
+        """
+        before = {detail.pod for detail in state.account.last if detail.is_judged} | done
         for detail in account.last:
-            if detail.settled and detail.pod not in before:
+            if detail.is_judged and detail.pod not in before:
                 pod = state.tracker.failed_named(detail.pod)
                 if pod is not None:
                     self.keep(pod.uid, self.attempt(key, root, pod, detail))

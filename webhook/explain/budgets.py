@@ -99,7 +99,9 @@ def job_budgets(root: Json, account: Account, settings: Settings, found: Iterabl
         yield f"retries: {budgets.retries} for each index" + (f"; failed indexes: {failed}" if failed else "")
     else:
         in_place, failed = _restarts_in_place(root, account, found), account.spent_now("retry")
-        by_pods = f"{failed} of {budgets.retries} spent"
+        by_pods = f"{failed} of {budgets.retries - account.returned} spent"
+        if account.returned:
+            by_pods += f" (backoffLimit is {budgets.retries}: {account.returned} cost none, by faults of nodes)"
         yield "retries: " + (by_pods if in_place is None else f"{in_place} spent in place, {by_pods} by failed pods")
     if budgets.limit <= MANY and (account.spent("disruption") or _ignores_disruptions(root)):
         yield from _disruption_budget(root, account, budgets)

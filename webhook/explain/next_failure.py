@@ -424,7 +424,7 @@ def verdict(what: Forecast, standing: Standing, kind: str) -> str:
         return words.fatal_by(what.on_failure, kind)
     if not settling.may_settle(standing.job, standing.settings):
         return words.unlisted(kind)
-    return words.verdict(what.settled_within or 0, kind)
+    return words.verdict(what.settled_within or 0, kind, settling.fault_within(standing.settings))
 
 
 def _cost_in_set(what: Forecast, standing: Standing, failed: Pod, budgets: limits.Budgets) -> str:

@@ -96,6 +96,15 @@ class UsedRow(msgspec.Struct, array_like=True):
             total(amount, shorter[place]) if place < len(shorter) else amount for place, amount in enumerate(longer)
         ]
 
+    def take(self, other: "UsedRow") -> None:
+        """Take off another row, with the same names of resources, that was added before."""
+        self.attempts = max(0, self.attempts - other.attempts)
+        self.seconds = max(0.0, total(self.seconds, -other.seconds))
+        self.priced = max(0, self.priced - other.priced)
+        self.price = max(0.0, total(self.price, -other.price))
+        for place, amount in enumerate(other.resources[: len(self.resources)]):
+            self.resources[place] = max(0.0, total(self.resources[place], -amount))
+
 
 # By cause and capacity. The capacity "" has what is not known, and what was added up to save room; so has the cause "".
 Rows = dict[str, dict[str, UsedRow]]
@@ -117,6 +126,17 @@ def add(rows: Rows, cause: str, used: Used, names: list[str], times: int = 1) ->
         times, total(seconds), 0 if used.price is None else times, total((used.price or 0.0) * times), amounts
     )
     rows.setdefault(cause, {}).setdefault(used.capacity, UsedRow()).add(row)
+
+
+def move(rows: Rows, before: str, after: str, used: Used, names: list[str]) -> None:
+    """Count an attempt that used as much under the cause `after` instead of `before`."""
+    row = rows.get(before, {}).get(used.capacity)
+    if row is None or not row.attempts:  # it was added up with others, to save room
+        return
+    alone: Rows = {}
+    add(alone, after, used, names)
+    row.take(alone[after][used.capacity])
+    add(rows, after, used, names)
 
 
 def forget_prices(rows: Rows) -> None:

@@ -202,7 +202,7 @@ def _was_killed(_match: Match, one: Exit) -> bool:
 
 
 def _has_message(match: Match, one: Exit) -> bool:
-    return is_like(one.message, match.message or "") if one.message else match.message == "*"
+    return criteria.is_like(one.message, match.message or "") if one.message else match.message == "*"
 
 
 # What a match may name, besides causes and reasons: of a pod, and of one of its containers.
@@ -235,23 +235,6 @@ def cause_of(pod: Pod, outcome: Outcome) -> str:
 def _reasons_of(pod: Pod, outcome: Outcome, exits: Sequence[Exit]) -> set[str]:
     """Return the reasons of a pod's end: of its disruption, of the pod, and of the containers that a match is about."""
     return {outcome.reason, pod.reason, *(one.reason for one in exits)} - {""}
-
-
-def is_like(text: str, pattern: str) -> bool:
-    """Return True if a whole text is like a pattern, in which * stands for any text; takes linear time for each *."""
-    first, *others = pattern.split("*")
-    if not others:
-        return text == pattern
-    *middle, last = others
-    if not text.startswith(first) or len(text) < len(first) + len(last) or not text.endswith(last):
-        return False
-    place, end = len(first), len(text) - len(last)
-    for part in middle:
-        place = text.find(part, place, end)
-        if place < 0:
-            return False
-        place += len(part)
-    return True
 
 
 def _more_kills(kills: dict[str, int], match: Match, pod: Pod) -> dict[str, int]:

@@ -13,7 +13,7 @@ from webhook.kube.state_key import StateKey
 from webhook.objects.problem import Json
 from webhook.objects.shape import Shape
 from webhook.objects.times import shifted
-from webhook.pods import restarts, waiting
+from webhook.pods import hardware, restarts, waiting
 from webhook.pods.restarts import Restarts, restarts_of
 from webhook.pods.waiting import Waiting, waiting_of
 from webhook.policy.settings import LARGEST_COUNT, count
@@ -48,6 +48,7 @@ STATUSES: Final[Shape] = [
             "running": {"startedAt": str},
         },
         "lastState": {"terminated": restarts.TERMINATED_READ},
+        **hardware.DEVICES_READ,
         **waiting.CONTAINER_READ,
     }
 ]
@@ -133,6 +134,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True):
     - `created`: when it was created. `started`: when a kubelet took it. `ended`: when it ended; if a
       container failed, when that did. `last_end`: when its last container ended, if later.
     - `annotated`: whether it has any annotation. `counted`: whether its annotation `counted` says that its end is.
+    - `fault`: which of its devices is unhealthy, if it has failed; empty if none is.
     - `exits`: those of the regular containers, then those of the init containers, in the order of a failure policy.
     - `resources`: what it requests, as pairs of name and amount; shared by pods that request the same.
     - `waiting`: what it waits for before its containers have started; None if there is nothing.
@@ -174,6 +176,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True):
     started: str = ""
     ended: str = ""
     last_end: str = ""
+    fault: str = ""
     conditions: tuple[Condition, ...] = ()
     exits: tuple[Exit, ...] = ()
     resources: Amounts = ()
@@ -301,6 +304,7 @@ def read(pod: Json, key: StateKey | None = None) -> Pod:
         started=status.get("startTime") or "",
         ended=ended,
         last_end=last_end if last_end > ended else "",
+        fault=hardware.fault_of_devices(status.get("containerStatuses") or []) if phase == "Failed" else "",
         conditions=conditions,
         exits=exits,
         resources=amounts.requested(spec),

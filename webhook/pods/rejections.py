@@ -8,6 +8,7 @@ Every replica counts by the times in the pods: one that has just started finds t
 """
 
 from collections import deque
+from itertools import islice
 from typing import Final
 
 from webhook.objects.times import seconds
@@ -64,16 +65,18 @@ class Rejections:
         """Return how many nodes rejected FEWEST pods in WINDOW within the last DAY."""
         return sum(one.last[FEWEST] > now - DAY for one in self.nodes.values())
 
-    def avoided(self, rejected: int, avoid_for: int, now: float, nodes: int) -> tuple[str, ...]:
-        """Return the nodes that rejected so many pods in WINDOW within the last `avoid_for` seconds, the last first.
+    def avoided(self, rejected: int, avoid_for: int, now: float) -> list[tuple[float, str]]:
+        """Return the nodes that rejected so many pods in WINDOW within the last `avoid_for` seconds: when, and name."""
+        return [(one.last[rejected], name) for name, one in self.nodes.items() if one.last[rejected] > now - avoid_for]
 
-        At most one of SHARE. `nodes`: how many the cluster has.
-        """
-        if not self.nodes:
-            return ()
-        found = [(one.last[rejected], name) for name, one in self.nodes.items() if one.last[rejected] > now - avoid_for]
-        found.sort(reverse=True)
-        return tuple(name for _, name in found[: max(1, nodes // SHARE)])
+
+def the_worst(found: list[tuple[float, str]], nodes: int) -> tuple[str, ...]:
+    """Return the names of nodes, the last one that was bad first: at most one of SHARE.
+
+    `found`: when each was bad; a node may be there twice. `nodes`: how many the cluster has.
+    """
+    names = dict.fromkeys(name for _, name in sorted(found, reverse=True))
+    return tuple(islice(names, max(1, nodes // SHARE)))
 
 
 def time_of_rejection(pod: Pod) -> float | None:

@@ -7,7 +7,15 @@ from collections.abc import Callable, Iterable
 from typing import Final, Literal, NamedTuple, get_args
 
 Cause = Literal[
-    "Succeeded", "Disruption", "OOMKilled", "DeadlineExceeded", "ExitCode", "WorkloadEvicted", "NeverStarted", "Other"
+    "Succeeded",
+    "Disruption",
+    "Hardware",
+    "OOMKilled",
+    "DeadlineExceeded",
+    "ExitCode",
+    "WorkloadEvicted",
+    "NeverStarted",
+    "Other",
 ]
 # Those that a rule of onFailure may name.
 MatchedCause = Literal["Disruption", "OOMKilled", "DeadlineExceeded", "ExitCode", "NeverStarted", "Other"]
@@ -72,6 +80,15 @@ CAUSES: Final[dict[Cause, CauseRow]] = {
         Colour("light-dark(#e69f00, #e0a020)", "#1a1200"),
         lambda reason: f"disruption {reason}",
         loss="Disruptions",
+    ),
+    # A verdict of the ledger about a crash (webhook/pods/hardware.py); its reason is the fact.
+    "Hardware": CauseRow(
+        "Hardware",
+        "H",
+        Colour("light-dark(#8a5a2b, #b98a52)", "light-dark(#fff, #140c02)"),
+        lambda reason: f"hardware fault: {reason}",
+        loss="Disruptions",
+        is_matched=False,
     ),
     "ExitCode": CauseRow(
         "Exit code",

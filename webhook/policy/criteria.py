@@ -73,3 +73,20 @@ def is_seen_by_api(match: Match) -> bool:
 def words_of(match: Match) -> str:
     """Return what a match names beside its cause and exit codes, in words: ` of main with a message like *lost*`."""
     return "".join(CRITERIA[name].words(match) for name in named_in(match))
+
+
+def is_like(text: str, pattern: str) -> bool:
+    """Return True if a whole text is like a pattern, in which * stands for any text; takes linear time for each *."""
+    first, *others = pattern.split("*")
+    if not others:
+        return text == pattern
+    *middle, last = others
+    if not text.startswith(first) or len(text) < len(first) + len(last) or not text.endswith(last):
+        return False
+    place, end = len(first), len(text) - len(last)
+    for part in middle:
+        place = text.find(part, place, end)
+        if place < 0:
+            return False
+        place += len(part)
+    return True

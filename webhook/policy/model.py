@@ -109,6 +109,28 @@ class JobWide(Struct, frozen=True, kw_only=True, rename="camel"):
     failed: Annotated[int, Meta(ge=2, le=1000)] = 5
 
 
+class Hardware(Struct, frozen=True, kw_only=True, rename="camel"):
+    """By what the faults of a node are told, besides that it is gone or not ready, and the health of its devices.
+
+    `conditions`: types of conditions of a Node. One that ends with Ready tells a fault if it is not True, any other one
+    if it is. The defaults are those of node-problem-detector (config/ of 0.8), of AKS, of Nebius and of NVIDIA
+    NVSentinel, and of Amazon's node monitoring agent. `taints`: keys of taints.
+    """
+
+    conditions: Annotated[tuple[Glob, ...], Meta(min_length=1, max_length=50)] = (
+        *(
+            "KernelDeadlock",
+            "ReadonlyFilesystem",
+            "XfsShutdown",
+            "CperHardwareErrorFatal",
+            "FilesystemCorruptionProblem",
+        ),
+        *("GPU*", "Gpu*", "*GPUError", "*XID*", "*Xid*", "NVLink*", "IBLink*", "UnhealthyNvidia*", "SysLogs*"),
+        *("AcceleratedHardwareReady", "KernelReady", "StorageReady"),
+    )
+    taints: Annotated[tuple[Glob, ...], Meta(max_length=50)] = ("node.kubernetes.io/out-of-service",)
+
+
 class FailurePolicy(Struct, frozen=True, kw_only=True, rename="camel"):
     """What is injected into a Job's podFailurePolicy."""
 
@@ -122,6 +144,7 @@ class FailurePolicy(Struct, frozen=True, kw_only=True, rename="camel"):
     unknown_exit: Literal["Fail", "Confirm"] = "Fail"
     many_pods: Literal["Job", "Auto", "Index"] = "Job"
     job_wide: JobWide | None = JobWide()
+    hardware: Hardware | None = None
 
 
 class DisruptionLimit(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -243,9 +266,14 @@ class Wave(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class BadNodes(Struct, frozen=True, kw_only=True, rename="camel"):
-    """How many pods a node must have rejected in ten minutes, and for how long new attempts avoid it then."""
+    """When new attempts avoid a node, and for how long.
+
+    `rejected`: after so many rejected pods in ten minutes. `faults`: after the ends of so many workloads in seven days
+    that were a fault of its hardware.
+    """
 
     rejected: Annotated[int, Meta(ge=2, le=10)] = 3
+    faults: Annotated[int, Meta(ge=2, le=10)] = 2
     avoid_for: Duration = Duration(86_400)
 
 

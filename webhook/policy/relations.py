@@ -53,6 +53,13 @@ def settles_while_remembered(failure_policy: FailurePolicy) -> Wrong | None:
     return Wrong(f"is {failure_policy.settle_within} seconds", f"must be at most {LONGEST_SETTLING}, an hour")
 
 
+def hardware_by_ledger(failure_policy: FailurePolicy) -> Wrong | None:
+    """Reject `hardware` where the ledger does not decide about crashes."""
+    if failure_policy.hardware is None or (failure_policy.coupled, failure_policy.inject) == ("Settle", "Merge"):
+        return None
+    return Wrong("has no effect without coupled Settle and inject Merge", "remove it, or set these two")
+
+
 def custom_with_provider(placement: Placement) -> Wrong | None:
     """Require `custom` with the provider custom, and no `custom` with any other provider."""
     if placement.provider == "custom" and placement.custom is None:
@@ -244,6 +251,7 @@ RELATIONS: Final[Relations] = {
     FailurePolicy: (
         (("retriable_exit_codes",), exit_codes_once),
         (("settle_within",), settles_while_remembered),
+        (("hardware", "coupled", "inject"), hardware_by_ledger),
     ),
     Match: ((("cause",), matches_something), (("exit_codes", "cause"), codes_of_exits)),
     Next: ((("cost", "memory", "delay", "avoid", "placement"), says_what_follows), (("cost",), fatal_is_the_last)),

@@ -7,6 +7,7 @@ import msgspec
 from webhook.capacity import Pool, Provider
 from webhook.kube.state_key import StateKey
 from webhook.objects.problem import Json
+from webhook.pods.faulty_nodes import FaultyNodes
 from webhook.pods.pods import Pod
 from webhook.pods.rejections import Rejections
 from webhook.pods.waves import Waves
@@ -37,8 +38,9 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     # The zones that lose their spot pods; None if they are unknown.
     waves: Waves | None = None
 
-    # The nodes that reject pods, None if they are unknown; and how many nodes there are.
+    # The nodes that reject pods and whose hardware ends them, None if they are unknown; and how many nodes there are.
     rejections: Rejections | None = None
+    faulty_nodes: FaultyNodes | None = None
     nodes: int = 0
 
     # Proves what the webhook writes on a pod; None if nothing reads it again.

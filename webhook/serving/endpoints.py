@@ -122,6 +122,7 @@ class Endpoints:
         self.trackers = trackers
         self.waves = None if trackers is None else trackers.waves
         self.rejections = None if trackers is None else trackers.rejections
+        self.faulty_nodes = None if trackers is None else trackers.faulty_nodes
         self.counts = None if trackers is None else AdmissionCounts(trackers)
         self.retry_requests = retry_requests
         self.log_lines = LogLines()
@@ -326,6 +327,7 @@ class Endpoints:
             ended=ended,
             waves=self.waves,
             rejections=self.rejections,
+            faulty_nodes=self.faulty_nodes,
             nodes=len(cluster.known_nodes.places),
             state_key=cluster.state_key,
             spot_unavailable=counts.spot_unavailable,

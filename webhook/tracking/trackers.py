@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from webhook import metrics
 from webhook.accounts import settling
-from webhook.accounts.account import Account
+from webhook.accounts.account import Account, Attempt
 from webhook.accounts.cached import ROOT_READ, CachedJob, CachedJobSet, CachedRoot, pieces, trimmed_root
 from webhook.accounts.cached_account import (
     CachedAccount,
@@ -31,6 +31,7 @@ from webhook.kube.tasks import in_slices
 from webhook.objects.problem import Json
 from webhook.objects.times import seconds
 from webhook.pods import pods
+from webhook.pods.faulty_nodes import FaultyNodes
 from webhook.pods.pods import Pod
 from webhook.pods.rejections import Rejections
 from webhook.pods.waves import Waves
@@ -49,6 +50,7 @@ from webhook.tracking.stored_accounts import StoredAccounts
 from webhook.tracking.workload_state import INTERVAL, Root, WorkloadState, read
 
 LONG_OVER: Final = 600.0  # seconds after the end of a Job for which its state is remembered
+BLAMES: Final = '"cause":"Hardware"'  # in the text of an account
 UNSEEN_AFTER: Final = 10.0  # seconds after which a failure in a Job's status counts, although no pod of it was seen
 
 
@@ -74,7 +76,7 @@ class EndRecorder(Protocol):
         """Record that a pod without an account has ended, or was deleted."""
 
     def see_account(self, key: Key, state: WorkloadState, account: Account, root: Json, *, certain: bool) -> None:
-        """Record the pods that an account has counted since the one in `state`, and those that it has settled since.
+        """Record the pods that an account has counted since the one in `state`, and those that it has judged since.
 
         `certain`: whether the account in `state` is the one before it.
         """
@@ -90,7 +92,8 @@ class Trackers:
     written, and the seconds until then; `crashed` with a pod that was disrupted, or that nobody had deleted, and
     its Job; `restarted` with a workload in one of whose running pods a container has restarted in place; `forgotten`
     with a workload that it has removed; `rejecting` with a pod that its node has rejected, and how many it has in ten
-    minutes. `is_pending` returns True if a crash in a workload is still to be judged.
+    minutes; `faulty` with a namespace, an attempt there that a fault of its node has ended, and of how many workloads
+    it has ended some in seven days. `is_pending` returns True if a crash in a workload is still to be judged.
     `recorder` makes records of what ended. `clock` is monotonic, in seconds; `now` is Unix time.
     """
 
@@ -103,6 +106,7 @@ class Trackers:
         restarted: Callable[[Key], None] = ignore,
         forgotten: Callable[[Key], None] = ignore,
         rejecting: Callable[[Pod, int], None] = ignore,
+        faulty: Callable[[str, Attempt, int], None] = ignore,
         is_pending: Callable[[Key], bool] = _never,
         recorder: EndRecorder | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -116,6 +120,7 @@ class Trackers:
         self.restarted = restarted
         self.forgotten = forgotten
         self.rejecting = rejecting
+        self.faulty = faulty
         self.is_pending = is_pending
         self.clock = clock
         self.now: Callable[[], float] = time.time
@@ -123,6 +128,8 @@ class Trackers:
         self.waves = Waves()
         self.rejections = Rejections()
         metrics.NODES_REJECTING.set_function(lambda: self.rejections.number(self.now()))
+        self.faulty_nodes = FaultyNodes()
+        metrics.NODES_FAULTY.set_function(lambda: self.faulty_nodes.number(self.now()))
         self.zones_reported: set[str] = set()
         selector = {"labelSelector": names.PROFILE}
         self.read_pod = partial(pods.read, key=cluster.state_key)
@@ -246,10 +253,22 @@ class Trackers:
         if key is None:
             return
         self.stored.see(found)
+        self._see_faults(found)
         root = self.root_of(key)
         if root is not None and (key in self.states or (key.is_cached_whole and not self.settled(key, root))):
             self._take_account(key, self.state_of(key), root, news=news)
             self._forget_settled(key)
+
+    def _see_faults(self, found: CachedAccount) -> None:
+        """Record the nodes whose hardware has ended attempts of an account: most accounts have none."""
+        if BLAMES not in found["text"]:
+            return
+        for detail in shared(found["text"]).last:
+            time = seconds(detail.end)
+            if detail.cause == "Hardware" and time is not None:
+                uid, namespace = found["spec"].get("uid") or "", found["metadata"]["namespace"]
+                if workloads := self.faulty_nodes.see(detail.node, uid, time, self.now()):
+                    self.faulty(namespace, detail, workloads)
 
     def _see_stored_gone(self, found: CachedAccount) -> None:
         """Record that an Account was deleted: the account of its workload begins anew if that exists."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 import structlog
 
@@ -27,6 +27,13 @@ LONGEST_PAUSE: Final = 30.0  # after failed writes
 WATCH_DELAY: Final = 5.0  # in which a watch delivers what was written
 
 
+class Verdict(NamedTuple):
+    """What the leader has found of the crash of a pod: a `fault` of its node; a bug if that is empty."""
+
+    pod: str
+    fault: str = ""
+
+
 @dataclass(slots=True)
 class WorkloadState:
     """One workload: its pods and Jobs, its account, and what the leader still has to do.
@@ -41,9 +48,10 @@ class WorkloadState:
     - `backoff`: the pauses after failed writes; None if the last write succeeded.
     - `over_limit`: whether the leader has to suspend or fail the workload.
     - `missing_since`: since when the Job's status has more failures than the account, or pods have vanished.
-    - `bugs`: names of pods whose crash was a bug, until the account says so.
+    - `verdicts`: about crashes of pods, until the account says so.
     - `resets_limits`: whether each scope may have the limit of disruptions again, because the leader has suspended a
       workload of another kind; the account does not say so yet.
+    - `raised_to`: the backoffLimit that the leader has given the Job, once: whoever lowers it has the last word.
     """
 
     tracker: Tracker = field(default_factory=Tracker)
@@ -55,8 +63,9 @@ class WorkloadState:
     backoff: Backoff | None = None
     over_limit: bool = False
     missing_since: float | None = None
-    bugs: tuple[str, ...] = ()
+    verdicts: tuple[Verdict, ...] = ()
     resets_limits: bool = False
+    raised_to: int = 0
 
     @property
     def account(self) -> Account:
@@ -68,7 +77,9 @@ class WorkloadState:
 
     def is_idle(self, now: float) -> bool:
         """Return True if the workload has no account, and nothing is remembered that a later event needs."""
-        busy = self.text is not None or self.awaited is not None or self.over_limit or self.resets_limits or self.bugs
+        busy = (
+            self.text is not None or self.awaited is not None or self.over_limit or self.resets_limits or self.verdicts
+        )
         return not busy and self.missing_since is None and self.backoff is None and self.tracker.is_idle(now)
 
     def see_set(self, uid: str) -> None:
@@ -148,7 +159,7 @@ class WorkloadState:
         """Whether pods are left to count, or the leader has anything left to do, after the end of a Job."""
         restarted = self.tracker.restarted is not None and self.tracker.restarted.open
         to_count = restarted or self.missing_since is not None or any(True for _ in self.tracker.open_pods())
-        to_do = self.over_limit or self.bugs or self.account.suspending or self.backoff is not None
+        to_do = self.over_limit or self.verdicts or self.account.suspending or self.backoff is not None
         return bool(to_count or to_do)
 
     def see_written(self, text: str, now: float, vanished: Iterable[str]) -> None:
@@ -156,13 +167,13 @@ class WorkloadState:
         self.awaited, self.written = None if text == self.text else text, now  # the watch may have been faster
         self.tracker.forget_vanished(vanished)
 
-    def see_bug(self, pod_name: str) -> None:
-        """Record that the crash of a pod was a bug, which the account does not say yet."""
-        self.bugs = (*self.bugs, pod_name)
+    def see_verdict(self, verdict: Verdict) -> None:
+        """Record what the crash of a pod was, which the account does not say yet."""
+        self.verdicts = (*self.verdicts, verdict)
 
-    def forget_bugs(self, pod_names: Collection[str]) -> None:
-        """Record that the account says so of the crashes of these pods."""
-        self.bugs = tuple(name for name in self.bugs if name not in pod_names)
+    def forget_verdicts(self, verdicts: Collection[Verdict]) -> None:
+        """Record that the account says so of these crashes."""
+        self.verdicts = tuple(one for one in self.verdicts if one not in verdicts)
 
     def see_over_limit(self) -> None:
         """Record that the leader has to suspend or fail the workload."""
@@ -179,6 +190,10 @@ class WorkloadState:
     def see_limits_reset(self) -> None:
         """Record that the account says so."""
         self.resets_limits = False
+
+    def see_raised(self, limit: int) -> None:
+        """Record that the leader has raised the Job's backoffLimit to this."""
+        self.raised_to = limit
 
     def see_missing(self, now: float) -> None:
         """Record that pods ended unseen; the watch may still deliver them."""

@@ -120,8 +120,9 @@ class FakeApi:
         if answer.error is not None:
             raise answer.error
 
-    async def get(self, path: str, _query: dict[str, str] | None = None) -> Json:
-        return self.objects[path]
+    async def get(self, path: str, _query: dict[str, str] | None = None, _accept: str = "", kind: Any = Any) -> Json:
+        found: Json = msgspec.convert(self.objects[path], kind)
+        return found
 
     async def find(self, path: str) -> Json | None:
         return self.objects.get(path)

@@ -17,7 +17,7 @@ from webhook.kube.client import ApiError
 from webhook.policy.model import Disruptions, Profile
 from webhook.systems.job import spec as batch
 from webhook.tracking.trackers import UNSEEN_AFTER
-from webhook.tracking.workload_state import INTERVAL, LONGEST_PAUSE, WATCH_DELAY
+from webhook.tracking.workload_state import INTERVAL, LONGEST_PAUSE, WATCH_DELAY, Verdict
 
 ANOTHER = encode(Account(ended=1, cost={"retry": 1}, recent=["another"]))
 ONE_RETRY = encode(
@@ -226,7 +226,7 @@ def test_a_bug_that_is_found_during_a_write_is_written_with_the_next_write() -> 
             see_job(ledger, ONE_RETRY)
             ledger.trackers.see_pod(failed(2))
             await asyncio.sleep(1)
-            ledger.trackers.states[KEY].see_bug("train-1")
+            ledger.trackers.states[KEY].see_verdict(Verdict("train-1"))
             ledger.wake(KEY)
             await asyncio.sleep(2)
             see_job(ledger, api.writes[0].text)

@@ -32,6 +32,7 @@ from webhook.systems.pods import Elsewhere
 from webhook.tracking.cluster import Cluster
 from webhook.tracking.policy_source import PolicySource
 from webhook.tracking.trackers import Trackers
+from webhook.tracking.workload_state import Verdict
 
 NOW = datetime(2026, 1, 1, 0, 5, tzinfo=UTC).timestamp()
 RESOURCES = (("cpu", 2.0), ("memory", 2.0**30))
@@ -294,7 +295,7 @@ def test_a_crash_that_is_found_fatal_later_is_recorded_again() -> None:
         see_job(replica.ledger)
         replica.see(failed(1, resources=RESOURCES))
         await replica.deliver()
-        replica.ledger.trackers.state_of(KEY).see_bug("train-1")
+        replica.ledger.trackers.state_of(KEY).see_verdict(Verdict("train-1"))
         replica.ledger.wake(KEY)
         await replica.deliver()
 

@@ -14,6 +14,7 @@ from webhook.pods import on_failure
 from webhook.pods.on_failure import FailureState
 from webhook.pods.outcomes import outcome_of
 from webhook.pods.pods import LONGEST_AFTER, Exit, Pod
+from webhook.policy import criteria
 from webhook.policy.model import Delay, Duration, FailureRule, Match, MemoryGrowth, Next
 
 GROW = FailureRule(match=Match(cause="OOMKilled"), next=Next(memory=MemoryGrowth(limit="64Gi")))
@@ -168,7 +169,7 @@ def test_a_pod_that_its_suspended_job_deleted_hands_its_state_on() -> None:
     ],
 )
 def test_a_star_stands_for_any_text(pattern: str, text: str, like: bool) -> None:  # noqa: FBT001
-    assert on_failure.is_like(text, pattern) is like
+    assert criteria.is_like(text, pattern) is like
 
 
 def test_a_written_state_is_read_back() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.accounts.pods import failed, running_pod
 from webhook.pods.pods import Pod
-from webhook.pods.rejections import MOST, MOST_NODES, WINDOW, Rejections, time_of_rejection
+from webhook.pods.rejections import MOST, MOST_NODES, WINDOW, Rejections, the_worst, time_of_rejection
 
 NOW = 1767225600.0 + 240  # 2026-01-01T00:04:00Z
 DAY = 86_400
@@ -26,9 +26,9 @@ def seen(*pods: Pod) -> Rejections:
 def test_a_node_that_rejected_as_many_pods_in_ten_minutes_is_avoided_for_the_time() -> None:
     found = seen(rejected(1), rejected(2), rejected(3, reason="OutOfnvidia.com/gpu"))
     last = 1767225600.0 + 180
-    assert found.avoided(3, DAY, last + DAY - 1, 6) == ("bad",)
-    assert found.avoided(3, DAY, last + DAY, 6) == ()
-    assert found.avoided(4, DAY, NOW, 6) == ()
+    assert the_worst(found.avoided(3, DAY, last + DAY - 1), 6) == ("bad",)
+    assert the_worst(found.avoided(3, DAY, last + DAY), 6) == ()
+    assert the_worst(found.avoided(4, DAY, NOW), 6) == ()
     assert (found.number(last + DAY - 1), found.number(last + DAY)) == (1, 0)
 
 
@@ -66,8 +66,8 @@ def test_a_pod_that_its_kubelet_rejected_says_when() -> None:
 def test_at_most_one_node_of_twenty_is_avoided_the_last_one_first() -> None:
     pods = [rejected(number, node=f"n-{number % 3}", ended=f"2026-01-01T00:03:{number:02}Z") for number in range(9)]
     found = seen(*pods)
-    assert found.avoided(3, DAY, NOW, 6) == ("n-2",)
-    assert found.avoided(3, DAY, NOW, 59) == ("n-2", "n-1")
+    assert the_worst(found.avoided(3, DAY, NOW), 6) == ("n-2",)
+    assert the_worst(found.avoided(3, DAY, NOW), 59) == ("n-2", "n-1")
 
 
 def test_the_nodes_that_are_remembered_are_bounded_and_the_oldest_is_forgotten() -> None:

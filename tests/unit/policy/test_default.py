@@ -6,12 +6,12 @@ from typing import Any
 import yaml
 from msgspec import inspect
 
-from webhook.policy.model import FailurePolicy, Policy, Profile
+from webhook.policy.model import FailurePolicy, Hardware, Policy, Profile
 from webhook.policy.parse import load_default
 
 
 def test_the_packaged_policy_equals_the_defaults_of_the_model() -> None:
-    confirming = FailurePolicy(unknown_exit="Confirm", many_pods="Auto")
+    confirming = FailurePolicy(unknown_exit="Confirm", many_pods="Auto", hardware=Hardware())
     assert load_default() == Policy(
         api_version="retry-policy.dev/v1alpha1",
         kind="RetryPolicy",

@@ -35,7 +35,7 @@ from webhook.objects.problem import Json
 from webhook.systems import core
 from webhook.systems.job import spec as batch
 from webhook.tracking.finished_jobs import STAYS
-from webhook.tracking.workload_state import INTERVAL
+from webhook.tracking.workload_state import INTERVAL, Verdict
 
 NAME = ("ml", "train")
 ENDED = {"type": "Complete", "status": "True", "lastTransitionTime": "2026-01-01T00:10:00Z"}
@@ -100,7 +100,7 @@ def with_action(ledger: Ledger) -> None:
 
 
 def with_bug(ledger: Ledger) -> None:
-    ledger.trackers.state_of(KEY).see_bug("train-1")
+    ledger.trackers.state_of(KEY).see_verdict(Verdict("train-1"))
 
 
 def with_failed_write(ledger: Ledger) -> None:

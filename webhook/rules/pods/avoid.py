@@ -1,8 +1,8 @@
-"""Makes a pod prefer other nodes and zones than those where attempts failed, that reject pods, or that lose spot nodes.
+"""Makes a pod prefer other nodes and zones than those where attempts failed, that are bad, or that lose spot nodes.
 
 Reads:
-    the state that the annotation retry-policy.dev/after-failure records, the losses of each zone, the rejections of
-    each node
+    the state that the annotation retry-policy.dev/after-failure records, the losses of each zone, the rejections and
+    the faults of each node
     the fields that webhook/rules/pods/groups.py reads
 Reads and writes:
     spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution

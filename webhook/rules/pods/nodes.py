@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from webhook import capacity
 from webhook.objects.problem import Problem
+from webhook.pods.rejections import the_worst
 from webhook.rules.pods import avoid, groups, placement, protect
 from webhook.rules.rule import Rule, in_pods
 
@@ -27,10 +28,10 @@ def _edit(context: "PodContext") -> list[Problem]:
 
 
 def _edit_avoid(context: "PodContext") -> None:
-    """Prefer other nodes and zones than those where attempts failed, that reject pods, or that lose spot nodes."""
+    """Prefer other nodes and zones than those where attempts failed, that are bad, or that lose spot nodes."""
     evidence, editor, asked = context.evidence, context.editor, context.asked
     zones = dict.fromkeys((*asked.avoid_zones, *_zones_that_lose_spot(context)))
-    nodes = (*dict.fromkeys((*asked.avoid_nodes, *_nodes_that_reject_pods(context))),)
+    nodes = (*dict.fromkeys((*asked.avoid_nodes, *_bad_nodes(context))),)
     if not (zones or nodes) or groups.is_grouped(evidence.pod):
         return
     if zones:
@@ -50,13 +51,16 @@ def _zones_that_lose_spot(context: "PodContext") -> tuple[str, ...]:
     return waves.avoided(wave.share, wave.avoid_for, context.facts.now)
 
 
-def _nodes_that_reject_pods(context: "PodContext") -> tuple[str, ...]:
-    """Return the nodes that a pod avoids because they have rejected others; none if the profile only reports."""
+def _bad_nodes(context: "PodContext") -> tuple[str, ...]:
+    """Return the nodes that a pod avoids because they have rejected others, or broken; none if the profile reports."""
     facts, profile = context.facts, context.evidence.settings.profile
-    bad, rejections = profile.placement.bad_nodes, facts.rejections
-    if bad is None or rejections is None or profile.actions == "Report":
+    bad, rejections, faulty = profile.placement.bad_nodes, facts.rejections, facts.faulty_nodes
+    if bad is None or profile.actions == "Report":
         return ()
-    return rejections.avoided(bad.rejected, bad.avoid_for, facts.now, facts.nodes)
+    found = [] if rejections is None else rejections.avoided(bad.rejected, bad.avoid_for, facts.now)
+    if faulty is not None:
+        found += faulty.avoided(bad.faults, bad.avoid_for, facts.now)
+    return the_worst(found, facts.nodes)
 
 
 RULE: Final[Rule["PodContext"]] = Rule(

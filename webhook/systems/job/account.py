@@ -50,6 +50,20 @@ def end_suspended(root: Json, reason: str, message: str) -> Write:
     return Write(status_of(batch.JOB, root), [unless_changed(root), *operations])
 
 
+def raise_limit(root: Json, limit: int) -> Write | None:
+    """Return the write that raises the backoffLimit of a Job; None if it is as high, or the end of the Job decided.
+
+    It fails if the limit has changed since it was read, not for another change: the status changes all the time.
+    """
+    now = root["spec"].get("backoffLimit")
+    if now is None or now >= limit or _has_ended(root):
+        return None
+    tests = {"/metadata/uid": root["metadata"]["uid"], "/spec/backoffLimit": now}
+    operations = [{"op": "test", "path": path, "value": value} for path, value in tests.items()]
+    path = batch.JOB.path(root["metadata"]["namespace"], root["metadata"]["name"])
+    return Write(path, [*operations, {"op": "replace", "path": "/spec/backoffLimit", "value": limit}])
+
+
 def _suspend(root: Json) -> Write | None:
     """Return the write that suspends a Job; None if a controller or a queue would resume it."""
     if controller_of(root) is not None or kueue.is_queued(root["metadata"]):

@@ -11,6 +11,7 @@ from tests.unit.accounts.pods import disrupted, failed, running_pod
 from webhook.kube import names
 from webhook.objects.patch import Editor, at
 from webhook.objects.problem import Json
+from webhook.pods.faulty_nodes import FaultyNodes
 from webhook.pods.pods import Pod
 from webhook.pods.rejections import Rejections
 from webhook.pods.waves import Waves
@@ -45,6 +46,7 @@ def admitted(
     root: Json | None = None,
     waves: Waves | None = None,
     rejections: Rejections | None = None,
+    faulty_nodes: FaultyNodes | None = None,
     actions: Literal["Act", "Report"] = "Act",
     **fields: Any,
 ) -> Answer:
@@ -56,6 +58,7 @@ def admitted(
         ended=ended,
         waves=waves,
         rejections=rejections,
+        faulty_nodes=faulty_nodes,
         nodes=40,
         now=NOW,
     )
@@ -95,6 +98,16 @@ def test_pods_prefer_other_nodes_than_those_that_reject_pods_if_the_profile_says
     assert preferences(admitted(rejections=rejecting("bad"), bad_nodes=BadNodes(), actions="Report")) == [
         preference(SPOT)
     ]
+
+
+def test_pods_prefer_other_nodes_than_those_whose_hardware_ended_pods_of_two_workloads() -> None:
+    faulty = FaultyNodes()
+    for workload in ("one", "other"):
+        faulty.see("broken", workload, NOW, NOW)
+    found = admitted(rejections=rejecting("bad"), faulty_nodes=faulty, bad_nodes=BadNodes())
+    assert set(preferences(found)[1]["preference"]["matchFields"][0]["values"]) <= {"broken", "bad"}
+    assert len(preferences(found)[1]["preference"]["matchFields"]) == 2
+    assert preferences(admitted(faulty_nodes=faulty)) == [preference(SPOT)]
 
 
 def test_a_node_of_a_failure_and_nodes_that_reject_pods_are_avoided_together() -> None:

@@ -106,7 +106,7 @@ def edit(job: EmbeddedJob, settings: Settings, editor: Editor, wanted: Wanted) -
     """Inject the rules of the profile; return warnings about rules that could not be injected."""
     policy = settings.profile.failure_policy
     own = job.spec.get("podFailurePolicy")
-    if policy.inject == "Never" or (policy.inject == "IfAbsent" and own is not None):
+    if policy.inject != "Merge" and (policy.inject == "Never" or own is not None):
         return []
     if any(schema.policy_problems(job.spec, ())):
         return []  # /validate denies it, and numbers the author's own rules in its message
@@ -226,6 +226,7 @@ def _exit_code_rules(
 def is_settled(job: EmbeddedJob, settings: Settings, traits: FailureTraits | None = None) -> bool:
     """Return True if the ledger decides whether a crash is a bug or the consequence of a disruption.
 
+    It also does so where a fault of its node may explain one.
     It also does so for a Job in a queue. Kueue suspends a Job to take its pods back. The Job controller would judge any
     exit code with which they end on SIGTERM (getFailJobMessage in pkg/controller/job/job_controller.go); torchrun's
     is 1.
@@ -234,7 +235,9 @@ def is_settled(job: EmbeddedJob, settings: Settings, traits: FailureTraits | Non
     if policy.coupled != "Settle" or policy.inject != "Merge" or settings.skip:
         return False
     traits = traits or traits_of(job)
-    return (traits.coupled or traits.queued) and not (job.traits.depends_elsewhere or traits.by_index)
+    if not (traits.coupled or traits.queued or policy.hardware):
+        return False
+    return not (job.traits.depends_elsewhere or traits.by_index)
 
 
 def bug_rules(

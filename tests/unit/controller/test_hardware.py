@@ -1,0 +1,199 @@
+"""Crashes that a fault of their node explains: the leader gives the retry back that they have cost."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from tests.objects import DISRUPTION
+from tests.unit.accounts.pods import job
+from tests.unit.controller.leader import (
+    BOOKMARK,
+    JOB_PATH,
+    FakeApi,
+    Write,
+    events_of,
+    new_ledger,
+    running,
+    see_job,
+    stored_pod,
+    watch_event,
+)
+from tests.virtual_time import run
+from webhook.controller.ledger import Ledger
+from webhook.objects.problem import Json
+from webhook.policy.model import Disruptions, FailurePolicy, Hardware, Profile, Retries
+from webhook.tracking.workload_state import INTERVAL
+
+PODS: Final = "/api/v1/pods"
+NODES: Final = "/api/v1/nodes"
+WITHIN: Final = 30  # seconds of settleWithin
+PROFILE: Final = Profile(failure_policy=FailurePolicy(hardware=Hardware()), disruptions=Disruptions(limit=2))
+SPEC: Final[Json] = {"podFailurePolicy": {"rules": [DISRUPTION]}}
+
+
+def node(*conditions: str) -> Json:
+    """Return the answer about a node with these conditions."""
+    found = [{"type": "Ready", "status": "True"}, *({"type": one, "status": "True"} for one in conditions)]
+    return {"items": [{"metadata": {"name": "a"}, "status": {"conditions": found}}]}
+
+
+@asynccontextmanager
+async def watching(api: FakeApi, profile: Profile = PROFILE, spec: Json = SPEC) -> AsyncIterator[Ledger]:
+    """Yield a leader that watches a pod of a Job, on a node without a fault."""
+    api.objects[JOB_PATH] = {**job(spec), "metadata": {**job()["metadata"], "resourceVersion": "7"}}
+    api.objects.setdefault(NODES, node())
+    async with running(new_ledger(api, profile)) as ledger:
+        see_job(ledger, spec=spec)
+        tell(api, watch_event("ADDED", stored_pod(1)))
+        await asyncio.sleep(INTERVAL)
+        yield ledger
+
+
+def tell(api: FakeApi, event: Any) -> None:
+    api.watches[PODS].put_nowait(event)
+
+
+async def crashes(api: FakeApi, ledger: Ledger, spec: Json = SPEC, number: int = 1) -> None:
+    """Let a pod crash on the node, and its end be counted."""
+    pod = stored_pod(number, "Failed", 1)
+    pod["spec"] = {"nodeName": "a"}
+    tell(api, watch_event("MODIFIED", pod))
+    await asyncio.sleep(2 * INTERVAL)
+    see_job(ledger, api.account_writes()[-1].text, spec=spec, status={"failed": 1})
+    await asyncio.sleep(3 * INTERVAL)
+
+
+async def settled(api: FakeApi, ledger: Ledger, spec: Json = SPEC) -> None:
+    """Wait until the time for a verdict has passed, and let the watches deliver what is written."""
+    for _ in range(2):
+        await asyncio.sleep(WITHIN)
+        tell(api, BOOKMARK)
+        await asyncio.sleep(3 * INTERVAL)
+        see_job(ledger, api.account_writes()[-1].text, spec=spec, status={"failed": 1})
+
+
+def raises(api: FakeApi) -> list[Write]:
+    """Return the writes of the Job's spec."""
+    return [write for write in api.writes if write.path == JOB_PATH]
+
+
+def failures(api: FakeApi) -> list[Write]:
+    return [write for write in api.writes if write.path == f"{JOB_PATH}/status"]
+
+
+def test_a_crash_on_a_node_with_a_fault_costs_a_disruption_and_the_job_gets_its_retry_back() -> None:
+    async def work() -> list[tuple[str, str]]:
+        async with watching(api) as ledger:
+            api.objects[NODES] = node("KernelDeadlock")
+            await crashes(api, ledger)
+            await settled(api, ledger)
+            return events_of(ledger)
+
+    api = FakeApi()
+    told = run(work())
+    account = api.account_writes()[-1].account
+    assert (account.cost, account.causes) == (
+        {"disruption": 1},
+        {"Hardware": {"condition KernelDeadlock is True": 1}},
+    )
+    assert (account.returned, account.backoff_limit, account.left) == (1, 4, account.last[-1].left)
+    assert account.left is not None
+    assert (account.left.retries, account.left.disruptions) == (3, 1)
+    (write,) = raises(api)
+    assert write.operations[-1] == {"op": "replace", "path": "/spec/backoffLimit", "value": 4}
+    assert not failures(api)
+    why = "a fault of node a explains the crash of pod train-1 (condition KernelDeadlock is True); it cost 1 disruption"
+    assert ("HardwareFault", why) in told
+
+
+def test_a_fault_that_a_detector_tells_after_the_crash_explains_it() -> None:
+    async def work() -> None:
+        async with watching(api) as ledger:
+            await crashes(api, ledger)
+            api.objects[NODES] = {"items": []}
+            await settled(api, ledger)
+
+    api = FakeApi()
+    run(work())
+    assert api.account_writes()[-1].account.causes == {"Hardware": {"the node is gone": 1}}
+    assert not failures(api)
+
+
+def test_a_device_that_the_kubelet_calls_unhealthy_explains_a_crash_without_a_look_at_the_node() -> None:
+    async def work() -> None:
+        async with watching(api) as ledger:
+            del api.objects[NODES]
+            pod = stored_pod(1, "Failed", 1)
+            gone = [{"name": "nvidia.com/gpu", "resources": [{"resourceID": "GPU-1", "health": "Unhealthy"}]}]
+            pod["status"]["containerStatuses"][0]["allocatedResourcesStatus"] = gone
+            tell(api, watch_event("MODIFIED", pod))
+            await asyncio.sleep(2 * INTERVAL)
+            see_job(ledger, api.account_writes()[-1].text, spec=SPEC, status={"failed": 1})
+            await asyncio.sleep(3 * INTERVAL)
+
+    api = FakeApi()
+    run(work())
+    fault = "device GPU-1 of nvidia.com/gpu is unhealthy"
+    assert api.account_writes()[-1].account.causes == {"Hardware": {fault: 1}}
+
+
+def test_a_crash_on_a_node_without_a_fault_is_a_bug_once_the_time_has_passed() -> None:
+    async def work() -> None:
+        async with watching(api) as ledger:
+            await crashes(api, ledger)
+            assert not failures(api)
+            await settled(api, ledger)
+
+    api = FakeApi()
+    run(work())
+    (failure,) = failures(api)
+    assert failure.at > WITHIN
+    assert failure.operations[1]["value"][0]["reason"] == "PodFailurePolicy"
+    assert api.account_writes()[-1].account.cost == {"fatal": 1}
+    assert not raises(api)
+
+
+def test_no_more_retries_are_given_back_than_a_scope_may_have_disruptions() -> None:
+    profile = Profile(failure_policy=FailurePolicy(hardware=Hardware()), disruptions=Disruptions(limit=0))
+    assert told_without_a_retry_back(profile) == {"retry": 1}
+
+
+def test_the_backoff_limit_never_exceeds_the_limit_of_the_profile() -> None:
+    profile = Profile(failure_policy=FailurePolicy(hardware=Hardware()), retries=Retries(limit=3))
+    assert told_without_a_retry_back(profile) == {"retry": 1}
+
+
+def told_without_a_retry_back(profile: Profile) -> dict[Any, int]:
+    """Let a pod crash on a node with a fault; return the costs, once the cause is in the account."""
+
+    async def work() -> None:
+        async with watching(api, profile) as ledger:
+            api.objects[NODES] = node("GPUMissing")
+            await crashes(api, ledger)
+            await settled(api, ledger)
+
+    api = FakeApi()
+    run(work())
+    account = api.account_writes()[-1].account
+    assert account.causes == {"Hardware": {"condition GPUMissing is True": 1}}
+    assert not raises(api)
+    assert not failures(api)
+    return {cost: number for cost, number in account.cost.items() if number}
+
+
+def test_a_new_leader_raises_the_limit_that_the_last_one_had_not() -> None:
+    async def work() -> None:
+        async with watching(api) as ledger:
+            api.objects[NODES] = node("KernelDeadlock")
+            await crashes(api, ledger)
+            await settled(api, ledger)
+            text = api.account_writes()[-1].text
+        api.writes.clear()
+        async with running(new_ledger(api, PROFILE)) as successor:
+            see_job(successor, text, spec=SPEC, status={"failed": 1})
+            await asyncio.sleep(3 * INTERVAL)
+
+    api = FakeApi()
+    run(work())
+    assert [write.operations[-1]["value"] for write in raises(api)] == [4]
