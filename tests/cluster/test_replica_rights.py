@@ -511,17 +511,25 @@ MUST_NOT: Mapping[str, tuple[Callable[[Replica], Write], str]] = {
         "may add or remove no webhook",
     ),
     "label its webhooks": (of_hooks("x", "metadata", "labels", "x"), "metadata of its webhook configurations"),
-    "change a Job's backoffLimit": (
-        of_a_job(put(9, "spec", "backoffLimit")),
-        "nothing in the spec of a Job but suspend",
+    "raise a Job's backoffLimit beyond ten": (
+        of_a_job(put(11, "spec", "backoffLimit")),
+        "may only raise the backoffLimit of a Job, to 10 at most",
+    ),
+    "lower a Job's backoffLimit": (
+        of_a_job(put(0, "spec", "backoffLimit")),
+        "may only raise the backoffLimit of a Job, to 10 at most",
+    ),
+    "raise a Job's backoffLimit in a namespace that is not opted in": (
+        of_a_job(put(9, "spec", "backoffLimit"), opted_in=False),
+        "may only raise the backoffLimit of a Job, to 10 at most, in a namespace with the label",
     ),
     "change a Job's parallelism": (
         of_a_job(put(9, "spec", "parallelism")),
-        "nothing in the spec of a Job but suspend",
+        "nothing in the spec of a Job but backoffLimit and suspend",
     ),
     "change the nodes of a suspended Job": (
         of_a_job(put("x", "spec", "template", "spec", "nodeSelector", "x"), "held"),
-        "nothing in the spec of a Job but suspend",
+        "nothing in the spec of a Job but backoffLimit and suspend",
     ),
     "change a Job's labels": (of_a_job(put("x", "metadata", "labels", "x")), "no labels of a Job but take off its own"),
     "remove others' labels from a Job": (
@@ -814,6 +822,7 @@ DOES: Mapping[str, Callable[[Replica], Write]] = {
     "end a pod that is being deleted on a lost node": pod_ends("leaving", outcomes.NODE_LOST),
     "write the caBundle of every webhook": ca_bundles,
     "suspend a Job": of_a_job(put_suspend(suspend=True)),
+    "raise a Job's backoffLimit": of_a_job(put(9, "spec", "backoffLimit")),
     "fail a Job that had too many disruptions": of_a_job(
         condition("FailureTarget", counting.LIMIT_EXCEEDED), sub="/status"
     ),
@@ -824,6 +833,7 @@ DOES: Mapping[str, Callable[[Replica], Write]] = {
     "write an Event about an attempt": new_event,
     "write an Event in its own namespace": lambda one: new_event(one, SYSTEM),
     "write an Event on a Node that rejects pods": lambda one: of_node(one, "RejectsPods"),
+    "write an Event on a Node whose hardware ends pods": lambda one: of_node(one, "HardwareFaults"),
     "create the Secret of its certificates": lambda _: new_secret("retry-policy-webhook-certificates"),
     "create the Lease of the ledger": lambda _: new_lease("retry-policy-webhook-ledger"),
     "create the Lease of requested retries": lambda _: new_lease("retry-policy-webhook-requested-retries"),

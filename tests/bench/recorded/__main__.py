@@ -4,9 +4,11 @@
 cluster trace of 2011: job, task, life, attempt, start, end, outcome, hours. POLICY: files whose profile `default` is
 replayed beside Kubernetes' own rules, the packaged policy, and that with manyPods and unknownExit.
 
-Each job is a Job, each life of a task an index of it. At each recorded end the product's own what-if is asked
-(webhook/insight/simulate/decisions.py). A policy can only stop what was recorded: of an attempt that it would have
-added nothing is known.
+Each job is a Job, each life of a task an index of it. Where a task has failed and others of the job went on for longer
+than its failed attempt had run, they did not need it: the author of such a job would say so (`independent-pods`).
+
+At each recorded end the product's own what-if is asked (webhook/insight/simulate/decisions.py). A policy can only stop
+what was recorded: of an attempt that it would have added nothing is known.
 """
 
 from __future__ import annotations
@@ -138,7 +140,27 @@ def shape_of(attempts: list[Recorded]) -> Shape:
     steps = sorted([(one.start, 1) for one in attempts] + [(one.end, -1) for one in attempts])
     at_once = max(accumulate(step for _, step in steps))
     indexes = len({one.life for one in attempts})
-    return Shape("default", ("main",), indexed=True, completions=indexes, parallelism=min(at_once, indexes))
+    return Shape(
+        "default",
+        ("main",),
+        indexed=True,
+        completions=indexes,
+        parallelism=min(at_once, indexes),
+        independent=are_independent(attempts),
+    )
+
+
+def are_independent(attempts: list[Recorded]) -> bool:
+    """Return True if a task of a job was seen to go on without another one that had failed.
+
+    For as long as the failed attempt had run: pods that need a peer crash, or wait for it, soon after they lose it.
+    """
+    failed = [one for one in attempts if one.outcome == "FAIL"]
+    return any(
+        other.start < one.end and other.end > 2 * one.end - one.start and other.life != one.life
+        for one in failed
+        for other in attempts
+    )
 
 
 def replay(decider: Decider, attempts: list[Recorded], result: Result) -> None:

@@ -49,7 +49,7 @@ class Shape(NamedTuple):
     - `retries`: None if the author named none. `per_index`: whether each index has retries of its own.
     - `max_disruptions`: the annotation of that name; None without.
     - `codes`: exit codes about which the author's own failure policy decides, each with the action.
-    - `parts`: of a JobSet; empty for a Job.
+    - `parts`: of a JobSet; empty for a Job. `independent`: whether its author says that its pods need no other one.
     """
 
     profile: str
@@ -62,6 +62,7 @@ class Shape(NamedTuple):
     max_disruptions: int | None = None
     codes: tuple[tuple[str, int], ...] = ()
     parts: tuple[ReplicatedJob, ...] = ()
+    independent: bool = False
 
 
 class SpentBefore(NamedTuple):
@@ -250,9 +251,9 @@ class Decider:
 
 def _manifest_of(shape: Shape) -> Json:
     """Return a manifest as the author of such a workload would have written it."""
-    metadata: Json = {"name": NAME, "namespace": NAMESPACE, "uid": UID}
-    if shape.max_disruptions is not None:
-        metadata["annotations"] = {names.MAX_DISRUPTIONS: str(shape.max_disruptions)}
+    said = {} if shape.max_disruptions is None else {names.MAX_DISRUPTIONS: str(shape.max_disruptions)}
+    said |= {names.INDEPENDENT_PODS: "true"} if shape.independent else {}
+    metadata: Json = {"name": NAME, "namespace": NAMESPACE, "uid": UID, **({"annotations": said} if said else {})}
     if not shape.parts:
         spec = _job_spec(shape, shape.completions, shape.parallelism, indexed=shape.indexed)
         if shape.retries is not None:
