@@ -51,7 +51,7 @@ def test_a_fault_that_is_told_after_the_crash_keeps_the_job_and_without_one_it_i
     scene: NewScene,
 ) -> None:
     here = scene("hardware", spot=1, on_demand=1)
-    here.create("one-small-pod.yaml", program(1, 0), name="bug")
+    here.create("one-small-pod.yaml", program(1, None), name="bug")  # its next pod does not end before the verdict
     failed = here.team.wait_for("jobs", "bug", failed_for)
     assert failed_for(failed) == "PodFailurePolicy"
     assert "and its node had no fault within 10 s after it" in condition(failed, "Failed")["message"]

@@ -144,6 +144,7 @@ function placeTable(id, caption, rows, filter) {
       number("attempts", "Attempts", (row) => row.attempts),
       number("failures", "Failures", (row) => row.failures),
       number("disruptions", "Disruptions", (row) => row.disruptions),
+      number("faults", "Hardware faults", (row) => row.faults, { title: "Of these disruptions, those by a fault of the hardware" }),
       number("workloads", "Workloads", (row) => row.workloads),
       number("failing", "Only failed here", (row) => row.failing, { title: "Workloads of which an attempt failed here, and which succeeded elsewhere" }),
       { key: "expected", label: "Expected", title: "Of how many workloads an attempt would fail here if the place were like the others", number: true, value: (row) => row.expected, cell: (row) => about(row.expected) },

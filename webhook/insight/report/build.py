@@ -63,6 +63,7 @@ class PlaceSums:
     attempts: int = 0
     failures: int = 0
     disruptions: int = 0
+    faults: int = 0
     workloads: set[str] = field(default_factory=set)
     lost: Sum = field(default_factory=Sum)
 
@@ -193,7 +194,7 @@ class Builder:
         if not record.node or not record.end:
             return
         workload = f"{one.namespace}/{one.owner or f'{one.kind}/{one.name}'}"
-        is_disruption = record.cause == "Disruption"
+        is_disruption = CAUSES[record.cause].loss == "Disruptions"
         is_failure = record.cause not in NO_FAILURES and record.reason != STOPPED
         for name, found in ((record.node, self.nodes), (record.zone, self.zones)):
             if name:
@@ -203,6 +204,7 @@ class Builder:
                 place.attempts += 1
                 place.failures += is_failure
                 place.disruptions += is_disruption
+                place.faults += record.cause == "Hardware"
                 place.workloads.add(workload)
                 if CAUSES[record.cause].loss:
                     place.lost.add(1, record.seconds, attempt.resources, attempt.price.paid)
@@ -275,6 +277,7 @@ class Builder:
                     expected=round(judgement.expected, 3),
                     suspect=judgement.suspect,
                     lost=place.lost.usage(priced=self.about.priced),
+                    faults=place.faults,
                 )
             )
         return sorted(rows, key=lambda row: (not row.suspect, -importance(row.lost), row.name))

@@ -120,6 +120,7 @@ class PlaceRow(msgspec.Struct, kw_only=True, rename="camel"):
       many an attempt failed there that was no disruption, although they succeeded elsewhere.
     - `expected`: of how many an attempt would fail there if the place were like the others; `suspect`: whether so many
       more failed that chance does not explain it (a "lemon"; webhook/insight/report/places.py has the test).
+    - `faults`: how many attempts a fault of the hardware ended there, by the account; they are disruptions.
     """
 
     name: str
@@ -133,6 +134,7 @@ class PlaceRow(msgspec.Struct, kw_only=True, rename="camel"):
     expected: float
     suspect: bool
     lost: Usage
+    faults: int = 0
 
 
 class Bucket(msgspec.Struct, kw_only=True, rename="camel"):

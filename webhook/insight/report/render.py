@@ -88,6 +88,7 @@ def parts(report: Report) -> Iterator[Part]:
         yield from _savings(report)
         yield from _losers(report)
         yield from suspects(report)
+        yield from broken(report)
     yield from _near_limits(report)
     if report.notes:
         yield ""
@@ -192,6 +193,21 @@ def suspects(report: Report) -> Iterator[Part]:
     yield "Where more workloads fail than chance explains, although they succeed elsewhere:"
     rows = [_place_cells(kind, place, report) for kind, place in found[:MOST_LISTED]]
     yield [["PLACE", "ZONE", "ON", "WORKLOADS", "FAILED", "EXPECTED", "HOURS LOST", *_price_heading(report)], *rows]
+    if len(found) > MOST_LISTED:
+        yield f"and {len(found) - MOST_LISTED:,} more: -o json lists all"
+
+
+def broken(report: Report) -> Iterator[Part]:
+    """Yield the nodes whose hardware has ended attempts, the most of them first."""
+    found = sorted((node for node in report.nodes if node.faults), key=lambda node: (-node.faults, node.name))
+    if not found:
+        return
+    yield ""
+    yield "Nodes whose hardware has ended attempts:"
+    yield [
+        ["NODE", "ZONE", "FAULTS"],
+        *([node.name, node.zone or "-", f"{node.faults:,}"] for node in found[:MOST_LISTED]),
+    ]
     if len(found) > MOST_LISTED:
         yield f"and {len(found) - MOST_LISTED:,} more: -o json lists all"
 

@@ -189,6 +189,8 @@ def end_of(record: AttemptRecord) -> End | None:
             return End("OOMKilled", OOM, KILLED, container or MAIN)
         case "DeadlineExceeded":
             return End("DeadlineExceeded", "DeadlineExceeded", TERMINATED)
+        case "Hardware":  # it would have crashed without the fault under no policy
+            return End("Disruption", record.reason)
     return End(record.cause, record.reason)
 
 

@@ -76,6 +76,13 @@ def test_without_prices_the_text_has_hours_alone() -> None:
     assert "Saved: 144 core-hours by 9 retries that bugs did not have" in found
 
 
+def test_nodes_whose_hardware_has_ended_attempts_are_listed() -> None:
+    broken = text(reported(*many_at("broken", "Hardware")))
+    assert "Nodes whose hardware has ended attempts:" in broken
+    assert ["broken", "z2", "10"] in [line.split() for line in broken.splitlines()]
+    assert "explains, although they succeed elsewhere" not in broken
+
+
 def test_lemons_are_listed_and_nothing_is_said_without_any() -> None:
     lemon = text(reported(*many_at("lemon", "ExitCode")))
     assert "Where more workloads fail than chance explains, although they succeed elsewhere:" in lemon
