@@ -415,7 +415,7 @@ class Account(msgspec.Struct, kw_only=True):
         if used is not None:
             usage.move(self.lost, detail.cause, "Hardware", used, self.resources)
         cost, left = detail.cost, detail.left
-        if returns and cost == "retry":
+        if returns and cost == "retry" and self.spent_now("retry"):
             cost = "disruption"
             self.cost["retry"] -= 1
             self.cost["disruption"] = self.spent("disruption") + 1

@@ -264,6 +264,7 @@ class CountingPass:
             return
         budgets, limit = self.counted(job).budgets_of(pod), None
         may_return = self.account.scopes.of(limits.scope_of(pod)) < budgets.disruptions
+        may_return &= self.settings.profile.actions == "Act"
         if self.key.kind is batch.JOB:
             limit = max(batch.retry_budget(self.root["spec"]), self.account.backoff_limit or 0) + 1
             may_return &= not budgets.per_index and limit <= self.settings.profile.retries.limit

@@ -27,6 +27,7 @@ from webhook.pods.matching import POD_FAILURE_POLICY
 from webhook.pods.pods import Pod
 from webhook.policy.attempt_costs import ATTEMPT_COSTS
 from webhook.policy.settings import Settings
+from webhook.systems.job import spec as batch
 from webhook.systems.job.rules import failure_policy
 from webhook.tracking.node_faults import NodeFaults
 from webhook.tracking.trackers import Trackers
@@ -41,13 +42,14 @@ log = structlog.get_logger()
 class Crash:
     """The end of a pod that may end its Job: when it was `seen`, when it is `forgotten`, when to look `next`.
 
-    All are seconds of a monotonic clock.
+    All are seconds of a monotonic clock. `has_looked`: whether its node was looked at for a fault.
     """
 
     pod: Pod
     seen: float
     forgotten: float
     next: float = 0.0
+    has_looked: bool = False
 
 
 class Crashes:
@@ -152,14 +154,17 @@ class Crashes:
         if state is None or job is None or not self.authority.may_act(key):
             return True
         counted, pod = self.counted(key, job), state.tracker.failed_pod(uid) or crash.pod
-        is_left, fault = await self._fault_of(counted, crash, pod)
-        if fault and not state.tracker.is_open(uid):
+        is_over = terminal.is_decided(job["status"]) or (key.kind is batch.JOB and state.has_bug)
+        is_noted = any(one.pod == pod.name for one in state.account.last)
+        if is_over and not is_noted:
+            return True
+        is_left, fault = await self._fault_of(counted, crash, pod, is_noted=is_noted)
+        if is_left or (fault and state.tracker.is_open(uid)):
+            return False
+        if fault and is_noted:
             state.see_verdict(Verdict(pod.name, fault))
             self.wake(key)
-            return True
-        if is_left or fault:
-            return False
-        if terminal.is_decided(job["status"]) or not settling.is_suspect(counted, pod):
+        if fault or is_over or not settling.is_suspect(counted, pod):
             return True
         if not key.system.has_jobs and settling.bug_in(counted, pod) is None:
             return True
@@ -173,20 +178,22 @@ class Crashes:
             return False
         return await self.end(key, state, crash, pod, int(within or 0))
 
-    async def _fault_of(self, counted: Counted, crash: Crash, pod: Pod) -> tuple[bool, str]:
+    async def _fault_of(self, counted: Counted, crash: Crash, pod: Pod, *, is_noted: bool) -> tuple[bool, str]:
         """Return whether a fault of its node may still come to light that explains a crash; and one that did.
 
-        The node is looked at twice: now, and once the time has passed in which a detector may tell of it.
+        The node is looked at once the account has noted the crash, and again once the time has passed in which a
+        detector may tell of it: so a thousand pods of a Job that crash on as many nodes cost a few looks at first, and
+        most of them none, because the first bug ends the Job.
         """
         hardware = settling.hardware_for(counted, pod)
         if hardware is None:
             return False, ""
-        fault = pod.fault or (await self.faults.of(pod.node, hardware) if pod.node else "")
         end = crash.seen + counted.settings.profile.failure_policy.settle_within
-        if self.clock() >= end or fault:
-            return False, fault
-        crash.next = end
-        return True, ""
+        is_late = self.clock() >= end
+        looks = bool(pod.node) and (is_late or (is_noted and not crash.has_looked))
+        fault = pod.fault or (await self.faults.of(pod.node, hardware) if looks else "")
+        crash.has_looked = crash.has_looked or is_noted
+        return not (is_late or fault), fault
 
     async def end(self, key: Key, state: WorkloadState, crash: Crash, pod: Pod, within: int) -> bool:
         """End the workload of a pod, or its part, if its crash was a bug; as `decide`."""

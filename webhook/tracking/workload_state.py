@@ -171,6 +171,11 @@ class WorkloadState:
         """Record what the crash of a pod was, which the account does not say yet."""
         self.verdicts = (*self.verdicts, verdict)
 
+    @property
+    def has_bug(self) -> bool:
+        """Whether the leader has ended the workload, or a part of it, for a bug, which the account does not say yet."""
+        return any(not one.fault for one in self.verdicts)
+
     def forget_verdicts(self, verdicts: Collection[Verdict]) -> None:
         """Record that the account says so of these crashes."""
         self.verdicts = tuple(one for one in self.verdicts if one not in verdicts)

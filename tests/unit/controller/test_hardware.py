@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from tests.objects import DISRUPTION
-from tests.unit.accounts.pods import job
+from tests.unit.accounts.pods import failed, job
 from tests.unit.controller.leader import (
     BOOKMARK,
     JOB_PATH,
@@ -20,8 +20,11 @@ from tests.unit.controller.leader import (
     watch_event,
 )
 from tests.virtual_time import run
+from webhook.accounts.account import Account
+from webhook.accounts.stored import decode, encode
 from webhook.controller.ledger import Ledger
 from webhook.objects.problem import Json
+from webhook.pods.outcomes import outcome_of
 from webhook.policy.model import Disruptions, FailurePolicy, Hardware, Profile, Retries
 from webhook.tracking.workload_state import INTERVAL
 
@@ -197,3 +200,49 @@ def test_a_new_leader_raises_the_limit_that_the_last_one_had_not() -> None:
     api = FakeApi()
     run(work())
     assert [write.operations[-1]["value"] for write in raises(api)] == [4]
+
+
+def test_a_profile_that_only_reports_gives_no_retry_back() -> None:
+    profile = Profile(failure_policy=FailurePolicy(hardware=Hardware()), actions="Report")
+    assert told_without_a_retry_back(profile) == {"retry": 1}
+
+
+def test_a_hundred_pods_that_crash_at_once_cost_few_looks_at_nodes() -> None:
+    class Counting(FakeApi):
+        looks = 0
+
+        async def get(self, path: str, query: dict[str, str] | None = None, accept: str = "", kind: Any = Any) -> Json:
+            self.looks += path == NODES
+            return await super().get(path, query, accept, kind)
+
+    async def work() -> None:
+        spec = {**SPEC, "parallelism": 100, "completions": 100}
+        async with watching(api, spec=spec) as ledger:
+            for number in range(100):
+                pod = stored_pod(number, "Failed", 1)
+                pod["spec"] = {"nodeName": f"node-{number}"}
+                tell(api, watch_event("ADDED", {**pod, "status": {"phase": "Running"}}))
+                tell(api, watch_event("MODIFIED", pod))
+            await asyncio.sleep(2 * INTERVAL)
+            for _ in range(20):
+                see_job(ledger, api.account_writes()[-1].text, spec=spec, status=status())
+                await asyncio.sleep(3 * INTERVAL)
+                tell(api, BOOKMARK)
+
+    def status() -> Json:
+        ends = [write.operations[1]["value"][0] for write in failures(api)]
+        return {"failed": 100, "conditions": ends}
+
+    api = Counting()
+    run(work())
+    assert failures(api)
+    assert api.looks <= 2 * 10 + 1
+
+
+def test_an_account_stays_readable_if_a_crash_of_before_a_requested_retry_is_blamed() -> None:
+    account = Account()
+    pod = failed(1, 143)
+    account.count(outcome_of(pod, job()), "", 0)
+    account.begin_anew("2026-01-01T00:02:00Z")
+    assert account.blame(pod.name, "the node is gone", None, returns=True, backoff_limit=4) is not None
+    assert decode(encode(account)).cost == account.cost == {"retry": 1}
