@@ -118,7 +118,7 @@ def _rows_of_task(child: Json, found: dict[str, Pod]) -> Iterator[Row]:
             pod=status.get("podName") or "",
             node="" if pod is None else pod.node,
             placement="" if pod is None else PLACEMENTS.get(pod.placement, ""),
-            start=status.get("startTime") or "",
+            start=_start_of(status, pod),
             end=status.get("completionTime") or "",
             ended="succeeded" if state == "True" else words_of({"status": status}),
             rule="",
@@ -126,6 +126,12 @@ def _rows_of_task(child: Json, found: dict[str, Pod]) -> Iterator[Row]:
             retries_left=max(0, retries - attempt - (not is_last)) if retries else None,
             disruptions_left=None,
         )
+
+
+def _start_of(status: Json, pod: Pod | None) -> str:
+    """Return when an attempt began: a busy Tekton may note its start after its pod has ended."""
+    noted: str = status.get("startTime") or ""
+    return min(noted, pod.created) if noted and pod is not None and pod.created else noted
 
 
 def _earlier_of(child: Json) -> list[Json]:

@@ -127,6 +127,13 @@ def test_what_the_account_knows_of_an_attempt_is_shown_with_what_tekton_says_of_
     assert explanation.summary == "1 task begun: 1 failed; 1 attempt ended: 1 fatal end"
 
 
+def test_an_attempt_whose_start_tekton_notes_after_the_end_of_its_pod_is_one_row() -> None:
+    pod = pod_of(name="build-b-pod", namespace="ml", uid="pod-uid", creationTimestamp="2026-11-22T08:01:00Z")
+    late = {**status("False", 1, "build-b-pod", "exited with code 42"), "startTime": "2026-11-22T08:01:40Z"}
+    (row,) = explain(with_account(BUG), [task_run("b", late)], [pod]).rows
+    assert (row.start, row.rule) == ("2026-11-22T08:01:00Z", "the ledger: a bug")
+
+
 def test_a_pod_that_was_created_again_for_free_is_a_row_of_its_own() -> None:
     vanished = Attempt(
         attempt=0,
