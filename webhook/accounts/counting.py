@@ -263,15 +263,20 @@ class CountingPass:
         if pod is None or job is None:
             return
         budgets, limit = self.counted(job).budgets_of(pod), None
+        per = self.settings.profile.disruptions.per
+        self.account.renew(seconds(pod.finished) or 0.0, per)
         may_return = self.account.scopes.of(limits.scope_of(pod)) < budgets.disruptions
         may_return &= self.settings.profile.actions == "Act"
         if self.key.kind is batch.JOB:
             limit = max(batch.retry_budget(self.root["spec"]), self.account.backoff_limit or 0) + 1
-            may_return &= not budgets.per_index and limit <= self.settings.profile.retries.limit
+            most = self.root["spec"].get("backoffLimitPerIndex") or self.settings.profile.retries.limit
+            may_return &= not budgets.per_index and limit <= min(most, self.settings.profile.retries.limit)
         else:
             may_return &= self.account.retries is not None and not self.system.bounded
         detail = self.account.blame(pod_name, fault, self.used_of(pod), returns=may_return, backoff_limit=limit)
         if detail is not None:
+            if detail.cost == "disruption" and per is not None:
+                self.account.window_start = self.account.window_start or pod.finished
             self.blamed.append(detail)
             self.changed = True
 

@@ -80,6 +80,18 @@ def hardware_for(counted: Counted, pod: Pod) -> Hardware | None:
     return settings.profile.failure_policy.hardware if pod.has_failed and not outcomes.was_killed(pod) else None
 
 
+def is_confirmed(counted: Counted, pod: Pod, faults: int) -> bool:
+    """Return False if a rule that counts failures decides, and so many `faults` of nodes before it are among them.
+
+    The pod was created before they were known: its annotation counts them as failures that nothing explains.
+    """
+    index, cost = _decision(counted, pod)
+    needed = None if index is None or cost != "Fatal" else counted.settings.on_failure[index].match.failures
+    if index is None or not needed or not faults:
+        return True
+    return 1 + sum(one >= index for one in on_failure.read(pod.after).decided) - faults >= needed
+
+
 def fault_within(settings: Settings) -> int | None:
     """Return the seconds after a crash in which a fault of its node explains it; None if none does."""
     policy = settings.profile.failure_policy

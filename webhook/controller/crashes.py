@@ -11,9 +11,11 @@ from typing import Final
 import structlog
 
 from webhook.accounts import settling, words
+from webhook.accounts.account import Attempt
 from webhook.accounts.cached import CachedJob
 from webhook.accounts.counted import Counted, counted_of
 from webhook.accounts.counting import CountingPass
+from webhook.accounts.limits import scope_of
 from webhook.accounts.tracker import Key, place_of
 from webhook.controller.brake import Authority
 from webhook.controller.ends import WorkloadEnds
@@ -23,6 +25,7 @@ from webhook.kube.bulkhead import Bulkhead
 from webhook.kube.client import CHANGED, UNREACHABLE, Api, ApiError, wait_after
 from webhook.kube.tasks import in_slices
 from webhook.objects.problem import Json
+from webhook.objects.times import seconds
 from webhook.pods.matching import POD_FAILURE_POLICY
 from webhook.pods.pods import Pod
 from webhook.policy.attempt_costs import ATTEMPT_COSTS
@@ -42,7 +45,8 @@ log = structlog.get_logger()
 class Crash:
     """The end of a pod that may end its Job: when it was `seen`, when it is `forgotten`, when to look `next`.
 
-    All are seconds of a monotonic clock. `has_looked`: whether its node was looked at for a fault.
+    All are seconds of a monotonic clock. `has_looked`: whether its node was looked at for a fault; `has_looked_late`:
+    also after the time in which one may come to light. `is_explained`: whether something else than a fault explains it.
     """
 
     pod: Pod
@@ -50,6 +54,8 @@ class Crash:
     forgotten: float
     next: float = 0.0
     has_looked: bool = False
+    has_looked_late: bool = False
+    is_explained: bool = False
 
 
 class Crashes:
@@ -75,9 +81,10 @@ class Crashes:
     def see(self, key: Key, pod: Pod, job: CachedJob) -> None:
         """Record that a pod has failed that was disrupted, or that nobody had deleted."""
         counted = self.counted(key, job)
-        if settling.is_suspect(counted, pod) or settling.hardware_for(counted, pod) is not None:
+        is_suspect = settling.is_suspect(counted, pod)
+        if is_suspect or settling.hardware_for(counted, pod) is not None:
             self.add(key, pod, counted.settings)
-        elif settling.disturbs(counted, pod):
+        if not is_suspect and settling.disturbs(counted, pod):
             self.trackers.state_of(key).tracker.disturb(self.clock())  # its end may make other pods crash
 
     def counted(self, key: Key, job: Json) -> Counted:
@@ -155,28 +162,44 @@ class Crashes:
             return True
         counted, pod = self.counted(key, job), state.tracker.failed_pod(uid) or crash.pod
         is_over = terminal.is_decided(job["status"]) or (key.kind is batch.JOB and state.has_bug)
-        is_noted = any(one.pod == pod.name for one in state.account.last)
-        if is_over and not is_noted:
-            return True
-        is_left, fault = await self._fault_of(counted, crash, pod, is_noted=is_noted)
-        if is_left or (fault and state.tracker.is_open(uid)):
-            return False
-        if fault and is_noted:
-            state.see_verdict(Verdict(pod.name, fault))
-            self.wake(key)
-        if fault or is_over or not settling.is_suspect(counted, pod):
-            return True
-        if not key.system.has_jobs and settling.bug_in(counted, pod) is None:
+        noted = _noted(state, pod, has_jobs=key.system.has_jobs)
+        if (is_over and noted is None) or (noted is not None and noted.is_judged):
             return True
         others = any(one.scope != pod.scope for one in state.account.last)
         within = settling.window_of(counted, crash.pod, has_others=others or state.tracker.has_others(pod))
-        if within is not None and self.is_explained(key, state, crash, within):
+        if within is not None and (within or self.clock() <= crash.seen + WATCH_DELAY or not crash.has_looked):
+            crash.is_explained = self.is_explained(key, state, crash, within)
+        is_left, fault = await self._fault_of(counted, crash, pod, is_noted=noted is not None)
+        if is_left or (fault and state.tracker.is_open(uid)):
+            return False
+        if fault:
+            state.tracker.disturb(self.clock())  # its end may have made other pods crash
+            if noted is not None:
+                state.see_verdict(Verdict(pod.name, fault))
+                self.wake(key)
+        if fault or is_over or (within is not None and crash.is_explained):
             return True
-        if state.tracker.is_open(uid):
+        return await self._decide_without_fault(key, state, crash, counted, pod, within)
+
+    async def _decide_without_fault(  # noqa: PLR0913, PLR0917 - what is known of a crash
+        self, key: Key, state: WorkloadState, crash: Crash, counted: Counted, pod: Pod, within: float | None
+    ) -> bool:
+        """Decide as `decide` about a crash that nothing has explained so far."""
+        faults = sum(one.cause == "Hardware" and one.scope == scope_of(pod) for one in state.account.last_now)
+        if not settling.is_suspect(counted, pod) or not settling.is_confirmed(counted, pod, faults):
+            return True
+        if within and self._may_be_explained_by_fault(key, counted, crash):
+            return False
+        if state.tracker.is_open(pod.uid):
             return False  # it is not counted yet
         if within is not None and not await self._has_passed(key, crash, pod, within):
             return False
         return await self.end(key, state, crash, pod, int(within or 0))
+
+    def _may_be_explained_by_fault(self, key: Key, counted: Counted, crash: Crash) -> bool:
+        """Return True if the nodes of other pods that have crashed are still to be looked at for a fault."""
+        others = (one for one in self.pending.get(key, {}).values() if one is not crash and not one.has_looked_late)
+        return any(settling.hardware_for(counted, one.pod) is not None for one in others)
 
     async def _fault_of(self, counted: Counted, crash: Crash, pod: Pod, *, is_noted: bool) -> tuple[bool, str]:
         """Return whether a fault of its node may still come to light that explains a crash; and one that did.
@@ -193,6 +216,7 @@ class Crashes:
         looks = bool(pod.node) and (is_late or (is_noted and not crash.has_looked))
         fault = pod.fault or (await self.faults.of(pod.node, hardware) if looks else "")
         crash.has_looked = crash.has_looked or is_noted
+        crash.has_looked_late = is_late
         return not (is_late or fault), fault
 
     async def end(self, key: Key, state: WorkloadState, crash: Crash, pod: Pod, within: int) -> bool:
@@ -214,6 +238,10 @@ class Crashes:
     def is_explained(self, key: Key, state: WorkloadState, crash: Crash, within: float) -> bool:
         """Return True if a disruption explains a crash, or may have done so before the watch began."""
         if settling.is_explained(crash.seen, state.tracker.disturbed, within):
+            return True
+        ended = seconds(crash.pod.finished)
+        faults = (seconds(one.end) for one in state.account.last_now if one.cause == "Hardware")
+        if within and ended is not None and any(one is not None and abs(one - ended) <= within for one in faults):
             return True
         is_gone = key.system.has_jobs and state.tracker.failed_pod(crash.pod.uid) is None
         return is_gone or crash.seen - within < self.trackers.watching_since
@@ -256,3 +284,9 @@ class Crashes:
             return f"; {words.unlisted(key.kind_name)}"
         within, of_fault = settling.window(job, settings), settling.fault_within(settings)
         return f"; {words.verdict(within, key.kind_name, of_fault)}"
+
+
+def _noted(state: WorkloadState, pod: Pod, *, has_jobs: bool) -> Attempt | None:
+    """Return what the account says of the end of a pod; None if it does not list it. Other kinds give a name again."""
+    ends = (one for one in reversed(state.account.last) if one.pod == pod.name and not one.restart)
+    return next((one for one in ends if has_jobs or one.end == pod.finished), None)

@@ -310,11 +310,11 @@ class Ledger:
         complete = self.count(counting, state, verdicts)
         await self._store_and_suspend(counting, state)
         state.forget_verdicts(verdicts)
-        await self._give_back(counting, state)
         if state.over_limit and (not self.authority.may_act(key) or await self.ends.end(counting)):
             state.see_within_limit()
         await self._limit_evictions(counting, workload)
         await mark_counted(self.api, self.trackers.cluster.state_key, account, state.tracker)
+        await self._give_back(counting, state)
         if not complete:
             self.wake(key, INTERVAL)
         elif state.over_limit:  # the brake holds what has to be done
@@ -440,8 +440,8 @@ class Ledger:
         if write is None:
             return
         if self.authority.allows("raise", batch.JOB, root, f"raise backoffLimit to {limit}: a crash was no retry"):
+            state.see_raised(limit)  # once: an admission policy of others may refuse it for ever
             await self.api.patch(write.path, write.operations)
-            state.see_raised(limit)
         else:
             self.wake(key, HELD_FOR)
 

@@ -10,6 +10,7 @@ from tests.unit.accounts.pods import failed, job
 from tests.unit.controller.leader import (
     BOOKMARK,
     JOB_PATH,
+    KEY,
     FakeApi,
     Write,
     events_of,
@@ -246,3 +247,51 @@ def test_an_account_stays_readable_if_a_crash_of_before_a_requested_retry_is_bla
     account.begin_anew("2026-01-01T00:02:00Z")
     assert account.blame(pod.name, "the node is gone", None, returns=True, backoff_limit=4) is not None
     assert decode(encode(account)).cost == account.cost == {"retry": 1}
+
+
+COUPLED: Final[Json] = {**SPEC, "completionMode": "Indexed", "completions": 2, "parallelism": 2}
+
+
+def test_a_fault_of_one_node_explains_the_crashes_of_pods_that_depend_on_its_pod() -> None:
+    class OneIsBroken(FakeApi):
+        async def get(self, path: str, query: dict[str, str] | None = None, accept: str = "", kind: Any = Any) -> Json:
+            if query is not None and path == NODES:
+                self.objects[path] = node("KernelDeadlock") if query["fieldSelector"].endswith("broken") else node()
+            return await super().get(path, query, accept, kind)
+
+    async def work() -> None:
+        async with watching(api, spec=COUPLED) as ledger:
+            tell(api, watch_event("ADDED", stored_pod(2)))
+            for number, where in ((1, "fine"), (2, "broken")):
+                pod = stored_pod(number, "Failed", 1)
+                pod["spec"] = {"nodeName": where}
+                tell(api, watch_event("MODIFIED", pod))
+            await asyncio.sleep(2 * INTERVAL)
+            see_job(ledger, api.account_writes()[-1].text, spec=COUPLED, status={"failed": 2})
+            await settled(api, ledger, COUPLED)
+            assert ledger.crashes.pending == {}
+
+    api = OneIsBroken()
+    run(work())
+    assert not failures(api)
+    assert api.account_writes()[-1].account.causes["Hardware"] == {"condition KernelDeadlock is True": 1}
+
+
+def test_the_next_leader_does_not_judge_a_fault_again_whose_node_is_well_by_then() -> None:
+    async def work() -> None:
+        async with watching(api) as ledger:
+            api.objects[NODES] = node("KernelDeadlock")
+            await crashes(api, ledger)
+            text = api.account_writes()[-1].text
+            see_job(ledger, text, spec=SPEC, status={"failed": 1})
+            api.objects[NODES] = node()
+            root = ledger.trackers.job_of(ledger.trackers.states[KEY].tracker.failed_named("train-1") or failed(1))
+            assert root is not None
+            pod = ledger.trackers.states[KEY].tracker.failed_named("train-1")
+            assert pod is not None
+            ledger.crashes.see(KEY, pod, root)  # as a replica that was no leader has it
+            await settled(api, ledger)
+
+    api = FakeApi()
+    run(work())
+    assert not failures(api)
