@@ -87,7 +87,7 @@ def is_confirmed(counted: Counted, pod: Pod, faults: int) -> bool:
     """
     index, cost = _decision(counted, pod)
     needed = None if index is None or cost != "Fatal" else counted.settings.on_failure[index].match.failures
-    if index is None or not needed or not faults:
+    if index is None or not needed:
         return True
     return 1 + sum(one >= index for one in on_failure.read(pod.after).decided) - faults >= needed
 

@@ -45,13 +45,17 @@ log = structlog.get_logger()
 class Crash:
     """The end of a pod that may end its Job: when it was `seen`, when it is `forgotten`, when to look `next`.
 
-    All are seconds of a monotonic clock. `has_looked`: whether its node was looked at for a fault; `has_looked_late`:
-    also after the time in which one may come to light. `is_explained`: whether something else than a fault explains it.
+    All are seconds of a monotonic clock.
+
+    - `is_suspect`: whether it may have been a bug; if not, it is only looked at for a fault of its node.
+    - `has_looked`: whether its node was looked at; `has_looked_late`: also after the time in which a fault may come to
+      light. `is_explained`: whether something else than a fault explains it.
     """
 
     pod: Pod
     seen: float
     forgotten: float
+    is_suspect: bool = True
     next: float = 0.0
     has_looked: bool = False
     has_looked_late: bool = False
@@ -83,7 +87,7 @@ class Crashes:
         counted = self.counted(key, job)
         is_suspect = settling.is_suspect(counted, pod)
         if is_suspect or settling.hardware_for(counted, pod) is not None:
-            self.add(key, pod, counted.settings)
+            self.add(key, pod, counted.settings, is_suspect=is_suspect)
         if not is_suspect and settling.disturbs(counted, pod):
             self.trackers.state_of(key).tracker.disturb(self.clock())  # its end may make other pods crash
 
@@ -91,11 +95,11 @@ class Crashes:
         """Return what the ends of pods of a Job of a workload cost, or of the workload of another kind."""
         return counted_of(key.system, job, self.trackers.job_set_of(key), self.authority.settings_of(job))
 
-    def add(self, key: Key, pod: Pod, settings: Settings) -> None:
-        """Record that a pod may have failed by a bug, just now."""
+    def add(self, key: Key, pod: Pod, settings: Settings, *, is_suspect: bool) -> None:
+        """Record that a pod may have failed by a bug, or by a fault of its node, just now."""
         now = self.clock()
         forgotten = now + settings.profile.failure_policy.settle_within + REMEMBERED
-        self.pending.setdefault(key, {})[pod.uid] = Crash(pod, now, forgotten)
+        self.pending.setdefault(key, {})[pod.uid] = Crash(pod, now, forgotten, is_suspect=is_suspect)
 
     def forget(self, key: Key, uid: str) -> None:
         """Forget a pod."""
@@ -173,7 +177,8 @@ class Crashes:
         if is_left or (fault and state.tracker.is_open(uid)):
             return False
         if fault:
-            state.tracker.disturb(self.clock())  # its end may have made other pods crash
+            if within:
+                state.tracker.disturb(self.clock())  # its end may have made other pods crash
             if noted is not None:
                 state.see_verdict(Verdict(pod.name, fault))
                 self.wake(key)
@@ -185,8 +190,10 @@ class Crashes:
         self, key: Key, state: WorkloadState, crash: Crash, counted: Counted, pod: Pod, within: float | None
     ) -> bool:
         """Decide as `decide` about a crash that nothing has explained so far."""
+        if not crash.is_suspect or (not key.system.has_jobs and settling.bug_in(counted, pod) is None):
+            return True
         faults = sum(one.cause == "Hardware" and one.scope == scope_of(pod) for one in state.account.last_now)
-        if not settling.is_suspect(counted, pod) or not settling.is_confirmed(counted, pod, faults):
+        if faults and not settling.is_confirmed(counted, pod, faults):
             return True
         if within and self._may_be_explained_by_fault(key, counted, crash):
             return False
@@ -198,6 +205,8 @@ class Crashes:
 
     def _may_be_explained_by_fault(self, key: Key, counted: Counted, crash: Crash) -> bool:
         """Return True if the nodes of other pods that have crashed are still to be looked at for a fault."""
+        if settling.fault_within(counted.settings) is None:
+            return False
         others = (one for one in self.pending.get(key, {}).values() if one is not crash and not one.has_looked_late)
         return any(settling.hardware_for(counted, one.pod) is not None for one in others)
 

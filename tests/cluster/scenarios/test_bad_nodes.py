@@ -35,14 +35,10 @@ def rejected(here: Scene, number: int) -> str:
     return str(pod["spec"]["nodeName"])
 
 
-@pytest.mark.first
-def test_after_three_rejected_pods_those_of_other_jobs_prefer_another_node_and_an_event_says_why(
-    scene: NewScene,
-) -> None:
-    here = scene("bad-nodes", spot=1, on_demand=0)
-    node = rejected(here, 3)
+def expect_avoided(here: Scene, node: str, reason: str, message: str) -> None:
+    """Wait for an Event on the only node that begins so, add one, and wait until pods of other Jobs prefer that."""
     here.nodes.add()
-    selector = f"--field-selector=involvedObject.name={node},reason=RejectsPods"
+    selector = f"--field-selector=involvedObject.name={node},reason={reason}"
     told: list[Object] = []
     others: list[Object] = []
 
@@ -56,6 +52,16 @@ def test_after_three_rejected_pods_those_of_other_jobs_prefer_another_node_and_a
         return avoided_by(others[-1]) == [node]
 
     until(is_told)
-    assert told[0]["message"].startswith("has rejected 3 pods in ten minutes (UnexpectedAdmissionError")
+    assert told[0]["message"].startswith(message)
     until(is_avoided)
     assert others[-1]["spec"]["nodeName"] != node
+
+
+@pytest.mark.first
+def test_after_three_rejected_pods_those_of_other_jobs_prefer_another_node_and_an_event_says_why(
+    scene: NewScene,
+) -> None:
+    here = scene("bad-nodes", spot=1, on_demand=0)
+    node = rejected(here, 3)
+    says = "has rejected 3 pods in ten minutes (UnexpectedAdmissionError"
+    expect_avoided(here, node, "RejectsPods", says)

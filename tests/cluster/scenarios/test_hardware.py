@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.awaiting import until
 from tests.cluster.objects import account, condition, ended
 from tests.cluster.scenarios.conftest import program
-from tests.cluster.scenarios.test_bad_nodes import avoided_by
+from tests.cluster.scenarios.test_bad_nodes import expect_avoided
 from tests.cluster.scenarios.test_jobs import failed_for, is_complete
 
 if TYPE_CHECKING:
@@ -73,22 +72,5 @@ def test_after_faults_that_ended_pods_of_two_workloads_those_of_others_prefer_an
         breaks(here, pod["spec"]["nodeName"])
         here.team.ends(pod, 1)
         here.team.wait_for("jobs", name, blamed)
-    node = pod["spec"]["nodeName"]
-    here.nodes.add()
-    told: list[Object] = []
-    others: list[Object] = []
-
-    def is_told() -> bool:
-        selector = f"--field-selector=involvedObject.name={node},reason=HardwareFaults"
-        told.extend(here.kubectl.get("events", "--namespace=default", selector)["items"])
-        return bool(told)
-
-    def is_avoided() -> bool:  # the webhook's watch may be later than the controller's
-        here.create("one-small-pod.yaml", program(), name=f"another-{len(others)}")
-        others.extend(here.team.running(f"another-{len(others)}", 1))
-        return avoided_by(others[-1]) == [node]
-
-    until(is_told)
-    assert told[0]["message"].startswith("has ended pods of 2 workloads in seven days by faults of its hardware")
-    until(is_avoided)
-    assert others[-1]["spec"]["nodeName"] != node
+    says = "has ended pods of 2 workloads in seven days by faults of its hardware"
+    expect_avoided(here, pod["spec"]["nodeName"], "HardwareFaults", says)

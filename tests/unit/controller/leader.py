@@ -37,6 +37,7 @@ from webhook.tracking.policy_source import PolicySource
 from webhook.tracking.trackers import Trackers
 
 KEY = Key("ml", batch.JOB, "train")
+PODS = "/api/v1/pods"
 JOB_PATH = "/apis/batch/v1/namespaces/ml/jobs/train"
 ACCOUNTS = "/apis/retry-policy.dev/v1alpha1/namespaces/"
 VERSION = "7"  # of all objects
@@ -262,6 +263,16 @@ def stored_pod(number: int = 1, phase: str = "Running", code: int = 0, **metadat
 def watch_event(kind: str, root: Json) -> Json:
     """Return an event of a watch."""
     return {"type": kind, "object": root}
+
+
+def tell(api: FakeApi, event: Json) -> None:
+    """Let the watch of pods deliver an event."""
+    api.watches[PODS].put_nowait(event)
+
+
+def failures(api: FakeApi) -> list[Write]:
+    """Return the writes of the Job's status, by which the leader fails it."""
+    return [write for write in api.writes if write.path == f"{JOB_PATH}/status"]
 
 
 BOOKMARK: Final = watch_event("BOOKMARK", {"metadata": {"resourceVersion": "9"}})

@@ -14,10 +14,12 @@ from tests.unit.controller.leader import (
     FakeApi,
     Write,
     events_of,
+    failures,
     new_ledger,
     running,
     see_job,
     stored_pod,
+    tell,
     watch_event,
 )
 from tests.virtual_time import run
@@ -29,7 +31,6 @@ from webhook.pods.outcomes import outcome_of
 from webhook.policy.model import Disruptions, FailurePolicy, Hardware, Profile, Retries
 from webhook.tracking.workload_state import INTERVAL
 
-PODS: Final = "/api/v1/pods"
 NODES: Final = "/api/v1/nodes"
 WITHIN: Final = 30  # seconds of settleWithin
 PROFILE: Final = Profile(failure_policy=FailurePolicy(hardware=Hardware()), disruptions=Disruptions(limit=2))
@@ -54,10 +55,6 @@ async def watching(api: FakeApi, profile: Profile = PROFILE, spec: Json = SPEC) 
         yield ledger
 
 
-def tell(api: FakeApi, event: Any) -> None:
-    api.watches[PODS].put_nowait(event)
-
-
 async def crashes(api: FakeApi, ledger: Ledger, spec: Json = SPEC, number: int = 1) -> None:
     """Let a pod crash on the node, and its end be counted."""
     pod = stored_pod(number, "Failed", 1)
@@ -80,10 +77,6 @@ async def settled(api: FakeApi, ledger: Ledger, spec: Json = SPEC) -> None:
 def raises(api: FakeApi) -> list[Write]:
     """Return the writes of the Job's spec."""
     return [write for write in api.writes if write.path == JOB_PATH]
-
-
-def failures(api: FakeApi) -> list[Write]:
-    return [write for write in api.writes if write.path == f"{JOB_PATH}/status"]
 
 
 def test_a_crash_on_a_node_with_a_fault_costs_a_disruption_and_the_job_gets_its_retry_back() -> None:

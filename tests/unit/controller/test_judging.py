@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
@@ -12,13 +12,15 @@ from tests.unit.accounts.pods import job
 from tests.unit.controller.leader import (
     JOB_PATH,
     KEY,
+    PODS,
     Answer,
     FakeApi,
-    Write,
+    failures,
     new_ledger,
     running,
     see_job,
     stored_pod,
+    tell,
     watch_event,
 )
 from tests.virtual_time import run
@@ -29,7 +31,6 @@ from webhook.pods import pods
 from webhook.policy.model import FailureRule, Match, Next, Profile
 from webhook.tracking.workload_state import INTERVAL
 
-PODS: Final = "/api/v1/pods"
 EVICTED: Final = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
 PROFILE: Final = Profile(
     on_failure=(
@@ -52,18 +53,10 @@ async def watching(api: FakeApi) -> AsyncIterator[Ledger]:
         yield ledger
 
 
-def tell(api: FakeApi, event: Any) -> None:
-    api.watches[PODS].put_nowait(event)
-
-
 def ends(api: FakeApi, number: int, code: int, reason: str = "Error") -> None:
     pod = stored_pod(number, "Failed", code)
     pod["status"]["containerStatuses"][0]["state"]["terminated"]["reason"] = reason
     tell(api, watch_event("MODIFIED", pod))
-
-
-def failures(api: FakeApi) -> list[Write]:
-    return [write for write in api.writes if write.path == f"{JOB_PATH}/status"]
 
 
 async def counted(api: FakeApi, ledger: Ledger) -> None:
