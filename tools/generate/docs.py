@@ -144,6 +144,8 @@ def values(kind: Any) -> str:
             return ", ".join(f"`{value}`" for value in kind.values)
         case inspect.IntType() if kind.ge is not None:
             return f"{kind.ge} to {kind.le}" if kind.le is not None else f"{kind.ge} or more"
+        case inspect.FloatType():
+            return f"{kind.ge:g} to {kind.le:g}"
         case inspect.IntType():
             return "a whole number"
         case inspect.VarTupleType():

@@ -131,6 +131,7 @@ class Account(msgspec.Struct, kw_only=True):
     - `restarted`: by the id of a pod, how many of its restarts in place are counted, the newest last.
     - `scopes`: disruptions by scope since the limits were last reset. `free`: free restarts alike. `retries`: retries
       alike; None in Jobs and JobSets. `window_start`: when the first of `scopes` happened, if they count for a time.
+    - `work`: seconds of work that the attempts of each scope have saved, if the workload has a deadline.
     - `before`: `cost` as it was at the last requested retry; `requested_at`: the time of that one.
     - `grants`: how often the workload was resumed after the ledger had suspended it. `suspending`: whether the ledger
       is about to suspend it. `suspended`: whether it is suspended by the ledger.
@@ -154,6 +155,7 @@ class Account(msgspec.Struct, kw_only=True):
     spot: int = 0
     scopes: Scopes = msgspec.field(default_factory=Scopes)
     window_start: str = ""
+    work: Scopes = msgspec.field(default_factory=Scopes)
     free: Scopes = msgspec.field(default_factory=Scopes)
     retries: Scopes | None = None
     before: dict[AttemptCost, int] = msgspec.field(default_factory=dict)
@@ -236,7 +238,7 @@ class Account(msgspec.Struct, kw_only=True):
         self.requested_at = requested_at
         self.before = dict(self.cost)
         self._forget_disruptions()
-        self.free = Scopes()
+        self.free, self.work = Scopes(), Scopes()
         self.retries = None
         self.suspending = self.suspended = False
         self.returned, self.backoff_limit = 0, None

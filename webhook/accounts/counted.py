@@ -16,6 +16,7 @@ from webhook.pods import outcomes
 from webhook.pods.outcomes import Outcome
 from webhook.pods.pods import Pod
 from webhook.policy.settings import Settings, count
+from webhook.rules.pods import on_time
 from webhook.systems.job_set.spec import costly_restarts, job_restarts
 from webhook.systems.system import CostOf, Spent, System
 
@@ -89,6 +90,12 @@ class PodsOfJob:
         disruptions = limits.disruptions_at(detail.scope, account, pod, self.job["spec"], self.job_set)
         return Left(retries=max(0, budgets.retries - spent), disruptions=max(0, budgets.disruptions - disruptions))
 
+    def save_work(self, account: Account, pod: Pod) -> None:
+        """Record how much work a counted pod has saved, if its Job has a deadline."""
+        deadline, scope = self.settings.deadline, limits.scope_of(pod)
+        if deadline is not None:
+            account.work.put(scope, on_time.saved_with(account.work.at_least(scope), pod, self.job, deadline))
+
     def disruptions_before(self, account: Account, pod: Pod) -> int | None:
         """Return the disruptions of a pod's scope before it, as the pod says itself; None if it does not."""
         return limits.disruptions_before(pod) if limits.are_in_pods(account, self.job["spec"], self.job_set) else None
@@ -150,6 +157,9 @@ class PodsOfSystem:
         budgets = self.budgets_of(pod)
         retries = 0 if detail.cost == "fatal" else max(0, budgets.retries - account.sure_retries_of(detail.scope))
         return Left(retries=retries, disruptions=max(0, budgets.disruptions - account.scopes.of(detail.scope)))
+
+    def save_work(self, _account: Account, _pod: Pod) -> None:
+        """Record nothing: only Jobs and JobSets have deadlines."""
 
     def disruptions_before(self, _account: Account, _pod: Pod) -> None:
         """Return None: no pod of such a workload says it."""

@@ -20,7 +20,9 @@ from webhook.pods import on_failure, outcomes
 from webhook.pods.pods import Pod
 from webhook.policy.applied import applied, failed_for_job_wide
 from webhook.policy.attempt_costs import FAILURES, AttemptCost
+from webhook.policy.deadline import Slack
 from webhook.policy.settings import Settings
+from webhook.rules.pods import on_time
 from webhook.systems.job import spec as batch
 
 LIMIT_EXCEEDED: Final = "DisruptionLimitExceeded"
@@ -59,6 +61,7 @@ def count(  # noqa: PLR0913 - where all of it meets
     account.forget_messages(MOST_MESSAGES)
     if outcome.cost == "disruption" and per is not None:
         account.window_start = account.window_start or pod.finished
+    counted.save_work(account, pod)
     if outcome.cost == "retry" and counted.scopes_have_retries:
         account.spend_retry(scope)
     return account.note_left(counted.left_of(account, pod, detail))
@@ -353,6 +356,16 @@ class CountingPass:
             for detail, job, budgets in self.exceeded(details):
                 return LimitEnd(LIMIT_EXCEEDED, detail.pod, budgets.disruptions, job)
         return None
+
+    def turns(self, now: float) -> Iterator[tuple[Attempt, Slack]]:
+        """Yield the attempts on spot nodes after which the deadline allows no more, each with what is left."""
+        for detail, job, _ in self._of_running_jobs(self.details, "disruption"):
+            deadline = self.settings_of(job).deadline
+            if deadline is None or detail.placement != "Spot":
+                continue
+            slack = on_time.slack_of(job, self.job_set, deadline, self.account.work.at_least(detail.scope), now)
+            if now > slack.turns_at:
+                yield detail, slack
 
     def _of_running_jobs(
         self, details: list[Attempt], cost: AttemptCost

@@ -28,9 +28,10 @@ from webhook.pods.outcomes import DEADLINE, NEVER_STARTED, SPOT_UNAVAILABLE
 from webhook.pods.pods import Condition, Exit, Pod
 from webhook.policy.attempt_costs import FAILURES, AttemptCost
 from webhook.policy.causes import Cause
+from webhook.policy.deadline import Slack
 from webhook.policy.settings import NamedProfile, Settings, count
 from webhook.rules import annotations
-from webhook.rules.pods import loss, placement
+from webhook.rules.pods import loss, on_time, placement
 from webhook.systems import pods as attempts
 from webhook.systems.core import DISRUPTED
 from webhook.systems.job import spec as batch
@@ -62,7 +63,8 @@ class Standing:
 
     `job`: the Job of that pod, as the API has it, or the workload if that is of another kind, `kind`. `job_set`: the
     JobSet of the Job; None if it has none. `account` counts every pod that has failed before. `live`: the pods that
-    have not ended. `profile`: the one in force; `knows_codes`: whether its exit codes are known too.
+    have not ended. `profile`: the one in force; `knows_codes`: whether its exit codes are known too. `now`: Unix time;
+    0 where there is no clock.
     """
 
     kind: KindSpec = batch.JOB
@@ -72,6 +74,7 @@ class Standing:
     live: tuple[Pod, ...]
     profile: NamedProfile
     knows_codes: bool = True
+    now: float = 0.0
 
     @cached_property
     def key(self) -> Key:
@@ -113,6 +116,16 @@ class Standing:
         """The two live pods of the Job that have run longest."""
         uid = self.job["metadata"].get("uid")
         return nsmallest(2, (pod for pod in self.live if pod.job_uid == uid), key=lambda pod: pod.started or LATER)
+
+    def slack_of(self, scope: str, account: Account | None = None) -> Slack | None:
+        """Return what is left of time and work for the next pod of a scope; None if the Job has no deadline.
+
+        `account`: that of the workload; None for the one before the failure.
+        """
+        deadline, known = self.settings.deadline, self.account if account is None else account
+        if deadline is None or not self.system.has_jobs:
+            return None
+        return on_time.slack_of(self.job, self.job_set, deadline, known.work.at_least(scope), self.now)
 
     @cached_property
     def counted(self) -> Counted:
@@ -334,6 +347,7 @@ def evidence_of(  # noqa: PLR0913, PLR0917 - where all of it meets
         labels = labels_of_pod(above, standing.labels, standing.replicated_job, standing.job_index)
     root: Json = {"metadata": {"annotations": said, "labels": labels}}
     settings = placement.settings_of_retry(settings, said, standing.job, above)
+    settings = placement.settings_by_deadline(settings, standing.slack_of(detail.scope, account), standing.now)
     return Evidence(
         pod=root,
         annotations=said,

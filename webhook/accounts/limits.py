@@ -45,7 +45,7 @@ def budgets_of(job: Json, job_set: Json | None, settings: Settings) -> Budgets:
         retries = at(job_set, ("spec", "failurePolicy", "maxRestarts")) or 0
     return Budgets(
         retries=retries,
-        limit=settings.disruption_budget,
+        limit=settings.job_disruption_budget,
         free_limit=settings.profile.retries.limit,
         shares=_shares_of(spec),
         per_index=job_set is None and batch.has_index_budgets(spec),

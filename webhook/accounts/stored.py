@@ -240,6 +240,10 @@ class AccountStatus(Struct, frozen=True, omit_defaults=True, rename="camel"):
     window_start: Annotated[
         Time, Meta(description="When the first disruption of `scopes` happened, if `disruptions.per` is set.")
     ] = ""
+    work: Annotated[
+        ScopeCounts,
+        Meta(description="Seconds of work that its attempts have saved, by scope, if the workload has a deadline."),
+    ] = NO_SCOPES
     free: Annotated[ScopeCounts, Meta(description="Free restarts by scope.")] = NO_SCOPES
     scope_retries: Annotated[
         ScopeCounts | None, Meta(description="Retries by scope; absent for a Job or a JobSet.")
@@ -321,6 +325,7 @@ def status_of(found: Account) -> AccountStatus:
         last=last,
         scopes=_counts_of(found.scopes, can_be_exact=True),
         window_start=known_time(found.window_start),
+        work=_counts_of(found.work),
         free=_counts_of(found.free),
         scope_retries=None if found.retries is None else _counts_of(found.retries),
         grants=found.grants,
@@ -364,6 +369,7 @@ def _decoded(status: AccountStatus) -> Account:
         spot=status.spot,
         scopes=_scopes_of(status.scopes, can_be_exact=True),
         window_start=known_time(status.window_start),
+        work=_scopes_of(status.work),
         free=_scopes_of(status.free),
         retries=None if status.scope_retries is None else _scopes_of(status.scope_retries),
         before=_by_cost(status.before),

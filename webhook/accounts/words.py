@@ -4,10 +4,12 @@ from typing import Final, NamedTuple
 
 from webhook.accounts.account import Account, Attempt
 from webhook.accounts.kueue import CountedEvictions
+from webhook.objects.times import written
 from webhook.pods.on_failure import FailureState
 from webhook.pods.outcomes import IN_PLACE, NEVER_STARTED, Outcome
 from webhook.policy.attempt_costs import ATTEMPT_COSTS
 from webhook.policy.causes import CAUSES
+from webhook.policy.deadline import Slack
 from webhook.policy.model import Next
 from webhook.systems.job import spec as batch
 from webhook.systems.job_set.spec import JOB_SET
@@ -179,6 +181,24 @@ def deactivated(found: CountedEvictions, namespace: str, workload: str) -> str:
     """Return why the ledger has deactivated the Workload of a Job, and how to activate it."""
     activate = f'kubectl patch workload {workload} -n {namespace} --type=merge -p \'{{"spec":{{"active":true}}}}\''
     return f"deactivated: {too_many_evictions(found)}; to allow as many again: {activate}"
+
+
+def deadline(slack: Slack, now: float) -> str:
+    """Return how much time and work is left, where pods start now, and when that turns."""
+    left = slack.left(now)
+    spare = f"{lasting(left)} to spare" if left >= 0 else f"{lasting(-left)} late"
+    text = f"{written(slack.due)}, {lasting(slack.work)} of work left; on-demand nodes would be done with {spare}"
+    if now > slack.turns_at:
+        return f"{text}; pods start on-demand since {written(slack.turns_at)}"
+    return f"{text}; pods start on spot nodes, or wait for one, until {written(slack.turns_at)}"
+
+
+def lasting(seconds: float) -> str:
+    """Return how long something lasts, such as `42s`, `10m` or `2h5m`."""
+    hours, rest = divmod(int(seconds), 3600)
+    if hours:
+        return f"{hours}h{rest // 60}m"
+    return f"{rest // 60}m" if rest // 60 else f"{rest}s"
 
 
 def counted(number: int, name: str) -> str:

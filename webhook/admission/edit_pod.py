@@ -7,13 +7,15 @@ from webhook.admission.subject import Subject
 from webhook.kube import names
 from webhook.objects.patch import Editor
 from webhook.objects.problem import Json, Problem
+from webhook.policy.deadline import Deadline, Slack
 from webhook.policy.settings import NamedProfile
 from webhook.rules import annotations, opt_in, registry
 from webhook.rules.contexts import PodContext, UnplacedPod
 from webhook.rules.facts import Facts
-from webhook.rules.pods import memory, placement
+from webhook.rules.pods import memory, on_time, placement
 from webhook.rules.rule import apply
 from webhook.systems.job import spec as batch
+from webhook.systems.job_set.spec import JOB_SET
 from webhook.systems.kind_spec import KindSpec
 from webhook.systems.pod_source import Evidence
 
@@ -37,6 +39,9 @@ def edit(subject: Subject, facts: Facts, profile: NamedProfile, editor: Editor) 
     if subject.controller is None and profile.problems(said, annotations.OWN):
         return [], "", ()  # /validate denies the pod because of these problems
     settings = placement.settings_of_retry(settings, said, facts.owner, facts.above)
+    if settings.deadline is not None:
+        slack = _slack_of(subject.owner_row, facts, settings.deadline)
+        settings = placement.settings_by_deadline(settings, slack, facts.now)
     evidence = Evidence(
         pod=root,
         annotations=said,
@@ -57,6 +62,16 @@ def edit(subject: Subject, facts: Facts, profile: NamedProfile, editor: Editor) 
     rules = registry.pod_rules(bool(asked.kills or asked.not_before), wanted.environment, wanted.diagnostics.last_words)
     warnings = apply(rules, context, editor)
     return warnings, context.plan.placement, context.growths
+
+
+def _slack_of(kind: KindSpec | None, facts: Facts, deadline: Deadline) -> Slack | None:
+    """Return what is left of time and work; None if no leader replaces a pod that waits for a spot node in time."""
+    job = facts.owner
+    if kind is not batch.JOB or job is None or not facts.ledger:
+        return None
+    above = facts.above
+    job_set = above if above is not None and above.get("kind") == JOB_SET.kind else None
+    return on_time.slack_of(job, job_set, deadline, facts.saved_work, facts.now)
 
 
 def is_no_batch(kind: KindSpec | None, facts: Facts, said: Json) -> bool:

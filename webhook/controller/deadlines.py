@@ -28,10 +28,11 @@ class Due(NamedTuple):
     at: float
 
 
-def due(pod: Pod, settings: Settings, released: float = 0.0) -> Due | None:
+def due(pod: Pod, settings: Settings, released: float = 0.0, turns_at: float | None = None) -> Due | None:
     """Return what follows if a pod goes on waiting; None if it may wait for ever, or does not wait.
 
     `settings`: those of its Job. `released`: when its last scheduling gate was removed; 0 if that is not known.
+    `turns_at`: until when its deadline lets it wait for a spot node; None without one.
     """
     waiting = pod.waiting
     if waiting is None:
@@ -42,6 +43,8 @@ def due(pod: Pod, settings: Settings, released: float = 0.0) -> Due | None:
     if waiting.gate is not None:
         return Due("lift", _end_of_delay(pod, settings))
     if waiting.unschedulable and pod.placement == "Spot":
+        if turns_at is not None:
+            return Due("leave_spot", turns_at)
         wait = settings.profile.placement.spot_wait
         # The condition has the time of its first gate.
         began = max(at(waiting.unschedulable), at(on_failure.read(pod.after).not_before), released)

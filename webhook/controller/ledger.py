@@ -38,6 +38,7 @@ from webhook.kube.client import CHANGED, UNREACHABLE, ApiError, wait_after
 from webhook.kube.events import Events, Notice
 from webhook.kube.lease import Lease
 from webhook.objects.problem import Json
+from webhook.objects.times import written
 from webhook.pods import outcomes
 from webhook.pods.pods import Pod
 from webhook.policy.attempt_costs import ATTEMPT_COSTS
@@ -493,6 +494,12 @@ class Ledger:
         if counting.details:
             message = counting.sentence() + self.crashes.verdict_on(counting)
             self.events.tell(Notice(**about, type="Normal", reason="AttemptEnded", message=message))
+        for detail, slack in islice(counting.turns(time.time()), 1):
+            left = f"{words.lasting(slack.work)} of work is left until {written(slack.due)}"
+            message = (
+                f"after pod {detail.pod} the deadline allows no more disruption ({left}); pods start on-demand now"
+            )
+            self.events.tell(Notice(**about, type="Normal", reason="DeadlineTurn", message=message))
         for detail in counting.blamed:
             metrics.LEDGER_HARDWARE.inc()
             cost = words.cost(detail, words.terms_of(key.kind))

@@ -43,7 +43,7 @@ from webhook.pods import outcomes
 from webhook.pods.matching import POD_FAILURE_POLICY
 from webhook.pods.pods import Pod
 from webhook.policy.settings import Settings
-from webhook.rules.pods import spot_wait
+from webhook.rules.pods import on_time, spot_wait
 from webhook.systems import core
 from webhook.systems.core import DISRUPTED
 from webhook.systems.job import spec as batch
@@ -198,13 +198,23 @@ class WaitingPods:
         if job is None:  # it was deleted, and the pod will be; no delay may outlive it
             entry.next = now + LOOK_AGAIN
             return Due("lift", 0.0) if entry.pod.waiting is not None and entry.pod.waiting.gate is not None else None
-        due = deadlines.due(entry.pod, self.settings_of(job), entry.released)
+        settings = self.settings_of(job)
+        due = deadlines.due(entry.pod, settings, entry.released, self._turns_at(entry.pod, job, settings))
         if due is not None and due.step == "leave_node" and job["spec"].get("podReplacementPolicy") != "Failed":
             due = None  # its Job does not wait for its end
         if due is not None and due.at <= now:
             return due
         entry.next = now + LOOK_AGAIN if due is None else min(due.at, now + LOOK_AGAIN)
         return None
+
+    def _turns_at(self, pod: Pod, job: Json, settings: Settings) -> float | None:
+        """Return until when a pod's deadline lets it wait for a spot node; None without one."""
+        deadline = settings.deadline
+        if deadline is None or pod.kind is not batch.JOB:
+            return None
+        key = key_of(pod)
+        saved = self.trackers.state_of(key).saved_work_of(limits.scope_of(pod), job, deadline)
+        return on_time.slack_of(job, self.trackers.job_set_of(key), deadline, saved, self.clock()).turns_at
 
     def job_of(self, pod: Pod) -> Json | None:
         """Return the Job of a pod; None if it is not known."""
@@ -267,7 +277,8 @@ class WaitingPods:
         if root is None or job is None or job["metadata"]["uid"] != known.job_uid or not _is_running(job):
             return LOOK_AGAIN
         pod, settings = self.trackers.read_pod(root), self.settings_of(job)
-        still = deadlines.due(pod, settings, entry.released) if pod.uid == known.uid else None
+        turns_at = self._turns_at(pod, job, settings)
+        still = deadlines.due(pod, settings, entry.released, turns_at) if pod.uid == known.uid else None
         if still is None or still.step != due.step or still.at > self.clock():
             return AFTER_ERROR
         if due.step == "leave_spot":
@@ -284,6 +295,8 @@ class WaitingPods:
         if disruptions.on_exceed != "OnDemand" and not self._has_disruptions_left(pod, job, settings):
             return LONGEST_PAUSE  # this would suspend or fail the Job
         message = f"no spot node took the pod in {settings.profile.placement.spot_wait} s; the next one runs on-demand"
+        if settings.deadline is not None:
+            message = "no spot node took the pod while its deadline left time for that; the next one runs on-demand"
         step = f"end pod {pod.name}: {message}"
         if not self.is_allowed("evict", settings, job, step):
             return HELD_FOR

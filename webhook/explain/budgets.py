@@ -5,6 +5,7 @@ from typing import Final, NamedTuple
 
 from webhook.accounts import limits, words
 from webhook.accounts.account import Account
+from webhook.accounts.forecast import Standing
 from webhook.accounts.scopes import NO_NUMBER, Scopes
 from webhook.explain import pipeline_run
 from webhook.explain.rows import MANY
@@ -156,6 +157,19 @@ def _disruption_budget(root: Json, account: Account, budgets: limits.Budgets) ->
     if account.suspended:
         metadata = root["metadata"]
         yield words.suspended(budgets.disruptions, metadata.get("namespace") or "", metadata["name"])
+
+
+def deadlines(standings: Iterable[Standing]) -> Iterator[str]:
+    """Yield how much time and work the Jobs with a deadline have left: the slowest part of each."""
+    for standing in standings:
+        job = standing.job
+        of_it = [pod for pod in standing.live if pod.job_uid == job["metadata"].get("uid")]
+        last = [one.scope for one in standing.account.last[-1:]]
+        scopes = [limits.scope_of(pod) for pod in of_it] or last or [""]
+        found = [slack for scope in scopes if (slack := standing.slack_of(scope)) is not None]
+        if found:
+            slack = min(found, key=lambda one: one.turns_at)
+            yield f"deadline: {words.deadline(slack, standing.now)}"
 
 
 def _budgets_of_scopes(system: System, account: Account, found: list[Pod]) -> Iterator[str]:

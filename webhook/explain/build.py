@@ -83,7 +83,7 @@ def explain(  # noqa: PLR0913 - two of them have a default
     metadata, parts = root["metadata"], list(parts)
     all_pods, found = pods_in(parts, left_out)
     account = account_with(kind, root, children, parts, found, left_out, now)
-    standings = standings_of(kind, root, children, account, found)
+    standings = standings_of(kind, root, children, account, found, now)
     placed = _is_placed(account, found)
     foretold = [*next_of(standings, found, placed=placed)]
     alive = [pod for pod in found if not pod.enters_account]
@@ -102,7 +102,7 @@ def explain(  # noqa: PLR0913 - two of them have a default
         name=metadata["name"],
         state=refused or state_of(kind, root),
         summary=summary,
-        budgets=[*budgets.budgets_of(kind, root, children, account, found)],
+        budgets=[*budgets.budgets_of(kind, root, children, account, found), *budgets.deadlines(standings)],
         earlier=earlier,
         others=others,
         requested=record.read(root),

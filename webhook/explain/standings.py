@@ -67,7 +67,9 @@ def account_with(  # noqa: PLR0913, PLR0917 - all that is known of a workload
     return account
 
 
-def standings_of(kind: KindSpec, root: Json, jobs: list[Json], account: Account, found: list[Pod]) -> list[Standing]:
+def standings_of(  # noqa: PLR0913, PLR0917 - all that is known of a workload
+    kind: KindSpec, root: Json, jobs: list[Json], account: Account, found: list[Pod], now: float
+) -> list[Standing]:
     """Return where the Jobs of a workload stand, or the workload if it has none; nothing if it has ended.
 
     Nothing either if it is of another kind than Job, and nothing says what its profile is.
@@ -79,7 +81,8 @@ def standings_of(kind: KindSpec, root: Json, jobs: list[Json], account: Account,
         job_set = root if kind is JOB_SET else None
         profiles = ((job, _policy_of(job, account) or NOBODYS) for job in jobs)
         return [
-            Standing(job=job, job_set=job_set, account=account, live=live, profile=profile) for job, profile in profiles
+            Standing(job=job, job_set=job_set, account=account, live=live, profile=profile, now=now)
+            for job, profile in profiles
         ]
     recorded = _policy_of(root, account)
     profile = recorded

@@ -8,12 +8,19 @@ from typing import Final
 from webhook.export.cel import Variables, plain_list, text, union
 from webhook.kube import names
 from webhook.objects.patch import Pattern
+from webhook.policy import deadline
 from webhook.policy.quantities import PLAIN
 from webhook.policy.settings import LARGEST_COUNT
 from webhook.systems.kind_spec import KindSpec
 
 BOOLEANS: Final = (names.INDEPENDENT_PODS, names.INTERRUPTIBLE, names.RETRYABLE, names.SKIP)
 DIGITS: Final = f"'^[0-9]{{1,{len(str(LARGEST_COUNT))}}}$'"
+
+IS_DURATION: Final = (
+    "variables.said[p].matches('^([0-9]{1,10}h)?([0-9]{1,10}m)?([0-9]{1,10}s)?$') && variables.said[p].matches('[1-9]')"
+)
+IS_FACTOR: Final = "variables.said[p].matches('^0*[1-9][0-9]*([.][0-9]+)?x$')"
+IS_TIME: Final = "variables.said[p].matches('^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{5,}(Z|[+-][0-9:]{5})$')"
 
 
 def patterns(kind: KindSpec) -> list[Pattern]:
@@ -70,6 +77,9 @@ def problems() -> list[str]:
     )
     is_amount = f"variables.said[p].matches({text(f'^{PLAIN.pattern}$')})"
     for key, right, remedy in (
+        (names.WORK, IS_DURATION, deadline.DURATION),
+        (names.CHECKPOINT, IS_DURATION, deadline.DURATION),
+        (names.DEADLINE, f"({IS_FACTOR} || {IS_DURATION} || {IS_TIME})", deadline.REMEDY),
         (names.ON_FAILURE, "variables.said[p] == 'Off'", 'must be "Off"'),
         (names.MEMORY_LIMIT, is_amount, "must be an amount of memory such as 32Gi"),
     ):

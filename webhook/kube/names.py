@@ -43,6 +43,15 @@ SKIP: Final = PREFIX + "skip"
 # they do; see failurePolicy.manyPods.
 INDEPENDENT_PODS: Final = PREFIX + "independent-pods"
 
+# Annotations on a workload, written by its author: how long it takes undisturbed, such as 12h; when it is to be done: a
+# multiple of that (2x), a time after its creation (18h), or a time; how much work one disruption costs at most (30m).
+WORK: Final = PREFIX + "work"
+DEADLINE: Final = PREFIX + "deadline"
+CHECKPOINT: Final = PREFIX + "checkpoint"
+
+# Annotation on a pod, written by its program: the part of its work that the next attempt need not do again, 0 to 1.
+PROGRESS: Final = PREFIX + "progress"
+
 # Annotation on a workload, written by its author: "Off" exempts it from the rules of onFailure.
 ON_FAILURE: Final = PREFIX + "on-failure"
 
@@ -118,19 +127,22 @@ COPIED_TO_PODS: Final[tuple[str, ...]] = (INTERRUPTIBLE, MAX_RETRIES)
 
 # Annotations that are copied from a CronJob to its Job template, if absent there.
 COPIED_TO_JOBS: Final[tuple[str, ...]] = (
-    *(INDEPENDENT_PODS, INTERRUPTIBLE, MAX_RETRIES, MAX_DISRUPTIONS, MEMORY_LIMIT),
-    *(ON_FAILURE, RETRYABLE, SKIP),
+    *(CHECKPOINT, DEADLINE, INDEPENDENT_PODS, INTERRUPTIBLE, MAX_RETRIES, MAX_DISRUPTIONS, MEMORY_LIMIT),
+    *(ON_FAILURE, RETRYABLE, SKIP, WORK),
 )
 
 # What a value may decide depends on its source. Every annotation is in one of these sets; on pods, PROVEN comes first.
 
 # The word of an author, a person or another system. Admission judges its value, and it decides what its writer may.
 SAID_BY_AUTHORS: Final = (
-    *(ATTEMPT, INDEPENDENT_PODS, INTERRUPTIBLE, MAX_DISRUPTIONS, MAX_RETRIES, MEMORY_LIMIT),
-    *(ON_FAILURE, RETRYABLE, SKIP),
+    *(ATTEMPT, CHECKPOINT, DEADLINE, INDEPENDENT_PODS, INTERRUPTIBLE, MAX_DISRUPTIONS, MAX_RETRIES, MEMORY_LIMIT),
+    *(ON_FAILURE, RETRYABLE, SKIP, WORK),
 )
 SAID: Final = frozenset(SAID_BY_AUTHORS)  # a set: every annotations map is tested against it
 ASKED: Final = frozenset({KEEP_FINALLY, RETRY_REQUESTED_AT})  # for a requested retry
+
+# What a program says of itself while it runs; admission does not see it.
+TOLD: Final = frozenset({PROGRESS})
 
 # What the webhook has found out about a pod. The ledger and the next admission believe it only with PROOF, whatever
 # else the pod has: without the webhook, or before the opt-in, it is the author who wrote it. COUNTED has a proof of its
@@ -146,5 +158,5 @@ SHOWN: Final = frozenset({ATTEMPT_SOURCE, MEMORY})
 
 # The keys that have a meaning as a label, or as an annotation, of a workload or pod; the labels of a Namespace.
 LABELS: Final = frozenset({PROFILE, RETRY_IN_PROGRESS, RETRY_OF})
-ANNOTATIONS: Final = SAID | ASKED | frozenset(PROVEN) | PROOFS | KEPT | SHOWN
+ANNOTATIONS: Final = SAID | ASKED | TOLD | frozenset(PROVEN) | PROOFS | KEPT | SHOWN
 NAMESPACE_LABELS: Final = frozenset({MODE, PROFILE})

@@ -28,6 +28,11 @@ def seconds(text: object) -> float | None:
     return None if found is None else found.timestamp()
 
 
+def written(time: float) -> str:
+    """Return a time, given in seconds since 1970, as the API writes one."""
+    return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 def between(start: str, end: str) -> float:
     """Return the seconds from one time to another, never less than 0; 0 if one of them is none."""
     first, last = seconds(start), seconds(end)

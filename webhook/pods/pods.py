@@ -1,5 +1,6 @@
 """The fields of a pod that the ledger keeps: tens of thousands of pods, which the garbage collector does not visit."""
 
+import re
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from typing import Final
@@ -33,9 +34,10 @@ SKIPPED_STEP: Final = '"key":"Reason","value":"Skipped"'
 
 ANNOTATIONS: Final = (
     *(INDEX, batch.INDEX_FAILURES, batch.INDEX_IGNORED_FAILURES),
-    *(names.COUNTED, names.PROOF, *names.PROVEN),
+    *(names.COUNTED, names.PROGRESS, names.PROOF, *names.PROVEN),
 )
 NOTHING_SAID: Final[dict[str, str]] = {}
+PART: Final = re.compile(r"0(\.[0-9]*)?|1(\.0*)?")
 ZONE: Final = "topology.kubernetes.io/zone"  # label of nodes; since 1.35 the API server copies it to their pods
 
 # The fields that are decoded: there may be tens of thousands of pods, of up to megabytes each.
@@ -133,6 +135,8 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True):
     - `deleting`: whether it has a deletionTimestamp; `deleted`: when the deletion was requested.
     - `created`: when it was created. `started`: when a kubelet took it. `ended`: when it ended; if a
       container failed, when that did. `last_end`: when its last container ended, if later.
+    - `began`: when the last one of its regular containers started, if it has ended. `progress`: its annotation of that
+      name, 0 to 1, if it has ended; else None.
     - `annotated`: whether it has any annotation. `counted`: whether its annotation `counted` says that its end is.
     - `fault`: which of its devices is unhealthy, if it has failed; empty if none is.
     - `exits`: those of the regular containers, then those of the init containers, in the order of a failure policy.
@@ -176,6 +180,8 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True):
     started: str = ""
     ended: str = ""
     last_end: str = ""
+    began: str = ""
+    progress: float | None = None
     fault: str = ""
     conditions: tuple[Condition, ...] = ()
     exits: tuple[Exit, ...] = ()
@@ -258,8 +264,10 @@ def read(pod: Json, key: StateKey | None = None) -> Pod:
     of_tekton = place is not None and controller is not None and controller.group == tekton.GROUP
     exits = _exits_of(status, skipped=SKIPPED_STEP if of_tekton else None)
     deleted = metadata.get("deletionTimestamp") or ""
-    ended = last_end = ""
+    ended = last_end = began = ""
+    progress = None
     if phase in ENDED:
+        began, progress = _began(status), progress_of(annotations)
         disrupted = next((one.time for one in conditions if one.type == DISRUPTED), "")
         last_end = _last_end_of(status)
         if phase == "Succeeded":  # it may be deleted long after
@@ -304,6 +312,8 @@ def read(pod: Json, key: StateKey | None = None) -> Pod:
         started=status.get("startTime") or "",
         ended=ended,
         last_end=last_end if last_end > ended else "",
+        began=began,
+        progress=progress,
         fault=hardware.fault_of_devices(status.get("containerStatuses") or []) if phase == "Failed" else "",
         conditions=conditions,
         exits=exits,
@@ -389,6 +399,18 @@ def _last_end_of(status: Json) -> str:
     lists = (islice(status.get(name) or (), MOST_STATUSES) for name in ("containerStatuses", "initContainerStatuses"))
     states = (((one.get("state") or {}).get("terminated") or {}) for one in chain.from_iterable(lists))
     return max((one.get("finishedAt") or "" for one in states), default="")
+
+
+def _began(status: Json) -> str:
+    states = (one.get("state") or {} for one in islice(status.get("containerStatuses") or (), MOST_STATUSES))
+    begun = (one.get("terminated") or one.get("running") or {} for one in states)
+    return max((one.get("startedAt") or "" for one in begun), default="")
+
+
+def progress_of(annotations: Json) -> float | None:
+    """Return how much of its work a pod says that it has saved, 0 to 1; None if it does not say so."""
+    text = annotations.get(names.PROGRESS) or ""
+    return float(text) if len(text) <= LONGEST and PART.fullmatch(text) else None
 
 
 def cut(text: str | None, longest: int) -> str:

@@ -4,16 +4,18 @@
 workload is created, and again in its account each time that the ledger counts a pod.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta
 
 from webhook.policy.model import (
+    Deadlines,
     DisruptionLimit,
     Disruptions,
     Duration,
     ExitCode,
+    Factor,
     FailurePolicy,
     FailureRule,
     JobWide,
@@ -29,6 +31,9 @@ from webhook.policy.settings import LARGEST_COUNT
 Count = Annotated[int, Meta(ge=0, le=LARGEST_COUNT)]
 
 
+NO_DEADLINES: Final = Deadlines()  # those of the packaged policy
+
+
 class AppliedRule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """What a rule of `onFailure` matches, and what it says about the cost."""
 
@@ -36,11 +41,20 @@ class AppliedRule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     cost: Literal["Retry", "Free", "Fatal"] | None = None
 
 
+class AppliedDeadlines(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The section `deadline` of a profile."""
+
+    factor: Annotated[Factor | None, Meta(description="Its field factor.")] = None
+    limit: Annotated[Factor, Meta(description="Its field limit.")]
+    start: Annotated[Count, Meta(description="Its field start, in seconds.")]
+
+
 class Applied(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """Fields of a profile; `free_restarts` is `retries.limit`, `requested_placement` is `requestedRetry.placement`.
 
     `job_wide` is `failurePolicy.jobWide.failed`, None without `manyPods`; `unknown_exit` is left out if it is Fail,
-    `disruptions_per` if it is null. All other fields are always written: another version may have other defaults.
+    `disruptions_per` if it is null, `deadline` if it is the default. All other fields are always written: another
+    version may have other defaults.
     """
 
     free_restarts: Annotated[Count, Meta(description="How many free restarts a scope may have (retries.limit).")]
@@ -62,6 +76,9 @@ class Applied(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ren
     disruptions_per: Annotated[
         Count | None, Meta(description="The field disruptions.per, in seconds; absent if they count for life.")
     ] = None
+    deadline: Annotated[
+        AppliedDeadlines | None, Meta(description="The section `deadline`, if it is not the default.")
+    ] = None
     job_wide: Annotated[
         Annotated[int, Meta(ge=2, le=1000)] | None, Meta(description="The field failurePolicy.jobWide.failed.")
     ] = None
@@ -80,20 +97,31 @@ def failed_for_job_wide(policy: FailurePolicy) -> int | None:
 
 def applied(profile: Profile) -> Applied:
     """Return the recorded fields of a profile."""
-    limit, failure, placement = profile.disruptions, profile.failure_policy, profile.placement
+    limit, failure = profile.disruptions, profile.failure_policy
     return Applied(
         free_restarts=profile.retries.limit,
         disruptions=DisruptionLimit(action=limit.action, limit=limit.limit, on_exceed=limit.on_exceed),
         disruptions_per=None if limit.per is None else int(limit.per),
+        deadline=None if profile.deadline == NO_DEADLINES else _applied_deadlines(profile.deadline),
         inject=failure.inject,
         coupled=failure.coupled,
         settle_within=int(failure.settle_within),
         unknown_exit=failure.unknown_exit,
-        job_wide=failed_for_job_wide(failure),
-        threshold=placement.interruptible_failure_threshold,
-        spot=placement.spot,
+        job_wide=None if failure.many_pods == "Job" else failed_for_job_wide(failure),
+        threshold=profile.placement.interruptible_failure_threshold,
+        spot=profile.placement.spot,
         requested_placement=profile.requested_retry.placement,
     )
+
+
+def _applied_deadlines(found: Deadlines) -> AppliedDeadlines:
+    return AppliedDeadlines(factor=found.factor, limit=found.limit, start=int(found.start))
+
+
+def _deadlines_of(kept: AppliedDeadlines | None) -> Deadlines:
+    if kept is None:
+        return Deadlines()
+    return Deadlines(factor=kept.factor, limit=kept.limit, start=Duration(kept.start))
 
 
 def profile_of(
@@ -117,6 +145,7 @@ def profile_of(
             on_exceed=kept.disruptions.on_exceed,
             per=None if kept.disruptions_per is None else Duration(kept.disruptions_per),
         ),
+        deadline=_deadlines_of(kept.deadline),
         placement=Placement(interruptible_failure_threshold=kept.threshold, spot=kept.spot),
         requested_retry=RequestedRetry(placement=kept.requested_placement),
         on_failure=tuple(FailureRule(match=rule.match, next=Next(cost=rule.cost)) for rule in rules),

@@ -277,6 +277,18 @@ class BadNodes(Struct, frozen=True, kw_only=True, rename="camel"):
     avoid_for: Duration = Duration(86_400)
 
 
+class Deadlines(Struct, frozen=True, kw_only=True, rename="camel"):
+    """When workloads are to be done whose authors say how long they take; factors of that and a start.
+
+    `factor`: where the author names no deadline. `limit`: the latest that an author may name. `start`: how long a pod
+    may take from its creation until its program works, on a node that must be made first.
+    """
+
+    factor: Factor | None = None
+    limit: Factor = 10
+    start: Duration = Duration(600)
+
+
 class Placement(Struct, frozen=True, kw_only=True, rename="camel"):
     """Where an attempt runs."""
 
@@ -310,6 +322,7 @@ class Profile(Struct, frozen=True, kw_only=True, rename="camel"):
     back_off: BackOff = BackOff()
     job_set: JobSet = JobSet()
     placement: Placement = Placement()
+    deadline: Deadlines = Deadlines()
     requested_retry: RequestedRetry = RequestedRetry()
     on_failure: Annotated[tuple[FailureRule, ...], Meta(max_length=bounds.MOST_FAILURE_RULES)] = ()
     attempt_timeout: Duration | None = None

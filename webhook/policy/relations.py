@@ -9,6 +9,7 @@ from msgspec import UNSET
 from webhook.policy import costs
 from webhook.policy.model import (
     LONGEST_SETTLING,
+    Deadlines,
     Disruptions,
     FailurePolicy,
     FailureRule,
@@ -235,6 +236,13 @@ def messages_are_kept(profile: Profile) -> Wrong | None:
     return Wrong("matches messages, which are not kept", "set diagnostics.lastWords to true")
 
 
+def factor_within_limit(deadlines: Deadlines) -> Wrong | None:
+    """Require that the deadline of those who name none is one that an author may name."""
+    if deadlines.factor is None or deadlines.factor <= deadlines.limit:
+        return None
+    return Wrong(f"is {deadlines.factor:g}, above the limit", f"must be at most {deadlines.limit:g}")
+
+
 def time_for_disruptions(disruptions: Disruptions) -> Wrong | None:
     """Reject a time in which disruptions count against a limit that they do not have."""
     if disruptions.action == "Ignore" or disruptions.per is None:
@@ -247,6 +255,7 @@ def time_for_disruptions(disruptions: Disruptions) -> Wrong | None:
 Relations = Mapping[type, tuple[tuple[tuple[str, ...], Callable[[Any], Wrong | None]], ...]]
 RELATIONS: Final[Relations] = {
     Retries: ((("default", "limit"), default_within_limit),),
+    Deadlines: ((("factor", "limit"), factor_within_limit),),
     Disruptions: ((("per", "action"), time_for_disruptions),),
     FailurePolicy: (
         (("retriable_exit_codes",), exit_codes_once),

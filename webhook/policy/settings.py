@@ -7,7 +7,8 @@ import msgspec
 
 from webhook.kube import names
 from webhook.objects.problem import Json, Path, Problem
-from webhook.policy import costs
+from webhook.policy import costs, deadline
+from webhook.policy.deadline import Deadline
 from webhook.policy.model import FailureRule, Policy, Profile
 from webhook.policy.quantities import plain_memory
 
@@ -40,6 +41,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     rules_off: bool = False
     independent_pods: bool | None = None
     memory_limit: int | None = None
+    deadline: Deadline | None = None
 
     @property
     def default_retries(self) -> int:
@@ -64,6 +66,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def disruption_budget(self) -> int:
         """The number of disruptions that cost no retry."""
         return self.profile.disruptions.limit if self.max_disruptions is None else self.max_disruptions
+
+    @property
+    def job_disruption_budget(self) -> int:
+        """The same, of a Job: any, if it has a deadline, which takes the place of the profile's limit."""
+        return LARGEST_COUNT if self.deadline is not None and self.max_disruptions is None else self.disruption_budget
 
 
 class NamedProfile(msgspec.Struct, frozen=True):
@@ -102,6 +109,7 @@ def resolve(profile_name: str, profile: Profile, annotations: Json) -> Settings:
         rules_off=annotations.get(names.ON_FAILURE) == "Off",
         memory_limit=plain_memory(annotations.get(names.MEMORY_LIMIT)),
         independent_pods=BOOLEANS.get(annotations.get(names.INDEPENDENT_PODS, "")),
+        deadline=deadline.read(annotations, profile.deadline),
     )
 
 
@@ -136,6 +144,7 @@ def annotation_problems(profile_name: str, profile: Profile, annotations: Json, 
         if value is not None and value not in BOOLEANS:
             found.append(Problem((*path, key), f"is {value[:40]!r}", 'must be "true" or "false"'))
     found += on_failure_problems(annotations, path)
+    found += deadline.problems(annotations, profile.deadline, path)
     if annotations.get(names.SKIP) == "true" and not profile.allow_skip:
         what = f"profile {profile_name!r} does not allow workloads to be left alone"
         found.append(Problem((*path, names.SKIP), what, "remove the annotation"))

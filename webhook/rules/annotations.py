@@ -103,18 +103,20 @@ def _edit_workload(context: "WorkloadContext") -> list[Problem]:
 
     If its author does not say whether it may run twice, write what the profile says.
     """
-    kind, root, settings, editor = context.kind, context.root, context.settings, context.editor
+    kind, root, settings = context.kind, context.root, context.settings
     if kind.runs_again and settings.profile.requested_retry.retryable and not settings.skip:
-        copy_missing((names.RETRYABLE,), {names.RETRYABLE: "true"}, OWN, editor)
+        copy_missing((names.RETRYABLE,), {names.RETRYABLE: "true"}, OWN, context.editor)
     to_pods = [] if settings.skip else list(of_pods(kind, root))
     to_workloads = list(at_fields(kind.made_annotations, root))
     if not to_pods and not to_workloads:
         return []
     said, warnings = handed_down(of(root), settings, OWN)
     for path in to_pods:
-        copy_missing(names.COPIED_TO_PODS, said, path, editor)
+        copy_missing(names.COPIED_TO_PODS, said, path, context.editor)
     for path in to_workloads:
-        copy_missing(names.COPIED_TO_JOBS, said, path, editor)
+        copy_missing(names.COPIED_TO_JOBS, said, path, context.editor)
+    if names.WORK in said and not kind.job_specs:
+        warnings.append(Problem((*OWN, names.WORK), f"has no effect on a {kind.kind}", "write it on a Job or a JobSet"))
     return warnings
 
 

@@ -34,6 +34,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     failures: int | None = None
     ended: tuple[Pod, ...] = ()
     spot_unavailable: bool = False
+    saved_work: int = 0
 
     # The zones that lose their spot pods; None if they are unknown.
     waves: Waves | None = None

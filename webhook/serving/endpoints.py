@@ -331,6 +331,7 @@ class Endpoints:
             nodes=len(cluster.known_nodes.places),
             state_key=cluster.state_key,
             spot_unavailable=counts.spot_unavailable,
+            saved_work=counts.saved_work,
             now=time(),
             restrictions=restrictions,
             recognised=cluster.recognised,

@@ -34,13 +34,15 @@ class PlacementCounts:
     `failures`: how many cost a retry of the Job; None if that is unknown, or the Job's own status has it; of the scope
     in a workload of another kind. `ended`: the
     last pods that have failed of the pod's completion index, or of the Job, the newest last. `spot_unavailable`: if
-    the leader ended one of them, or any pod of the JobSet, because no spot node took it.
+    the leader ended one of them, or any pod of the JobSet, because no spot node took it. `saved_work`: the seconds of
+    work that the attempts of the index, or of the Job, have saved, if the Job has a deadline.
     """
 
     disruptions: int | None
     failures: int | None = None
     ended: tuple[Pod, ...] = ()
     spot_unavailable: bool = False
+    saved_work: int = 0
 
 
 UNKNOWN: Final = PlacementCounts(disruptions=None)
@@ -83,12 +85,13 @@ class AdmissionCounts:
         above, is_over = self.trackers.job_set_of(key), self.trackers.is_window_over(state.account, job)
         disruptions = state.disruptions_of(scope, job, above, is_first=is_first, is_over=is_over)
         disruptions = limits.share_of(disruptions, job["spec"])
-        ended = state.tracker.ends_of(scope)
+        ended, deadline = state.tracker.ends_of(scope), self.trackers.settings_of(job).deadline
         return PlacementCounts(
             disruptions=disruptions,
             failures=None if job_set else state.failures_of(job),
             ended=ended,
             spot_unavailable=state.tracker.spot_unavailable if job_set else any(map(lacked_spot, ended)),
+            saved_work=0 if deadline is None else state.saved_work_of(scope, job, deadline),
         )
 
     async def of_scope(self, namespace: str, place: Place) -> PlacementCounts | None:

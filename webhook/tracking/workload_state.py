@@ -16,6 +16,8 @@ from webhook.objects.problem import Json
 from webhook.pods import outcomes
 from webhook.pods.pods import Pod
 from webhook.policy.attempt_costs import AttemptCost
+from webhook.policy.deadline import Deadline
+from webhook.rules.pods import on_time
 
 Root = CachedJob | CachedJobSet | CachedRoot  # the object that has an account
 
@@ -133,6 +135,14 @@ class WorkloadState:
             known = 0 if is_first else self._disruptions_by_pods(scope)
             return count if known is None else min(known, count)
         return count
+
+    def saved_work_of(self, scope: str, job: Json, deadline: Deadline) -> int:
+        """Return the seconds of work that the attempts of a scope have saved, with those that are not counted yet."""
+        account = self.account
+        saved = account.work.at_least(scope)
+        for failed in self.tracker.uncounted_in(scope, account):
+            saved = on_time.saved_with(saved, failed, job, deadline)
+        return saved
 
     def _disruptions_by_pods(self, scope: str) -> int | None:
         found: int | None = None

@@ -14,7 +14,10 @@ from webhook.accounts.cached import JOB_SET_READ, CachedJob, trimmed_job_set
 from webhook.accounts.counting import CountingPass, LimitEnd
 from webhook.accounts.stored import decode, encode
 from webhook.accounts.tracker import Key
+from webhook.kube import names
+from webhook.objects.problem import Json
 from webhook.objects.shape import type_of
+from webhook.objects.times import seconds
 from webhook.pods.pods import Exit, Pod
 from webhook.policy.model import (
     Diagnostics,
@@ -44,6 +47,7 @@ def counting(
     last_words: bool = False,
     rules: tuple[FailureRule, ...] = (),
     many_pods: Literal["Job", "Auto"] = "Job",
+    said: Json | None = None,
     **disruptions: Any,
 ) -> CountingPass:
     root = root or job()
@@ -58,7 +62,7 @@ def counting(
         on_failure=rules,
         failure_policy=FailurePolicy(many_pods=many_pods),
     )
-    settings = resolve("default", profile, {})
+    settings = resolve("default", profile, said or {})
     found = CountingPass(ALONE, root, None, tracker, account or Account(), lambda _root: settings)
     found.count(tracker.uncounted(found.account))
     return found
@@ -112,6 +116,32 @@ def test_without_ended_pods_the_account_does_not_change() -> None:
 def test_one_disruption_more_than_the_limit_exceeds_it() -> None:
     assert exceeded(counting(disrupted(1))) == []
     assert exceeded(counting(disrupted(1), disrupted(2))) == ["train-2", "train-1"]
+
+
+def late(number: int, **fields: Any) -> Pod:
+    began = f"2026-01-01T0{number}:00:00Z"
+    return disrupted(number, began=began, ended=f"2026-01-01T0{number + 1}:00:00Z", placement="Spot", **fields)
+
+
+def test_with_a_deadline_the_account_keeps_the_work_that_attempts_have_saved() -> None:
+    said = {names.WORK: "3h", names.DEADLINE: "2x", names.CHECKPOINT: "30m"}
+    counted = counting(late(1), late(2), said=said)
+    assert decode(encode(counted.account)).work.of("") == 3600
+
+
+def test_with_a_deadline_disruptions_have_no_limit_unless_the_author_names_one() -> None:
+    said = {names.WORK: "3h", names.DEADLINE: "2x"}
+    pods = [late(number) for number in range(5)]
+    assert exceeded(counting(*pods, said=said)) == []
+    assert exceeded(counting(*pods, limit=3, said={**said, names.MAX_DISRUPTIONS: "3"})) != []
+
+
+def test_the_attempt_after_which_the_deadline_allows_no_more_disruption_is_told() -> None:
+    """Six hours and a half after the creation less three hours of work, as much again, and twice ten minutes."""
+    created = seconds("2026-01-01T00:00:00Z") or 0.0
+    root = job(creationTimestamp="2026-01-01T00:00:00Z")
+    counted = counting(late(0), root=root, said={names.WORK: "3h", names.DEADLINE: "6h30m"})
+    assert [list(counted.turns(created + after)) != [] for after in (600, 601)] == [False, True]
 
 
 def at_minute(number: int) -> Pod:

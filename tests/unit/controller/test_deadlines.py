@@ -84,6 +84,11 @@ def test_a_pod_may_wait_for_a_spot_node_for_so_long() -> None:
     assert deadlines.due(waits, settings()) is None
 
 
+def test_with_a_deadline_a_pod_waits_for_a_spot_node_until_its_last_safe_moment() -> None:
+    waits = pod(Waiting(CREATED, unschedulable=LATER))
+    assert deadlines.due(waits, settings(spot_wait=60), turns_at=12.0) == Due("leave_spot", 12.0)
+
+
 def test_only_a_pod_that_was_placed_on_spot_leaves_it() -> None:
     waits = pod(Waiting(CREATED, unschedulable=LATER), placement="OnDemand")
     assert deadlines.due(waits, settings(spot_wait=600)) is None

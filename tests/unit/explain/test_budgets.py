@@ -3,13 +3,17 @@
 from typing import Any
 
 import msgspec
+import pytest
 
 from tests.objects import DISRUPTION, job_spec
 from webhook.accounts.account import Account
+from webhook.accounts.forecast import Standing
 from webhook.accounts.scopes import read
-from webhook.explain.budgets import budgets_of, job_budgets
+from webhook.explain.budgets import budgets_of, deadlines, job_budgets
+from webhook.kube import names
 from webhook.kube.names import POLICY
 from webhook.objects.problem import Json
+from webhook.objects.times import seconds
 from webhook.policy.applied import applied
 from webhook.policy.model import Disruptions, FailurePolicy, Profile
 from webhook.policy.settings import NamedProfile
@@ -44,6 +48,24 @@ def test_disruptions_that_count_for_a_time_say_since_when() -> None:
     assert budgets(account)[1] == "disruptions: 3 so far, 1 since 2026-01-01T00:00:00Z, 0 left"
     found = budgets(account, completionMode="Indexed", completions=3, parallelism=3)
     assert found[1] == "disruptions: 3 so far; the limit for each index: 1 since 2026-01-01T00:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("hours", "text"),
+    [
+        (1, "4h30m of work left; on-demand nodes would be done with 3h20m to spare; pods start on spot nodes, or wait"),
+        (5, "4h30m of work left; on-demand nodes would be done with 40m late; pods start on-demand since"),
+    ],
+)
+def test_a_deadline_says_what_is_left_of_time_and_work_and_where_pods_start(hours: int, text: str) -> None:
+    said = {names.WORK: "5h", names.DEADLINE: "9h", names.CHECKPOINT: "30m"}
+    metadata = {"namespace": "ml", "name": "train", "creationTimestamp": "2026-01-01T00:00:00Z", "annotations": said}
+    root = {"metadata": metadata, "spec": job_spec(), "status": {}}
+    now = (seconds("2026-01-01T00:00:00Z") or 0.0) + hours * 3600
+    account = Account(work=read([(1800, "")]))
+    standing = Standing(job=root, account=account, live=(), profile=NamedProfile("default", Profile()), now=now)
+    (line,) = deadlines([standing])
+    assert line.startswith(f"deadline: 2026-01-01T09:00:00Z, {text}")
 
 
 def test_a_job_that_counts_disruptions_as_failures_shows_no_disruption_limit() -> None:

@@ -20,7 +20,7 @@ START = "2026-01-01T00:00:00Z"
 def test_a_job_without_a_record_has_a_profile_that_injects_nothing() -> None:
     root = job()
     root["metadata"]["annotations"][SKIP] = "true"
-    (standing,) = standings_of(batch.JOB, root, [root], Account(), [])
+    (standing,) = standings_of(batch.JOB, root, [root], Account(), [], 0.0)
     assert standing.profile == NOBODYS
 
 
@@ -35,7 +35,7 @@ def test_disruptions_that_count_no_more_are_not_those_of_the_workload() -> None:
 
 
 def test_of_another_kind_the_codes_are_known_by_its_record_and_the_rest_by_its_account_too() -> None:
-    (recorded,) = standings_of(argo.WORKFLOW, workflow(profile=Profile()), [], Account(), [])
-    (counted,) = standings_of(argo.WORKFLOW, workflow(), [], Account(applied=applied(Profile())), [])
+    (recorded,) = standings_of(argo.WORKFLOW, workflow(profile=Profile()), [], Account(), [], 0.0)
+    (counted,) = standings_of(argo.WORKFLOW, workflow(), [], Account(applied=applied(Profile())), [], 0.0)
     assert (recorded.knows_codes, counted.knows_codes) == (True, False)
-    assert standings_of(argo.WORKFLOW, workflow(), [], Account(), []) == []
+    assert standings_of(argo.WORKFLOW, workflow(), [], Account(), [], 0.0) == []

@@ -33,7 +33,7 @@ def warnings_of(root: Json, facts: Facts = OPTED_IN, **request: Any) -> list[str
         ("retry-requested", "use retry-requested-at"),
         ("profile", "label the Namespace with it"),
         ("mode", "label the Namespace with it"),
-        ("zzz", "known: attempt, independent-pods, interruptible, max-disruptions, max-retries, memory-limit"),
+        ("zzz", "known: attempt, checkpoint, deadline, independent-pods, interruptible, max-disruptions"),
     ],
 )
 def test_the_warning_about_an_unknown_annotation_says_what_to_use_instead(key: str, remedy: str) -> None:

@@ -17,6 +17,7 @@ from webhook.accounts.account import Account, id_of
 from webhook.accounts.scopes import Scopes
 from webhook.accounts.stored import encode
 from webhook.accounts.tracker import TOGETHER, Key
+from webhook.kube import names
 from webhook.kube.informer import Informer
 from webhook.objects.problem import Json
 from webhook.objects.times import seconds
@@ -101,6 +102,18 @@ def test_disruptions_that_count_no_more_are_not_counted_at_admission() -> None:
     assert admit(found, root) == 2
     found.now = lambda: ended + 600
     assert admit(found, root) == 0
+
+
+def test_the_work_that_attempts_have_saved_includes_the_one_that_is_not_counted_yet() -> None:
+    root = job(**STORED)
+    found = trackers(root, None)
+    said = {names.WORK: "3h", names.DEADLINE: "2x", names.CHECKPOINT: "30m"}
+    found.settings_of = lambda _root: resolve("default", Profile(), said)
+    see_account(found, batch.JOB, root, encode(Account(work=Scopes({"": 600}))))
+    found.see_pod(failed(began="2026-01-01T00:00:00Z", ended="2026-01-01T01:00:00Z"))
+    known = counted(found, root, {})
+    assert known is not None
+    assert known.saved_work == 600 + 1800
 
 
 def test_admission_of_a_pod_does_not_wait_for_the_patterns_of_its_job_set() -> None:

@@ -19,6 +19,7 @@ from webhook import capacity
 from webhook.kube import names
 from webhook.objects.patch import Editor, Pattern, at
 from webhook.objects.problem import Json, Path
+from webhook.policy.deadline import Slack
 from webhook.policy.model import Profile
 from webhook.policy.settings import Settings
 from webhook.rules import annotations
@@ -102,9 +103,19 @@ def settings_of_retry(settings: Settings, said: Json, *owners: Json | None) -> S
 
 def settings_without_spot(settings: Settings) -> Settings:
     """Return the settings of a pod in place of one that no spot node took: with on-demand nodes, if there is a wait."""
-    if settings.profile.placement.spot_wait is None:
+    if settings.profile.placement.spot_wait is None and settings.deadline is None:
         return settings
     return msgspec.structs.replace(settings, interruptible=False)
+
+
+def settings_by_deadline(settings: Settings, slack: Slack | None, now: float) -> Settings:
+    """Return the settings of a pod with a deadline: with on-demand nodes if no more disruption is allowed.
+
+    `slack`: what is left; None if nobody keeps the deadline, which then counts as absent.
+    """
+    if slack is None:
+        return msgspec.structs.replace(settings, deadline=None)
+    return msgspec.structs.replace(settings, interruptible=False) if now > slack.turns_at else settings
 
 
 def decide(levels: list[Level], settings: Settings, *, lost: bool = False, asked: bool = False) -> Decision:
@@ -117,6 +128,8 @@ def decide(levels: list[Level], settings: Settings, *, lost: bool = False, asked
     spot nodes would use them.
     """
     threshold = settings.profile.placement.interruptible_failure_threshold
+    if settings.deadline is not None and settings.max_disruptions is None:
+        levels = [level for level in levels if not level.of_disruptions]  # the deadline decides after disruptions
     leaving = highest([level for level in levels if leaves_spot(level, threshold)])
     must_leave = settings.interruptible is False or bool(lost and threshold and leaving is None)
     alone = asked and not must_leave and leaving is None
@@ -172,7 +185,10 @@ def plan(pod: Json, decision: Decision, settings: Settings, recognised: capacity
     if decision.off_spot:
         return _off_spot(pod_spec, provider, bound)
     spot = settings.profile.placement.spot
-    return NOWHERE if spot == "Allow" else _on_spot(pod_spec, provider, spot == "Require" and not bound)
+    waits = settings.deadline is not None and settings.profile.actions == "Act" and not groups.is_grouped(pod)
+    if spot == "Allow" and not waits:
+        return NOWHERE
+    return _on_spot(pod_spec, provider, (waits or spot == "Require") and not bound)
 
 
 def edit(found: Plan, editor: Editor) -> None:

@@ -1,0 +1,103 @@
+"""What a deadline costs on recorded spot markets: `python -m tests.bench.spot FOLDER`, FOLDER with spot_traces.json.gz.
+
+Each Job is one pod; `replay.py` says what is assumed. Prints what its policies cost, over on-demand, when the last Job
+was done, over the shortest time, how many Jobs were late where on-demand would not have been, and by how much the
+median trace cost more than a bound for whoever had known the market before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+from dataclasses import replace
+from math import inf
+from pathlib import Path
+from random import Random
+from statistics import mean, median
+from typing import TYPE_CHECKING, Final
+
+from tests.bench.spot.replay import START, Case, Trace, at_best, profiles, replay, settings_of, trace_of
+from webhook.policy.model import Profile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+HOUR: Final = 3600
+WORK: Final = (1, 4, 12, 48)  # hours
+CHECKPOINT: Final = 1800
+FACTORS: Final = (1.25, 1.5, 2.0)
+LENGTH: Final = 96 * HOUR  # of the shortest trace that is used: two days of work, twice
+ROUNDED: Final = 31.0  # seconds: admission's allowance, and times of the API in whole seconds
+
+
+def traces_in(folder: Path) -> list[Trace]:
+    """Return the traces that are long enough and have any spot node."""
+    with gzip.open(folder / "spot_traces.json.gz", "rt", encoding="utf-8") as file:
+        found = [trace_of(root) for root in json.load(file)["traces"]]
+    return [trace for trace in found if trace.length >= LENGTH and trace.spans]
+
+
+def begins_of(trace: Trace, starts: int) -> list[float]:
+    chance = Random(trace.name)  # noqa: S311 - no secret
+    return [chance.uniform(0, trace.length) for _ in range(starts)]
+
+
+class Line:
+    """What one policy made of one case on all traces."""
+
+    def __init__(self, case: Case, profile: Profile, traces: list[Trace], starts: int) -> None:
+        self.ideal = case.work + START
+        self.over_best: list[float] = []
+        settings = settings_of(profile, case)
+        costs, finishes = [], []
+        for trace in traces:
+            begins = begins_of(trace, starts)
+            results = [replay(case, settings, trace, begin) for begin in begins]
+            costs.append(mean(result.cost for result in results))
+            finishes += [result.finished for result in results]
+            if case.factor is not None:
+                self.over_best.append(costs[-1] / mean(at_best(case, case.factor, trace, one) for one in begins))
+        self.cost = mean(costs) / self.ideal
+        self.worst = max(finishes) / self.ideal
+        due = None if case.factor is None else case.factor * self.ideal + ROUNDED
+        self.late = None if due is None else sum(finished > due for finished in finishes)
+
+    def cell(self) -> str:
+        if self.late is None:
+            return f"{self.cost:.2f}, {'never' if self.worst == inf else f'{self.worst:.2g}x'}"
+        return f"{self.cost:.2f}, {self.late} late, +{median(self.over_best) - 1:.0%}"
+
+
+def rows(traces: list[Trace], starts: int) -> Iterator[list[str]]:
+    """Yield the rows of the table: the policies without a deadline, then each deadline."""
+    kinds = (None, CHECKPOINT)
+    cases = [Case(hours * HOUR, checkpoint) for hours in WORK for checkpoint in kinds]
+    for name, under in profiles().items():
+        yield [name, *(Line(case, under, traces, starts).cell() for case in cases)]
+    packaged = Profile()
+    for factor in FACTORS:
+        late = [replace(case, factor=factor) for case in cases]
+        yield [f"deadline {factor:g}x", *(Line(case, packaged, traces, starts).cell() for case in late)]
+        telling = [replace(case, tells=case.checkpoint is not None) for case in late]
+        cells = [Line(case, packaged, traces, starts).cell() if case.tells else "" for case in telling]
+        yield [f"deadline {factor:g}x, with `progress`", *cells]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.spot", description=__doc__)
+    parser.add_argument("folder", type=Path, help="with spot_traces.json.gz")
+    parser.add_argument("--starts", type=int, default=400, help="Jobs on each trace")
+    options = parser.parse_args()
+    traces = traces_in(options.folder)
+    print(f"{len(traces)} traces, {options.starts} Jobs on each\n")
+    heads = [f"{hours} h{', checkpoints' if kind else ''}" for hours in WORK for kind in (None, CHECKPOINT)]
+    print(f"| Policy | {' | '.join(heads)} |")
+    print("| --- " * (len(heads) + 1) + "|")
+    for row in rows(traces, options.starts):
+        print(f"| {' | '.join(row)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,195 @@
+"""One Job of one pod on a recorded spot market, placed by the functions that place pods in a cluster.
+
+Times are seconds from the beginning of the Job. A spot node can be had, and is kept, while the trace says so. A trace
+that ends begins anew. What is not recorded: how long a start takes (START, of a node, an image and a program), and
+that an on-demand node can always be had.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+from math import inf
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from webhook.kube import names
+from webhook.objects.times import written
+from webhook.pods.pods import Pod
+from webhook.policy.model import Disruptions, Duration, Placement, Profile
+from webhook.policy.settings import NamedProfile, Settings
+from webhook.rules.pods import on_time, placement
+from webhook.systems.pod_source import Level
+from webhook.systems.pods import LEDGER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from webhook.objects.problem import Json
+
+START: Final = 300.0  # seconds from the creation of a pod until its program works
+PRICE: Final = 0.3  # of a spot node, in on-demand ones
+GIVEN_UP: Final = 60  # times the work
+CREATED: Final = 1_800_000_000  # Unix time of each Job
+
+
+class Trace(NamedTuple):
+    """When a spot node could be had: the times at which it began and ended to be, over a whole trace of `length`."""
+
+    name: str
+    spans: tuple[tuple[float, float], ...]
+    length: float
+
+    def spans_from(self, begin: float) -> Iterator[tuple[float, float]]:
+        """Yield the spans that end after a time, from that time on, without an end."""
+        lap = begin - begin % self.length
+        place = bisect_right(self.spans, begin - lap, key=lambda span: span[1])
+        while True:
+            for first, last in self.spans[place:]:
+                yield max(0.0, lap + first - begin), lap + last - begin
+            lap, place = lap + self.length, 0
+
+
+def trace_of(root: Json) -> Trace:
+    """Return a trace of the file spot_traces.json.gz."""
+    ends = [*accumulate(ticks for _, ticks in root["runs"])]
+    spans: list[tuple[float, float]] = []
+    for (up, ticks), end in zip(root["runs"], ends, strict=True):
+        first, last = (end - ticks) * root["gap_seconds"], end * root["gap_seconds"]
+        if up and spans and spans[-1][1] == first:
+            spans[-1] = (spans[-1][0], last)
+        elif up:
+            spans.append((first, last))
+    return Trace(root["name"], tuple(spans), ends[-1] * root["gap_seconds"])
+
+
+@dataclass(frozen=True)
+class Case:
+    """A Job: seconds of work, and after how many of them it writes a checkpoint (None for never).
+
+    `factor`: its deadline; None for none. `tells`: whether its pods say how far their checkpoints are.
+    """
+
+    work: int
+    checkpoint: int | None
+    factor: float | None = None
+    tells: bool = False
+
+    @property
+    def said(self) -> dict[str, str]:
+        """The annotations that its author writes."""
+        if self.factor is None:
+            return {}
+        said = {names.WORK: f"{self.work}s", names.DEADLINE: f"{self.factor:g}x"}
+        return said if self.checkpoint is None else {**said, names.CHECKPOINT: f"{self.checkpoint}s"}
+
+    @cached_property
+    def job(self) -> Json:
+        """The Job as the API has it."""
+        return {"metadata": {"creationTimestamp": written(CREATED), "annotations": self.said}, "spec": {}, "status": {}}
+
+    def saved(self, saved: float, ran: float) -> float:
+        """Return the work that is saved after an attempt that worked for so long."""
+        return saved + (0.0 if self.checkpoint is None else ran // self.checkpoint * self.checkpoint)
+
+
+class Result(NamedTuple):
+    """When a Job was done, after its beginning, and what it cost, in seconds of an on-demand node."""
+
+    finished: float
+    cost: float
+
+
+def settings_of(profile: Profile, case: Case) -> Settings:
+    """Return the settings of a Job."""
+    return NamedProfile("default", profile).settings(case.said)
+
+
+def replay(case: Case, settings: Settings, trace: Trace, begin: float) -> Result:
+    """Return what becomes of a Job that begins at a time of the trace; `inf` if it is not done in GIVEN_UP."""
+    spans = trace.spans_from(begin)
+    now, done, cost, disruptions, believed = 0.0, 0.0, 0.0, 0, 0
+    first, last = next(spans)
+    while now < GIVEN_UP * case.work:
+        while last <= now:
+            first, last = next(spans)
+        until = _waits_until(case, settings, disruptions, believed, now)
+        rest = START + case.work - done
+        begins = max(now, first)
+        if begins > until:
+            begins = max(now, until)
+            return Result(begins + rest, cost + rest)
+        if begins + rest <= last:
+            return Result(begins + rest, cost + PRICE * rest)
+        cost += PRICE * (last - begins)
+        ran = max(0.0, last - begins - START)
+        done = case.saved(done, ran)
+        believed = _believed(case, settings, believed, done, last - ran, last)
+        now, disruptions = last, disruptions + 1
+    return Result(inf, cost)
+
+
+def _waits_until(case: Case, settings: Settings, disruptions: int, saved: int, now: float) -> float:
+    """Return until when a new pod may wait for a spot node; before any time if it runs on-demand at once."""
+    slack = None
+    if settings.deadline is not None:
+        slack = on_time.slack_of(case.job, None, settings.deadline, saved, CREATED + now)
+        settings = placement.settings_by_deadline(settings, slack, CREATED + now)
+    levels = [Level("JobStatus", 0, 3), Level(LEDGER, disruptions, settings.disruption_budget, of_disruptions=True)]
+    if placement.decide(levels, settings).off_spot:
+        return -1.0
+    if slack is not None:
+        return slack.turns_at - CREATED
+    spot = settings.profile.placement
+    return now if spot.spot != "Require" else inf if spot.spot_wait is None else now + spot.spot_wait
+
+
+def _believed(case: Case, settings: Settings, saved: int, done: float, began: float, ended: float) -> int:  # noqa: PLR0917
+    """Return the seconds of work that the ledger takes for saved after an attempt."""
+    if settings.deadline is None:
+        return 0
+    pod = Pod(
+        namespace="",
+        name="",
+        uid="",
+        job="",
+        job_uid="",
+        began=written(CREATED + began),
+        ended=written(CREATED + ended),
+        progress=done / case.work if case.tells else None,
+    )
+    return on_time.saved_with(saved, pod, case.job, settings.deadline)
+
+
+def at_best(case: Case, factor: float, trace: Trace, begin: float) -> float:
+    """Return a cost below which nobody could have run a Job in time, who had known the trace and moved it for nothing.
+
+    It takes those spans of spot nodes in which a start costs least, as many as the deadline leaves time for starts.
+    """
+    within, spans = factor * (case.work + START), []
+    for first, last in trace.spans_from(begin):
+        if first >= within:
+            break
+        works = min(last, within) - first - START
+        if works >= case.work:
+            return PRICE * (START + case.work)
+        spans.append(case.saved(0.0, works) if works > 0 else 0.0)
+    rest, cost = float(case.work), 0.0
+    starts = int((within - case.work) // START) - 1
+    for saved in sorted(spans, reverse=True)[: max(0, starts)]:
+        works = min(saved, rest)
+        if PRICE * (works + START) < works:
+            rest, cost = rest - works, cost + PRICE * (works + START)
+    return cost + (rest + START if rest > 0 else 0.0)
+
+
+def profiles() -> dict[str, Profile]:
+    """Return the profiles that are compared, by name, for Jobs without a deadline."""
+    forever = Disruptions(limit=2**31 - 1)
+    waits = Placement(spot="Require", spot_wait=Duration(3600))
+    return {
+        "spot only": Profile(placement=Placement(spot="Require"), disruptions=forever),
+        **{f"`disruptions.limit: {limit}`": Profile(disruptions=Disruptions(limit=limit)) for limit in (1, 3)},
+        "no limit, `spotWait: 1h`": Profile(placement=waits, disruptions=forever),
+    }
