@@ -83,10 +83,12 @@ def verdicts(standing: Standing, found: Iterable[Pod]) -> Iterator[PendingVerdic
         times = (seconds(time) for time in disturbed)
         explained = any(time is not None and settling.is_explained(crash, time, within) for time in times)
         if not explained and settling.bug_in(standing.counted, pod, within) is not None:
-            until = shifted(pod.ended, within)
-            code = f"exit code {pod.exits[0].code}"
-            text = f"pod {pod.name} ({code}) is a bug, which ends the Job, unless another pod of it is disrupted"
-            yield PendingVerdict(pod=pod.name, until=until, text=f"{text}; then it costs a retry")
+            fault_within = settling.fault_within(settings)
+            until = shifted(pod.ended, max(within, fault_within or 0))
+            text = (
+                f"pod {pod.name} (exit code {pod.exits[0].code}): {words.verdict(within, batch.JOB.kind, fault_within)}"
+            )
+            yield PendingVerdict(pod=pod.name, until=until, text=text)
 
 
 def judged(standing: Standing, settings: Settings) -> Iterator[PendingVerdict]:
@@ -101,7 +103,8 @@ def judged(standing: Standing, settings: Settings) -> Iterator[PendingVerdict]:
         text = words.unlisted(batch.JOB.kind)
     else:
         return
-    yield PendingVerdict(pod=last.pod, until=last.end, text=f"pod {last.pod} ({words.how(last)}): {text}")
+    until = shifted(last.end, settling.fault_within(settings) or 0)
+    yield PendingVerdict(pod=last.pod, until=until, text=f"pod {last.pod} ({words.how(last)}): {text}")
 
 
 def crash_of(detail: Attempt, job: Json) -> Pod | None:

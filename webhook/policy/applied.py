@@ -18,6 +18,7 @@ from webhook.policy.model import (
     Factor,
     FailurePolicy,
     FailureRule,
+    Hardware,
     JobWide,
     Match,
     Next,
@@ -53,6 +54,7 @@ class Applied(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ren
     """Fields of a profile; `free_restarts` is `retries.limit`, `requested_placement` is `requestedRetry.placement`.
 
     `job_wide` is `failurePolicy.jobWide.failed`, None without `manyPods`; `unknown_exit` is left out if it is Fail,
+    `hardware` if it is null,
     `disruptions_per` if it is null, `deadline` if it is the default. All other fields are always written: another
     version may have other defaults.
     """
@@ -73,6 +75,7 @@ class Applied(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ren
     unknown_exit: Annotated[Literal["Fail", "Confirm"], Meta(description="The field failurePolicy.unknownExit.")] = (
         "Fail"
     )
+    hardware: Annotated[bool, Meta(description="Whether the field failurePolicy.hardware is set.")] = False
     disruptions_per: Annotated[
         Count | None, Meta(description="The field disruptions.per, in seconds; absent if they count for life.")
     ] = None
@@ -107,6 +110,7 @@ def applied(profile: Profile) -> Applied:
         coupled=failure.coupled,
         settle_within=int(failure.settle_within),
         unknown_exit=failure.unknown_exit,
+        hardware=failure.hardware is not None,
         job_wide=None if failure.many_pods == "Job" else failed_for_job_wide(failure),
         threshold=profile.placement.interruptible_failure_threshold,
         spot=profile.placement.spot,
@@ -135,6 +139,7 @@ def profile_of(
             coupled=kept.coupled,
             settle_within=Duration(kept.settle_within),
             unknown_exit=kept.unknown_exit,
+            hardware=Hardware() if kept.hardware else None,
             many_pods="Job" if kept.job_wide is None else "Auto",
             job_wide=JobWide() if kept.job_wide is None else JobWide(failed=kept.job_wide),
             retriable_exit_codes=retriable_exit_codes,

@@ -15,7 +15,7 @@ from webhook.kube.names import AFTER_FAILURE, DELAY, POLICY
 from webhook.objects.problem import Json
 from webhook.pods.pods import Pod
 from webhook.pods.waiting import Stalled, Waiting
-from webhook.policy.model import FailureRule, Match, Next, Profile
+from webhook.policy.model import FailurePolicy, FailureRule, Hardware, Match, Next, Profile
 
 
 def evicted(number: int, end: str) -> Json:
@@ -102,8 +102,8 @@ def test_the_verdict_on_a_crash_is_pending_until_the_ledger_decides() -> None:
     assert pending_of(CRASH) == [("train-1", "2026-01-01T00:01:30Z")]
     (verdict,) = pending.verdicts(standing(CRASH, profile=Profile(), rules=[DISRUPTION], **COUPLED), [])
     assert verdict.text == (
-        "pod train-1 (exit code 1) is a bug, which ends the Job, unless another pod of it is disrupted; "
-        "then it costs a retry"
+        "pod train-1 (exit code 1): it is a bug, which ends the Job, if no other pod of it is disrupted within 30 s "
+        "before or after it"
     )
 
 
@@ -121,6 +121,13 @@ def test_the_verdict_on_a_retriable_exit_code_or_on_independent_pods_is_not_pend
     assert pending_of(CRASH, completionMode="NonIndexed") == []
 
 
+def test_where_a_fault_of_its_node_may_explain_a_crash_the_verdict_is_pending_in_a_job_of_one_pod_too() -> None:
+    profile = Profile(failure_policy=FailurePolicy(hardware=Hardware()))
+    (verdict,) = pending.verdicts(standing(failed(1, 1), profile=profile, rules=[DISRUPTION]), [])
+    assert verdict.until == "2026-01-01T00:01:30Z"
+    assert verdict.text.endswith("unless somebody deleted the pod, or its node has a fault within 30 s after it")
+
+
 def test_a_pending_verdict_is_printed_until_shortly_after_it_is_due() -> None:
     crash = {"attempt": 0, "scope": "0", "pod": "train-1", "cause": "ExitCode", "reason": "main 1", "cost": "retry"}
     root = job({"ended": 1, "cost": {"retry": 1}, "last": [{**crash, "end": "2026-01-01T01:00:00Z"}]}, **COUPLED)
@@ -129,7 +136,9 @@ def test_a_pending_verdict_is_printed_until_shortly_after_it_is_due() -> None:
     running = pod("train-2", "Running")
     lines = [printed(root, running, now=f"2026-01-01T01:{now}Z")[1] for now in ("00:10", "00:40", "01:10")]
     assert '"settled_within": 30' in render.as_json(explain(root, [root], [running]))
-    assert lines[0].startswith("verdict pending until 2026-01-01T01:00:30Z (20 s): pod train-1 (exit code 1) is a bug")
+    assert lines[0].startswith(
+        "verdict pending until 2026-01-01T01:00:30Z (20 s): pod train-1 (exit code 1): it is a bug"
+    )
     assert lines[1].startswith("verdict pending until 2026-01-01T01:00:30Z (0 s): ")
     assert lines[2] == "1 attempt ended: 1 retry"
 
