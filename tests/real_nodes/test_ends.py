@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.awaiting import until
 from tests.cluster import command_line
 from tests.cluster.conftest import opted_in
 from tests.cluster.objects import account, condition, ended, has_failed, last, noted
 from tests.cluster.test_retry import run_retry
 from tests.real_nodes.workloads import FOR_EVER, UNTIL_SIGTERM, container, job, preferring, running
 from webhook.kube import names
+from webhook.objects.times import seconds
 
 if TYPE_CHECKING:
     from tests.cluster.conftest import NewNamespace
@@ -283,3 +286,33 @@ def test_a_rule_of_a_container_restarts_it_in_place(namespace: NewNamespace) -> 
     (pod,) = team.pods_of("train", bool)
     assert pod["status"]["containerStatuses"][0]["restartCount"] == 1
     assert condition(found, "Failed") == {}
+
+
+SAYS = "echo retry-policy.dev/progress=0.75 > /dev/termination-log"
+SAVES = f"trap '{SAYS}; exit 143' TERM; while :; do sleep 1 & wait; done"
+
+
+@pytest.mark.parametrize(
+    ("script", "said", "saved"),
+    [
+        pytest.param(SAVES, {}, 0.75 * 43_200, id="what its last words say"),
+        pytest.param(FOR_EVER, {names.CHECKPOINT: "1s"}, 2, id="what it ran less a checkpoint"),
+    ],
+)
+def test_a_drained_pod_of_a_job_with_a_deadline_leaves_what_it_has_saved(
+    namespace: NewNamespace, script: str, said: dict[str, str], saved: float
+) -> None:
+    team = opted_in(namespace)
+    root = job(script, backoffLimit=2)
+    root["metadata"]["annotations"] = {names.WORK: "12h", names.DEADLINE: "3x", **said}
+    team.create(root)
+    before = running(team)
+    begun = seconds(before["status"]["containerStatuses"][0]["state"]["running"]["startedAt"]) or 0.0
+    until(lambda: time.time() > begun + 6)
+    team.evict(before["metadata"]["name"])
+    after = running(team, but=before)
+    assert noted(after)["placement"] == "Spot"
+    found = team.wait_for("jobs", "train", lambda one: ended(one, 1))
+    (number,) = map(int, account(found)["work"])
+    assert saved <= number <= max(saved, 60)
+    assert f"{(43_200 - number) // 3600}h" in explained(team)

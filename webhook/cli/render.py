@@ -2,12 +2,14 @@
 
 import functools
 import sys
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 import click
 
+from webhook.accounts import words
 from webhook.cli import writing
 from webhook.cli.admission import AdmissionVerdict
 from webhook.cli.console import printable
@@ -17,6 +19,11 @@ from webhook.cli.manifests import Run, on_files
 from webhook.cli.next_pod import After, Ended, parsed
 from webhook.cli.terminal import Progress, WithExamples
 from webhook.objects.problem import Json, field
+from webhook.policy.model import Profile
+from webhook.policy.settings import resolve
+from webhook.rules import annotations
+from webhook.rules.pods import on_time
+from webhook.systems.kinds import kind_of
 
 HIGHEST_ATTEMPT: Final = 2147483647  # what an annotation may say
 DIFF_COLOURS: Final = {"+": "green", "-": "red", "@": "cyan"}
@@ -88,10 +95,12 @@ def render(  # noqa: PLR0913, PLR0917 - options
         for path, root in document.objects():
             verdict = run.judge(document, path, root, attempt, compare=output == "diff", after=after)
             verdicts.append(verdict)
-            placed |= {run.profile_for(root)} if verdict is not None and verdict.placed else set()
-            if verdict is not None and verdict.before:
+            if verdict is not None:
+                under = run.profile_for(root)
+                placed |= {under} if verdict.placed else set()
                 name = printable(f"{document.file}:{document.number} {field(path)}".rstrip())
-                write(diff(name, verdict, root))
+                tell_deadlines(name, root, verdict, run.policy.profiles[under])
+                write(diff(name, verdict, root) if verdict.before else "")
         if None in verdicts:  # half of admission may be in it
             continue
         if output == "json":
@@ -107,6 +116,16 @@ def render(  # noqa: PLR0913, PLR0917 - options
     elif attempt is not None and not placed:
         click.echo("warning: --attempt: there is no Pod that is placed by it; name a file with one", err=True)
     sys.exit(run.exit_code)
+
+
+def tell_deadlines(name: str, root: Json, verdict: AdmissionVerdict, profile: Profile) -> None:
+    """Print until when the pods of an object would start on spot nodes if it were created now, if it has a deadline."""
+    kind, now = kind_of(root), time.time()
+    for job in () if kind is None or verdict.problems else kind.jobs(root):
+        deadline = resolve("", profile, annotations.of_job(root, job)).deadline
+        if deadline is not None:
+            slack = on_time.slack_of({"metadata": {}, "spec": job.spec}, None, deadline, 0, now)
+            click.echo(f"{name}: created now, the deadline is {words.deadline(slack, now)}", err=True)
 
 
 def diff(name: str, verdict: AdmissionVerdict, root: Json) -> str:

@@ -37,6 +37,8 @@ ANNOTATIONS: Final = (
     *(names.COUNTED, names.PROGRESS, names.PROOF, *names.PROVEN),
 )
 NOTHING_SAID: Final[dict[str, str]] = {}
+TOLD: Final = f"{names.PROGRESS}="  # in a line of a termination message
+LONGEST_TOLD: Final = 4096  # characters at the end of a message: the kubelet keeps no more
 PART: Final = re.compile(r"0(\.[0-9]*)?|1(\.0*)?")
 ZONE: Final = "topology.kubernetes.io/zone"  # label of nodes; since 1.35 the API server copies it to their pods
 
@@ -135,8 +137,8 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True):
     - `deleting`: whether it has a deletionTimestamp; `deleted`: when the deletion was requested.
     - `created`: when it was created. `started`: when a kubelet took it. `ended`: when it ended; if a
       container failed, when that did. `last_end`: when its last container ended, if later.
-    - `began`: when the last one of its regular containers started, if it has ended. `progress`: its annotation of that
-      name, 0 to 1, if it has ended; else None.
+    - `began`: when the last one of its regular containers started, if it has ended. `progress`: how much of its work
+      it says that it has saved, 0 to 1, if it has ended; None if it does not say so.
     - `annotated`: whether it has any annotation. `counted`: whether its annotation `counted` says that its end is.
     - `fault`: which of its devices is unhealthy, if it has failed; empty if none is.
     - `exits`: those of the regular containers, then those of the init containers, in the order of a failure policy.
@@ -267,7 +269,7 @@ def read(pod: Json, key: StateKey | None = None) -> Pod:
     ended = last_end = began = ""
     progress = None
     if phase in ENDED:
-        began, progress = _began(status), progress_of(annotations)
+        began, progress = _began(status), _progress_of(annotations, status)
         disrupted = next((one.time for one in conditions if one.type == DISRUPTED), "")
         last_end = _last_end_of(status)
         if phase == "Succeeded":  # it may be deleted long after
@@ -407,10 +409,14 @@ def _began(status: Json) -> str:
     return max((one.get("startedAt") or "" for one in begun), default="")
 
 
-def progress_of(annotations: Json) -> float | None:
-    """Return how much of its work a pod says that it has saved, 0 to 1; None if it does not say so."""
-    text = annotations.get(names.PROGRESS) or ""
-    return float(text) if len(text) <= LONGEST and PART.fullmatch(text) else None
+def _progress_of(annotations: Json, status: Json) -> float | None:
+    """Return how much of its work a pod says that it has saved, 0 to 1, in its annotation or a termination message."""
+    texts = [annotations.get(names.PROGRESS) or ""]
+    for one in islice(status.get("containerStatuses") or (), MOST_STATUSES):
+        message = ((one.get("state") or {}).get("terminated") or {}).get("message") or ""
+        texts.append(message[-LONGEST_TOLD:].rpartition(TOLD)[2].partition("\n")[0].strip() if TOLD in message else "")
+    parts = [float(text) for text in texts if len(text) <= LONGEST and PART.fullmatch(text)]
+    return max(parts, default=None)
 
 
 def cut(text: str | None, longest: int) -> str:

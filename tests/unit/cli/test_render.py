@@ -40,6 +40,14 @@ def test_yaml_output_has_all_documents_in_order_with_the_edits() -> None:
     assert "podFailurePolicy" in admitted["spec"]
 
 
+def test_a_job_with_a_deadline_says_until_when_its_pods_start_on_spot_nodes() -> None:
+    said = {names.WORK: "12h", names.DEADLINE: "18h", names.CHECKPOINT: "30m"}
+    write("job.yaml", job(job_spec(rules=[], backoffLimit=3), annotations=said))
+    found = rendered("-f", "job.yaml")
+    assert found.stderr.startswith("job.yaml:1: created now, the deadline is 2")
+    assert "12h0m of work left; on-demand nodes would be done with 5h50m to spare; pods start on spot" in found.stderr
+
+
 def test_json_output_has_one_object_for_each_document() -> None:
     write("all.yaml", SERVICE, job(job_spec(rules=[], backoffLimit=3)))
     text = rendered("-f", "all.yaml", "-o", "json").stdout

@@ -1,5 +1,6 @@
 """The fields of a pod that the ledger keeps."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -94,6 +95,30 @@ def test_a_pod_that_succeeded_ended_when_its_containers_did_whatever_happened_to
     pod = status(phase="Succeeded", containerStatuses=[terminated("main", 0)], conditions=lost)
     pod["metadata"]["deletionTimestamp"] = "2026-01-01T10:00:00Z"
     assert read(pod).ended == "2026-01-01T00:01:00Z"
+
+
+@pytest.mark.parametrize(
+    ("annotation", "message", "progress"),
+    [
+        ("0.42", "", 0.42),
+        (None, "saved epoch 7\nretry-policy.dev/progress=0.7\nbye", 0.7),
+        ("0.42", "retry-policy.dev/progress=0.7", 0.7),
+        (None, "retry-policy.dev/progress=0.1\nretry-policy.dev/progress=0.2", 0.2),
+        ("1", "", 1.0),
+        ("1.5", "", None),
+        ("nan", "retry-policy.dev/progress=1e9", None),
+        ("0." + "9" * 1000, "retry-policy.dev/progress=", None),
+        (None, "", None),
+    ],
+)
+def test_a_pod_says_how_much_of_its_work_it_has_saved_in_an_annotation_or_its_last_words(
+    annotation: str | None, message: str, progress: float | None
+) -> None:
+    said = {} if annotation is None else {names.PROGRESS: annotation}
+    ended = {"terminated": {"exitCode": 143, "startedAt": "2026-01-01T00:00:07Z", "message": message}}
+    status = {"phase": "Failed", "containerStatuses": [{"name": "main", "state": ended}]}
+    found = read({"metadata": {"name": "train", "uid": "u", "annotations": said}, "status": status})
+    assert (found.began, found.progress) == ("2026-01-01T00:00:07Z", progress)
 
 
 def test_a_pod_used_its_node_until_its_last_container_ended() -> None:
