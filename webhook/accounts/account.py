@@ -68,7 +68,8 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ren
     - `cost`: as in `Outcome`. `rule`: the index of the failure policy's rule that matched; `action`: its action.
     - `on_failure`: the index of the rule of `onFailure` that decided; None if none matched.
     - `settled`: whether the ledger, and not a rule of a failure policy, found that the crash ends the workload.
-    - `left`: what its scope had left after it; None if that is not known.
+    - `left`: what its scope had left after it; None if that is not known. `saved`: seconds of its work that the next
+      attempt need not repeat, if the workload has a deadline.
     - `message`: its last words; empty if it left none, or if they are not kept.
     - Times are RFC 3339.
     """
@@ -99,6 +100,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ren
         bool, Meta(description="Whether the ledger, and no rule, found that the crash ends the workload.")
     ] = False
     left: Annotated[Left | None, Meta(description="What its scope had left after it.")] = None
+    saved: Annotated[Count, Meta(description="Seconds of work that the next attempt need not repeat.")] = 0
     message: Annotated[
         str, Meta(max_length=LONGEST_MESSAGE, description="The last words of its program, if they are kept.")
     ] = ""
@@ -350,11 +352,11 @@ class Account(msgspec.Struct, kw_only=True):
                 usage.forget_prices(self.saved)
             self.currency = currency
 
-    def note_left(self, left: Left) -> Attempt:
-        """Record what is left after the attempt that was counted last; return that attempt."""
+    def note_left(self, left: Left, saved: int = 0) -> Attempt:
+        """Record what is left after the attempt that was counted last, and what it has saved; return that attempt."""
         left = Left(retries=min(left.retries, LARGEST_COUNT), disruptions=min(left.disruptions, LARGEST_COUNT))
         self.left = left
-        self.last[-1] = msgspec.structs.replace(self.last[-1], left=left)
+        self.last[-1] = msgspec.structs.replace(self.last[-1], left=left, saved=saved)
         return self.last[-1]
 
     def forget_messages(self, keep: int) -> None:

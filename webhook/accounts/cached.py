@@ -25,7 +25,7 @@ METADATA_READ: Final[Shape] = {
 JOB_READ: Final[Shape] = {
     "metadata": METADATA_READ,
     "spec": {
-        **dict.fromkeys(("backoffLimit", "backoffLimitPerIndex", "maxFailedIndexes"), int),
+        **dict.fromkeys(("activeDeadlineSeconds", "backoffLimit", "backoffLimitPerIndex", "maxFailedIndexes"), int),
         **dict.fromkeys(("completions", "parallelism"), int),
         **dict.fromkeys(("completionMode", "podReplacementPolicy"), str),
         "suspend": bool,
@@ -34,6 +34,7 @@ JOB_READ: Final[Shape] = {
     },
     "status": {
         **dict.fromkeys(("failed", "succeeded"), int),
+        "startTime": str,
         "uncountedTerminatedPods": {"failed": [str]},
         "conditions": [dict.fromkeys(("type", "status", "reason", "message", "lastTransitionTime"), str)],
     },
@@ -70,7 +71,7 @@ MOST_LISTED: Final = 1000  # entries of a list in a rule of a JobSet, such as th
 # `metadata`: namespace, name, uid, resourceVersion, labels; of ownerReferences the controller; creationTimestamp,
 # deletionTimestamp and annotations, if it has them. `spec`: the fields of JOB_READ that have a value. `status`:
 # `failed`, including the pods that the Job controller is about to count, and `succeeded`, if they are not 0; the
-# conditions that decide its end.
+# conditions that decide its end; `startTime`, if it has activeDeadlineSeconds.
 CachedJob = NewType("CachedJob", Json)
 # A JobSet as it is cached. `kind`; `metadata` as in a CachedJob; `spec`: failurePolicy alone, with texts and lists cut;
 # `status`: the fields of JOB_SET_READ that have a value; of the conditions the final one, of replicatedJobsStatus the
@@ -94,6 +95,8 @@ def trimmed_job(job: Json) -> CachedJob:
     if "podFailurePolicy" in kept:
         kept["podFailurePolicy"] = _shared_if_small(kept["podFailurePolicy"])
     counts = {"failed": batch.failed_in_status(job), "succeeded": status.get("succeeded")}
+    if "activeDeadlineSeconds" in kept:
+        counts["startTime"] = status.get("startTime")
     return CachedJob(
         {
             "metadata": _trimmed_metadata(job["metadata"]),

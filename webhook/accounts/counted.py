@@ -90,11 +90,16 @@ class PodsOfJob:
         disruptions = limits.disruptions_at(detail.scope, account, pod, self.job["spec"], self.job_set)
         return Left(retries=max(0, budgets.retries - spent), disruptions=max(0, budgets.disruptions - disruptions))
 
-    def save_work(self, account: Account, pod: Pod) -> None:
-        """Record how much work a counted pod has saved, if its Job has a deadline."""
+    def save_work(self, account: Account, pod: Pod) -> int:
+        """Record the seconds of work that a counted pod has saved, if its Job has a deadline; return them."""
         deadline, scope = self.settings.deadline, limits.scope_of(pod)
-        if deadline is not None:
-            account.work.put(scope, on_time.saved_with(account.work.at_least(scope), pod, self.job, deadline))
+        if deadline is None:
+            return 0
+        before = account.work.at_least(scope)
+        now = on_time.saved_with(before, pod, self.job, deadline)
+        if now:
+            account.work.put(scope, now)
+        return max(0, now - before)
 
     def disruptions_before(self, account: Account, pod: Pod) -> int | None:
         """Return the disruptions of a pod's scope before it, as the pod says itself; None if it does not."""
@@ -158,8 +163,9 @@ class PodsOfSystem:
         retries = 0 if detail.cost == "fatal" else max(0, budgets.retries - account.sure_retries_of(detail.scope))
         return Left(retries=retries, disruptions=max(0, budgets.disruptions - account.scopes.of(detail.scope)))
 
-    def save_work(self, _account: Account, _pod: Pod) -> None:
-        """Record nothing: only Jobs and JobSets have deadlines."""
+    def save_work(self, _account: Account, _pod: Pod) -> int:
+        """Return 0: only Jobs and JobSets have deadlines."""
+        return 0
 
     def disruptions_before(self, _account: Account, _pod: Pod) -> None:
         """Return None: no pod of such a workload says it."""

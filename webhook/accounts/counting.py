@@ -61,10 +61,10 @@ def count(  # noqa: PLR0913 - where all of it meets
     account.forget_messages(MOST_MESSAGES)
     if outcome.cost == "disruption" and per is not None:
         account.window_start = account.window_start or pod.finished
-    counted.save_work(account, pod)
+    saved = counted.save_work(account, pod)
     if outcome.cost == "retry" and counted.scopes_have_retries:
         account.spend_retry(scope)
-    return account.note_left(counted.left_of(account, pod, detail))
+    return account.note_left(counted.left_of(account, pod, detail), saved)
 
 
 def _unknown(_: Pod) -> None:
@@ -360,11 +360,9 @@ class CountingPass:
     def turns(self, now: float) -> Iterator[tuple[Attempt, Slack]]:
         """Yield the attempts on spot nodes after which the deadline allows no more, each with what is left."""
         for detail, job, _ in self._of_running_jobs(self.details, "disruption"):
-            deadline = self.settings_of(job).deadline
-            if deadline is None or detail.placement != "Spot":
-                continue
-            slack = on_time.slack_of(job, self.job_set, deadline, self.account.work.at_least(detail.scope), now)
-            if now > slack.turns_at:
+            saved = on_time.SavedWork(self.account.work.at_least(detail.scope), self.account.ended)
+            slack = on_time.slack_of(job, self.job_set, self.settings_of(job), saved, now)
+            if slack is not None and now > slack.turns_at and detail.placement == "Spot":
                 yield detail, slack
 
     def _of_running_jobs(

@@ -122,10 +122,11 @@ class Standing:
 
         `account`: that of the workload; None for the one before the failure.
         """
-        deadline, known = self.settings.deadline, self.account if account is None else account
-        if deadline is None or not self.system.has_jobs:
+        known = self.account if account is None else account
+        if not self.system.has_jobs:
             return None
-        return on_time.slack_of(self.job, self.job_set, deadline, known.work.at_least(scope), self.now)
+        saved = on_time.SavedWork(known.work.at_least(scope), known.ended)
+        return on_time.slack_of(self.job, self.job_set, self.settings, saved, self.now)
 
     @cached_property
     def counted(self) -> Counted:

@@ -77,6 +77,10 @@ class Scopes:
             return self.runs[place].disruptions
         return max(0, self.of(scope) - self.others)
 
+    def total(self) -> int:
+        """Return the sum of all scopes that are known."""
+        return sum(run.disruptions * (run.last - run.first + 1) for run in self.runs)
+
     def is_dropped(self, scope: str) -> bool:
         """Return True if only the pods of a scope may know how many disruptions it has had."""
         return bool(self.others) and self.place(scope) is None

@@ -184,13 +184,13 @@ def deactivated(found: CountedEvictions, namespace: str, workload: str) -> str:
 
 
 def deadline(slack: Slack, now: float) -> str:
-    """Return how much time and work is left, where pods start now, and when that turns."""
+    """Return how much time and work is left, and until when spot nodes are allowed."""
     left = slack.left(now)
     spare = f"{lasting(left)} to spare" if left >= 0 else f"{lasting(-left)} late"
     text = f"{written(slack.due)}, {lasting(slack.work)} of work left; on-demand nodes would be done with {spare}"
     if now > slack.turns_at:
-        return f"{text}; pods start on-demand since {written(slack.turns_at)}"
-    return f"{text}; pods start on spot nodes, or wait for one, until {written(slack.turns_at)}"
+        return f"{text}; it has allowed no spot node since {written(slack.turns_at)}"
+    return f"{text}; it allows spot nodes, and waiting for one, until {written(slack.turns_at)}"
 
 
 def lasting(seconds: float) -> str:

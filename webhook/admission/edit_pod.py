@@ -7,7 +7,7 @@ from webhook.admission.subject import Subject
 from webhook.kube import names
 from webhook.objects.patch import Editor
 from webhook.objects.problem import Json, Problem
-from webhook.policy.deadline import Deadline, Slack
+from webhook.policy.deadline import Slack
 from webhook.policy.settings import NamedProfile
 from webhook.rules import annotations, opt_in, registry
 from webhook.rules.contexts import PodContext, UnplacedPod
@@ -40,7 +40,7 @@ def edit(subject: Subject, facts: Facts, profile: NamedProfile, editor: Editor) 
         return [], "", ()  # /validate denies the pod because of these problems
     settings = placement.settings_of_retry(settings, said, facts.owner, facts.above)
     if settings.deadline is not None:
-        slack = _slack_of(subject.owner_row, facts, settings.deadline)
+        slack = _slack_of(subject.owner_row, facts, profile)
         settings = placement.settings_by_deadline(settings, slack, facts.now)
     evidence = Evidence(
         pod=root,
@@ -64,14 +64,17 @@ def edit(subject: Subject, facts: Facts, profile: NamedProfile, editor: Editor) 
     return warnings, context.plan.placement, context.growths
 
 
-def _slack_of(kind: KindSpec | None, facts: Facts, deadline: Deadline) -> Slack | None:
-    """Return what is left of time and work; None if no leader replaces a pod that waits for a spot node in time."""
-    job = facts.owner
+def _slack_of(kind: KindSpec | None, facts: Facts, profile: NamedProfile) -> Slack | None:
+    """Return what is left of time and work by the annotations of the pod's Job, as the leader reads them.
+
+    None if there is no deadline, or no leader, which replaces a pod that waits for a spot node in time.
+    """
+    job, above = facts.owner, facts.above
     if kind is not batch.JOB or job is None or not facts.ledger:
         return None
-    above = facts.above
     job_set = above if above is not None and above.get("kind") == JOB_SET.kind else None
-    return on_time.slack_of(job, job_set, deadline, facts.saved_work, facts.now)
+    settings = profile.settings(annotations.of(job))
+    return on_time.slack_of(job, job_set, settings, facts.saved_work, facts.now)
 
 
 def is_no_batch(kind: KindSpec | None, facts: Facts, said: Json) -> bool:

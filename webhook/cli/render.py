@@ -122,9 +122,9 @@ def tell_deadlines(name: str, root: Json, verdict: AdmissionVerdict, profile: Pr
     """Print until when the pods of an object would start on spot nodes if it were created now, if it has a deadline."""
     kind, now = kind_of(root), time.time()
     for job in () if kind is None or verdict.problems else kind.jobs(root):
-        deadline = resolve("", profile, annotations.of_job(root, job)).deadline
-        if deadline is not None:
-            slack = on_time.slack_of({"metadata": {}, "spec": job.spec}, None, deadline, 0, now)
+        settings = resolve("", profile, annotations.of_job(root, job))
+        slack = on_time.slack_of({"metadata": {}, "spec": job.spec}, None, settings, on_time.SavedWork(), now)
+        if slack is not None:
             click.echo(f"{name}: created now, the deadline is {words.deadline(slack, now)}", err=True)
 
 

@@ -40,11 +40,13 @@ def due(pod: Pod, settings: Settings, released: float = 0.0, turns_at: float | N
     if waiting.deadline:
         timeout = settings.profile.unreachable_timeout
         return None if timeout is None else Due("leave_node", at(waiting.deadline) + timeout)
+    leaves = None if turns_at is None or pod.placement != "Spot" else Due("leave_spot", turns_at)
     if waiting.gate is not None:
-        return Due("lift", _end_of_delay(pod, settings))
+        lifted = Due("lift", _end_of_delay(pod, settings))
+        return lifted if leaves is None or lifted.at <= leaves.at else leaves
+    if leaves is not None and (waiting.gated or waiting.unschedulable):
+        return leaves
     if waiting.unschedulable and pod.placement == "Spot":
-        if turns_at is not None:
-            return Due("leave_spot", turns_at)
         wait = settings.profile.placement.spot_wait
         # The condition has the time of its first gate.
         began = max(at(waiting.unschedulable), at(on_failure.read(pod.after).not_before), released)

@@ -263,6 +263,7 @@ class Recorder:
             cost=detail.cost,
             on_failure=detail.on_failure,
             settled=detail.settled,
+            saved=detail.saved,
             retries_left=None if left is None else min(left.retries, LARGEST_COUNT),
             disruptions_left=None if left is None else min(left.disruptions, LARGEST_COUNT),
         )

@@ -209,12 +209,12 @@ class WaitingPods:
 
     def _turns_at(self, pod: Pod, job: Json, settings: Settings) -> float | None:
         """Return until when a pod's deadline lets it wait for a spot node; None without one."""
-        deadline = settings.deadline
-        if deadline is None or pod.kind is not batch.JOB:
+        if settings.deadline is None or pod.kind is not batch.JOB:
             return None
-        key = key_of(pod)
-        saved = self.trackers.state_of(key).saved_work_of(limits.scope_of(pod), job, deadline)
-        return on_time.slack_of(job, self.trackers.job_set_of(key), deadline, saved, self.clock()).turns_at
+        key, state = key_of(pod), self.trackers.state_of(key_of(pod))
+        saved = state.saved_work_of(limits.scope_of(pod), job, settings.deadline)
+        slack = on_time.slack_of(job, self.trackers.job_set_of(key), settings, saved, self.clock())
+        return None if slack is None else slack.turns_at
 
     def job_of(self, pod: Pod) -> Json | None:
         """Return the Job of a pod; None if it is not known."""

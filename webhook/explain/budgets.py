@@ -3,22 +3,26 @@
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
+from msgspec.structs import replace
+
 from webhook.accounts import limits, words
 from webhook.accounts.account import Account
 from webhook.accounts.forecast import Standing
 from webhook.accounts.scopes import NO_NUMBER, Scopes
 from webhook.explain import pipeline_run
 from webhook.explain.rows import MANY
-from webhook.explain.standings import settings_of
+from webhook.explain.standings import of_job, settings_of
 from webhook.kube import terminal
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
+from webhook.objects.times import between, written
 from webhook.pods import outcomes
 from webhook.pods.pods import Pod
 from webhook.policy.attempt_costs import FAILURES
 from webhook.policy.settings import Settings
 from webhook.policy.settings import count as count_of
 from webhook.rules import undo
+from webhook.rules.pods import on_time
 from webhook.systems.accounts import SYSTEMS
 from webhook.systems.job import spec as batch
 from webhook.systems.job_set.spec import JOB_INDEX, JOB_SET, REPLICATED_JOB, costly_restarts, job_restarts
@@ -163,13 +167,19 @@ def deadlines(standings: Iterable[Standing]) -> Iterator[str]:
     """Yield how much time and work the Jobs with a deadline have left: the slowest part of each."""
     for standing in standings:
         job = standing.job
-        of_it = [pod for pod in standing.live if pod.job_uid == job["metadata"].get("uid")]
-        last = [one.scope for one in standing.account.last[-1:]]
-        scopes = [limits.scope_of(pod) for pod in of_it] or last or [""]
-        found = [slack for scope in scopes if (slack := standing.slack_of(scope)) is not None]
-        if found:
-            slack = min(found, key=lambda one: one.turns_at)
-            yield f"deadline: {words.deadline(slack, standing.now)}"
+        deadline, saved = standing.settings.deadline, []
+        if deadline is None:
+            continue
+        for pod in of_job(job, standing.live):
+            lost = replace(pod, worked=between(pod.started, written(standing.now)))
+            before = standing.account.work.at_least(limits.scope_of(pod))
+            saved.append(on_time.saved_with(before, lost, job, deadline))
+        if not saved:
+            saved = [standing.account.work.at_least(one.scope) for one in standing.account.last_now[-1:]]
+        least = on_time.SavedWork(min(saved, default=0), standing.account.ended)
+        slack = on_time.slack_of(job, standing.job_set, standing.settings, least, standing.now)
+        if slack is not None:
+            yield f"deadline{', if a pod is lost now' if standing.live else ''}: {words.deadline(slack, standing.now)}"
 
 
 def _budgets_of_scopes(system: System, account: Account, found: list[Pod]) -> Iterator[str]:

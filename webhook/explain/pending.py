@@ -21,11 +21,7 @@ from webhook.policy.settings import Settings, count
 from webhook.systems.job import spec as batch
 
 FAILED_CREATE: Final = "FailedCreate"  # the reason of the Job controller's Events about refused pods
-# The Job controller's back-off (pkg/controller/job/{job_controller,backoff_utils}.go of Kubernetes 1.36.3), in seconds.
-FIRST_WAIT: Final = 10
-LONGEST_WAIT: Final = 600
 MOST_SUCCEEDED: Final = 200  # pods of an Indexed Job that are read, unless more have succeeded
-MOST_DOUBLED: Final = 6  # times, until the wait is the longest one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,7 +178,7 @@ def waits_for(pod: Pod) -> str:
 
 def after(end: str, failures: int) -> str:
     """Return when a pod is replaced that ended at the time `end`; `failures`: how many have failed, with this one."""
-    return shifted(end, min(FIRST_WAIT * 2 ** min(failures - 1, MOST_DOUBLED), LONGEST_WAIT))
+    return shifted(end, batch.back_off(failures))
 
 
 def finished(pod: Json) -> str:

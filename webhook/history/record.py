@@ -55,6 +55,7 @@ class AttemptRecord(
     - `start`: when a kubelet took the pod; empty if none did. `seconds`: from then to `end`.
     - `cause`, `reason`, `cost`, `on_failure`, `retries_left`, `disruptions_left`: as in the account; an attempt that
       succeeded has the cause Succeeded and no cost. `settled`: whether the ledger found later that its end was fatal.
+      `saved`: seconds of its work that the next attempt need not repeat.
     - `resources`: what the pod requested: `cpu` in cores, `memory` in bytes, others in their own unit.
     - `price`: what the attempt cost in `currency`, by the policy's prices when it ended; None without prices.
     """
@@ -78,6 +79,7 @@ class AttemptRecord(
     cost: Cost = ""
     on_failure: Number | None = None
     settled: bool = False
+    saved: Amount = 0.0
     retries_left: Number | None = None
     disruptions_left: Number | None = None
     resources: Amounts = {}

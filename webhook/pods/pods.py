@@ -13,7 +13,7 @@ from webhook.kube import names
 from webhook.kube.state_key import StateKey
 from webhook.objects.problem import Json
 from webhook.objects.shape import Shape
-from webhook.objects.times import shifted
+from webhook.objects.times import between, shifted
 from webhook.pods import hardware, restarts, waiting
 from webhook.pods.restarts import Restarts, restarts_of
 from webhook.pods.waiting import Waiting, waiting_of
@@ -137,8 +137,8 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True):
     - `deleting`: whether it has a deletionTimestamp; `deleted`: when the deletion was requested.
     - `created`: when it was created. `started`: when a kubelet took it. `ended`: when it ended; if a
       container failed, when that did. `last_end`: when its last container ended, if later.
-    - `began`: when the last one of its regular containers started, if it has ended. `progress`: how much of its work
-      it says that it has saved, 0 to 1, if it has ended; None if it does not say so.
+    - `worked`: the seconds in which all of its regular containers ran, if it has ended. `progress`: how much of its
+      work it says that it has saved, 0 to 1; None if it does not say so.
     - `annotated`: whether it has any annotation. `counted`: whether its annotation `counted` says that its end is.
     - `fault`: which of its devices is unhealthy, if it has failed; empty if none is.
     - `exits`: those of the regular containers, then those of the init containers, in the order of a failure policy.
@@ -182,7 +182,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True):
     started: str = ""
     ended: str = ""
     last_end: str = ""
-    began: str = ""
+    worked: float = 0.0
     progress: float | None = None
     fault: str = ""
     conditions: tuple[Condition, ...] = ()
@@ -266,15 +266,15 @@ def read(pod: Json, key: StateKey | None = None) -> Pod:
     of_tekton = place is not None and controller is not None and controller.group == tekton.GROUP
     exits = _exits_of(status, skipped=SKIPPED_STEP if of_tekton else None)
     deleted = metadata.get("deletionTimestamp") or ""
-    ended = last_end = began = ""
-    progress = None
+    ended = last_end = ""
+    worked, progress = 0.0, _progress_of(annotations, status)
     if phase in ENDED:
-        began, progress = _began(status), _progress_of(annotations, status)
         disrupted = next((one.time for one in conditions if one.type == DISRUPTED), "")
         last_end = _last_end_of(status)
         if phase == "Succeeded":  # it may be deleted long after
             ended = last_end
         ended = ended or max((one.time for one in exits), default="") or disrupted or deleted
+        worked = _worked(status, ended)
         if phase == "Failed" and not ended:  # no container ran: its kubelet refused it
             ended = max((one.time for one in conditions), default="")
     return Pod(
@@ -314,7 +314,7 @@ def read(pod: Json, key: StateKey | None = None) -> Pod:
         started=status.get("startTime") or "",
         ended=ended,
         last_end=last_end if last_end > ended else "",
-        began=began,
+        worked=worked,
         progress=progress,
         fault=hardware.fault_of_devices(status.get("containerStatuses") or []) if phase == "Failed" else "",
         conditions=conditions,
@@ -403,10 +403,14 @@ def _last_end_of(status: Json) -> str:
     return max((one.get("finishedAt") or "" for one in states), default="")
 
 
-def _began(status: Json) -> str:
-    states = (one.get("state") or {} for one in islice(status.get("containerStatuses") or (), MOST_STATUSES))
-    begun = (one.get("terminated") or one.get("running") or {} for one in states)
-    return max((one.get("startedAt") or "" for one in begun), default="")
+def _worked(status: Json, ended: str) -> float:
+    """Return the seconds from the last start of a regular container to the first end of one, or else to `ended`."""
+    states = [one.get("state") or {} for one in islice(status.get("containerStatuses") or (), MOST_STATUSES)]
+    over = [one.get("terminated") or {} for one in states]
+    starts = (one.get("startedAt") or "" for one in (*over, *(one.get("running") or {} for one in states)))
+    return between(
+        max(starts, default=""), min((one["finishedAt"] for one in over if one.get("finishedAt")), default=ended)
+    )
 
 
 def _progress_of(annotations: Json, status: Json) -> float | None:

@@ -19,48 +19,56 @@ from webhook.policy.reader import duration
 
 FACTOR: Final = re.compile(r"([0-9]{1,4}(?:\.[0-9]{1,3})?)x")
 LONGEST: Final = 40  # characters
-# What may pass between the creation of a workload and that of its first pod, which no author means by "twice as long".
-ADMITTED_WITHIN: Final = 30
+# Seconds that may pass between the creation of a workload and that of its first pod, and until another one follows it,
+# which no author means by "twice as long".
+CONTROLLERS: Final = 90
 DURATION: Final = "must be a duration such as 12h or 1h30m"
 REMEDY: Final = "must be a factor such as 2x, a duration such as 18h, or a time such as 2026-03-01T06:00:00Z"
 
 
 class Deadline(NamedTuple):
-    """What the author of a workload says.
+    """What the author of a workload says, and the policy.
 
-    `work`: how long it takes undisturbed, without the start of its pods. `loss`: how much work one disruption costs at
-    most; None for all of it. `within`: how long after its creation it is to be done, at most as the policy allows.
-    `at`: when it is to be done; None if that follows from its creation alone. `start`: how long a pod may take until
-    its program works, of the policy.
+    `work`: how long the work of one pod takes undisturbed. `loss`: how much of it one disruption costs at most; None
+    for all. When the workload is to be done: `factor` times as long as undisturbed, `within` seconds after its
+    creation, or `at` a time; one of them is not None. `limit`: the highest factor, which bounds the others too.
+    `start`: how long a pod may take until its program works.
     """
 
     work: int
     loss: int | None
-    within: float
+    factor: float | None
+    within: int | None
     at: float | None
+    limit: float
     start: int
 
-    def due(self, created: float) -> float:
-        """Return when a workload is to be done that was created at this time."""
-        latest = created + self.within
-        return latest if self.at is None else min(self.at, latest)
+    def due(self, created: float, rounds: int) -> float:
+        """Return when a workload is to be done; `rounds`: how many pods run one after another in it."""
+        alone = rounds * (self.work + self.start)
+        latest = created + min(self.factor or self.limit, self.limit) * alone + CONTROLLERS
+        if self.within is not None:
+            latest = min(latest, created + self.within)
+        return latest if self.at is None else min(latest, self.at)
 
 
 class Slack(NamedTuple):
-    """What is left of the time and of the work when a pod is placed; `loss`: what one disruption of it costs at most.
+    """What is left of the time and of the work when a pod is placed.
 
-    `start` is twice in the time that a spot node needs: for the pod, and for the one that follows a disruption.
+    `loss`: how much work one disruption of it costs at most. `replaced`: after how many seconds another pod follows a
+    disrupted one. A spot node needs the time for two starts: of the pod, and of the one after it.
     """
 
     due: float
     work: float
     loss: float
     start: int
+    replaced: int
 
     @property
     def turns_at(self) -> float:
         """The last safe moment: after it pods start on-demand."""
-        return self.due - self.work - self.loss - 2 * self.start
+        return self.due - self.work - self.loss - 2 * self.start - self.replaced
 
     def left(self, now: float) -> float:
         """Return how much time on-demand nodes would leave over; less than 0 if it will be late even so."""
@@ -69,17 +77,12 @@ class Slack(NamedTuple):
 
 def read(annotations: Json, policy: Deadlines) -> Deadline | None:
     """Return what annotations say; None if there is no deadline. What has a problem counts as absent."""
-    work, text = duration(annotations.get(names.WORK)), annotations.get(names.DEADLINE)
+    work = duration(annotations.get(names.WORK))
     if work is None:
         return None
-    longest = policy.limit * (work + policy.start) + ADMITTED_WITHIN
-    within, at = _deadline(text, work, policy)
-    if text is None and policy.factor is not None:
-        within = policy.factor * (work + policy.start) + ADMITTED_WITHIN
-    if within is None and at is None:
-        return None
-    within = longest if within is None else min(within, longest)
-    return Deadline(work, duration(annotations.get(names.CHECKPOINT)), within, at, policy.start)
+    said = _deadline(annotations.get(names.DEADLINE)) or (policy.factor, None, None)
+    loss = duration(annotations.get(names.CHECKPOINT))
+    return None if said == (None, None, None) else Deadline(work, loss, *said, policy.limit, policy.start)
 
 
 def problems(annotations: Json, policy: Deadlines, path: Path) -> Iterator[Problem]:
@@ -89,26 +92,31 @@ def problems(annotations: Json, policy: Deadlines, path: Path) -> Iterator[Probl
         text = annotations.get(key)
         if text is not None and duration(text) is None:
             yield Problem((*path, key), f"is {text[:LONGEST]!r}", DURATION)
+    for key in (names.CHECKPOINT, names.DEADLINE):
+        if key in annotations and names.WORK not in annotations:
+            remedy = f"say in {names.WORK} how long the work takes, such as 12h"
+            yield Problem((*path, key), f"has no effect without {names.WORK}", remedy)
     text = annotations.get(names.DEADLINE)
     if text is None:
         return
-    within, at = _deadline(text, work or 0, policy)
-    if within is None and at is None:
+    said = _deadline(text)
+    if said is None:
         yield Problem((*path, names.DEADLINE), f"is {text[:LONGEST]!r}", REMEDY)
-    elif names.WORK not in annotations:
-        remedy = f"say in {names.WORK} how long the work takes, such as 12h"
-        yield Problem((*path, names.DEADLINE), "has no effect without it", remedy)
-    elif work is not None and within is not None and within > policy.limit * (work + policy.start) + ADMITTED_WITHIN:
-        what = f"{text[:LONGEST]} is more than {policy.limit:g} times the work and its start, the limit of the profile"
+        return
+    factor, within, _ = said
+    if factor is not None and factor > policy.limit:
+        what = f"{text} is more than {policy.limit:g}x, the limit of the profile"
         yield Problem((*path, names.DEADLINE), what, f"set {policy.limit:g}x or less")
+    if within is not None and work is not None and within < work:
+        yield Problem((*path, names.DEADLINE), f"{text} is less than the work itself", "set as much or more")
 
 
-def _deadline(text: str | None, work: int, policy: Deadlines) -> tuple[float | None, float | None]:
-    """Return after how long, or when, a text says that a workload is to be done; None twice if it says neither."""
+def _deadline(text: str | None) -> tuple[float | None, int | None, float | None] | None:
+    """Return the factor, the duration or the time in a text; None if it is none of them."""
     if text is None or len(text) > LONGEST:
-        return None, None
+        return None
     factor = FACTOR.fullmatch(text)
     if factor is not None and float(factor[1]) >= 1:
-        return float(factor[1]) * (work + policy.start) + ADMITTED_WITHIN, None
-    within = duration(text)
-    return (None, seconds(text)) if within is None else (float(within), None)
+        return float(factor[1]), None, None
+    within, at = duration(text), seconds(text)
+    return None if within is None and at is None else (None, within, at)

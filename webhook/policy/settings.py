@@ -29,7 +29,8 @@ def own_spot_labels(policy: Policy) -> dict[str, tuple[str, ...]]:
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """A profile, and the values of an object's annotations within its limits; None for an annotation that is absent.
 
-    `rules_off`: whether the author turned the rules of onFailure off. `memory_limit`: in bytes.
+    `rules_off`: whether the author turned the rules of onFailure off. `memory_limit`: in bytes. `has_turned`: whether
+    the deadline allows no spot node any more, for the pod that is placed.
     """
 
     profile_name: str
@@ -42,6 +43,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     independent_pods: bool | None = None
     memory_limit: int | None = None
     deadline: Deadline | None = None
+    has_turned: bool = False
 
     @property
     def default_retries(self) -> int:

@@ -78,11 +78,14 @@ def _problems(context: "ValidationContext") -> list[Problem]:
 
 
 def unread_in_pods(root: Json, job: EmbeddedJob) -> Iterator[Problem]:
-    """Warn about a number of retries that only the pods of a Job have: a Job's retries follow from the Job."""
-    if names.MAX_RETRIES in job.pod_annotations and names.MAX_RETRIES not in of_job(root, job):
-        path = (*of_template((*job.path, "template")), names.MAX_RETRIES)
-        remedy = f"write it in {field((*job.metadata_path, 'annotations'))}"
-        yield Problem(path, "ignored: not the annotation of a Job", remedy)
+    """Warn about what only the pods of a Job say of its retries or its deadline: these follow from the Job."""
+    if names.SAID.isdisjoint(job.pod_annotations):
+        return
+    for key in (names.MAX_RETRIES, names.WORK, names.DEADLINE, names.CHECKPOINT):
+        if key in job.pod_annotations and key not in of_job(root, job):
+            path = (*of_template((*job.path, "template")), key)
+            remedy = f"write it in {field((*job.metadata_path, 'annotations'))}"
+            yield Problem(path, "ignored: not the annotation of a Job", remedy)
 
 
 def _edit_job(context: "JobContext") -> list[Problem]:

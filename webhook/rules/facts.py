@@ -13,8 +13,10 @@ from webhook.pods.rejections import Rejections
 from webhook.pods.waves import Waves
 from webhook.policy.settings import Settings
 from webhook.rules.pods.memory_bounds import Restrictions
+from webhook.rules.pods.on_time import SavedWork
 
 NO_RESTRICTIONS: Final = Restrictions()
+NO_WORK: Final = SavedWork()
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,7 +36,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     failures: int | None = None
     ended: tuple[Pod, ...] = ()
     spot_unavailable: bool = False
-    saved_work: int = 0
+    saved_work: SavedWork = NO_WORK
 
     # The zones that lose their spot pods; None if they are unknown.
     waves: Waves | None = None

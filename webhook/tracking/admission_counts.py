@@ -17,6 +17,8 @@ from webhook.kube.tasks import in_task
 from webhook.objects.problem import Json
 from webhook.pods import pods
 from webhook.pods.pods import Pod
+from webhook.rules.facts import NO_WORK
+from webhook.rules.pods.on_time import SavedWork
 from webhook.systems.accounts import SYSTEMS
 from webhook.systems.job import spec as batch
 from webhook.systems.job_set.spec import JOB_SET, SET_NAME
@@ -34,15 +36,15 @@ class PlacementCounts:
     `failures`: how many cost a retry of the Job; None if that is unknown, or the Job's own status has it; of the scope
     in a workload of another kind. `ended`: the
     last pods that have failed of the pod's completion index, or of the Job, the newest last. `spot_unavailable`: if
-    the leader ended one of them, or any pod of the JobSet, because no spot node took it. `saved_work`: the seconds of
-    work that the attempts of the index, or of the Job, have saved, if the Job has a deadline.
+    the leader ended one of them, or any pod of the JobSet, because no spot node took it. `saved_work`: that of the
+    index, if the Job has a deadline.
     """
 
     disruptions: int | None
     failures: int | None = None
     ended: tuple[Pod, ...] = ()
     spot_unavailable: bool = False
-    saved_work: int = 0
+    saved_work: SavedWork = NO_WORK
 
 
 UNKNOWN: Final = PlacementCounts(disruptions=None)
@@ -91,7 +93,7 @@ class AdmissionCounts:
             failures=None if job_set else state.failures_of(job),
             ended=ended,
             spot_unavailable=state.tracker.spot_unavailable if job_set else any(map(lacked_spot, ended)),
-            saved_work=0 if deadline is None else state.saved_work_of(scope, job, deadline),
+            saved_work=NO_WORK if deadline is None else state.saved_work_of(scope, job, deadline),
         )
 
     async def of_scope(self, namespace: str, place: Place) -> PlacementCounts | None:

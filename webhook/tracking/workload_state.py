@@ -18,6 +18,7 @@ from webhook.pods.pods import Pod
 from webhook.policy.attempt_costs import AttemptCost
 from webhook.policy.deadline import Deadline
 from webhook.rules.pods import on_time
+from webhook.rules.pods.on_time import SavedWork
 
 Root = CachedJob | CachedJobSet | CachedRoot  # the object that has an account
 
@@ -136,13 +137,13 @@ class WorkloadState:
             return count if known is None else min(known, count)
         return count
 
-    def saved_work_of(self, scope: str, job: Json, deadline: Deadline) -> int:
-        """Return the seconds of work that the attempts of a scope have saved, with those that are not counted yet."""
+    def saved_work_of(self, scope: str, job: Json, deadline: Deadline) -> SavedWork:
+        """Return the work that the attempts of a scope have saved, with those that are not counted yet."""
         account = self.account
-        saved = account.work.at_least(scope)
+        saved, ended = account.work.at_least(scope), account.ended
         for failed in self.tracker.uncounted_in(scope, account):
-            saved = on_time.saved_with(saved, failed, job, deadline)
-        return saved
+            saved, ended = on_time.saved_with(saved, failed, job, deadline), ended + 1
+        return SavedWork(saved, ended)
 
     def _disruptions_by_pods(self, scope: str) -> int | None:
         found: int | None = None

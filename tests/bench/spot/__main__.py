@@ -29,7 +29,6 @@ WORK: Final = (1, 4, 12, 48)  # hours
 CHECKPOINT: Final = 1800
 FACTORS: Final = (1.25, 1.5, 2.0)
 LENGTH: Final = 96 * HOUR  # of the shortest trace that is used: two days of work, twice
-ROUNDED: Final = 31.0  # seconds: admission's allowance, and times of the API in whole seconds
 
 
 def traces_in(folder: Path) -> list[Trace]:
@@ -61,7 +60,7 @@ class Line:
                 self.over_best.append(costs[-1] / mean(at_best(case, case.factor, trace, one) for one in begins))
         self.cost = mean(costs) / self.ideal
         self.worst = max(finishes) / self.ideal
-        due = None if case.factor is None else case.factor * self.ideal + ROUNDED
+        due = None if settings.deadline is None else settings.deadline.due(0.0, 1) + 1
         self.late = None if due is None else sum(finished > due for finished in finishes)
 
     def cell(self) -> str:

@@ -1,8 +1,8 @@
 """One Job of one pod on a recorded spot market, placed by the functions that place pods in a cluster.
 
 Times are seconds from the beginning of the Job. A spot node can be had, and is kept, while the trace says so. A trace
-that ends begins anew. What is not recorded: how long a start takes (START, of a node, an image and a program), and
-that an on-demand node can always be had.
+that ends begins anew. A disrupted pod is followed after the Job controller's back-off. What is not recorded is assumed:
+how long a start takes (START, of a node, an image and a program), and that an on-demand node can always be had.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from webhook.pods.pods import Pod
 from webhook.policy.model import Disruptions, Duration, Placement, Profile
 from webhook.policy.settings import NamedProfile, Settings
 from webhook.rules.pods import on_time, placement
+from webhook.systems.job import spec as batch
 from webhook.systems.pod_source import Level
 from webhook.systems.pods import LEDGER
 
@@ -118,15 +119,17 @@ def replay(case: Case, settings: Settings, trace: Trace, begin: float) -> Result
         rest = START + case.work - done
         begins = max(now, first)
         if begins > until:
-            begins = max(now, until)
+            waited = until > now  # until the leader ends the pod, after which the Job controller waits
+            begins = until + batch.back_off(disruptions + 1) if waited else now
             return Result(begins + rest, cost + rest)
         if begins + rest <= last:
             return Result(begins + rest, cost + PRICE * rest)
         cost += PRICE * (last - begins)
         ran = max(0.0, last - begins - START)
         done = case.saved(done, ran)
-        believed = _believed(case, settings, believed, done, last - ran, last)
-        now, disruptions = last, disruptions + 1
+        believed = _believed(case, settings, believed, done, ran)
+        disruptions += 1
+        now = last + batch.back_off(disruptions)
     return Result(inf, cost)
 
 
@@ -134,7 +137,7 @@ def _waits_until(case: Case, settings: Settings, disruptions: int, saved: int, n
     """Return until when a new pod may wait for a spot node; before any time if it runs on-demand at once."""
     slack = None
     if settings.deadline is not None:
-        slack = on_time.slack_of(case.job, None, settings.deadline, saved, CREATED + now)
+        slack = on_time.slack_of(case.job, None, settings, on_time.SavedWork(saved, disruptions), CREATED + now)
         settings = placement.settings_by_deadline(settings, slack, CREATED + now)
     levels = [Level("JobStatus", 0, 3), Level(LEDGER, disruptions, settings.disruption_budget, of_disruptions=True)]
     if placement.decide(levels, settings).off_spot:
@@ -145,7 +148,7 @@ def _waits_until(case: Case, settings: Settings, disruptions: int, saved: int, n
     return now if spot.spot != "Require" else inf if spot.spot_wait is None else now + spot.spot_wait
 
 
-def _believed(case: Case, settings: Settings, saved: int, done: float, began: float, ended: float) -> int:  # noqa: PLR0917
+def _believed(case: Case, settings: Settings, saved: int, done: float, worked: float) -> int:
     """Return the seconds of work that the ledger takes for saved after an attempt."""
     if settings.deadline is None:
         return 0
@@ -155,8 +158,7 @@ def _believed(case: Case, settings: Settings, saved: int, done: float, began: fl
         uid="",
         job="",
         job_uid="",
-        began=written(CREATED + began),
-        ended=written(CREATED + ended),
+        worked=worked,
         progress=done / case.work if case.tells else None,
     )
     return on_time.saved_with(saved, pod, case.job, settings.deadline)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tests.cluster.kubectl import Object
     from tests.cluster.scenarios.conftest import NewScene, Scene
 
+MORE = 40  # nodes, so that two of the cluster may be avoided: other tests have one of their own
 REJECTED = Ending(of_pod="UnexpectedAdmissionError")
 
 
@@ -37,6 +38,8 @@ def rejected(here: Scene, number: int) -> str:
 
 def expect_avoided(here: Scene, node: str, reason: str, message: str) -> None:
     """Wait for an Event on the only node that begins so, add one, and wait until pods of other Jobs prefer that."""
+    for _ in range(MORE):
+        here.nodes.create(spot=False)
     here.nodes.add()
     selector = f"--field-selector=involvedObject.name={node},reason={reason}"
     told: list[Object] = []

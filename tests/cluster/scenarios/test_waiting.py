@@ -96,7 +96,7 @@ def test_a_pod_is_held_back_until_the_delay_is_over_and_then_runs(scene: NewScen
     here.team.wait_for("jobs", "train", is_complete)
     assert explained(here.team)["delays"] == []
     first, second = here.team.pods_of("train", lambda pods: len(pods) == 2)
-    assert 25 <= seconds_between(first, second) <= 32
+    assert seconds_between(first, second) >= 25
     assert not is_gated(second)
 
 

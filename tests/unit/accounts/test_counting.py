@@ -119,14 +119,13 @@ def test_one_disruption_more_than_the_limit_exceeds_it() -> None:
 
 
 def late(number: int, **fields: Any) -> Pod:
-    began = f"2026-01-01T0{number}:00:00Z"
-    return disrupted(number, began=began, ended=f"2026-01-01T0{number + 1}:00:00Z", placement="Spot", **fields)
+    return disrupted(number, worked=3600, ended=f"2026-01-01T0{number + 1}:00:00Z", placement="Spot", **fields)
 
 
 def test_with_a_deadline_the_account_keeps_the_work_that_attempts_have_saved() -> None:
     said = {names.WORK: "3h", names.DEADLINE: "2x", names.CHECKPOINT: "30m"}
     counted = counting(late(1), late(2), said=said)
-    assert decode(encode(counted.account)).work.of("") == 3600
+    assert decode(encode(counted.account)).work.of("") == 3456  # of two half hours, in hundredths of the work
 
 
 def test_with_a_deadline_disruptions_have_no_limit_unless_the_author_names_one() -> None:
@@ -137,11 +136,11 @@ def test_with_a_deadline_disruptions_have_no_limit_unless_the_author_names_one()
 
 
 def test_the_attempt_after_which_the_deadline_allows_no_more_disruption_is_told() -> None:
-    """Six hours and a half after the creation less three hours of work, as much again, and twice ten minutes."""
+    """Six hours and a half less the work, as much again, two starts, and fifty seconds until a pod follows."""
     created = seconds("2026-01-01T00:00:00Z") or 0.0
     root = job(creationTimestamp="2026-01-01T00:00:00Z")
     counted = counting(late(0), root=root, said={names.WORK: "3h", names.DEADLINE: "6h30m"})
-    assert [list(counted.turns(created + after)) != [] for after in (600, 601)] == [False, True]
+    assert [list(counted.turns(created + after)) != [] for after in (550, 551)] == [False, True]
 
 
 def at_minute(number: int) -> Pod:

@@ -45,7 +45,7 @@ def test_a_job_with_a_deadline_says_until_when_its_pods_start_on_spot_nodes() ->
     write("job.yaml", job(job_spec(rules=[], backoffLimit=3), annotations=said))
     found = rendered("-f", "job.yaml")
     assert found.stderr.startswith("job.yaml:1: created now, the deadline is 2")
-    assert "12h0m of work left; on-demand nodes would be done with 5h50m to spare; pods start on spot" in found.stderr
+    assert "12h0m of work left; on-demand nodes would be done with 5h50m to spare; it allows spot nodes" in found.stderr
 
 
 def test_json_output_has_one_object_for_each_document() -> None:

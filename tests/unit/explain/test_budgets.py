@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from tests.objects import DISRUPTION, job_spec
-from webhook.accounts.account import Account
+from webhook.accounts.account import Account, Attempt
 from webhook.accounts.forecast import Standing
 from webhook.accounts.scopes import read
 from webhook.explain.budgets import budgets_of, deadlines, job_budgets
@@ -53,8 +53,8 @@ def test_disruptions_that_count_for_a_time_say_since_when() -> None:
 @pytest.mark.parametrize(
     ("hours", "text"),
     [
-        (1, "4h30m of work left; on-demand nodes would be done with 3h20m to spare; pods start on spot nodes, or wait"),
-        (5, "4h30m of work left; on-demand nodes would be done with 40m late; pods start on-demand since"),
+        (1, "4h30m of work left; on-demand nodes would be done with 3h20m to spare; it allows spot nodes, and"),
+        (5, "4h30m of work left; on-demand nodes would be done with 40m late; it has allowed no spot node since"),
     ],
 )
 def test_a_deadline_says_what_is_left_of_time_and_work_and_where_pods_start(hours: int, text: str) -> None:
@@ -62,7 +62,8 @@ def test_a_deadline_says_what_is_left_of_time_and_work_and_where_pods_start(hour
     metadata = {"namespace": "ml", "name": "train", "creationTimestamp": "2026-01-01T00:00:00Z", "annotations": said}
     root = {"metadata": metadata, "spec": job_spec(), "status": {}}
     now = (seconds("2026-01-01T00:00:00Z") or 0.0) + hours * 3600
-    account = Account(work=read([(1800, "")]))
+    last = [Attempt(attempt=0, pod="train-1", cause="Disruption", cost="disruption")]
+    account = Account(ended=1, cost={"disruption": 1}, last=last, work=read([(1800, "")]))
     standing = Standing(job=root, account=account, live=(), profile=NamedProfile("default", Profile()), now=now)
     (line,) = deadlines([standing])
     assert line.startswith(f"deadline: 2026-01-01T09:00:00Z, {text}")

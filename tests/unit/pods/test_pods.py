@@ -115,10 +115,32 @@ def test_a_pod_says_how_much_of_its_work_it_has_saved_in_an_annotation_or_its_la
     annotation: str | None, message: str, progress: float | None
 ) -> None:
     said = {} if annotation is None else {names.PROGRESS: annotation}
-    ended = {"terminated": {"exitCode": 143, "startedAt": "2026-01-01T00:00:07Z", "message": message}}
+    ended = {
+        "terminated": {
+            "exitCode": 143,
+            "startedAt": "2026-01-01T00:00:07Z",
+            "finishedAt": "2026-01-01T00:01:00Z",
+            "message": message,
+        }
+    }
     status = {"phase": "Failed", "containerStatuses": [{"name": "main", "state": ended}]}
     found = read({"metadata": {"name": "train", "uid": "u", "annotations": said}, "status": status})
-    assert (found.began, found.progress) == ("2026-01-01T00:00:07Z", progress)
+    assert (found.worked, found.progress) == (53, progress)
+
+
+def test_a_pod_works_from_the_start_of_its_last_regular_container_to_the_end_of_the_first() -> None:
+    """The program was killed after ten minutes, a sidecar of an author ended hours later."""
+    ends = {"main": ["00:05", "10:00"], "logs": ["00:03", "59:00"]}
+    states = [
+        {
+            "name": name,
+            "state": {
+                "terminated": {"exitCode": 1, "startedAt": f"2026-01-01T00:{a}Z", "finishedAt": f"2026-01-01T00:{b}Z"}
+            },
+        }
+        for name, (a, b) in ends.items()
+    ]
+    assert read(status(phase="Failed", containerStatuses=states)).worked == 595
 
 
 def test_a_pod_used_its_node_until_its_last_container_ended() -> None:

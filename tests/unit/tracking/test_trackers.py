@@ -110,10 +110,10 @@ def test_the_work_that_attempts_have_saved_includes_the_one_that_is_not_counted_
     said = {names.WORK: "3h", names.DEADLINE: "2x", names.CHECKPOINT: "30m"}
     found.settings_of = lambda _root: resolve("default", Profile(), said)
     see_account(found, batch.JOB, root, encode(Account(work=Scopes({"": 600}))))
-    found.see_pod(failed(began="2026-01-01T00:00:00Z", ended="2026-01-01T01:00:00Z"))
+    found.see_pod(failed(worked=3600))
     known = counted(found, root, {})
     assert known is not None
-    assert known.saved_work == 600 + 1800
+    assert known.saved_work == (2376, 1)  # in hundredths of the work
 
 
 def test_admission_of_a_pod_does_not_wait_for_the_patterns_of_its_job_set() -> None:

@@ -6,7 +6,7 @@ const usage = (one) => ({ attempts: 0, seconds: 0, price: null, ...one, resource
 function figures(one) {
   return {
     ...one, used: usage(one.used), spot: usage(one.spot), onDemand: usage(one.onDemand), lost: usage(one.lost), lostTo: lostTo(one),
-    savedRetries: usage(one.savedRetries),
+    savedRetries: usage(one.savedRetries), kept: usage(one.kept),
   };
 }
 

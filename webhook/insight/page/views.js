@@ -19,6 +19,10 @@ const share = (row) => {
   const used = state.measure.of(row.used), lost = state.measure.of(row.lost);
   return used && lost !== null ? lost / used : null;
 };
+const goodput = (row) => {
+  const of = state.measure.of, used = of(row.used);
+  return used && of(row.lost) !== null ? (used - of(row.lost) + (of(row.kept) ?? 0)) / used : null;
+};
 const shareCell = (row) => (share(row) === null ? "–" : percent(share(row), 1));
 const stateCell = (row) => el("span", { class: `state s-${row.state}`, title: row.reason ? visible(row.reason) : null }, row.state);
 const number = (key, label, value, more = {}) => ({ key, label, value, number: true, cell: (row) => (value(row) === null || value(row) === undefined ? "–" : count(value(row))), ...more });
@@ -39,6 +43,7 @@ function overview() {
     money() && total.savedOnSpot !== null && total.savedOnSpot !== undefined
       ? tile("Saved on spot nodes", measure.format(total.savedOnSpot), "against the price on-demand")
       : tile("On spot nodes", withUnit(total.spot), `${withUnit(total.onDemand)} on-demand`),
+    tile("Goodput", goodput(total) === null ? "–" : percent(goodput(total), 1), "of what was used went into work that counts"),
     tile("Saved on bugs", withUnit(total.savedRetries), "against trying them until no retry is left"));
   const starts = report.series.map((one) => one.start);
   const format = (value, short) => (money() ? measure.format(value).replace(short ? /\.00$/ : "", "") : short ? value.toLocaleString("en", value < 1 ? { maximumSignificantDigits: 2 } : { maximumFractionDigits: 2 }) : `${amount(value)} ${measure.unit}`);

@@ -48,7 +48,10 @@ UNKNOWN: Final = Price(None, None)
 
 
 class Counted(NamedTuple):
-    """Ended attempts that are only known as a sum. Resources are in units times seconds, memory in GiB-seconds."""
+    """Ended attempts that are only known as a sum. Resources are in units times seconds, memory in GiB-seconds.
+
+    `kept`: which share of them the attempts after them need not repeat.
+    """
 
     number: int
     cause: Cause
@@ -57,6 +60,7 @@ class Counted(NamedTuple):
     seconds: float = 0.0
     resources: Mapping[str, float] = {}
     price: Price = UNKNOWN
+    kept: float = 0.0
 
 
 @dataclass(slots=True, kw_only=True)

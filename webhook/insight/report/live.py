@@ -376,7 +376,13 @@ def _rows_of(name: str, by_capacity: dict[str, UsedRow], account: Account, price
         known = CAPACITIES.get(capacity, "")
         resources = dict(zip(account.resources, row.resources, strict=False))
         price = price_of(row, known, account.resources, account.currency)
-        yield Counted(row.attempts, cause, loss_of(cause, ""), known, row.seconds, resources, price)
+        yield Counted(row.attempts, cause, loss_of(cause, ""), known, row.seconds, resources, price, _kept_in(account))
+
+
+def _kept_in(account: Account) -> float:
+    """Return which share of what the attempts of an account used, in all, the attempts after them need not repeat."""
+    used = sum(row.seconds for by_capacity in account.lost.values() for row in by_capacity.values())
+    return min(1.0, account.work.total() / used) if used else 0.0
 
 
 def _cause_named(name: str) -> Cause:

@@ -36,6 +36,8 @@ class Figures(msgspec.Struct, kw_only=True, rename="camel"):
     - `lost`: by attempts that did not end well. `lost_to`: its parts lost to bugs (exit codes, OOM kills, deadlines),
       to disruptions, to capacity that did not come (SpotUnavailable), to containers that did not start (NeverStarted),
       and to other ends, such as that of a pod whose Job was suspended. They add up to it.
+    - `kept`: the parts of lost attempts that the next ones need not repeat. So goodput, the share of what was used that
+      went into work that counts, is used less lost, and kept, over used.
     - `causes`: how many attempts ended by each cause.
     - `saved_retries`: what retries that a bug did not have would have used, if each were like the last attempt.
     - `saved_on_spot`: money that the attempts on spot would have cost more on-demand; None without prices.
@@ -50,6 +52,7 @@ class Figures(msgspec.Struct, kw_only=True, rename="camel"):
     elsewhere: Usage
     lost: Usage
     lost_to: dict[Loss, Usage]
+    kept: Usage
     causes: dict[Cause, int]
     saved_retries: Usage
     saved_on_spot: float | None = None

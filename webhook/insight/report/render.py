@@ -85,6 +85,7 @@ def parts(report: Report) -> Iterator[Part]:
     if total.used.attempts:
         yield ""
         yield [*_usage_table(report)]
+        yield from _goodput(report)
         yield from _savings(report)
         yield from _losers(report)
         yield from suspects(report)
@@ -121,6 +122,16 @@ def _usage_table(report: Report) -> Iterator[Row]:
         cells = [f"{usage.attempts:,}", hours(usage.seconds), *(hours(usage.resources.get(one, 0)) for one in names)]
         price = [money(usage.price or 0)] if has_price else []
         yield [name, *cells, *price, f"{PERCENT * importance(usage) / (importance(total.used) or 1):.0f} %"]
+
+
+def _goodput(report: Report) -> Iterator[str]:
+    """Yield which share of what was used went into work that counts."""
+    total, importance = report.total, importance_by(report.total.used)
+    used, lost, kept = importance(total.used), importance(total.lost), importance(total.kept)
+    if used:
+        by_checkpoints = f", {PERCENT * kept / used:.0f} % of it by checkpoints" if kept else ""
+        yield ""
+        yield f"Goodput: {PERCENT * (used - lost + kept) / used:.0f} % of what was used{by_checkpoints}"
 
 
 def _savings(report: Report) -> Iterator[str]:

@@ -149,6 +149,15 @@ class Sum:
         return Usage(attempts=self.attempts, seconds=self.seconds, resources=self.resources, price=price)
 
 
+def _part(
+    one: tuple[int, float, Mapping[str, float], float | None], share: float
+) -> tuple[int, float, Mapping[str, float], float | None]:
+    """Return a share of what attempts used."""
+    number, seconds, resources, price = one
+    of_resources = {name: used * share for name, used in resources.items()}
+    return number, seconds * share, of_resources, None if price is None else price * share
+
+
 @dataclass(slots=True)
 class Tally:
     """The sums of a group of workloads."""
@@ -161,6 +170,7 @@ class Tally:
     on_demand: Sum = field(default_factory=Sum)
     elsewhere: Sum = field(default_factory=Sum)
     lost: Sum = field(default_factory=Sum)
+    kept: Sum = field(default_factory=Sum)
     lost_to: dict[Loss, Sum] = field(default_factory=lambda: {loss: Sum() for loss in LOSSES})
     causes: Counter[Cause] = field(default_factory=Counter)
     saved_retries: Sum = field(default_factory=Sum)
@@ -170,7 +180,8 @@ class Tally:
     def add(self, attempt: AttemptRecord, used: Mapping[str, float], price: Price) -> None:
         """Add an attempt, which runs if it has no end; `used`: its resource-seconds."""
         loss = loss_of(attempt.cause, attempt.reason) if attempt.end else None
-        self.add_sums(attempt.capacity, loss, (1, attempt.seconds, used, price.paid))
+        kept = attempt.saved / attempt.seconds if attempt.seconds else 0.0
+        self.add_sums(attempt.capacity, loss, (1, attempt.seconds, used, price.paid), kept)
         if attempt.end:
             self.causes[attempt.cause] += 1
         self.compare(attempt.capacity, price)
@@ -183,27 +194,33 @@ class Tally:
 
     def add_counted(self, one: Counted) -> None:
         """Add attempts that are only known as a sum; all of them were lost."""
-        self.add_sums(one.capacity, one.loss, (one.number, one.seconds, one.resources, one.price.paid))
+        self.add_sums(one.capacity, one.loss, (one.number, one.seconds, one.resources, one.price.paid), one.kept)
         self.compare(one.capacity, one.price)
         if one.number:
             self.causes[one.cause] += one.number
 
     def add_sums(
-        self, capacity: Capacity, loss: Loss | None, one: tuple[int, float, Mapping[str, float], float | None]
+        self,
+        capacity: Capacity,
+        loss: Loss | None,
+        one: tuple[int, float, Mapping[str, float], float | None],
+        kept: float,
     ) -> None:
-        """Add attempts to each sum that has them; `loss` is None if they were not lost."""
+        """Add attempts to each sum that has them; `loss`: None if they were not lost; `kept`: the share that counts."""
         self.used.add(*one)
         {"Spot": self.spot, "OnDemand": self.on_demand, "": self.elsewhere}[capacity].add(*one)
         if loss is not None:
             self.lost.add(*one)
             self.lost_to[loss].add(*one)
+            if kept:
+                self.kept.add(*_part(one, min(1.0, kept)))
 
     def merge(self, other: "Tally") -> None:
         """Add the sums of another group."""
         self.workloads += other.workloads
         self.complete += other.complete
         self.failed += other.failed
-        for name in ("used", "spot", "on_demand", "elsewhere", "lost", "saved_retries"):
+        for name in ("used", "spot", "on_demand", "elsewhere", "lost", "kept", "saved_retries"):
             getattr(self, name).merge(getattr(other, name))
         for loss in LOSSES:
             self.lost_to[loss].merge(other.lost_to[loss])
@@ -223,6 +240,7 @@ class Tally:
             elsewhere=self.elsewhere.usage(priced=priced),
             lost=self.lost.usage(priced=priced),
             lost_to={loss: total.usage(priced=priced) for loss, total in self.lost_to.items()},
+            kept=self.kept.usage(priced=priced),
             causes=dict(self.causes),
             saved_retries=self.saved_retries.usage(priced=priced),
             saved_on_spot=self.saved_on_spot if priced and self.compared else None,

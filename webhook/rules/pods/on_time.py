@@ -1,59 +1,79 @@
 """How much work is left when a pod is placed, and until when it may start on a spot node, or wait for one.
 
-Each completion index is a part of its own: its pods decide for themselves. Where a Job has more completions than run at
-once, they run in rounds, and a part is the share of one round. What attempts have saved counts for their index; that
-nobody has saved anything is never wrong, only dearer.
+Each completion index decides for itself. Where a Job has more completions than run at once, they run in rounds. What
+attempts have saved counts for their index; that nobody has saved anything is never wrong, only dearer.
 
 Reads:
-    of the Job: metadata.creationTimestamp, spec.{completions,completionMode,parallelism}, status.succeeded
+    of the Job: metadata.creationTimestamp, spec.{activeDeadlineSeconds,backoffLimitPerIndex,completionMode,completions,
+    parallelism}, status.{startTime,succeeded}
     of its JobSet: metadata.creationTimestamp
 """
 
 from math import ceil
+from typing import Final, NamedTuple
 
 from webhook.objects.problem import Json
-from webhook.objects.times import between, seconds
+from webhook.objects.times import seconds
 from webhook.pods.pods import Pod
 from webhook.policy.deadline import Deadline, Slack
-from webhook.policy.settings import LARGEST_COUNT
+from webhook.policy.settings import Settings
 from webhook.systems.job import spec as batch
+from webhook.systems.job_set.spec import JOB_SET
+from webhook.systems.kind_spec import controller_of
+
+GRACE: Final = 30  # seconds in which a pod that is told to end does so, by default
+STEPS: Final = 100  # of the work of a pod, in which an account keeps what is saved: equal numbers need little room
 
 
-def slack_of(job: Json, job_set: Json | None, deadline: Deadline, saved: int, now: float) -> Slack:
-    """Return what is left of the time and the work for a pod of a Job.
+class SavedWork(NamedTuple):
+    """The seconds of work that the attempts of an index have saved, and how many pods of its Job have ended."""
 
-    `saved`: the seconds of work that the attempts of its part have saved. `job_set`: that of the Job, None without.
+    seconds: int = 0
+    ended: int = 0
+
+
+def slack_of(job: Json, job_set: Json | None, settings: Settings, saved: SavedWork, now: float) -> Slack | None:
+    """Return what is left of the time and the work for a pod of a Job; None without a deadline.
+
+    `job_set`: that of the Job, None without. If it is not known, nor is the deadline: a restart creates the Job anew.
     """
-    spec, part = job["spec"], _part_of(job["spec"], deadline)
-    succeeded = (job.get("status") or {}).get("succeeded") or 0
+    deadline, above = settings.deadline, controller_of(job)
+    if deadline is None or (job_set is None and above is not None and above.kind == JOB_SET.kind):
+        return None
+    spec, status = job["spec"], job.get("status") or {}
     at_once = batch.running_at_once(spec)
-    rounds = max(1, ceil(((spec.get("completions") or at_once) - succeeded) / at_once))
-    rest = max(0.0, part - saved)
-    loss = rest if deadline.loss is None else min(deadline.loss, rest)
+    completions = spec.get("completions") or at_once
+    rounds, left = (max(1, ceil(one / at_once)) for one in (completions, completions - (status.get("succeeded") or 0)))
+    rest = max(0, deadline.work - saved.seconds)
     created = seconds((job if job_set is None else job_set)["metadata"].get("creationTimestamp"))
-    due = deadline.due(now if created is None else created)
-    return Slack(due, (rounds - 1) * part + rest, loss, deadline.start)
+    due = deadline.due(now if created is None else created, rounds)
+    started, limit = seconds(status.get("startTime")), spec.get("activeDeadlineSeconds")
+    if limit is not None:
+        due = min(due, (now if started is None else started) + limit)
+    is_constant = spec.get("backoffLimitPerIndex") is not None and settings.profile.back_off.disruptions == "Constant"
+    return Slack(
+        due=due,
+        work=(left - 1) * (deadline.work + deadline.start) + rest,
+        loss=rest if deadline.loss is None else min(deadline.loss, rest),
+        start=deadline.start,
+        replaced=batch.back_off(1 if is_constant else saved.ended + 1) + GRACE,
+    )
 
 
 def saved_with(saved: int, pod: Pod, job: Json, deadline: Deadline) -> int:
-    """Return the seconds of work that are saved after a pod has ended, of its part; `saved`: those before it.
+    """Return the seconds of work that are saved after a pod has ended, of its index; `saved`: those before it.
 
-    What the pod says itself counts; else all that it has run but what one disruption costs at most. Where several pods
-    share a part nothing does: the next one may be another's.
+    What the pod says itself counts; else all that it worked but what one disruption costs at most. Where several pods
+    have no index nothing does: the next one may be another's.
     """
     spec = job["spec"]
-    if not batch.is_indexed(spec) and batch.running_at_once(spec) > 1:
+    if not batch.is_indexed(spec) and max(spec.get("completions") or 1, batch.running_at_once(spec)) > 1:
         return 0
-    part = _part_of(spec, deadline)
     if pod.progress is not None:
-        gained = pod.progress * part - saved
+        found = pod.progress * deadline.work
     elif deadline.loss is not None:
-        gained = between(pod.began, pod.finished) - deadline.loss
+        found = saved + max(0.0, pod.worked - deadline.loss)
     else:
         return saved
-    return min(int(min(saved + max(0.0, gained), part)), LARGEST_COUNT)
-
-
-def _part_of(spec: Json, deadline: Deadline) -> float:
-    at_once = batch.running_at_once(spec)
-    return deadline.work / max(1, ceil((spec.get("completions") or at_once) / at_once))
+    step = max(1, deadline.work // STEPS)
+    return max(saved, int(min(found, deadline.work)) // step * step)

@@ -109,13 +109,13 @@ def settings_without_spot(settings: Settings) -> Settings:
 
 
 def settings_by_deadline(settings: Settings, slack: Slack | None, now: float) -> Settings:
-    """Return the settings of a pod with a deadline: with on-demand nodes if no more disruption is allowed.
+    """Return the settings of a pod whose Job may have a deadline: whether that allows a spot node.
 
     `slack`: what is left; None if nobody keeps the deadline, which then counts as absent.
     """
     if slack is None:
-        return msgspec.structs.replace(settings, deadline=None)
-    return msgspec.structs.replace(settings, interruptible=False) if now > slack.turns_at else settings
+        return settings if settings.deadline is None else msgspec.structs.replace(settings, deadline=None)
+    return msgspec.structs.replace(settings, has_turned=now > slack.turns_at)
 
 
 def decide(levels: list[Level], settings: Settings, *, lost: bool = False, asked: bool = False) -> Decision:
@@ -131,7 +131,7 @@ def decide(levels: list[Level], settings: Settings, *, lost: bool = False, asked
     if settings.deadline is not None and settings.max_disruptions is None:
         levels = [level for level in levels if not level.of_disruptions]  # the deadline decides after disruptions
     leaving = highest([level for level in levels if leaves_spot(level, threshold)])
-    must_leave = settings.interruptible is False or bool(lost and threshold and leaving is None)
+    must_leave = settings.interruptible is False or settings.has_turned or bool(lost and threshold and leaving is None)
     alone = asked and not must_leave and leaving is None
     level = retries = (None if must_leave else leaving) or highest(levels) or unknown(settings)
     if level.of_disruptions:
@@ -185,10 +185,15 @@ def plan(pod: Json, decision: Decision, settings: Settings, recognised: capacity
     if decision.off_spot:
         return _off_spot(pod_spec, provider, bound)
     spot = settings.profile.placement.spot
-    waits = settings.deadline is not None and settings.profile.actions == "Act" and not groups.is_grouped(pod)
+    waits = settings.deadline is not None and _may_wait(pod, settings)
     if spot == "Allow" and not waits:
         return NOWHERE
     return _on_spot(pod_spec, provider, (waits or spot == "Require") and not bound)
+
+
+def _may_wait(pod: Json, settings: Settings) -> bool:
+    """Return True if a leader ends a pod with a deadline that waits for a spot node, at its last safe moment."""
+    return settings.profile.actions == "Act" and settings.max_disruptions is None and not groups.is_grouped(pod)
 
 
 def edit(found: Plan, editor: Editor) -> None:

@@ -181,6 +181,14 @@ def active_pods(spec: Json) -> int:
     return pods if completions is None else min(pods, int(completions))
 
 
+def back_off(failures: int) -> int:
+    """Return the seconds that the Job controller waits before it replaces a pod, after so many failures, 1 or more.
+
+    As Kubernetes 1.36.3 does it (pkg/controller/job/{job_controller,backoff_utils}.go).
+    """
+    return min(10 << min(failures - 1, 6), 600)
+
+
 def running_at_once(spec: Json) -> int:
     """Return the number of pods of a JobSpec that run at a time, but at least 1: parallelism 0 only pauses a Job."""
     return max(1, active_pods(spec))

@@ -57,6 +57,8 @@ def test_the_text_says_what_was_used_lost_and_saved_and_why() -> None:
         "  to bugs          3          12.0    48.0         96.0        12.00   96 %",
         "  to disruptions   1          1.0     4.0          8.0         0.25    2 %",
         "",
+        "Goodput: 2 % of what was used",
+        "",
         "Saved: 36.00 USD by 9 retries that bugs did not have; 1.50 USD on spot nodes, compared with on-demand",
         "",
         "The 2 workloads that lost most:",

@@ -15,16 +15,24 @@ from webhook.kube import names
 from webhook.objects.problem import Json
 from webhook.objects.times import written
 from webhook.pods.pods import Pod
-from webhook.policy.deadline import Deadline
+from webhook.policy.deadline import Deadline, Slack
 from webhook.policy.model import Deadlines, Duration, Placement, Profile
+from webhook.policy.settings import NamedProfile
 from webhook.rules.pods import on_time
+from webhook.rules.pods.on_time import SavedWork
 
 HOUR = 3600
 CREATED = 1_800_000_000
 SAID = {names.WORK: "12h", names.DEADLINE: "18h", names.CHECKPOINT: "30m"}
-# Twelve hours of work and half an hour that a disruption costs, and twice the ten minutes of a start.
-TURNS_AFTER = 18 * HOUR - 12 * HOUR - 1800 - 1200
-DEADLINE = Deadline(work=12 * HOUR, loss=1800, within=18 * HOUR, at=None, start=600)
+# Twelve hours of work, half an hour that a disruption costs, twice the ten minutes of a start, ten seconds of back-off,
+# half a minute of grace.
+TURNS_AFTER = 18 * HOUR - 12 * HOUR - 1800 - 1200 - 40
+
+
+SETTINGS = NamedProfile("default", Profile()).settings(SAID)
+DEADLINE = Deadline(12 * HOUR, 1800, None, 18 * HOUR, None, 10, 600)
+PER_INDEX = {"backoffLimitPerIndex": 3}
+STEP = 432  # of a hundred in twelve hours
 
 
 def owner(spec: Json | None = None, said: Json | None = None, **status: Any) -> Json:
@@ -60,8 +68,8 @@ def test_without_a_deadline_spot_is_preferred() -> None:
 
 
 def test_saved_work_moves_the_last_safe_moment() -> None:
-    assert where(placed(TURNS_AFTER + HOUR, saved_work=HOUR)) == ("Spot", True)
-    assert where(placed(TURNS_AFTER + HOUR + 1, saved_work=HOUR)) == ("OnDemand", True)
+    assert where(placed(TURNS_AFTER + HOUR, saved_work=SavedWork(HOUR))) == ("Spot", True)
+    assert where(placed(TURNS_AFTER + HOUR + 1, saved_work=SavedWork(HOUR))) == ("OnDemand", True)
 
 
 def test_the_number_of_disruptions_does_not_matter_unless_the_author_names_a_limit() -> None:
@@ -99,16 +107,57 @@ def test_the_time_of_a_job_set_counts_from_its_own_creation() -> None:
     above["metadata"]["creationTimestamp"] = written(CREATED)
     late = owner()
     late["metadata"]["creationTimestamp"] = written(CREATED + 17 * HOUR)
-    slack = on_time.slack_of(late, above, DEADLINE, 0, CREATED)
+    late["metadata"]["ownerReferences"] = [{"apiVersion": "x/v1", "kind": "JobSet", "name": "set", "controller": True}]
+    slack = on_time.slack_of(late, above, SETTINGS, SavedWork(), CREATED)
+    assert slack is not None
     assert slack.due == CREATED + 18 * HOUR
+    assert on_time.slack_of(late, None, SETTINGS, SavedWork(), CREATED) is None
 
 
-def test_a_job_of_rounds_has_the_work_of_those_that_are_left() -> None:
-    """Four rounds of three hours; five indexes of eight have finished, so that two rounds are left."""
+def slack(root: Json, saved: int = 0, ended: int = 0, **said: str) -> Slack:
+    settings = NamedProfile("default", Profile()).settings(
+        {**SAID, **{names.PREFIX + key: one for key, one in said.items()}}
+    )
+    found = on_time.slack_of(root, None, settings, SavedWork(saved, ended), CREATED)
+    assert found is not None
+    return found
+
+
+def test_a_job_of_rounds_has_the_work_of_those_that_are_left_and_a_start_for_each() -> None:
+    """Four rounds, each of a start and of twelve hours; five indexes of eight have finished: two rounds are left."""
     spec = job_spec(completions=8, parallelism=2, completionMode="Indexed")
-    root = owner(spec, succeeded=5)
-    slack = on_time.slack_of(root, None, DEADLINE, HOUR, CREATED)
-    assert (slack.work, slack.loss) == (3 * HOUR + 2 * HOUR, 1800)
+    found = slack(owner(spec, succeeded=5), HOUR, deadline="2x")
+    alone = 12 * HOUR + 600
+    assert (found.due - CREATED, found.work, found.loss) == (2 * 4 * alone + 90, alone + 11 * HOUR, 1800)
+
+
+def test_a_job_of_less_pods_at_once_has_as_much_work_in_each_of_them() -> None:
+    some = owner(job_spec(completions=8, parallelism=1, completionMode="Indexed"), succeeded=7)
+    assert slack(some).work == slack(owner(job_spec(completions=8, parallelism=8))).work == 12 * HOUR
+
+
+@pytest.mark.parametrize(
+    ("ended", "per_index", "wait"), [(0, False, 10), (3, False, 80), (30, False, 600), (30, True, 10)]
+)
+def test_the_pod_after_a_disruption_comes_after_the_back_off(ended: int, per_index: bool, wait: int) -> None:  # noqa: FBT001
+    spec = {**job_spec(completionMode="Indexed", completions=1), **({"backoffLimitPerIndex": 3} if per_index else {})}
+    assert slack(owner(spec), ended=ended).replaced == wait + 30
+
+
+def test_a_job_that_the_api_ends_earlier_is_to_be_done_by_then() -> None:
+    root = owner({**job_spec(), "activeDeadlineSeconds": 13 * HOUR}, startTime=written(CREATED + HOUR))
+    assert slack(root).due == CREATED + 14 * HOUR
+
+
+def test_what_the_pods_say_of_a_deadline_counts_only_if_the_job_says_it() -> None:
+    """The leader reads the Job alone."""
+    without = owner(said={})
+    said = mutate(
+        pod(annotations=SAID),
+        replace(OPTED_IN, owner=without, owners_known=True, now=CREATED),
+        policy(default=Profile(placement=Placement(provider="gke"))),
+    ).object
+    assert where(said) == ("Spot", False)
 
 
 def ended(ran: int, progress: float | None = None) -> Pod:
@@ -118,8 +167,7 @@ def ended(ran: int, progress: float | None = None) -> Pod:
         uid="pod",
         job="job",
         job_uid="job",
-        began=written(CREATED),
-        ended=written(CREATED + ran),
+        worked=ran,
         progress=progress,
     )
 
@@ -137,15 +185,16 @@ def ended(ran: int, progress: float | None = None) -> Pod:
     ],
 )
 def test_what_an_ended_attempt_has_saved(saved: int, ran: int, progress: float | None, after: int) -> None:
-    assert on_time.saved_with(saved, ended(ran, progress), owner(), DEADLINE) == after
+    assert on_time.saved_with(saved, ended(ran, progress), owner(), DEADLINE) == max(saved, after // STEP * STEP)
 
 
 def test_without_checkpoints_nothing_is_saved() -> None:
     assert on_time.saved_with(0, ended(5400), owner(), DEADLINE._replace(loss=None)) == 0
 
 
-def test_where_pods_share_a_part_nothing_is_saved() -> None:
-    root = owner(job_spec(completions=8, parallelism=2))
+@pytest.mark.parametrize("at_once", [1, 2])
+def test_where_the_next_pod_may_have_other_work_nothing_is_saved(at_once: int) -> None:
+    root = owner(job_spec(completions=8, parallelism=at_once))
     assert on_time.saved_with(0, ended(5400), root, DEADLINE) == 0
 
 
@@ -170,4 +219,4 @@ def test_on_no_market_is_a_job_late_that_would_not_be_on_demand(
         time += down + up
     result = replay(case, settings_of(PROFILE, case), Trace("drawn", tuple(spans), time), begin)
     assert case.factor is not None
-    assert result.finished <= max(case.factor * (case.work + START) + 31, case.work + START)
+    assert result.finished <= max(case.factor * (case.work + START) + 91, case.work + START)

@@ -102,7 +102,7 @@ def _costs_no_wait(evidence: Evidence) -> bool:
     if settings.profile.back_off.disruptions != "Constant" or evidence.owner is None:
         return False
     spec = evidence.owner.get("spec") or {}
-    return disruptions <= settings.disruption_budget and batch.ignores_disruptions_alone(spec)
+    return disruptions <= settings.job_disruption_budget and batch.ignores_disruptions_alone(spec)
 
 
 def _waits_by_ledger(context: "PodContext") -> bool:
