@@ -79,7 +79,7 @@ class AttemptRecord(
     cost: Cost = ""
     on_failure: Number | None = None
     settled: bool = False
-    saved: Amount = 0.0
+    saved: Number = 0
     retries_left: Number | None = None
     disruptions_left: Number | None = None
     resources: Amounts = {}

@@ -143,6 +143,14 @@ def test_the_retries_that_a_bug_did_not_have_are_saved_once_for_each_workload() 
     assert (saved.attempts, saved.seconds, saved.price) == (3, 6 * HOUR, 6.0)
 
 
+def test_what_a_lost_attempt_has_saved_is_kept_by_its_hours_and_its_money() -> None:
+    lost = attempt("Disruption", number=1, hours=2.0, cost="disruption")
+    made = reported(workload(structs.replace(lost, saved=HOUR), attempt(number=2)), price_of=a_dollar_an_hour).total
+    assert (made.lost.seconds, made.kept.seconds, made.kept.price) == (2 * HOUR, HOUR, 1.0)
+    wrong = structs.replace(lost, saved=9 * HOUR)
+    assert reported(workload(wrong)).total.kept.seconds == 2 * HOUR
+
+
 def test_with_retries_of_each_index_they_are_saved_for_each_index() -> None:
     fatal: dict[str, Any] = {"cost": "fatal", "retries_left": 2}
     attempts = [attempt("ExitCode", number=number, scope=str(number), **fatal) for number in range(3)]
