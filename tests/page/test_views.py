@@ -65,6 +65,8 @@ def test_the_overview_has_the_totals_in_money(show: Show, report: Report) -> Non
     assert total.lost.price is not None
     assert f"${total.lost.price:,.2f}" in text
     assert f"{total.complete} complete · {total.failed} failed" in text
+    assert total.used.price is not None
+    assert f"Goodput\n{100 * (total.used.price - total.lost.price) / total.used.price:.0f} %" in text
     for loss in ("Bugs", "Disruptions"):
         assert f"{loss}\n${total.lost_to[loss].price:,.2f}" in text
 

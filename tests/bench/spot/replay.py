@@ -107,8 +107,13 @@ def settings_of(profile: Profile, case: Case) -> Settings:
     return NamedProfile("default", profile).settings(case.said)
 
 
-def replay(case: Case, settings: Settings, trace: Trace, begin: float) -> Result:
-    """Return what becomes of a Job that begins at a time of the trace; `inf` if it is not done in GIVEN_UP."""
+def replay(
+    case: Case, settings: Settings, trace: Trace, begin: float, *, start: float = START, faster: float = 1.0
+) -> Result:
+    """Return what becomes of a Job that begins at a time of the trace; `inf` if it is not done in GIVEN_UP.
+
+    `faster`: how much shorter the Job controller's back-off is.
+    """
     spans = trace.spans_from(begin)
     now, done, cost, disruptions, believed = 0.0, 0.0, 0.0, 0, 0
     first, last = next(spans)
@@ -116,20 +121,20 @@ def replay(case: Case, settings: Settings, trace: Trace, begin: float) -> Result
         while last <= now:
             first, last = next(spans)
         until = _waits_until(case, settings, disruptions, believed, now)
-        rest = START + case.work - done
+        rest = start + case.work - done
         begins = max(now, first)
         if begins > until:
             waited = until > now  # until the leader ends the pod, after which the Job controller waits
-            begins = until + batch.back_off(disruptions + 1) if waited else now
+            begins = until + batch.back_off(disruptions + 1) / faster if waited else now
             return Result(begins + rest, cost + rest)
         if begins + rest <= last:
             return Result(begins + rest, cost + PRICE * rest)
         cost += PRICE * (last - begins)
-        ran = max(0.0, last - begins - START)
+        ran = max(0.0, last - begins - start)
         done = case.saved(done, ran)
         believed = _believed(case, settings, believed, done, ran)
         disruptions += 1
-        now = last + batch.back_off(disruptions)
+        now = last + batch.back_off(disruptions) / faster
     return Result(inf, cost)
 
 

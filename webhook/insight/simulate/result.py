@@ -12,6 +12,7 @@ from webhook.insight.simulate.market import MarketPlace
 from webhook.insight.simulate.past import Story
 from webhook.insight.simulate.prediction import Outlook, Played, ReplayTally, Seen, Simulator
 from webhook.policy import costs, criteria
+from webhook.policy.applied import NO_DEADLINES
 from webhook.policy.model import Policy, Profile
 
 API_VERSION: Final = "retry-policy.dev/v1alpha1"
@@ -30,6 +31,7 @@ def _matches_by(criterion: str, profile: Profile) -> bool:
 NOT_SIMULATED: Final[dict[str, Callable[[Profile], bool]]] = {
     "placement.wave": lambda profile: profile.placement.wave is not None,
     "placement.badNodes": lambda profile: profile.placement.bad_nodes is not None,
+    "deadline": lambda profile: profile.deadline != NO_DEADLINES,
     "placement.roles": lambda profile: profile.placement.roles != "Alike",
     "avoid: Node": lambda profile: any(rule.next.avoid == "Node" for rule in costs.rules_of(profile)),
     **{
