@@ -175,7 +175,10 @@ def deadlines(standings: Iterable[Standing]) -> Iterator[str]:
             before = standing.account.work.at_least(limits.scope_of(pod))
             saved.append(on_time.saved_with(before, lost, job, deadline))
         if not saved:
-            saved = [standing.account.work.at_least(one.scope) for one in standing.account.last_now[-1:]]
+            set_name = "" if standing.job_set is None else standing.job_set["metadata"]["name"]
+            scopes = [one.scope for one in standing.account.last_now]
+            own = [one for one in scopes if limits.job_of(set_name, one) in {"", job["metadata"]["name"]}]
+            saved = [standing.account.work.at_least(one) for one in own[-1:]]
         least = on_time.SavedWork(min(saved, default=0), standing.account.ended)
         slack = on_time.slack_of(job, standing.job_set, standing.settings, least, standing.now)
         if slack is not None:

@@ -60,7 +60,7 @@ def largest(text: str) -> Account:
     account.in_place = dict.fromkeys(COSTS, LARGEST_COUNT)
     account.before = dict.fromkeys(COSTS, LARGEST_COUNT - 1)
     account.ended = LARGEST_COUNT
-    for scopes in (account.scopes, account.free):
+    for scopes in (account.scopes, account.free, account.work):
         for number in range(2000):
             scopes.put(f"{text * 300}/{number * 2}", 1_000_000_000 + number % 400)
             scopes.put(str(number * 2), 1 + number)
@@ -83,6 +83,7 @@ def largest(text: str) -> Account:
             on_failure=LARGEST_COUNT,
             settled=True,
             left=Left(retries=LARGEST_COUNT, disruptions=LARGEST_COUNT),
+            saved=LARGEST_COUNT,
             message=text * 2000 if number < MOST_MESSAGES else "",
         )
         for number in range(DETAILS + 5)
