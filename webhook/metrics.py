@@ -242,6 +242,12 @@ NODES_FAULTY: Final = Gauge(
     "Nodes whose hardware has ended pods of two workloads or more in seven days, by failurePolicy.hardware.",
     registry=REGISTRY,
 )
+LEDGER_LOST_WORK: Final = Counter(
+    "retry_policy_ledger_attempt_seconds",
+    "How long the attempts ran that ended without success, and how much of that the next ones need not repeat.",
+    ("work",),
+    registry=REGISTRY,
+)
 LEDGER_HARDWARE: Final = Counter(
     "retry_policy_ledger_hardware_faults",
     "Crashes of pods that a fault of their node explains, by failurePolicy.hardware.",

@@ -30,7 +30,7 @@ IN_NO_PANEL: Final = {
     "steps_failed",  # the log has the error
     "events_dropped",  # Events are a convenience: the accounts have everything
     "ledger_evictions",  # Kueue has metrics of its own
-    *("faulty_nodes", "rejecting_nodes", "ledger_hardware_faults", "spot_zone_lost_ratio"),
+    *("faulty_nodes", "rejecting_nodes", "ledger_hardware_faults", "ledger_attempt_seconds", "spot_zone_lost_ratio"),
     *("history_failures", "history_records", "history_records_waiting"),  # an alert tells
     "memory_growths",  # rare, and the annotation `memory` of each pod says it
 }

@@ -73,6 +73,7 @@ REMEDIES: Final[dict[str, str]] = {
     ),
     "rejecting_nodes": "above 0: the Event `RejectsPods` on the node says why; drain and repair it",
     "faulty_nodes": "above 0: the Event `HardwareFaults` on the node says why; drain and repair it",
+    "ledger_attempt_seconds": "`lost` grows: `retry-policy report` says to what; checkpoints make it `kept`",
     "ledger_hardware_faults": "rises: the Event `HardwareFault` on the workload names the node; drain and repair it",
     "ledger_attempts_saved": "none; it is what the policy has saved",
     "ledger_workloads_stopped": "none; `retry-policy explain` says for each workload why it was stopped",
@@ -142,6 +143,7 @@ ACTIONS: Final = {
 need_rows(ACTIONS, get_args(Action))
 # The values of each label.
 LABELS: Final[dict[tuple[str, str], str]] = {
+    ("ledger_attempt_seconds", "work"): "`kept`: the next attempt need not repeat it; `lost`: all else",
     ("admission_requests", "path"): PATH,
     ("admission_requests", "kind"): (
         f"one of the {len(KINDS)} [kinds](workloads.md#kinds), `Namespace` or `ConfigMap`; "

@@ -162,6 +162,7 @@ class Lost(Struct, frozen=True, omit_defaults=True):
 
     seconds: Annotated[Amount, Meta(description="How long the attempts ran that ended without success.")]
     price: Annotated[Amount, Meta(description="What they cost, in the currency of `usage`.")] = 0.0
+    kept: Annotated[Count, Meta(description="Seconds of work of them that the next ones need not repeat.")] = 0
 
 
 class EvictionCount(Struct, frozen=True):
@@ -302,14 +303,14 @@ def status_of(found: Account) -> AccountStatus:
     """Return the status of an account."""
     last = [_bounded(one) for one in found.last[-DETAILS:]]
     newest, left = (last[-1] if last else None), found.left
-    rows = _rows_of(found.lost)
+    rows, work = _rows_of(found.lost), _counts_of(found.work)  # which drops scopes that do not fit
     return AccountStatus(
         attempts=_at_most(found.ended + sum(found.in_place.values())),
         retries=SpentBudget(found.spent_now("retry"), None if left is None else _at_most(left.retries)),
         disruptions=SpentBudget(found.spent_now("disruption"), None if left is None else _at_most(left.disruptions)),
         last_cause="" if newest is None else f"{newest.cause} {newest.reason}".rstrip(),
         last_node="" if newest is None else newest.node,
-        lost=_lost_of(rows),
+        lost=_lost_of(rows, found.work.total()),
         conditions=found.conditions[:MOST_CONDITIONS],
         causes=[
             CauseCount(cause, _fitted(reason, LONGEST_REASON), number)
@@ -325,7 +326,7 @@ def status_of(found: Account) -> AccountStatus:
         last=last,
         scopes=_counts_of(found.scopes, can_be_exact=True),
         window_start=known_time(found.window_start),
-        work=_counts_of(found.work),
+        work=work,
         free=_counts_of(found.free),
         scope_retries=None if found.retries is None else _counts_of(found.retries),
         grants=found.grants,
@@ -342,9 +343,10 @@ def status_of(found: Account) -> AccountStatus:
     )
 
 
-def _lost_of(rows: list[UsageRow]) -> Lost:
+def _lost_of(rows: list[UsageRow], kept: int) -> Lost:
     seconds, price = total(*(row.seconds for row in rows)), total(*(row.price for row in rows))
-    return Lost(seconds, price) if price else Lost(seconds)
+    known = {"price": price, "kept": _at_most(kept)}  # a sum of floats is no default, even if it is 0
+    return Lost(seconds, **{name: one for name, one in known.items() if one})  # type: ignore[arg-type]
 
 
 def _counted_of(found: Account) -> CountedPods:

@@ -38,7 +38,7 @@ from webhook.kube.client import CHANGED, UNREACHABLE, ApiError, wait_after
 from webhook.kube.events import Events, Notice
 from webhook.kube.lease import Lease
 from webhook.objects.problem import Json
-from webhook.objects.times import written
+from webhook.objects.times import between, written
 from webhook.pods import outcomes
 from webhook.pods.pods import Pod
 from webhook.policy.attempt_costs import ATTEMPT_COSTS
@@ -532,6 +532,8 @@ def report_zeros() -> None:
     """Report counters of the ledger as 0: Prometheus sees no increase of a series that begins with 1."""
     for cause, cost in product(CAUSES, ATTEMPT_COSTS):
         metrics.LEDGER_ATTEMPTS.labels(cause, cost)
+    for work in ("kept", "lost"):
+        metrics.LEDGER_LOST_WORK.labels(work)
     for reason in (*outcomes.DISRUPTIONS, "Other"):
         metrics.LEDGER_DISRUPTIONS.labels(reason)
     for reason in (*kueue.REASONS, kueue.OTHER):
@@ -553,6 +555,9 @@ def measure(counting: CountingPass) -> None:
             metrics.LEDGER_DISRUPTIONS.labels(reason).inc()
         if detail.placement == "Spot":
             metrics.LEDGER_SPOT_LOST.inc()
+        ran = between(detail.start, detail.end)
+        metrics.LEDGER_LOST_WORK.labels("kept").inc(min(detail.saved, ran))
+        metrics.LEDGER_LOST_WORK.labels("lost").inc(max(0.0, ran - detail.saved))
         stopped = detail.reason == outcomes.STOPPED or detail.cause == outcomes.EVICTED
         if counting.settings.on_failure and not stopped:
             metrics.LEDGER_DECISIONS.labels(counting.settings.profile_name, str(detail.on_failure)).inc()
