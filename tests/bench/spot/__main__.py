@@ -28,14 +28,15 @@ HOUR: Final = 3600
 WORK: Final = (1, 4, 12, 48)  # hours
 CHECKPOINT: Final = 1800
 FACTORS: Final = (1.25, 1.5, 2.0)
-LENGTH: Final = 96 * HOUR  # of the shortest trace that is used: two days of work, twice
+SHORTEST: Final = 96.0  # hours of a trace: two days of work, twice
 
 
-def traces_in(folder: Path) -> list[Trace]:
-    """Return the traces that are long enough and have any spot node."""
-    with gzip.open(folder / "spot_traces.json.gz", "rt", encoding="utf-8") as file:
-        found = [trace_of(root) for root in json.load(file)["traces"]]
-    return [trace for trace in found if trace.length >= LENGTH and trace.spans]
+def traces_in(folder: Path, shortest: float = SHORTEST) -> list[Trace]:
+    """Return the traces that are long enough and have any spot node; `shortest`: in hours."""
+    file = folder / "spot_traces.json.gz" if folder.is_dir() else folder
+    with gzip.open(file, "rt", encoding="utf-8") as text:
+        found = [trace_of(root) for root in json.load(text)["traces"]]
+    return [trace for trace in found if trace.length >= shortest * HOUR and trace.spans]
 
 
 def begins_of(trace: Trace, starts: int) -> list[float]:
@@ -86,10 +87,13 @@ def rows(traces: list[Trace], starts: int) -> Iterator[list[str]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.spot", description=__doc__)
-    parser.add_argument("folder", type=Path, help="with spot_traces.json.gz")
+    parser.add_argument("folder", type=Path, help="with spot_traces.json.gz, or such a file")
+    parser.add_argument("--shortest", type=float, default=SHORTEST, help="hours of a trace that is used")
     parser.add_argument("--starts", type=int, default=400, help="Jobs on each trace")
     options = parser.parse_args()
-    traces = traces_in(options.folder)
+    traces = traces_in(options.folder, options.shortest)
+    if not traces:
+        parser.error(f"no trace is {options.shortest:g} hours long; name less with --shortest")
     print(f"{len(traces)} traces, {options.starts} Jobs on each\n")
     heads = [f"{hours} h{', checkpoints' if kind else ''}" for hours in WORK for kind in (None, CHECKPOINT)]
     print(f"| Policy | {' | '.join(heads)} |")
