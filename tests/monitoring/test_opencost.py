@@ -18,8 +18,9 @@ from tests.cluster.processes import Processes
 from tests.monitoring.prometheus import Prometheus
 from tests.unit.insight.report.facts import GIB, HOUR, attempt
 from webhook.insight.report import opencost
-from webhook.insight.report.known import Price, written
+from webhook.insight.report.known import Price
 from webhook.insight.report.opencost import Source
+from webhook.objects.times import written
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

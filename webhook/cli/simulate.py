@@ -19,7 +19,6 @@ from webhook.cli.terminal import Progress, WithExamples
 from webhook.history import reading
 from webhook.history.reading import NoHistoryError
 from webhook.history.record import Record
-from webhook.insight.report.known import written
 from webhook.insight.report.load import Loaded, Loader, NothingReadError, ReportScope
 from webhook.insight.simulate import live, past, render, result, sweep
 from webhook.insight.simulate.prediction import Played, Simulator
@@ -27,6 +26,7 @@ from webhook.insight.simulate.sweep import Curve, Measure, Point, Sweep
 from webhook.kube.client import Api
 from webhook.kube.kubeconfig import Kubeconfig
 from webhook.objects.left_out import LeftOut
+from webhook.objects.times import written
 from webhook.policy.model import Policy
 
 REPLICATIONS: Final = 200

@@ -7,7 +7,6 @@ fails if the account has changed; the watch then delivers the change.
 import asyncio
 import time
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
 from functools import partial
 from http import HTTPStatus
 from itertools import islice, product
@@ -422,8 +421,8 @@ class Ledger:
 
     async def store(self, counting: CountingPass, state: WorkloadState) -> bool:
         """Write the account; return False if its namespace has no room for it. Raise what `Api` raises."""
-        account, now = counting.account, datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        account.conditions = stored.updated(account, now)
+        account = counting.account
+        account.conditions = stored.updated(account, written(time.time()))
         text = encode(account)
         if not await self.accounts.write(counting.key, counting.root, text):
             return False

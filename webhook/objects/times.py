@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 LONGEST: Final = 64  # characters
+LAST: Final = 253402300799  # the last second of the year 9999, in seconds since 1970
 EARLIEST: Final = datetime(1970, 1, 1, tzinfo=UTC)
 LATEST: Final = datetime(2200, 1, 1, tzinfo=UTC)
 
@@ -29,8 +30,8 @@ def seconds(text: object) -> float | None:
 
 
 def written(time: float) -> str:
-    """Return a time, given in seconds since 1970, as the API writes one."""
-    return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    """Return a time in seconds since 1970 as the API writes it; the nearest from 1970 to 9999."""
+    return datetime.fromtimestamp(min(max(0, int(time)), LAST), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def between(start: str, end: str) -> float:

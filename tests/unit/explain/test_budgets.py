@@ -69,6 +69,15 @@ def test_a_deadline_says_what_is_left_of_time_and_work_and_where_pods_start(hour
     assert line.startswith(f"deadline: 2026-01-01T09:00:00Z, {text}")
 
 
+def test_a_deadline_of_billions_of_rounds_is_shown_as_the_last_time_that_can_be_written() -> None:
+    said = {names.WORK: "500000h", names.DEADLINE: "1x"}
+    metadata = {"namespace": "ml", "name": "train", "creationTimestamp": "2026-01-01T00:00:00Z", "annotations": said}
+    root = {"metadata": metadata, "spec": job_spec(completions=2**31 - 1), "status": {}}
+    standing = Standing(job=root, account=Account(), live=(), profile=NamedProfile("default", Profile()), now=2e9)
+    (line,) = deadlines([standing])
+    assert line.startswith("deadline: 9999-12-31T23:59:59Z, ")
+
+
 def test_a_job_that_counts_disruptions_as_failures_shows_no_disruption_limit() -> None:
     assert budgets(rules=[{**DISRUPTION, "action": "Count"}]) == ["retries: 0 of 6 spent"]
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from webhook.accounts import words
 from webhook.history.record import AttemptRecord, Capacity
 from webhook.insight.report import places
-from webhook.insight.report.known import Known, Price, PriceOf, Window, lifetime, written
+from webhook.insight.report.known import Known, Price, PriceOf, Window, lifetime
 from webhook.insight.report.model import (
     MOST_ATTEMPTS,
     VERSION,
@@ -28,7 +28,7 @@ from webhook.insight.report.model import (
 from webhook.insight.report.places import PlaceJudgement, SeenAttempt
 from webhook.insight.report.sums import Sum, Tally, importance_by, resource_seconds
 from webhook.objects.left_out import RAISING, LeftOut
-from webhook.objects.times import seconds
+from webhook.objects.times import seconds, written
 from webhook.pods.outcomes import STOPPED
 from webhook.policy.causes import CAUSES
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Final, Literal, NamedTuple
 
 from webhook.history.reading import History
@@ -11,7 +10,6 @@ from webhook.history.usage import UsedRow
 from webhook.objects.times import seconds
 from webhook.policy.causes import Cause, Loss
 
-LAST: Final = 253402300799  # the last second of the year 9999, in seconds since 1970
 DAY: Final = 86400.0
 CLOCKS: Final = DAY  # seconds by which clocks may differ
 OLDEST: Final = 2 * 365 * DAY  # seconds since the end of an attempt of which nothing says when it was created
@@ -106,11 +104,6 @@ def lifetime(known: Known, attempt: AttemptRecord, now: float) -> tuple[float, f
 def has_unknown_requests(attempt: AttemptRecord) -> bool:
     """Return True if nothing says what an attempt requested: its pod, and so its uid, is gone from the cluster."""
     return not attempt.uid and not attempt.resources
-
-
-def written(seconds: float) -> str:
-    """Return a time in seconds since 1970 as RFC 3339; the nearest from 1970 to 9999."""
-    return datetime.fromtimestamp(min(max(0, int(seconds)), LAST), UTC).isoformat().replace("+00:00", "Z")
 
 
 def wanted(window: Window, namespace: str | None, profile: str | None) -> Callable[[Record], bool]:

@@ -7,10 +7,10 @@ from typing import Final, Literal
 import msgspec
 
 from webhook.history.record import Capacity
-from webhook.insight.report.known import written
 from webhook.insight.simulate.market import MarketPlace
 from webhook.insight.simulate.past import Story
 from webhook.insight.simulate.prediction import Outlook, Played, ReplayTally, Seen, Simulator
+from webhook.objects.times import written
 from webhook.policy import costs, criteria
 from webhook.policy.applied import NO_DEADLINES
 from webhook.policy.model import Policy, Profile

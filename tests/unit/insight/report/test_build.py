@@ -12,9 +12,10 @@ from msgspec import structs
 from tests.unit.insight.report.facts import HOUR, MONDAY, a_dollar_an_hour, at, attempt, reported, workload
 from webhook.history.record import AttemptRecord, Capacity
 from webhook.insight.report.build import MOST_BUCKETS
-from webhook.insight.report.known import Counted, Known, Price, Window, written
+from webhook.insight.report.known import Counted, Known, Price, Window
 from webhook.insight.report.model import MOST_ATTEMPTS, Usage
 from webhook.insight.report.sums import importance_by, unpriced
+from webhook.objects.times import written
 from webhook.policy.causes import Cause
 
 SPOT: dict[str, Any] = {"capacity": "Spot", "node": "spot-1", "zone": "z1"}
