@@ -258,11 +258,12 @@ class Account(msgspec.Struct, kw_only=True):
         message: str = "",
         used: Used | None = None,
         disruptions: int | None = None,
+        saved: int = 0,
     ) -> Attempt:
         """Count an ended pod that is not counted yet; return its Attempt.
 
         `message`: its last words. `used`: what it used; None if that is not known. `disruptions`: those of its scope
-        before it, as it says itself; None if that is not known.
+        before it, as it says itself; None if that is not known. `saved`: seconds of its work that need not be repeated.
         """
         pod = outcome.pod
         self.recent.append(id_of(pod))
@@ -282,6 +283,7 @@ class Account(msgspec.Struct, kw_only=True):
                 action="" if outcome.rule is None else outcome.rule.action,
                 cost=outcome.cost,
                 on_failure=outcome.on_failure,
+                saved=saved,
                 message=message,
             ),
             used,
@@ -352,11 +354,11 @@ class Account(msgspec.Struct, kw_only=True):
                 usage.forget_prices(self.saved)
             self.currency = currency
 
-    def note_left(self, left: Left, saved: int = 0) -> Attempt:
-        """Record what is left after the attempt that was counted last, and what it has saved; return that attempt."""
+    def note_left(self, left: Left) -> Attempt:
+        """Record what is left after the attempt that was counted last; return that attempt."""
         left = Left(retries=min(left.retries, LARGEST_COUNT), disruptions=min(left.disruptions, LARGEST_COUNT))
         self.left = left
-        self.last[-1] = msgspec.structs.replace(self.last[-1], left=left, saved=saved)
+        self.last[-1] = msgspec.structs.replace(self.last[-1], left=left)
         return self.last[-1]
 
     def forget_messages(self, keep: int) -> None:

@@ -57,14 +57,14 @@ def count(  # noqa: PLR0913 - where all of it meets
     message = words.last_words(outcome) if keeps_messages else ""
     outcome = outcomes.as_evicted(outcome, evicted)
     scope, before = limits.scope_of(pod), counted.disruptions_before(account, pod)
-    detail = account.count(outcome, scope, attempt, message=message, used=used, disruptions=before)
+    saved = counted.save_work(account, pod)
+    detail = account.count(outcome, scope, attempt, message=message, used=used, disruptions=before, saved=saved)
     account.forget_messages(MOST_MESSAGES)
     if outcome.cost == "disruption" and per is not None:
         account.window_start = account.window_start or pod.finished
-    saved = counted.save_work(account, pod)
     if outcome.cost == "retry" and counted.scopes_have_retries:
         account.spend_retry(scope)
-    return account.note_left(counted.left_of(account, pod, detail), saved)
+    return account.note_left(counted.left_of(account, pod, detail))
 
 
 def _unknown(_: Pod) -> None:

@@ -43,6 +43,7 @@ from webhook.pods import outcomes
 from webhook.pods.matching import POD_FAILURE_POLICY
 from webhook.pods.pods import Pod
 from webhook.policy.settings import Settings
+from webhook.rules.facts import NO_WORK
 from webhook.rules.pods import on_time, spot_wait
 from webhook.systems import core
 from webhook.systems.core import DISRUPTED
@@ -211,8 +212,9 @@ class WaitingPods:
         """Return until when a pod's deadline lets it wait for a spot node; None without one."""
         if settings.deadline is None or pod.kind is not batch.JOB:
             return None
-        key, state = key_of(pod), self.trackers.state_of(key_of(pod))
-        saved = state.saved_work_of(limits.scope_of(pod), job, settings.deadline)
+        key = key_of(pod)
+        state = self.trackers.states.get(key)
+        saved = NO_WORK if state is None else state.saved_work_of(limits.scope_of(pod), job, settings.deadline)
         slack = on_time.slack_of(job, self.trackers.job_set_of(key), settings, saved, self.clock())
         return None if slack is None else slack.turns_at
 

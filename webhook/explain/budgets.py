@@ -166,23 +166,28 @@ def _disruption_budget(root: Json, account: Account, budgets: limits.Budgets) ->
 def deadlines(standings: Iterable[Standing]) -> Iterator[str]:
     """Yield how much time and work the Jobs with a deadline have left: the slowest part of each."""
     for standing in standings:
-        job = standing.job
-        deadline, saved = standing.settings.deadline, []
-        if deadline is None:
-            continue
-        for pod in of_job(job, standing.live):
-            lost = replace(pod, worked=between(pod.started, written(standing.now)))
-            before = standing.account.work.at_least(limits.scope_of(pod))
-            saved.append(on_time.saved_with(before, lost, job, deadline))
-        if not saved:
-            set_name = "" if standing.job_set is None else standing.job_set["metadata"]["name"]
-            scopes = [one.scope for one in standing.account.last_now]
-            own = [one for one in scopes if limits.job_of(set_name, one) in {"", job["metadata"]["name"]}]
-            saved = [standing.account.work.at_least(one) for one in own[-1:]]
-        least = on_time.SavedWork(min(saved, default=0), standing.account.ended)
-        slack = on_time.slack_of(job, standing.job_set, standing.settings, least, standing.now)
+        live = of_job(standing.job, standing.live)
+        saved = on_time.SavedWork(_saved_in(standing, live), standing.account.ended)
+        slack = on_time.slack_of(standing.job, standing.job_set, standing.settings, saved, standing.now)
         if slack is not None:
-            yield f"deadline{', if a pod is lost now' if standing.live else ''}: {words.deadline(slack, standing.now)}"
+            yield f"deadline{', if a pod is lost now' if live else ''}: {words.deadline(slack, standing.now)}"
+
+
+def _saved_in(standing: Standing, live: list[Pod]) -> int:
+    """Return the seconds of work that would be saved if the live pods of a Job were lost now, of the least of them.
+
+    Without any: what the scope has saved of the pod that has ended last.
+    """
+    job, work, deadline = standing.job, standing.account.work, standing.settings.deadline
+    if deadline is None:
+        return 0
+    if live:
+        lost = [replace(pod, worked=between(pod.started, written(standing.now))) for pod in live]
+        return min(on_time.saved_with(work.at_least(limits.scope_of(pod)), pod, job, deadline) for pod in lost)
+    set_name = "" if standing.job_set is None else standing.job_set["metadata"]["name"]
+    scopes = [one.scope for one in standing.account.last_now]
+    own = [one for one in scopes if limits.job_of(set_name, one) in {"", job["metadata"]["name"]}]
+    return work.at_least(own[-1]) if own else 0
 
 
 def _budgets_of_scopes(system: System, account: Account, found: list[Pod]) -> Iterator[str]:

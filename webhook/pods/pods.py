@@ -418,7 +418,8 @@ def _progress_of(annotations: Json, status: Json) -> float | None:
     texts = [annotations.get(names.PROGRESS) or ""]
     for one in islice(status.get("containerStatuses") or (), MOST_STATUSES):
         message = ((one.get("state") or {}).get("terminated") or {}).get("message") or ""
-        texts.append(message[-LONGEST_TOLD:].rpartition(TOLD)[2].partition("\n")[0].strip() if TOLD in message else "")
+        _, told, rest = message[-LONGEST_TOLD:].rpartition(TOLD)
+        texts.append(rest.partition("\n")[0].strip() if told else "")
     parts = [float(text) for text in texts if len(text) <= LONGEST and PART.fullmatch(text)]
     return max(parts, default=None)
 

@@ -81,8 +81,9 @@ def unread_in_pods(root: Json, job: EmbeddedJob) -> Iterator[Problem]:
     """Warn about what only the pods of a Job say of its retries or its deadline: these follow from the Job."""
     if names.SAID.isdisjoint(job.pod_annotations):
         return
+    said = of_job(root, job)
     for key in (names.MAX_RETRIES, names.WORK, names.DEADLINE, names.CHECKPOINT):
-        if key in job.pod_annotations and key not in of_job(root, job):
+        if key in job.pod_annotations and key not in said:
             path = (*of_template((*job.path, "template")), key)
             remedy = f"write it in {field((*job.metadata_path, 'annotations'))}"
             yield Problem(path, "ignored: not the annotation of a Job", remedy)

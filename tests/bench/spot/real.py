@@ -68,6 +68,7 @@ class Markets(Simulation):
         self.finished: dict[str, float] = {}
         self.saved: dict[str, float] = defaultdict(float)
         self.pods: dict[str, SeenPod] = {}
+        self.restarted: subprocess.Popen[bytes] | None = None  # the leader after it was killed
 
     async def main(self) -> None:
         nodes = [self.node(number, spot=spot) for number in range(len(self.traces)) for spot in (True, False)]
@@ -147,7 +148,9 @@ class Markets(Simulation):
         os.kill(controller, signal.SIGKILL)
         print(f"{self.now:.0f} s: the leader is killed", flush=True)
         env = dict(one.split("=", 1) for one in environment)
-        subprocess.Popen(arguments, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # noqa: ASYNC220
+        self.restarted = subprocess.Popen(  # noqa: ASYNC220
+            arguments, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
         await self.until(10 * HOUR)
         os.kill(server, signal.SIGSTOP)
         await self.pause(20)
@@ -216,7 +219,11 @@ def chosen(folder: Path) -> list[Trace]:
 async def measured(kubectl: Kubectl, traces: list[Trace]) -> Markets:
     async with await Api.connect(str(kubectl.kubeconfig)) as api:
         markets = Markets(api, kubectl, traces)
-        await markets.main()
+        try:
+            await markets.main()
+        finally:
+            if markets.restarted is not None:
+                markets.restarted.kill()
         return markets
 
 

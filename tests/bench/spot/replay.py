@@ -14,9 +14,9 @@ from itertools import accumulate
 from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from tests.unit.accounts.pods import disrupted
 from webhook.kube import names
 from webhook.objects.times import written
-from webhook.pods.pods import Pod
 from webhook.policy.model import Disruptions, Duration, Placement, Profile
 from webhook.policy.settings import NamedProfile, Settings
 from webhook.rules.pods import on_time, placement
@@ -157,16 +157,8 @@ def _believed(case: Case, settings: Settings, saved: int, done: float, worked: f
     """Return the seconds of work that the ledger takes for saved after an attempt."""
     if settings.deadline is None:
         return 0
-    pod = Pod(
-        namespace="",
-        name="",
-        uid="",
-        job="",
-        job_uid="",
-        worked=worked,
-        progress=done / case.work if case.tells else None,
-    )
-    return on_time.saved_with(saved, pod, case.job, settings.deadline)
+    lost = disrupted(worked=worked, progress=done / case.work if case.tells else None)
+    return on_time.saved_with(saved, lost, case.job, settings.deadline)
 
 
 def at_best(case: Case, factor: float, trace: Trace, begin: float) -> float:

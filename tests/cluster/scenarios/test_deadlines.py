@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.awaiting import until
-from tests.cluster import command_line, disruptions
+from tests.cluster import disruptions
 from tests.cluster.objects import account, ended, last, noted
 from tests.cluster.scenarios.conftest import program
 from tests.cluster.scenarios.test_jobs import is_complete, pool
+from tests.cluster.test_ledger import explained
 
 if TYPE_CHECKING:
     from tests.cluster.kubectl import Object
-    from tests.cluster.namespace import Namespace
     from tests.cluster.scenarios.conftest import NewScene
 
 STAYS = program(at_sigterm=143)
@@ -24,12 +24,6 @@ STAYS = program(at_sigterm=143)
 def requires_spot(pod: Object) -> bool:
     affinity = pod["spec"].get("affinity", {}).get("nodeAffinity", {})
     return "requiredDuringSchedulingIgnoredDuringExecution" in affinity and noted(pod)["placement"] == "Spot"
-
-
-def explained(team: Namespace) -> str:
-    answer = command_line.run("explain", f"{team.name}/train", f"--kubeconfig={team.kubeconfig}")
-    assert answer.exit_code == 0, answer.stderr
-    return str(answer.stdout)
 
 
 def test_a_job_with_time_goes_back_to_spot_nodes_after_more_disruptions_than_the_limit(scene: NewScene) -> None:
@@ -43,7 +37,7 @@ def test_a_job_with_time_goes_back_to_spot_nodes_after_more_disruptions_than_the
         found = here.team.wait_for("jobs", "train", partial(ended, number=number))
     assert requires_spot(pod)
     assert account(found)["cost"] == {"disruption": 3}
-    assert "of work left; on-demand nodes would be done with" in explained(here.team)
+    assert "of work left; on-demand nodes would be done with" in str(explained(here.team, "train")["budgets"])
     assert here.team.event_messages("train", "DeadlineTurn") == []
 
 

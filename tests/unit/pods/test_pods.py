@@ -105,6 +105,7 @@ def test_a_pod_that_succeeded_ended_when_its_containers_did_whatever_happened_to
         ("0.42", "retry-policy.dev/progress=0.7", 0.7),
         (None, "retry-policy.dev/progress=0.1\nretry-policy.dev/progress=0.2", 0.2),
         ("1", "", 1.0),
+        (None, "retry-policy.dev/progress=0.1\n" + "0.5\n" * 2000, None),
         ("1.5", "", None),
         ("nan", "retry-policy.dev/progress=1e9", None),
         ("0." + "9" * 1000, "retry-policy.dev/progress=", None),

@@ -355,6 +355,7 @@ def _counted_in(account: Account, price_of: RowPrice) -> Iterator[Counted]:
     Attempts without capacity never started, so all that was used is of the others of their cause.
     """
     left: Counter[tuple[Cause, Loss | None]] = Counter()
+    kept = _kept_in(account)
     for known, reasons in account.causes.items():
         for reason, number in reasons.items():
             left[known, loss_of(known, reason)] += number
@@ -363,7 +364,7 @@ def _counted_in(account: Account, price_of: RowPrice) -> Iterator[Counted]:
             key = (one.cause, one.loss)
             number = min(one.number, left[key])
             left[key] -= number
-            yield one._replace(number=number)
+            yield one._replace(number=number, kept=kept)
     for (cause, loss), number in left.items():
         if number:
             yield Counted(number, cause, loss, price=NOTHING)
@@ -376,7 +377,7 @@ def _rows_of(name: str, by_capacity: dict[str, UsedRow], account: Account, price
         known = CAPACITIES.get(capacity, "")
         resources = dict(zip(account.resources, row.resources, strict=False))
         price = price_of(row, known, account.resources, account.currency)
-        yield Counted(row.attempts, cause, loss_of(cause, ""), known, row.seconds, resources, price, _kept_in(account))
+        yield Counted(row.attempts, cause, loss_of(cause, ""), known, row.seconds, resources, price)
 
 
 def _kept_in(account: Account) -> float:

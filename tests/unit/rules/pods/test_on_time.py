@@ -10,11 +10,10 @@ from msgspec.structs import replace
 from tests.admission import OPTED_IN, mutate, policy
 from tests.bench.spot.replay import START, Case, Trace, replay, settings_of
 from tests.objects import job_spec, pod, stored_job
-from tests.unit.accounts.pods import job_set
+from tests.unit.accounts.pods import disrupted, job_set
 from webhook.kube import names
 from webhook.objects.problem import Json
 from webhook.objects.times import written
-from webhook.pods.pods import Pod
 from webhook.policy.deadline import Deadline, Slack
 from webhook.policy.model import Deadlines, Duration, Placement, Profile
 from webhook.policy.settings import NamedProfile
@@ -160,18 +159,6 @@ def test_what_the_pods_say_of_a_deadline_counts_only_if_the_job_says_it() -> Non
     assert where(said) == ("Spot", False)
 
 
-def ended(ran: int, progress: float | None = None) -> Pod:
-    return Pod(
-        namespace="ml",
-        name="pod",
-        uid="pod",
-        job="job",
-        job_uid="job",
-        worked=ran,
-        progress=progress,
-    )
-
-
 @pytest.mark.parametrize(
     ("saved", "ran", "progress", "after"),
     [
@@ -185,17 +172,19 @@ def ended(ran: int, progress: float | None = None) -> Pod:
     ],
 )
 def test_what_an_ended_attempt_has_saved(saved: int, ran: int, progress: float | None, after: int) -> None:
-    assert on_time.saved_with(saved, ended(ran, progress), owner(), DEADLINE) == max(saved, after // STEP * STEP)
+    assert on_time.saved_with(saved, disrupted(worked=ran, progress=progress), owner(), DEADLINE) == max(
+        saved, after // STEP * STEP
+    )
 
 
 def test_without_checkpoints_nothing_is_saved() -> None:
-    assert on_time.saved_with(0, ended(5400), owner(), DEADLINE._replace(loss=None)) == 0
+    assert on_time.saved_with(0, disrupted(worked=5400), owner(), DEADLINE._replace(loss=None)) == 0
 
 
 @pytest.mark.parametrize("at_once", [1, 2])
 def test_where_the_next_pod_may_have_other_work_nothing_is_saved(at_once: int) -> None:
     root = owner(job_spec(completions=8, parallelism=at_once))
-    assert on_time.saved_with(0, ended(5400), root, DEADLINE) == 0
+    assert on_time.saved_with(0, disrupted(worked=5400), root, DEADLINE) == 0
 
 
 PROFILE = Profile(deadline=Deadlines(start=Duration(int(START))))
