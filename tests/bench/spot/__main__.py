@@ -17,6 +17,8 @@ from random import Random
 from statistics import mean, median
 from typing import TYPE_CHECKING, Final
 
+from tests.bench.spot import picture
+from tests.bench.spot.picture import Dot
 from tests.bench.spot.replay import START, Case, Trace, at_best, profiles, replay, settings_of, trace_of
 from webhook.policy.model import Profile
 
@@ -50,6 +52,7 @@ class Line:
     def __init__(self, case: Case, profile: Profile, traces: list[Trace], starts: int) -> None:
         self.ideal = case.work + START
         self.over_best: list[float] = []
+        self.best: list[float] = []
         settings = settings_of(profile, case)
         costs, finishes = [], []
         for trace in traces:
@@ -58,7 +61,8 @@ class Line:
             costs.append(mean(result.cost for result in results))
             finishes += [result.finished for result in results]
             if case.factor is not None:
-                self.over_best.append(costs[-1] / mean(at_best(case, case.factor, trace, one) for one in begins))
+                self.best.append(mean(at_best(case, case.factor, trace, one) for one in begins))
+                self.over_best.append(costs[-1] / self.best[-1])
         self.cost = mean(costs) / self.ideal
         self.worst = max(finishes) / self.ideal
         due = None if settings.deadline is None else settings.deadline.due(0.0, 1) + 1
@@ -85,15 +89,31 @@ def rows(traces: list[Trace], starts: int) -> Iterator[list[str]]:
         yield [f"deadline {factor:g}x, with `progress`", *cells]
 
 
+def draw(traces: list[Trace], starts: int) -> None:
+    """Draw the picture of Jobs of twelve hours with checkpoints."""
+    case = Case(12 * HOUR, CHECKPOINT)
+    without = {name: Line(case, under, traces, starts) for name, under in profiles().items()}
+    timed = {factor: Line(replace(case, factor=factor), Profile(), traces, starts) for factor in FACTORS}
+    picture.draw(
+        [Dot(name.replace("`", ""), line.cost, line.worst) for name, line in without.items()],
+        [Dot(f"{factor:g}x", line.cost, line.worst) for factor, line in timed.items()],
+        [Dot(f"{factor:g}x", mean(line.best) / line.ideal, line.worst) for factor, line in timed.items()],
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.spot", description=__doc__)
     parser.add_argument("folder", type=Path, help="with spot_traces.json.gz, or such a file")
     parser.add_argument("--shortest", type=float, default=SHORTEST, help="hours of a trace that is used")
     parser.add_argument("--starts", type=int, default=400, help="Jobs on each trace")
+    parser.add_argument("--picture", action="store_true", help=f"draw {picture.PICTURE.name} instead")
     options = parser.parse_args()
     traces = traces_in(options.folder, options.shortest)
     if not traces:
         parser.error(f"no trace is {options.shortest:g} hours long; name less with --shortest")
+    if options.picture:
+        draw(traces, options.starts)
+        return
     print(f"{len(traces)} traces, {options.starts} Jobs on each\n")
     heads = [f"{hours} h{', checkpoints' if kind else ''}" for hours in WORK for kind in (None, CHECKPOINT)]
     print(f"| Policy | {' | '.join(heads)} |")
