@@ -47,8 +47,11 @@ def test_each_test_that_passes_only_without_the_webhook_has_a_reason_and_no_othe
 
 
 def test_the_table_says_why_each_test_failed(monkeypatch: pytest.MonkeyPatch) -> None:
-    row = Row("suite", "1.36", 9, ("a",), ("a", "b"))
+    row = Row("suite", "1.36", 9, ("a",), ("a", "b", "c"), ("a", "c"))
     monkeypatch.setattr(upstream, "rows", lambda: [row])
-    monkeypatch.setattr(upstream, "REASONS", {"b": "a bug ends a Job"})
+    monkeypatch.setattr(upstream, "REASONS", {"b": "a bug ends a Job", "c": "it is refused"})
     last = upstream.table().splitlines()[-1]
-    assert last == "| suite | 1.36 | 9 | 8 | 7 | *b*: a bug ends a Job<br>*a*: fails without the webhook too |"
+    assert last == (
+        "| suite | 1.36 | 9 | 8 | 6 | 7 | *b*: a bug ends a Job<br>*c* (with `confirm` too): it is refused<br>"
+        "*a*: fails without the webhook too |"
+    )

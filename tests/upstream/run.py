@@ -1,9 +1,9 @@
 """Runs the suites against KUBECONFIG, and writes docs/reference/upstream-suites.json.
 
 With arguments, the suites alone whose names begin with one of them. One suite runs after the other, each test in a
-process of its own, many at the same time: one that fails often waits for a quarter of an hour. It runs as two users:
-the namespaces of one of them are opted in when they are created, and nothing else differs. Exit 1 if a test passes only
-without the webhook, and suites.py has no reason for it.
+process of its own, many at the same time: one that fails often waits for a quarter of an hour. It runs as three users:
+the namespaces of two of them are opted in when they are created, each with a profile, and nothing else differs. Exit 1
+if a test passes only without the webhook, and suites.py has no reason for it.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from textwrap import indent
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
@@ -31,16 +32,17 @@ from tests.upstream import examples
 from tests.upstream.suites import FILE, REASONS, Result, Row, Suite, names_of, result_of, row_of, suites, write
 from webhook.kube.names import PROFILE
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 AT_ONCE: Final = 16
 WITHOUT: Final = "upstream-not-opted-in"
 WITH_US: Final = "upstream-opted-in"
+CONFIRMING: Final = "upstream-confirming"
+PROFILES: Final = {WITH_US: "default", CONFIRMING: "confirm"}
 GROUP: Final = "system:masters"
 LEFT_ON_NODES: Final = Path("/tmp/job-e2e")  # noqa: S108 - upstream's tests of Jobs share files through it
 JOB_SET_SYSTEM: Final = "jobset-system"
-OPT_IN: Final = {
-    "patchType": "ApplyConfiguration",
-    "applyConfiguration": {"expression": f'Object{{metadata: Object.metadata{{labels: {{"{PROFILE}": "default"}}}}}}'},
-}
 NOT_PULLED: Final = {
     "patchType": "JSONPatch",
     "jsonPatch": {
@@ -55,7 +57,7 @@ def main(wanted: tuple[str, ...]) -> int:
     prepare(Kubectl(Path("kubectl"), kubeconfig))
     folder = Path(tempfile.mkdtemp(prefix="upstream-suites-"))
     sys.stderr.write(f"logs and reports: {folder}\n")
-    users = {user: as_user(kubeconfig, user, folder) for user in (WITHOUT, WITH_US)}
+    users = {user: as_user(kubeconfig, user, folder) for user in (WITHOUT, *PROFILES)}
     new = [] if wanted else tried_examples(kubeconfig)
     for number, suite in enumerate(one for one in suites() if not wanted or one.name.startswith(wanted)):
         place = folder / str(number)
@@ -66,11 +68,11 @@ def main(wanted: tuple[str, ...]) -> int:
                 (user, pool.submit(call, suite, users[user], folder / f"{number}-{test}", focus))
                 for test, (user, focus) in enumerate(tests)
             ]
-        without, with_us = (
-            result_of([report for by, run in runs if by == user for report in run.result()]) for user in users
-        )
-        new.append(row_of(suite.name, binaries.kubernetes_version(), without, with_us))
-        tell(new[-1], without, with_us)
+        results = {
+            user: result_of([report for by, run in runs if by == user for report in run.result()]) for user in users
+        }
+        new.append(row_of(suite.name, binaries.kubernetes_version(), *results.values()))
+        tell(new[-1], results)
     shutil.rmtree(LEFT_ON_NODES, ignore_errors=True)
     unexplained = [name for row in new for name in row.only_with_us if name not in REASONS]
     if unexplained:
@@ -90,13 +92,13 @@ def tried_examples(kubeconfig: Path) -> list[Row]:
     for title, folder in examples.folders().items():
         without, with_us = (examples.created(api, user, folder) for user in (WITHOUT, WITH_US))
         found.append(row_of(title, binaries.kubernetes_version(), without, with_us))
-        tell(found[-1], without, with_us)
+        tell(found[-1], {WITHOUT: without, WITH_US: with_us})
     return found
 
 
-def tell(row: Row, without: Result, with_us: Result) -> None:
-    """Write the result of a suite, and why tests have failed, to stderr."""
-    for user, found in ((WITHOUT, without), (WITH_US, with_us)):
+def tell(row: Row, results: Mapping[str, Result]) -> None:
+    """Write the result of a suite, and why tests have failed, to stderr; `results`: by user."""
+    for user, found in results.items():
         passed = f"{row.tests - len(found.failures)} of {row.tests} passed"
         sys.stderr.write(f"{row.suite}, Kubernetes {row.kubernetes}, {user}: {passed}\n")
         for name, failure in found.failures.items():
@@ -104,8 +106,11 @@ def tell(row: Row, without: Result, with_us: Result) -> None:
 
 
 def prepare(kubectl: Kubectl) -> None:
-    """Opt in what WITH_US creates; replace what the suites expect of a cluster that this one has in another form."""
-    apply_mutation(kubectl, "opt-in-upstream", "namespaces", f"request.userInfo.username == '{WITH_US}'", OPT_IN)
+    """Opt in what PROFILES name; replace what the suites expect of a cluster that this one has in another form."""
+    for user, profile in PROFILES.items():
+        labels = f'Object{{metadata: Object.metadata{{labels: {{"{PROFILE}": "{profile}"}}}}}}'
+        opt_in = {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": labels}}
+        apply_mutation(kubectl, f"opt-in-{profile}", "namespaces", f"request.userInfo.username == '{user}'", opt_in)
     # The kubelet asks for the newest image of this name, and nothing can be fetched.
     apply_mutation(kubectl, "bash-is-there", "pods", f"object.spec.containers[0].image == '{BASH}'", NOT_PULLED)
     # JobSet's suite waits for this Deployment; its program runs beside the cluster.
@@ -127,11 +132,12 @@ def prepare(kubectl: Kubectl) -> None:
     )
     create = ("create", "namespace", "upstream", "--dry-run=server", "--output=json")
 
-    def effective() -> bool:
-        created = kubectl.run(*create, f"--as={WITH_US}", f"--as-group={GROUP}")
+    def effective(user: str) -> bool:
+        created = kubectl.run(*create, f"--as={user}", f"--as-group={GROUP}")
         return created.returncode == 0 and PROFILE in json.loads(created.stdout)["metadata"]["labels"]
 
-    until(effective)
+    for user in PROFILES:
+        until(partial(effective, user))
 
 
 def apply_mutation(kubectl: Kubectl, name: str, resource: str, condition: str, mutation: Object) -> None:

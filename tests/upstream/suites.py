@@ -61,7 +61,8 @@ def suites() -> list[Suite]:
 class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The results of a suite: how many tests ran, and the names of those that failed `without` and `with_us`.
 
-    `kubernetes`: the version of the cluster.
+    `kubernetes`: the version of the cluster. `confirming`: of those that failed with the profile `confirm`; None where
+    that was not run.
     """
 
     suite: str
@@ -69,11 +70,13 @@ class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tests: int
     without: tuple[str, ...]
     with_us: tuple[str, ...]
+    confirming: tuple[str, ...] | None = None
 
     @property
     def only_with_us(self) -> list[str]:
-        """The tests that passed without the webhook, and failed with it."""
-        return [name for name in self.with_us if name not in self.without]
+        """The tests that passed without the webhook, and failed with it, under either profile."""
+        failed = sorted({*self.with_us, *(self.confirming or ())})
+        return [name for name in failed if name not in self.without]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,11 +109,13 @@ def result_of(reports: Sequence[Any]) -> Result:
     return Result(frozenset(ran), {name: failure for name, failure in ran.items() if failure is not None})
 
 
-def row_of(suite: str, kubernetes: str, without: Result, with_us: Result) -> Row:
+def row_of(suite: str, kubernetes: str, without: Result, with_us: Result, confirming: Result | None = None) -> Row:
     """Return the row of a suite; raise ValueError if one of the runs had other tests, or none."""
-    if without.ran != with_us.ran or not without.ran:
-        raise ValueError(f"{suite}: {len(without.ran)} tests ran without, {len(with_us.ran)} with")
-    return Row(suite, kubernetes, len(without.ran), tuple(sorted(without.failures)), tuple(sorted(with_us.failures)))
+    others = [one for one in (with_us, confirming) if one is not None]
+    if any(one.ran != without.ran for one in others) or not without.ran:
+        raise ValueError(f"{suite}: {len(without.ran)} tests ran without, {[len(one.ran) for one in others]} with")
+    failed = [None if one is None else tuple(sorted(one.failures)) for one in (without, with_us, confirming)]
+    return Row(suite, kubernetes, len(without.ran), failed[0] or (), failed[1] or (), failed[2])
 
 
 def rows() -> list[Row]:
