@@ -8,14 +8,17 @@ import pytest
 
 from tests.awaiting import until
 from tests.cluster.kubelet import end
+from tests.cluster.objects import is_running
 from tests.cluster.on_failure_matrix import Ending
 from tests.cluster.scenarios.conftest import program
+from tests.cluster.scenarios.test_jobs import is_complete
 
 if TYPE_CHECKING:
     from tests.cluster.kubectl import Object
     from tests.cluster.scenarios.conftest import NewScene, Scene
 
 MORE = 40  # nodes, so that two of the cluster may be avoided: other tests have one of their own
+PODS_OF_A_NIGHT = 554
 REJECTED = Ending(of_pod="UnexpectedAdmissionError")
 
 
@@ -68,3 +71,21 @@ def test_after_three_rejected_pods_those_of_other_jobs_prefer_another_node_and_a
     node = rejected(here, 3)
     says = "has rejected 3 pods in ten minutes (UnexpectedAdmissionError"
     expect_avoided(here, node, "RejectsPods", says)
+
+
+@pytest.mark.parametrize("pods", [60, pytest.param(PODS_OF_A_NIGHT, marks=pytest.mark.long)])
+def test_a_node_that_rejects_every_pod_of_a_night_gets_few_of_them(scene: NewScene, pods: int) -> None:
+    """Recorded (pytorch/ci-infra#1058): one such node, always the emptiest, took 554 pods in 106 minutes."""
+    here = scene("bad-nodes", spot=4, on_demand=0)
+    bad, rejections = here.nodes.nodes[0], 0
+    path = f"api/v1/namespaces/{here.team.name}/pods"
+    for number in range(pods):
+        here.create("one-small-pod.yaml", program(), name=f"night-{number}")
+        for pod in filter(is_running, here.team.api.list(path, fieldSelector="status.phase=Running")["items"]):
+            if pod["spec"]["nodeName"] == bad:
+                end(here.team, pod, REJECTED)
+                rejections += 1
+            else:
+                here.team.ends(pod, 0)
+    here.team.wait_for_all("jobs", lambda jobs: sum(bool(is_complete(job)) for job in jobs) >= pods - 5)
+    assert 3 <= rejections <= 5
