@@ -22,12 +22,15 @@ from webhook.history.record import Record
 from webhook.insight.report.load import Loaded, Loader, NothingReadError, ReportScope
 from webhook.insight.simulate import live, past, render, result, sweep
 from webhook.insight.simulate.prediction import Played, Simulator
+from webhook.insight.simulate.replay import Said
 from webhook.insight.simulate.sweep import Curve, Measure, Point, Sweep
 from webhook.kube.client import Api
 from webhook.kube.kubeconfig import Kubeconfig
 from webhook.objects.left_out import LeftOut
 from webhook.objects.times import written
+from webhook.policy import deadline
 from webhook.policy.model import Policy
+from webhook.policy.reader import duration
 
 REPLICATIONS: Final = 200
 OF_A_SWEEP: Final = 50
@@ -40,6 +43,22 @@ def _sweep_of(_context: click.Context, _parameter: click.Parameter, text: str | 
         return None if text is None else sweep.read(text)
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
+
+
+def _late_of(_context: click.Context, _parameter: click.Parameter, text: str | None) -> float | None:
+    """Read the option --late; raise click.BadParameter."""
+    found = None if text is None else deadline.FACTOR.fullmatch(text)
+    if text is not None and (found is None or float(found[1]) < 1):
+        raise click.BadParameter(f"{text!r} is no factor of 1 or more; write one such as 2x")
+    return None if found is None else float(found[1])
+
+
+def _seconds_of(_context: click.Context, _parameter: click.Parameter, text: str | None) -> int | None:
+    """Read the option --checkpoint; raise click.BadParameter."""
+    found = None if text is None else duration(text)
+    if text is not None and found is None:
+        raise click.BadParameter(f"{text!r} is no duration; write one such as 30m")
+    return found
 
 
 @click.command(
@@ -57,6 +76,10 @@ def _sweep_of(_context: click.Context, _parameter: click.Parameter, text: str | 
         (
             "Which threshold is best",
             "retry-policy simulate --history history/ --sweep placement.interruptibleFailureThreshold=-3..3",
+        ),
+        (
+            "Which deadline is cheapest, if nothing may take more than twice as long as alone",
+            "retry-policy simulate --history history/ --sweep deadline.factor=null,1,2,3 --late 2x --checkpoint 30m",
         ),
     ),
     options_metavar="[OPTIONS]",
@@ -89,6 +112,18 @@ def _sweep_of(_context: click.Context, _parameter: click.Parameter, text: str | 
     type=click.Choice(["money", "time"]),
     help="What the best value of a sweep has least of, per complete workload.  [default: money if known]",
 )
+@click.option(
+    "--late",
+    metavar="FACTOR",
+    callback=_late_of,
+    help="Count what takes longer than this multiple of its work and a start, such as 2x; the best value has least.",
+)
+@click.option(
+    "--checkpoint",
+    metavar="DURATION",
+    callback=_seconds_of,
+    help="How much of its work the end of a pod costs a program at most, such as 30m.  [default: all]",
+)
 @namespace_option
 @click.option(
     "--replications",
@@ -109,6 +144,8 @@ def simulate(  # noqa: PLR0913 - one parameter for each option
     swept: Sweep | None,
     profile_name: str | None,
     measure: Measure | None,
+    late: float | None,
+    checkpoint: int | None,
     namespace: str | None,
     replications: int | None,
     seed: int,
@@ -135,7 +172,8 @@ def simulate(  # noqa: PLR0913 - one parameter for each option
     after = before if policy is None else usable_policy(policy)
     if profile_name is not None:
         profile_of(after, profile_name)
-    simulator = Simulator(past.read(records, time.time()), before, seed, after.prices)
+    said = Said(checkpoint, late)
+    simulator = Simulator(past.read(records, time.time()), before, seed, after.prices, said)
     if not simulator.workloads:
         where = "" if namespace is None else f" of namespace {namespace}"
         stop([f"no workload{where} has ended in this history, so that nothing can be replayed"])

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 from pathlib import Path
 
 import msgspec
@@ -85,6 +86,23 @@ def test_a_sweep_needs_no_other_policy_and_names_the_best_value() -> None:
     assert [one["value"] for one in drawn["points"]] == [1, 2, 3]
 
 
+def test_a_sweep_of_deadlines_counts_what_is_late_if_that_is_asked_for() -> None:
+    command = ("simulate", "--history", "history.ndjson", "--from", "old.yaml", "--sweep", "deadline.factor=null,1.5")
+
+    plain, _ = run(*command, *FEW)
+    asked, _ = run(*command, *FEW, "--late", "2x", "--checkpoint", "30m")
+    as_json, _ = run(*command, *FEW, "--late", "2x", "-o", "json")
+    whole, _ = run("simulate", "--history", "history.ndjson", "--policy", "new.yaml", *FEW, "--late", "1.5x")
+
+    assert "LATE" not in plain
+    assert "LATE" in asked
+    assert "and as few late" in asked
+    assert re.search(r"^all +late +", whole, re.MULTILINE)
+    drawn = json.loads(as_json)
+    Draft202012Validator(json.loads(schemas.simulation_sweep())).validate(drawn)
+    assert [one["value"] for one in drawn["points"]] == [None, 1.5]
+
+
 def test_a_sweep_has_no_best_by_money_if_a_price_is_missing() -> None:
     rules = Rules().policy()
     spot_only = Prices(currency="USD", rates=PRICES.rates[:1])
@@ -151,6 +169,8 @@ def test_too_many_records_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         (("--policy", "new.yaml", "--kubeconfig", "none"), "kubeconfig none: file does not exist"),
         (("--history", "history.ndjson"), "there is no other policy; name one with --policy"),
         (("--history", "history.ndjson", "--sweep", "disruptions.limit=3..1"), "write 1..3"),
+        (("--history", "history.ndjson", "--policy", "new.yaml", "--late", "soon"), "write one such as 2x"),
+        (("--history", "history.ndjson", "--policy", "new.yaml", "--checkpoint", "x"), "write one such as 30m"),
         (("--history", "none.ndjson", "--policy", "new.yaml"), "none.ndjson: cannot be read"),
         (("--history", "history.ndjson", "--policy", "none.yaml"), "none.yaml: cannot be read"),
         (("-f", "none.json", "--policy", "new.yaml"), "none.json: cannot be read"),

@@ -5,6 +5,7 @@ each end of a pod is judged by `webhook/accounts/forecast.py`. Every answer is r
 """
 
 from collections.abc import Sequence
+from math import inf
 from typing import Final, NamedTuple
 
 from webhook.accounts import counting, forecast
@@ -32,6 +33,7 @@ from webhook.systems.job_set.spec import JOB_INDEX, REPLICATED_JOB, RESTART, SET
 NAME: Final = "workload"
 UID: Final = "uid"
 NAMESPACE: Final = "simulated"
+CREATED: Final = "1970-01-01T00:00:00Z"
 MOST_REMEMBERED: Final = 200_000  # answers; then all are forgotten
 
 
@@ -50,6 +52,7 @@ class Shape(NamedTuple):
     - `max_disruptions`: the annotation of that name; None without.
     - `codes`: exit codes about which the author's own failure policy decides, each with the action.
     - `parts`: of a JobSet; empty for a Job. `independent`: whether its author says that its pods need no other one.
+    - `is_timed`: whether its author says how long it takes, so that it may have a deadline.
     """
 
     profile: str
@@ -63,6 +66,7 @@ class Shape(NamedTuple):
     codes: tuple[tuple[str, int], ...] = ()
     parts: tuple[ReplicatedJob, ...] = ()
     independent: bool = False
+    is_timed: bool = False
 
 
 class SpentBefore(NamedTuple):
@@ -127,7 +131,7 @@ class Decider:
         self.policy = policy
         self.admitted: dict[Shape, AdmittedWorkload] = {}
         self.verdicts: dict[tuple[Shape, End, SpentBefore, tuple[str, ...], tuple[int, ...], str], SimulatedEnd] = {}
-        self.placements: dict[tuple[Shape, SpentBefore, bool], bool] = {}
+        self.placements: dict[tuple[Shape, SpentBefore, bool, bool], bool] = {}
         self.remembers_attempts = {
             name: any(rule.match.same_node or rule.match.failures for rule in costs.rules_of(profile))
             for name, profile in policy.profiles.items()
@@ -152,6 +156,8 @@ class Decider:
         refusal = "; ".join(f"{problem.what}" for _, problem in problems[:1])
         job, job_set = (root, None) if not shape.parts else (_first_job(root), root)
         job.setdefault("status", {})
+        for one in (job, root):
+            one["metadata"]["creationTimestamp"] = CREATED
         retries = batch.retry_budget(job["spec"])
         if job_set is not None:
             retries = at(job_set, ("spec", "failurePolicy", "maxRestarts")) or 0
@@ -163,8 +169,8 @@ class Decider:
             per_index=job["spec"].get("backoffLimitPerIndex") is not None,
         )
 
-    def standing(self, shape: Shape, job: Json, job_set: Json | None, spent: SpentBefore) -> Standing:
-        """Return the state of a workload that has spent so much."""
+    def standing(self, shape: Shape, job: Json, job_set: Json | None, spent: SpentBefore, now: float = 0.0) -> Standing:
+        """Return the state of a workload that has spent so much; `now`: seconds after CREATED."""
         account = Account(
             cost={"retry": spent.retries - spent.lost, "fatal": spent.lost},
             scopes=Scopes({_scope_of(shape): spent.disruptions} if spent.disruptions else None),
@@ -176,7 +182,7 @@ class Decider:
         else:
             job = {**job, "status": {"failed": spent.retries, "succeeded": int(spent.proven)}}
         profile = NamedProfile(shape.profile, self.policy.profiles[shape.profile])
-        return Standing(job=job, job_set=job_set, account=account, live=(), profile=profile)
+        return Standing(job=job, job_set=job_set, account=account, live=(), profile=profile, now=now)
 
     def decide(self, shape: Shape, end: End, spent: SpentBefore, after: AfterFailure, node: str) -> SimulatedEnd:
         """Return what an end does; `after`: the state with which the pod was created, `node`: where it ran."""
@@ -211,20 +217,24 @@ class Decider:
             ignored=_ignored_of_next(standing, counted.account, pod, detail) if admitted.per_index else 0,
         )
 
-    def leaves_spot(self, shape: Shape, spent: SpentBefore, *, lacked_spot: bool) -> bool:
-        """Return True if a new pod leaves spot nodes; `lacked_spot`: whether no spot node took one of the last ones."""
-        key = (shape, spent, lacked_spot)
+    def leaves_spot(self, shape: Shape, spent: SpentBefore, *, lacked_spot: bool, has_turned: bool = False) -> bool:
+        """Return True if a new pod leaves spot nodes.
+
+        `lacked_spot`: whether no spot node took one of the last ones; `has_turned`: whether its deadline allows none.
+        """
+        key = (shape, spent, lacked_spot, has_turned)
         found = self.placements.get(key)
         if found is None:
             if len(self.placements) >= MOST_REMEMBERED:
                 self.placements.clear()
-            found = self.placements[key] = self.placed(shape, spent, lacked_spot=lacked_spot)
+            now = inf if has_turned else -inf  # after, or before the last safe moment, whenever that is
+            found = self.placements[key] = self.placed(shape, spent, now, lacked_spot=lacked_spot)
         return found
 
-    def placed(self, shape: Shape, spent: SpentBefore, *, lacked_spot: bool) -> bool:
+    def placed(self, shape: Shape, spent: SpentBefore, now: float, *, lacked_spot: bool) -> bool:
         """Ask the functions of admission."""
         admitted = self.admit(shape)
-        standing = self.standing(shape, admitted.job, admitted.job_set, spent)
+        standing = self.standing(shape, admitted.job, admitted.job_set, spent, now)
         said = dict(at(standing.job, ("spec", "template", "metadata", "annotations")) or {})
         if admitted.per_index:
             said[batch.INDEX_FAILURES] = str(spent.failures)
@@ -253,6 +263,7 @@ def _manifest_of(shape: Shape) -> Json:
     """Return a manifest as the author of such a workload would have written it."""
     said = {} if shape.max_disruptions is None else {names.MAX_DISRUPTIONS: str(shape.max_disruptions)}
     said |= {names.INDEPENDENT_PODS: "true"} if shape.independent else {}
+    said |= {names.WORK: "1h"} if shape.is_timed else {}
     metadata: Json = {"name": NAME, "namespace": NAMESPACE, "uid": UID, **({"annotations": said} if said else {})}
     if not shape.parts:
         spec = _job_spec(shape, shape.completions, shape.parallelism, indexed=shape.indexed)

@@ -370,11 +370,12 @@ def _note_failure(task: Task, attempt: PastAttempt, profile: Profile, echoes: se
 def _fixed_of(first: PastAttempt | None, profile: Profile, *, starts_on_demand: bool) -> Capacity:
     """Return the capacity of a task that something other than the policy places; empty if the policy does.
 
-    `starts_on_demand`: whether the policy sends first attempts to on-demand nodes; else the author did.
+    `starts_on_demand`: whether the policy sends first attempts to on-demand nodes; else the author did, or a deadline.
     """
     if first is None or first.start is None:
         return ""
-    if first.record.placement == "OnDemand" and not first.record.attempt and not starts_on_demand:
+    by_author = not starts_on_demand and profile.deadline.factor is None
+    if first.record.placement == "OnDemand" and not first.record.attempt and by_author:
         return "OnDemand"
     if first.record.placement != "None":
         return ""

@@ -15,7 +15,15 @@ from webhook.insight.simulate.learning import Learnt, LearntWorkload
 from webhook.insight.simulate.market import Market, MarketPlace
 from webhook.insight.simulate.past import Past, PastAttempt
 from webhook.insight.simulate.pricing import Pricing
-from webhook.insight.simulate.replay import Policed, Replay, ReplayResult, luck_of
+from webhook.insight.simulate.replay import (
+    NOTHING_SAID,
+    Policed,
+    Replay,
+    ReplayResult,
+    Said,
+    allowed_for,
+    luck_of,
+)
 from webhook.policy.model import Policy, Prices
 
 MOST_REPLAYS: Final = 2_000_000  # of tasks, under one policy; beyond that there are fewer replications
@@ -37,6 +45,7 @@ class Outlook(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     - `attempts`: pods. `node_seconds`: from their start to their end; `spot_seconds`: those of them on spot nodes.
     - `money`: in the currency of the prices; None if any price is not known. `complete`, `failed`: workloads.
     - `mean_time_to_finish`: seconds from the creation of a workload to its end, of those that are complete.
+    - `late`: those of them that took longer than a multiple of their work; None if nobody has named one.
     """
 
     attempts: Figure
@@ -46,6 +55,7 @@ class Outlook(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     complete: Figure
     failed: Figure
     mean_time_to_finish: Figure
+    late: Figure | None = None
 
 
 class Prediction(Outlook, frozen=True, kw_only=True, rename="camel"):
@@ -65,6 +75,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     complete: int
     failed: int
     mean_time_to_finish: float
+    late: int | None = None
 
 
 @dataclass(slots=True)
@@ -77,6 +88,7 @@ class Sums:
     money: float = 0.0
     complete: int = 0
     failed: int = 0
+    late: int = 0
     time: float = 0.0  # until they finished, of those that are complete
 
     def add(self, result: ReplayResult) -> None:
@@ -87,6 +99,7 @@ class Sums:
         self.money += result.money
         if result.complete:
             self.complete += 1
+            self.late += result.late
             self.time += result.end
         else:
             self.failed += 1
@@ -123,7 +136,7 @@ class Played:
     """All replications under one policy: sums by namespace, one for each replication, and a tally of each workload.
 
     `asked`: how many replications were asked for. `unpriced`: places where pods ran, of which no price is known.
-    `has_prices`: whether all prices are known; else there is no money.
+    `has_prices`: whether all prices are known; else there is no money. `has_late`: whether it is known what is late.
     """
 
     sums: dict[str, list[Sums]]
@@ -132,6 +145,7 @@ class Played:
     asked: int
     unpriced: frozenset[MarketPlace]
     has_prices: bool
+    has_late: bool = False
 
     def prediction(self) -> Prediction:
         """Return the figures."""
@@ -139,20 +153,37 @@ class Played:
         for some in self.sums.values():
             for one, other in zip(total, some, strict=True):
                 one.add_sums(other)
-        whole = msgspec.structs.asdict(outlook(total, has_prices=self.has_prices))
-        namespaces = {name: outlook(some, has_prices=self.has_prices) for name, some in sorted(self.sums.items())}
+        whole = msgspec.structs.asdict(self.outlook(total))
+        namespaces = {name: self.outlook(some) for name, some in sorted(self.sums.items())}
         return Prediction(**whole, namespaces=namespaces, replications=self.replications)
+
+    def outlook(self, sums: list[Sums]) -> Outlook:
+        """Return the figures of a group, given its sums in each replication."""
+        return Outlook(
+            attempts=figure(one.attempts for one in sums),
+            node_seconds=figure(one.spot + one.on_demand for one in sums),
+            spot_seconds=figure(one.spot for one in sums),
+            money=figure(one.money for one in sums) if self.has_prices else None,
+            complete=figure(one.complete for one in sums),
+            failed=figure(one.failed for one in sums),
+            mean_time_to_finish=figure([one.time / one.complete for one in sums if one.complete] or [0.0]),
+            late=figure(one.late for one in sums) if self.has_late else None,
+        )
 
 
 class Simulator:
     """A history that is learnt from once, and replayed under as many policies as wanted.
 
     `policy`: the one that was in force. `seed`: equal seeds give equal figures. `table`: what nodes cost, under any
-    policy; by default the prices of the policy in force, else those that the records have.
+    policy; by default the prices of the policy in force, else those that the records have. `said`: what a user says of
+    all workloads.
     """
 
-    def __init__(self, history: Past, policy: Policy, seed: int = 0, table: Prices | None = None) -> None:
+    def __init__(
+        self, history: Past, policy: Policy, seed: int = 0, table: Prices | None = None, said: Said = NOTHING_SAID
+    ) -> None:
         self.history = history
+        self.said = said
         self.policy = policy
         self.seed = seed
         self.learnt: Learnt = learning.learn(history, policy)
@@ -160,6 +191,9 @@ class Simulator:
         self.pause = market.middle(self.learnt.pauses)
         table = table or policy.prices
         self.pricing: Pricing = pricing.by_records(history) if table is None else pricing.by_table(table)
+        self.allowed = [
+            allowed_for(one, policy.profiles[one.shape.profile].deadline.start, said) for one in self.workloads
+        ]
         self.unpriced = sum(self.pricing.paid(attempt) is None for attempt in self.attempts())
 
     @property
@@ -201,7 +235,7 @@ class Simulator:
         chance, which shows how well the simulation knows the world.
         """
         number, price = self.replications(asked), self.pricing.price or (lambda _resources, _place: None)
-        policed = Policed(Decider(policy), self.learnt, self.market, price, self.pause, anew=anew)
+        policed = Policed(Decider(policy), self.learnt, self.market, price, self.pause, self.said, anew=anew)
         known = [(place, one) for place, one in enumerate(self.workloads) if one.shape.profile in policy.profiles]
         tallies = [ReplayTally() for _ in self.workloads]
         sums: dict[str, list[Sums]] = defaultdict(list)
@@ -211,7 +245,7 @@ class Simulator:
             now: dict[str, Sums] = {one.story.record.namespace: Sums() for _, one in known}
             for place, one in known:
                 random.seed((self.seed * 1_000_003 + replication) * 10_000_019 + place)
-                result = Replay(policed, one, luck, random).go()
+                result = Replay(policed, one, luck, random, self.allowed[place]).go()
                 now[one.story.record.namespace].add(result)
                 tallies[place].add(result)
             for namespace, some in now.items():
@@ -220,12 +254,12 @@ class Simulator:
                 on_progress(replication + 1, number)
         unpriced = frozenset(policed.unpriced)
         has_prices = self.has_prices and not unpriced
-        return Played(dict(sums), tallies, number, asked, unpriced, has_prices)
+        return Played(dict(sums), tallies, number, asked, unpriced, has_prices, self.said.late is not None)
 
     def seen(self) -> dict[str, Seen]:
         """Return what history shows, by namespace; the empty name is all of them."""
         sums: dict[str, Sums] = defaultdict(Sums)
-        for one in self.workloads:
+        for one, allowed in zip(self.workloads, self.allowed, strict=True):
             some = sums[one.story.record.namespace]
             for attempt in one.story.attempts:
                 if attempt.start is None and attempt.was_stopped:
@@ -238,13 +272,17 @@ class Simulator:
                 some.money += self.pricing.paid(attempt) or 0.0
             if one.story.is_complete:
                 some.complete += 1
-                some.time += one.story.end - one.story.created
+                took = one.story.end - one.story.created
+                some.time += took
+                some.late += took > allowed
             else:
                 some.failed += 1
         total = Sums()
         for some in sums.values():
             total.add_sums(some)
-        return {name: _seen_of(some, has_prices=self.has_prices) for name, some in [("", total), *sorted(sums.items())]}
+        named = [("", total), *sorted(sums.items())]
+        has_late = self.said.late is not None
+        return {name: _seen_of(some, has_prices=self.has_prices, has_late=has_late) for name, some in named}
 
 
 def predict(
@@ -252,19 +290,6 @@ def predict(
 ) -> Prediction:
     """Return what `policy_b` would have done to the workloads of records that were made under `policy_a`."""
     return Simulator(past.read(records), policy_a, seed, policy_b.prices).play(policy_b, replications).prediction()
-
-
-def outlook(sums: list[Sums], *, has_prices: bool) -> Outlook:
-    """Return the figures of a group, given its sums in each replication."""
-    return Outlook(
-        attempts=figure(one.attempts for one in sums),
-        node_seconds=figure(one.spot + one.on_demand for one in sums),
-        spot_seconds=figure(one.spot for one in sums),
-        money=figure(one.money for one in sums) if has_prices else None,
-        complete=figure(one.complete for one in sums),
-        failed=figure(one.failed for one in sums),
-        mean_time_to_finish=figure([one.time / one.complete for one in sums if one.complete] or [0.0]),
-    )
 
 
 def figure(values: Iterable[float]) -> Figure:
@@ -275,7 +300,7 @@ def figure(values: Iterable[float]) -> Figure:
     return Figure(sum(ordered) / len(ordered), ordered[low], ordered[high])
 
 
-def _seen_of(sums: Sums, *, has_prices: bool) -> Seen:
+def _seen_of(sums: Sums, *, has_prices: bool, has_late: bool) -> Seen:
     return Seen(
         attempts=sums.attempts,
         node_seconds=sums.spot + sums.on_demand,
@@ -284,4 +309,5 @@ def _seen_of(sums: Sums, *, has_prices: bool) -> Seen:
         complete=sums.complete,
         failed=sums.failed,
         mean_time_to_finish=sums.time / sums.complete if sums.complete else 0.0,
+        late=sums.late if has_late else None,
     )

@@ -10,7 +10,8 @@ from webhook.insight.simulate.sweep import Curve, Point, as_good, better_with_fe
 from webhook.objects.columns import Part, Row
 
 HEADINGS: Final[Row] = ("NAMESPACE", "FIGURE", "SEEN", "NOW", "THEN", "80% OF THEN", "CHANGE")
-CURVE: Final[Row] = ("VALUE", "ATTEMPTS", "COMPLETE", "MONEY", "EACH", "TIME", "")
+CURVE: Final[Row] = ("VALUE", "ATTEMPTS", "COMPLETE", "LATE", "MONEY", "EACH", "TIME", "")
+LATE: Final = CURVE.index("LATE")
 SHOWN: Final = 10  # workloads that fare worse
 BAR: Final = 24  # characters of the longest bar
 ALL: Final = "all"
@@ -77,6 +78,8 @@ def rows(group: Group, currency: str) -> Iterator[Row]:
     yield row(name, "on spot", seen.spot_seconds, now.spot_seconds, then.spot_seconds, hours)
     if now.money is not None and then.money is not None and seen.money is not None:
         yield row(name, f"money, {currency}", seen.money, now.money, then.money, money)
+    if now.late is not None and then.late is not None and seen.late is not None:
+        yield row(name, "late", seen.late, now.late, then.late, whole)
     yield row(name, "mean time", seen.mean_time_to_finish, now.mean_time_to_finish, then.mean_time_to_finish, lasting)
 
 
@@ -105,7 +108,9 @@ def curve(drawn: Curve) -> Iterator[Part]:
     yield ""
     most = max((measured(one, drawn.measure) for one in drawn.points), default=0.0)
     what = f"{drawn.currency} EACH" if drawn.measure == "money" else "TIME"
-    yield [(*CURVE[:-1], what), *(point(one, drawn, most) for one in drawn.points)]
+    table = [(*CURVE[:-1], what), *(point(one, drawn, most) for one in drawn.points)]
+    has_late = any(one.outlook is not None and one.outlook.late is not None for one in drawn.points)
+    yield table if has_late else [tuple(cell for place, cell in enumerate(one) if place != LATE) for one in table]
     yield ""
     for one in drawn.points:
         for problem in one.problems[:1]:
@@ -120,7 +125,8 @@ def curve(drawn: Curve) -> Iterator[Part]:
                 yield f"as good, within one in a hundred: {', '.join(map(said, others))}"
         fewer = better_with_fewer(drawn.points, drawn.measure, drawn.best)
         if fewer:
-            yield f"better by that, but with fewer that are complete: {', '.join(map(said, fewer))}"
+            worse = "fewer that are complete, or more late" if has_late else "fewer that are complete"
+            yield f"better by that, but with {worse}: {', '.join(map(said, fewer))}"
         yield ""
     yield from assumed(drawn.assumptions)
 
@@ -131,7 +137,8 @@ def best(drawn: Curve, one: Point) -> str:
         what = f"money per complete workload ({money(one.money_per_complete or 0.0)} {drawn.currency})"
     else:
         what = f"time to finish ({lasting(measured(one, drawn.measure))})"
-    return f"best by {what}, of the values with which as many are complete: {drawn.field}={said(one.value)}"
+    late = "" if one.outlook is None or one.outlook.late is None else " and as few late"
+    return f"best by {what}, of the values with which as many are complete{late}: {drawn.field}={said(one.value)}"
 
 
 def point(one: Point, drawn: Curve, most: float) -> Row:
@@ -143,12 +150,18 @@ def point(one: Point, drawn: Curve, most: float) -> Row:
     return (
         f"{said(one.value)}{' *' if drawn.best is not None and one is drawn.points[drawn.best] else ''}",
         whole(outlook.attempts.mean),
-        f"{outlook.complete.mean:,.1f}".removesuffix(".0"),  # one in a hundred decides about the best value
+        _counted(outlook.complete),  # one in a hundred decides about the best value
+        "" if outlook.late is None else _counted(outlook.late),
         "" if outlook.money is None else money(outlook.money.mean),
         each,
         lasting(outlook.mean_time_to_finish.mean),
         bar(measured(one, drawn.measure), most),
     )
+
+
+def _counted(number: Figure) -> str:
+    """Return a mean number of workloads."""
+    return f"{number.mean:,.1f}".removesuffix(".0")
 
 
 def bar(value: float, most: float) -> str:

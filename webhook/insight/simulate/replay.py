@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from heapq import heappop, heappush
-from math import inf
+from math import ceil, inf
 from random import Random
-from typing import Final
+from typing import Final, NamedTuple
 
 from webhook.accounts.counting import OUTLIVED
 from webhook.accounts.tracker import LAST_ENDS
@@ -15,12 +15,17 @@ from webhook.insight.simulate.decisions import AdmittedWorkload, Decider, Simula
 from webhook.insight.simulate.learning import MOST_NEED, Learnt, LearntWorkload, ProgramRun, SeenPod, Task
 from webhook.insight.simulate.market import Hazard, Market, MarketPlace
 from webhook.insight.simulate.past import End
-from webhook.objects.times import seconds
+from webhook.kube import names
+from webhook.objects.problem import Json
+from webhook.objects.times import seconds, written
 from webhook.pods import on_failure
 from webhook.pods.outcomes import NEVER_STARTED, SPOT_UNAVAILABLE
 from webhook.policy import costs, quantities
 from webhook.policy.applied import failed_for_job_wide
+from webhook.policy.deadline import Deadline
 from webhook.policy.model import Profile
+from webhook.policy.settings import NamedProfile, Settings
+from webhook.rules.pods import on_time
 from webhook.rules.pods.memory import growth_of
 from webhook.systems.job_set.rules.job_set import FREE, RESTART_SET
 
@@ -33,6 +38,20 @@ SPOT_FIRST: Final = frozenset({"Require", "Prefer"})  # a pod that finds a spot 
 TRIES: Final = 5  # to find a place that a rule does not ask to avoid
 HOUR: Final = 3600.0
 NOWHERE: Final = MarketPlace("", "", ())
+
+
+class Said(NamedTuple):
+    """What a user says of all workloads of a history, beside a policy.
+
+    `checkpoint`: how many seconds of work a disruption costs at most; None for all. `late`: as which multiple of its
+    work and a start a workload is late; None if nothing is.
+    """
+
+    checkpoint: int | None = None
+    late: float | None = None
+
+
+NOTHING_SAID: Final = Said()
 
 Price = Callable[[dict[str, float], MarketPlace], float | None]  # money for an hour
 
@@ -59,6 +78,7 @@ class ReplayResult:
     on_demand_seconds: float = 0.0
     money: float = 0.0
     complete: bool = False
+    late: bool = False
     end: float = 0.0
     why: str = ""
     disruptions: int = 0
@@ -84,6 +104,8 @@ class Doing:
     - `work`: seconds that it needs, `need`: bytes of memory; both drawn if history does not say them.
     - `run`: the number of runs that ended by themselves. `is_bug`: whether the last of them comes again each time.
     - `pod`: how many of its pods have ended. `start`: of the one that runs or waits; inf if no node takes it.
+    - `saved`: seconds of its work that no pod need repeat. `turns_at`: until when its deadline lets its pod wait for a
+      spot node; None without one.
     """
 
     task: Task
@@ -98,6 +120,8 @@ class Doing:
     resources: dict[str, float] = field(default_factory=dict)
     is_running: bool = False
     is_done: bool = False
+    saved: float = 0.0
+    turns_at: float | None = None
     in_step: bool = True  # whether all has happened so far as it did in history
 
 
@@ -108,10 +132,19 @@ class Policed:
     `unpriced`: the places where pods ran so far whose price is not known.
     """
 
-    def __init__(  # noqa: PLR0913 - what a replay is made of
-        self, decider: Decider, learnt: Learnt, market: Market, price: Price, pause: float, *, anew: bool
+    def __init__(  # noqa: PLR0913, PLR0917 - what a replay is made of
+        self,
+        decider: Decider,
+        learnt: Learnt,
+        market: Market,
+        price: Price,
+        pause: float,
+        said: Said = NOTHING_SAID,
+        *,
+        anew: bool,
     ) -> None:
         self.decider = decider
+        self.said = said
         self.anew = anew
         self.learnt = learnt
         self.market = market
@@ -137,13 +170,15 @@ class Policed:
 class Replay:
     """One replay of one workload."""
 
-    def __init__(self, policed: Policed, workload: LearntWorkload, luck: Luck, random: Random) -> None:
+    def __init__(
+        self, policed: Policed, workload: LearntWorkload, luck: Luck, random: Random, allowed: float = inf
+    ) -> None:
+        """Begin; `allowed`: the seconds after which it is late."""
         self.policed = policed
         self.workload = workload
         self.luck = luck
         self.random = random
         self.profile: Profile = policed.decider.policy.profiles[workload.shape.profile]
-        self.admitted: AdmittedWorkload = policed.decider.admit(workload.shape)
         self.result = ReplayResult()
         self.events: list[tuple[float, int, int, int, End | None]] = []  # time, order, task, pod, how it ended
         self.order = 0
@@ -153,13 +188,18 @@ class Replay:
         self.window_start: float | None = None  # of the disruptions that count
         scopes = {task.scope: ScopeState() for task in workload.tasks}
         self.doing = [self.begun(task, scopes[task.scope]) for task in workload.tasks]
+        self.done = 0
+        self.settings = self._settings()
+        self.shape = workload.shape._replace(is_timed=self.settings.deadline is not None)
+        self.admitted: AdmittedWorkload = policed.decider.admit(self.shape)
+        self.allowed = allowed
         self.waiting: list[int] = []
         self.lost_index = ""
         self.failed_indexes = 0
 
     def begun(self, task: Task, scope: ScopeState) -> Doing:
         """Return a task before its first pod, with what history does not say drawn."""
-        work, random = task.work, self.random
+        work, random = work_of(task, self.policed.said), self.random
         if work is None:
             work = self.policed.learnt.works.draw(self.workload, task, random)
         need, is_bug = 0.0, False
@@ -186,7 +226,7 @@ class Replay:
             result.why = f"it is denied: {self.admitted.refusal}"
             return result
         now = workload.story.created + workload.lead
-        at_once = len(self.doing) if workload.shape.parts else max(1, workload.shape.parallelism)
+        at_once = len(self.doing) if self.shape.parts else max(1, self.shape.parallelism)
         self.waiting = list(range(len(self.doing) - 1, -1, -1))
         for _ in range(min(at_once, len(self.doing))):
             self.create(self.waiting.pop(), now)
@@ -246,20 +286,22 @@ class Replay:
             self.result.why = f"it had {MOST_PODS} pods without an end"
             one.start, one.is_running = inf, False
             return
-        asks = self.asks(one)
+        one.turns_at = None if self.settings.deadline is None else self.last_safe_moment(one, now)
+        asks = self.asks(one, now)
         seen = self.as_seen(one, asks, now)
         place, wait = self.land(one, asks, now) if seen is None else (seen.place, seen.wait)
         one.place, one.resources = place, self.resources(one)
         after = one.scope.after
         if after.not_before:
             now = max(now, seconds(after.not_before) or now)
-        spot_wait = self.profile.placement.spot_wait
-        short = self.shortage() if asks == "Require" and seen is None else 0.0
-        if spot_wait is not None and short > spot_wait:
+        wait_for_spot = self.longest_wait(one, now)
+        short = self.shortage(one, seen) if asks == "Require" else 0.0
+        if short > wait_for_spot:
+            one.in_step = False
             one.start = inf
-            self.push(now + spot_wait, index, End("Disruption", SPOT_UNAVAILABLE))
+            self.push(now + wait_for_spot, index, End("Disruption", SPOT_UNAVAILABLE))
             return
-        start = one.start = now + wait + short
+        start = one.start = now + wait + (short if seen is None else 0.0)
         if one.task.never_starts:
             one.start = inf
             if self.profile.start_timeout is not None:
@@ -280,6 +322,13 @@ class Replay:
             lasts, end = lost - start, End("Disruption", reasons[int(random.random() * len(reasons))])
         self.push(start + lasts, index, end)
 
+    def longest_wait(self, one: Doing, now: float) -> float:
+        """Return how many seconds a pod may wait for a spot node; inf for ever."""
+        if one.turns_at is not None:
+            return max(0.0, one.turns_at - now)
+        wait = self.profile.placement.spot_wait
+        return inf if wait is None else float(wait)
+
     def as_seen(self, one: Doing, asks: str, now: float) -> SeenPod | None:
         """Return the pod of history, if all has happened as it did then, and the policy asks for the same place."""
         if self.policed.anew or not one.in_step or one.pod >= len(one.task.pods):
@@ -290,14 +339,26 @@ class Replay:
         one.in_step = (one.task.fixed != "" or alike) and moved <= MOVED
         return seen if one.in_step else None
 
-    def asks(self, one: Doing) -> str:
+    def asks(self, one: Doing, now: float) -> str:
         """Return what the placement of a pod asks for; empty if something else than the policy places it."""
         scope = one.scope
         if one.task.fixed:
             return ""
         lacked = scope.lacked_spot > 0
-        leaves = self.policed.decider.leaves_spot(self.workload.shape, self.spent(scope), lacked_spot=lacked)
-        return "OnDemand" if leaves or scope.after.on_demand else self.profile.placement.spot
+        turned = one.turns_at is not None and now > one.turns_at
+        leaves = self.policed.decider.leaves_spot(self.shape, self.spent(scope), lacked_spot=lacked, has_turned=turned)
+        if leaves or scope.after.on_demand:
+            return "OnDemand"
+        return self.profile.placement.spot if one.turns_at is None else "Require"
+
+    def last_safe_moment(self, one: Doing, now: float) -> float | None:
+        """Return until when a pod may start on a spot node, or wait for one; None without a deadline."""
+        created: Json = {"metadata": {"creationTimestamp": written(self.workload.story.created)}}
+        status = {"succeeded": 0 if self.shape.parts else self.done}  # in a JobSet all pods run at once
+        saved = on_time.SavedWork(int(one.saved), self.result.attempts)
+        root = {**created, "spec": self.admitted.job["spec"], "status": status}
+        slack = on_time.slack_of(root, created if self.shape.parts else None, self.settings, saved, now)
+        return None if slack is None else slack.turns_at
 
     def land(self, one: Doing, asks: str, now: float) -> tuple[MarketPlace, float]:
         """Return where a pod runs, and how many seconds it waits for that."""
@@ -314,8 +375,13 @@ class Replay:
         waits = self.policed.waits[capacity]
         return place, waits[int(random.random() * len(waits))]
 
-    def shortage(self) -> float:
-        """Draw how many seconds a pod that must run on spot waits because there is no spot node."""
+    def shortage(self, one: Doing, seen: SeenPod | None) -> float:
+        """Draw how many seconds a pod that must run on spot waits because there is no spot node.
+
+        `seen`: the pod as it was in history; it waited as long as then, which matters if it has a deadline now.
+        """
+        if seen is not None:
+            return 0.0 if one.turns_at is None else seen.wait
         random, learnt, market = self.random, self.policed.learnt, self.policed.market
         if "Require" in market.landed or not learnt.shortages:
             in_vain = learnt.in_vain
@@ -354,12 +420,12 @@ class Replay:
         for run in runs[one.run :]:
             if run.memory and one.resources.get("memory", 0.0) >= one.need:
                 continue
-            return run.seconds, run.end
+            return max(0.0, run.seconds - one.saved), run.end
         if one.is_bug and runs:
-            return runs[-1].seconds, runs[-1].end
+            return max(0.0, runs[-1].seconds - one.saved), runs[-1].end
         if runs and runs[-1].memory and one.resources.get("memory", 0.0) < one.need and one.task.work is None:
-            return runs[-1].seconds, runs[-1].end
-        return one.work, None
+            return max(0.0, runs[-1].seconds - one.saved), runs[-1].end
+        return one.work - one.saved, None
 
     def resources(self, one: Doing) -> dict[str, float]:
         """Return what a pod asks for, with the memory that the rules of `onFailure` give it."""
@@ -387,10 +453,14 @@ class Replay:
             result.on_demand_seconds += lasted
         if lasted:
             result.money += self.policed.hourly(one.task, one.place, one.resources) * lasted / HOUR
+        checkpoint = self.policed.said.checkpoint
+        if checkpoint is not None and (self.shape.indexed or len(self.doing) == 1):
+            one.saved += max(0.0, min(lasted, one.work - one.saved) - checkpoint)
 
     def succeeded(self, one: Doing, now: float) -> bool:
         """Go on after a success; return True if the workload is complete."""
         one.is_done = True
+        self.done += 1
         self.failed_in_a_row = 0
         if all(other.is_done or not other.task.needed for other in self.doing):
             self.result.complete = not self.lost_index
@@ -415,10 +485,10 @@ class Replay:
         self.advance(one, end)
         node = f"{index}-{one.pod}"
         spent, before = self.spent(scope)._replace(proven=self.is_proven(one, now)), scope.after
-        verdict = decider.decide(workload.shape, end, spent, before, node)
+        verdict = decider.decide(self.shape, end, spent, before, node)
         if costs.rules_of(self.profile):
             ended = datetime.fromtimestamp(now, UTC).isoformat().replace("+00:00", "Z")
-            scope.after = decider.after(workload.shape, end, spent, before, node, ended)
+            scope.after = decider.after(self.shape, end, spent, before, node, ended)
         scope.lacked_spot = LAST_ENDS if end.reason == SPOT_UNAVAILABLE else max(0, scope.lacked_spot - 1)
         explained = verdict.within > 0 and end is workload.echo
         if (verdict.ends in {"Job", "JobSet"} and not explained) or verdict.suspends:
@@ -434,7 +504,7 @@ class Replay:
             return not self.events and not self.waiting
         if end.cause == "Disruption" and workload.echo is not None and end.reason != SPOT_UNAVAILABLE:
             self.echo(index, now)
-        if verdict.set_action and workload.shape.parts:
+        if verdict.set_action and self.shape.parts:
             self.restart(index, verdict, now)
         else:
             self.replace(index, spent, now)
@@ -464,7 +534,7 @@ class Replay:
             self.window_start = now if self.window_start is None else self.window_start
         elif verdict.cost == "free":
             scope.free += 1
-        elif not self.workload.shape.parts:
+        elif not self.shape.parts:
             self.retries += 1
             scope.failures += 1
         elif not verdict.set_action:
@@ -509,7 +579,43 @@ class Replay:
             if one.is_running and one.start < now:
                 self.finish(one, now)
         result.end += now + self.workload.tail - self.workload.story.created
+        result.late = result.complete and result.end > self.allowed
         return result
+
+    def _settings(self) -> Settings:
+        """Return the settings of the workload, as if its author had said how long its longest pod works."""
+        named = NamedProfile(self.workload.shape.profile, self.profile)
+        if self.profile.deadline.factor is None:
+            return named.settings({})
+        work = max((one.work for one in self.doing if one.task.needed), default=0.0)
+        annotations = {names.WORK: f"{max(1, ceil(work))}s"}
+        if self.policed.said.checkpoint is not None:
+            annotations[names.CHECKPOINT] = f"{self.policed.said.checkpoint}s"
+        return named.settings(annotations)
+
+
+def work_of(task: Task, said: Said) -> float | None:
+    """Return how many seconds the work of a task takes; None if that is not known.
+
+    If it was interrupted for longer than its last attempt took, it has continued: then what that one lacked counts too.
+    """
+    if task.work is None or said.checkpoint is None or task.floor <= task.work:
+        return task.work
+    return task.work + sum(max(0.0, pod.lasted - said.checkpoint) for pod in task.pods if pod.is_lost)
+
+
+def allowed_for(workload: LearntWorkload, start: int, said: Said) -> float:
+    """Return after how many seconds a workload is late; inf if it never is, or if its work is not known.
+
+    `start`: how many seconds one takes, as in a policy.
+    """
+    work = max((work_of(task, said) or 0.0 for task in workload.tasks), default=0.0)
+    if said.late is None or not work:
+        return inf
+    shape = workload.shape
+    rounds = on_time.rounds_of({"completions": len(workload.tasks), "parallelism": shape.parallelism})
+    deadline = Deadline(ceil(work), None, said.late, None, None, said.late, start)
+    return deadline.due(0.0, 1 if shape.parts else rounds)
 
 
 def _shares(market: Market, learnt: Learnt, random: Random) -> dict[str, float]:

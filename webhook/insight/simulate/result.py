@@ -12,7 +12,6 @@ from webhook.insight.simulate.past import Story
 from webhook.insight.simulate.prediction import Outlook, Played, ReplayTally, Seen, Simulator
 from webhook.objects.times import written
 from webhook.policy import costs, criteria
-from webhook.policy.applied import NO_DEADLINES
 from webhook.policy.model import Policy, Profile
 
 API_VERSION: Final = "retry-policy.dev/v1alpha1"
@@ -31,7 +30,9 @@ def _matches_by(criterion: str, profile: Profile) -> bool:
 NOT_SIMULATED: Final[dict[str, Callable[[Profile], bool]]] = {
     "placement.wave": lambda profile: profile.placement.wave is not None,
     "placement.badNodes": lambda profile: profile.placement.bad_nodes is not None,
-    "deadline": lambda profile: profile.deadline != NO_DEADLINES,
+    "retries.per": lambda profile: profile.retries.per is not None,
+    "retries.renewOnProgress": lambda profile: profile.retries.renew_on_progress,
+    "stallTimeout": lambda profile: profile.stall_timeout is not None,
     "placement.roles": lambda profile: profile.placement.roles != "Alike",
     "avoid: Node": lambda profile: any(rule.next.avoid == "Node" for rule in costs.rules_of(profile)),
     **{
@@ -197,8 +198,10 @@ def _of_machines(simulator: Simulator) -> list[str]:
 
 def _of_programs(simulator: Simulator) -> list[str]:
     learnt = simulator.learnt
-    found = ["a program that runs again begins anew, and takes as long as its attempt that succeeded"]
-    if learnt.continued:
+    checkpoint = simulator.said.checkpoint
+    again = "begins anew" if checkpoint is None else f"continues: an end costs it {checkpoint} s of its work at most"
+    found = [f"a program that runs again {again}, and takes as long as its attempt that succeeded"]
+    if learnt.continued and checkpoint is None:
         found[0] += (
             f"; {_numbered(learnt.continued, 'workload')} had an interrupted attempt that took longer, so perhaps they "
             "continue where they stopped, and the figures are too high"
@@ -226,6 +229,19 @@ def _of_authors(simulator: Simulator, policy: Policy) -> list[str]:
     found = []
     if any(one.shape.retries is None for one in simulator.workloads):
         found.append("as many retries as the default of the policy in force are taken for none that an author named")
+    timed = any(
+        one.deadline.factor is not None for one in (*policy.profiles.values(), *simulator.policy.profiles.values())
+    )
+    if timed:
+        found.append(
+            "each author counts as having said how long the work takes, as its longest pod did, and no deadline: "
+            "deadline.factor names it"
+        )
+    if simulator.said.late is not None:
+        found.append(
+            "late is what takes longer than --late times the work of its longest pod and a start, once for each pod "
+            "that runs after another one; nothing whose work is not known"
+        )
     missing = sorted({one.shape.profile for one in simulator.workloads} - policy.profiles.keys())
     if missing:
         found.append(

@@ -13,9 +13,10 @@ from webhook.policy.model import Policy
 
 MOST_VALUES: Final = 50
 AS_MANY: Final = 0.99  # of the workloads that are complete under the value with most: fewer are no good value
+AS_FEW: Final = 0.001  # of the workloads: so many more may be late under a value that is no worse
 ALIKE: Final = 0.01  # by which values may be worse that count as good as the best
 RANGE: Final = re.compile(r"(-?[0-9]{1,9})\.\.(-?[0-9]{1,9})")
-NUMBER: Final = re.compile(r"-?[0-9]{1,9}")
+NUMBER: Final = re.compile(r"-?[0-9]{1,9}(\.[0-9]{1,6})?")
 WORDS: Final[dict[str, object]] = {"true": True, "false": False, "null": None}
 
 Measure = Literal["money", "time"]
@@ -82,7 +83,10 @@ def _bounded(values: Any) -> tuple[object, ...]:
 
 def _value_of(text: str) -> object:
     """Return a value as a policy has it."""
-    return int(text) if NUMBER.fullmatch(text) else WORDS.get(text, text)
+    found = NUMBER.fullmatch(text)
+    if found is None:
+        return WORDS.get(text, text)
+    return float(text) if found[1] else int(text)
 
 
 def policies(
@@ -121,11 +125,16 @@ def _put(profile: Json, path: tuple[str, ...], value: object) -> None:
 
 
 def best_of(points: list[Point], measure: Measure) -> int | None:
-    """Return the index of the best point, of those with which about as many workloads are complete as with any."""
+    """Return the index of the best point, of those with which about as many workloads are complete as with any.
+
+    Of these, of those with which as few are late, or fail, as with any, within one in a thousand.
+    """
     usable = [(index, one) for index, one in enumerate(points) if one.outlook is not None]
     most = max((_complete_of(one) for _, one in usable), default=0.0)
-    found = [(measured(one, measure), index) for index, one in usable if _complete_of(one) >= most * AS_MANY]
-    return min(found)[1] if found and most else None
+    found = [(index, one) for index, one in usable if _complete_of(one) >= most * AS_MANY]
+    fewest = min((_missed_by(one) for _, one in found), default=0.0) + most * AS_FEW
+    in_time = [(measured(one, measure), index) for index, one in found if _missed_by(one) <= fewest]
+    return min(in_time)[1] if in_time and most else None
 
 
 def as_good(points: list[Point], measure: Measure, best: int) -> list[object]:
@@ -138,11 +147,12 @@ def as_good(points: list[Point], measure: Measure, best: int) -> list[object]:
         and one.outlook is not None
         and measured(one, measure) <= least * (1 + ALIKE)
         and _complete_of(one) >= most * AS_MANY
+        and _missed_by(one) <= _missed_by(points[best]) + most * AS_FEW
     ]
 
 
 def better_with_fewer(points: list[Point], measure: Measure, best: int) -> list[object]:
-    """Return the values that are better than the best one by the measure alone: fewer workloads are complete."""
+    """Return the values that are better than the best one by the measure alone: fewer are complete, or more late."""
     usable = [one for one in points if one.outlook is not None and _complete_of(one)]
     return [one.value for one in usable if measured(one, measure) < measured(points[best], measure)]
 
@@ -150,6 +160,12 @@ def better_with_fewer(points: list[Point], measure: Measure, best: int) -> list[
 def _complete_of(one: Point) -> float:
     """Return how many workloads are complete."""
     return 0.0 if one.outlook is None else one.outlook.complete.mean
+
+
+def _missed_by(one: Point) -> float:
+    """Return how many workloads are late or fail; 0 if it is not known which are late."""
+    found = one.outlook
+    return 0.0 if found is None or found.late is None else found.late.mean + found.failed.mean
 
 
 def measured(one: Point, measure: Measure) -> float:
