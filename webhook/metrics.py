@@ -318,8 +318,8 @@ WAITING_PODS: Final = Gauge(
 )
 WAITING_PODS_ENDED: Final = Counter(
     "retry_policy_waiting_pods_ended",
-    "Pods that the leader ended because they waited in vain: for a spot node (SpotUnavailable), or for the start of a "
-    "container (NeverStarted).",
+    "Pods that the leader ended because they waited in vain: for a spot node (SpotUnavailable), for the start of a "
+    "container (NeverStarted), for the end on a node that is gone (NodeLost), or told no progress (Stalled).",
     ("reason",),
     registry=REGISTRY,
 )

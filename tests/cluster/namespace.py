@@ -15,6 +15,7 @@ from tests.awaiting import LONGEST
 from tests.cluster.kubectl import Kubectl, KubectlError, Object
 from tests.cluster.manifests import exits
 from tests.cluster.objects import ACCOUNT, condition, is_running
+from webhook.kube import names
 from webhook.kube.paths import path_of
 from webhook.systems.kinds import KINDS
 
@@ -221,6 +222,11 @@ class Namespace(Kubectl):
         for pod in pods:
             path = f"{PATHS['pods']}/namespaces/{self.name}/pods/{pod['metadata']['name']}"
             _as_printed(self.api.send("PATCH", path, {"metadata": {"annotations": exits(code)}}))
+
+    def tells(self, pod: Object, progress: str) -> None:
+        """Let the program of a pod tell its progress."""
+        path = f"{PATHS['pods']}/namespaces/{self.name}/pods/{pod['metadata']['name']}"
+        _as_printed(self.api.send("PATCH", path, {"metadata": {"annotations": {names.PROGRESS: progress}}}))
 
     def event_messages(self, name: str, reason: str = "AttemptEnded") -> list[str]:
         """Return the messages of the Events about an object that have this reason."""

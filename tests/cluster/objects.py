@@ -80,7 +80,8 @@ def account(found: Object) -> Object:
         return {}
     read = decode(json.dumps(stored["status"]))
     fields = {name: getattr(read, name) for name in Account.__struct_fields__}
-    for name, scopes in (("units", read.scopes), ("free", read.free), ("retries", read.retries), ("work", read.work)):
+    by_scope = {name: getattr(read, name) for name in ("free", "retries", "work", "reached")}
+    for name, scopes in {"units": read.scopes, **by_scope}.items():
         fields[name] = {} if scopes is None else {str(number): text for number, text in scopes.written()}
     known: Object = msgspec.to_builtins({name: one for name, one in fields.items() if name != "scopes"})
     known["inPlace"] = known.pop("in_place")

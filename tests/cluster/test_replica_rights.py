@@ -162,6 +162,12 @@ def fill(namespace: Namespace) -> None:
     namespace.create(leaving)
     for name in ("running", "waits"):
         namespace.pods_of(name, bool)
+    for name in ("telling", "hangs"):
+        namespace.create(job(name))
+        (tells,) = namespace.running(name, 1)
+        namespace.run("annotate", "pod", tells["metadata"]["name"], f"{names.PROGRESS}=0.42")
+    marked = json.dumps({"status": {"conditions": [{**CONDITION, "type": names.STALLED}]}})
+    namespace.run("patch", "pod", tells["metadata"]["name"], "--subresource=status", f"--patch={marked}")
     (stays,) = namespace.running("leaving", 1)
     namespace.run("delete", "pod", stays["metadata"]["name"], "--wait=false")
     again = job("again", suspend=True, completions=3, completionMode="Indexed")
@@ -241,6 +247,19 @@ def pod_ends(
         *(one for key, value in said.items() for one in put(value, "status", key)),
     ]
     return lambda replica: Write("PATCH", path_of_pod(replica, job, "/status", opted_in=opted_in), operations)
+
+
+def marks_as_stalled(job: str, *, opted_in: bool = True, **status: Any) -> Callable[[Replica], Write]:
+    """Return the write that marks the pod of a Job as stalled; `status` replaces fields of its status."""
+    operations = put({**CONDITION, "type": names.STALLED}, "status", "conditions", "-")
+    operations += [one for key, value in status.items() for one in put(value, "status", key)]
+    return lambda replica: Write("PATCH", path_of_pod(replica, job, "/status", opted_in=opted_in), operations)
+
+
+def limits_time(job: str, *, opted_in: bool = True) -> Callable[[Replica], Write]:
+    """Return the write of the activeDeadlineSeconds of the pod of a Job."""
+    operations = put(1, "spec", "activeDeadlineSeconds")
+    return lambda replica: Write("PATCH", path_of_pod(replica, job, opted_in=opted_in), operations)
 
 
 def of_a_pods_status(operations: list[Object]) -> Callable[[Replica], Write]:
@@ -451,6 +470,27 @@ MUST_NOT: Mapping[str, tuple[Callable[[Replica], Write], str]] = {
         without_gate(1),
         "may not change the spec of a pod, but for the removal of its own scheduling gate",
     ),
+    "end a pod that runs and is not marked as stalled": (
+        limits_time("telling"),
+        "and the activeDeadlineSeconds of one with the condition retry-policy.dev/Stalled",
+    ),
+    "end a stalled pod in a namespace that is not opted in": (
+        limits_time("hangs", opted_in=False),
+        "may not change the spec of a pod",
+    ),
+    "mark a pod as stalled that has told no progress": (
+        marks_as_stalled("running"),
+        "may end a pod only before it has started",
+    ),
+    "mark a pod as stalled twice": (marks_as_stalled("hangs"), "may end a pod only before it has started"),
+    "mark a pod as stalled and failed": (
+        marks_as_stalled("telling", phase="Failed"),
+        "may end a pod only before it has started",
+    ),
+    "mark a pod as stalled in a namespace that is not opted in": (
+        marks_as_stalled("telling", opted_in=False),
+        "may end only pods of Jobs, in",
+    ),
     "end a pod that runs": (pod_ends("running"), "may end a pod only before it has started"),
     "end a pod that runs, as on a lost node": (pod_ends("running", outcomes.NODE_LOST), "or while it is being deleted"),
     "end a pod that waits, as on a lost node": (
@@ -511,17 +551,17 @@ MUST_NOT: Mapping[str, tuple[Callable[[Replica], Write], str]] = {
         "may add or remove no webhook",
     ),
     "label its webhooks": (of_hooks("x", "metadata", "labels", "x"), "metadata of its webhook configurations"),
-    "raise a Job's backoffLimit beyond ten": (
+    "raise a Job's backoffLimit to more than ten above what has failed": (
         of_a_job(put(11, "spec", "backoffLimit")),
-        "may only raise the backoffLimit of a Job, to 10 at most",
+        "may only raise the backoffLimit of a Job, to 10 more than have failed at most",
     ),
     "lower a Job's backoffLimit": (
         of_a_job(put(0, "spec", "backoffLimit")),
-        "may only raise the backoffLimit of a Job, to 10 at most",
+        "may only raise the backoffLimit of a Job, to 10 more than have failed at most",
     ),
     "raise a Job's backoffLimit in a namespace that is not opted in": (
         of_a_job(put(9, "spec", "backoffLimit"), opted_in=False),
-        "may only raise the backoffLimit of a Job, to 10 at most, in a namespace with the label",
+        "may only raise the backoffLimit of a Job, to 10 more than have failed at most, in a namespace with the label",
     ),
     "change a Job's parallelism": (
         of_a_job(put(9, "spec", "parallelism")),
@@ -820,6 +860,8 @@ DOES: Mapping[str, Callable[[Replica], Write]] = {
     "end a pod that no spot node takes": pod_ends(),
     "end a pod that has never started": pod_ends(reason=outcomes.NEVER_STARTED),
     "end a pod that is being deleted on a lost node": pod_ends("leaving", outcomes.NODE_LOST),
+    "mark a pod as stalled": marks_as_stalled("telling"),
+    "end a pod that is marked as stalled": limits_time("hangs"),
     "write the caBundle of every webhook": ca_bundles,
     "suspend a Job": of_a_job(put_suspend(suspend=True)),
     "raise a Job's backoffLimit": of_a_job(put(9, "spec", "backoffLimit")),

@@ -316,3 +316,50 @@ def test_a_drained_pod_of_a_job_with_a_deadline_leaves_what_it_has_saved(
     (number,) = map(int, account(found)["work"])
     assert saved <= number <= max(saved, 60)
     assert "of work left; on-demand nodes would be done with" in explained(team)
+
+
+def hangs(team: Namespace, pod: Object) -> Object:
+    """Let a program tell its progress, and then nothing more; return the pod that its kubelet has ended."""
+    team.tells(pod, "0.42")
+    return team.wait_for("pods", pod["metadata"]["name"], lambda one: one["status"].get("phase") == "Failed")
+
+
+def test_a_program_that_hangs_is_killed_which_costs_a_retry_and_at_the_same_place_again_it_is_a_bug(
+    namespace: NewNamespace,
+) -> None:
+    """It ignores SIGTERM, as a program does that hangs in a call; without the rule for it, 137 would be a bug."""
+    team = opted_in(namespace, "progress")
+    team.create(job(FOR_EVER, backoffLimit=3))
+    first = running(team)
+    ended_first = hangs(team, first)
+    assert ended_first["status"]["reason"] == "DeadlineExceeded"
+    assert ended_first["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 137
+    found = team.wait_for("jobs", "train", lambda one: ended(one, 1))
+    assert last(found) == [("Stalled", "", "retry")]
+    hangs(team, running(team, but=first))
+    failed = team.wait_for("jobs", "train", has_failed)
+    assert condition(failed, "Failed")["reason"] == "NoProgress"
+    assert "stalled: no progress in time" in explained(team)
+
+
+def test_a_program_that_gets_further_on_its_last_attempt_gets_another_one(namespace: NewNamespace) -> None:
+    team = opted_in(namespace, "progress")
+    team.create(job(UNTIL_SIGTERM, backoffLimit=1))
+    first = running(team)
+    team.tells(first, "0.30")
+    killed(team, first)
+    second = running(team, but=first)
+    assert noted(second)["placement"] == "OnDemand"
+    team.tells(second, "0.60")
+    team.wait_for("jobs", "train", lambda one: one["spec"]["backoffLimit"] == 2)
+    killed(team, second)
+    third = running(team, but=second)
+    assert account(team.wait_for("jobs", "train", lambda one: ended(one, 2)))["cost"] == {"retry": 2}
+    assert noted(third)["attempt"] == "2"
+
+
+def killed(team: Namespace, pod: Object) -> None:
+    """Let a program get SIGTERM by nobody's hand but its own."""
+    done = team.run("exec", pod["metadata"]["name"], "--", "kill", "1")
+    assert done.returncode in {0, 137}, done.stderr  # it may end with the container
+    team.wait_for("pods", pod["metadata"]["name"], lambda one: one["status"].get("phase") == "Failed")

@@ -102,7 +102,7 @@ def test_every_key_is_listed_as_written_or_as_never_written_by_the_server() -> N
         if isinstance(value, str) and value.startswith(names.PREFIX) and value != names.PREFIX
     }
     written = {key for keys in WRITTEN.values() for key in keys.ours}
-    assert written | NEVER == keys - {names.DELAY}  # a scheduling gate
+    assert written | NEVER == keys - {names.DELAY, names.STALLED}  # a scheduling gate, and a condition
     assert written & NEVER == set()
 
 
@@ -115,11 +115,13 @@ def test_the_policies_use_the_same_names_as_the_server() -> None:
     assert f"['{LEDGER_LEASE}', '{app.RETRIES_LEASE}']" in own
     assert f"== '{names.COMPONENT}'" in str(POLICIES["retry-policy-webhook-events"]["validations"])
     limits = (counting.LIMIT_EXCEEDED, counting.FREE_TOO_OFTEN, counting.EVICTED_TOO_OFTEN)
-    reasons = (POD_FAILURE_POLICY, *limits, counting.JOB_WIDE, outcomes.NEVER_STARTED)
+    reasons = (POD_FAILURE_POLICY, *limits, counting.JOB_WIDE, outcomes.NEVER_STARTED, counting.NO_PROGRESS)
     assert str([*reasons]) in str(POLICIES["retry-policy-webhook-jobs"]["validations"]).replace("\\'", "'")
     assert str([*limits]) in str(POLICIES["retry-policy-webhook-jobset-status"]["variables"]).replace("\\'", "'")
     ends = f"['{outcomes.SPOT_UNAVAILABLE}', '{outcomes.NEVER_STARTED}']"
     assert f"['{outcomes.NODE_LOST}'] : {ends}" in str(POLICIES["retry-policy-webhook-pod-status"]["validations"])
+    for policy, part in (("pods", "validations"), ("pod-status", "variables")):
+        assert f"one.type == '{names.STALLED}'" in str(POLICIES[f"retry-policy-webhook-{policy}"][part])
     assert f"gate.name != '{names.DELAY}'" in str(POLICIES["retry-policy-webhook-pods"]["validations"])
 
 

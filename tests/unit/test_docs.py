@@ -75,7 +75,7 @@ def test_check_prints_what_the_readme_shows(monkeypatch: pytest.MonkeyPatch) -> 
 def test_the_page_of_labels_and_annotations_names_the_writers_of_every_key() -> None:
     page = (ROOT / "docs" / "reference" / "labels-and-annotations.md").read_text()
     table = page.split("## Who writes what")[1]
-    keys = re.findall(r"^\|[^|]+\| `([a-z-]+)` \|[^|]+\|[^|]+\|$", table, re.MULTILINE)
+    keys = re.findall(r"^\|[^|]+\| `([A-Za-z-]+)` \|[^|]+\|[^|]+\|$", table, re.MULTILINE)
     assert set(keys) == {
         value.removeprefix(names.PREFIX)
         for value in vars(names).values()

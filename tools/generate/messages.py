@@ -10,7 +10,7 @@ PAGE: Final = "docs/reference/messages.md"
 INFORMING: Final = frozenset(
     (
         *("AttemptEnded", "DisruptionLimitExceeded", "FreeRestartLimitExceeded", "NeverStarted", "PodFailurePolicy"),
-        *("EvictionLimitExceeded", "JobWideFailure", "RetryStarted"),
+        *("BackoffLimitRaised", "DISRUPTION", "EvictionLimitExceeded", "JobWideFailure", "RetryStarted"),
     )
 )
 SAY_NOTHING: Final = (("ok",), ("nothing was done",), ("nothing was changed",))

@@ -7,12 +7,12 @@ from prometheus_client.metrics import MetricWrapperBase
 
 from webhook import metrics
 from webhook.accounts import kueue
-from webhook.accounts.counting import EVICTED_TOO_OFTEN, FREE_TOO_OFTEN, JOB_WIDE, LIMIT_EXCEEDED
+from webhook.accounts.counting import EVICTED_TOO_OFTEN, FREE_TOO_OFTEN, JOB_WIDE, LIMIT_EXCEEDED, NO_PROGRESS
 from webhook.controller.app import RETRIES_LEASE
 from webhook.controller.brake import Action
 from webhook.controller.ends import REASONS
 from webhook.pods.matching import POD_FAILURE_POLICY
-from webhook.pods.outcomes import DISRUPTIONS, NEVER_STARTED, NODE_LOST, SPOT_UNAVAILABLE, TOO_OFTEN
+from webhook.pods.outcomes import DISRUPTIONS, NEVER_STARTED, NODE_LOST, SPOT_UNAVAILABLE, STALLED, TOO_OFTEN
 from webhook.policy.causes import Cause, need_rows
 from webhook.policy.model import Placement
 from webhook.program.start import LEDGER_LEASE
@@ -127,16 +127,20 @@ STOPPED_FOR: Final = {
     EVICTED_TOO_OFTEN: "evicted by Kueue more often than `kueue.evictions.limit`",
     JOB_WIDE: "as many indexes have failed as `failurePolicy.jobWide` says, and none has finished",
     TOO_OFTEN: "no retry was left, where only the leader counts them",
+    NO_PROGRESS: "two attempts ended alike with the same progress, with `retries.renewOnProgress`",
     POD_FAILURE_POLICY: "a bug that the ledger found, or a `Fatal` rule of `onFailure`",
     NEVER_STARTED: "a container did not start within `startTimeout`",
 }
 need_rows(STOPPED_FOR, REASONS)
 ACTIONS: Final = {
-    "evict": "the end of a pod that waits for spot nodes, whose containers cannot start, or whose node is unreachable",
+    "evict": (
+        "the end of a pod that waits for spot nodes, whose containers cannot start, whose node is unreachable, or that "
+        "tells no progress"
+    ),
     "fail": "the end of a workload at a limit",
     "suspend": "that of a Job at a limit",
     "settle": "the end of a Job with a bug",
-    "raise": "a higher `backoffLimit`, because a fault of a node explains a crash",
+    "raise": "a higher `backoffLimit`, because retries count no more",
     "lift": "the end of a delay",
     "retry": "a requested retry",
 }
@@ -258,6 +262,7 @@ LABELS: Final[dict[tuple[str, str], str]] = {
             SPOT_UNAVAILABLE: "no spot node took it within `spotWait`",
             NEVER_STARTED: "a container did not start, and a rule asks for another attempt",
             NODE_LOST: "its node was unreachable for `unreachableTimeout` when it should have ended",
+            STALLED: "its program told no progress for `stallTimeout`",
         }
     ),
     ("requested_retries", "kind"): quoted(row.kind_name for row in ADAPTERS),

@@ -37,6 +37,8 @@ ID: Final = 8  # characters of a pod's id: 48 of the 122 random bits of its uid
 LONGEST_ID: Final = ID  # characters
 OTHER: Final = "Other"
 MOST_MESSAGES: Final = 3  # attempts whose last words are kept
+WHOLE: Final = 1000  # the progress of an attempt that has done all of its work
+RENEWING: Final = WHOLE // 20  # so much further an attempt must get for new retries: so nobody gets them 21 times
 
 Count = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 Time = Annotated[str, Meta(max_length=LONGEST_TIME)]
@@ -69,7 +71,8 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ren
     - `on_failure`: the index of the rule of `onFailure` that decided; None if none matched.
     - `settled`: whether the ledger, and not a rule of a failure policy, found that the crash ends the workload.
     - `left`: what its scope had left after it; None if that is not known. `saved`: seconds of its work that the next
-      attempt need not repeat, if the workload has a deadline.
+      attempt need not repeat, if the workload has a deadline. `progress`: how much of all its work it has said that is
+      saved, in thousandths; None if it did not.
     - `message`: its last words; empty if it left none, or if they are not kept.
     - Times are RFC 3339.
     """
@@ -101,6 +104,10 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ren
     ] = False
     left: Annotated[Left | None, Meta(description="What its scope had left after it.")] = None
     saved: Annotated[Count, Meta(description="Seconds of work that the next attempt need not repeat.")] = 0
+    progress: Annotated[
+        Annotated[int, Meta(ge=0, le=WHOLE)] | None,
+        Meta(description="How much of its work it said that is saved, in thousandths."),
+    ] = None
     message: Annotated[
         str, Meta(max_length=LONGEST_MESSAGE, description="The last words of its program, if they are kept.")
     ] = ""
@@ -132,13 +139,17 @@ class Account(msgspec.Struct, kw_only=True):
       spot. `in_place`: by cost, the attempts that ended in a pod that ran on. `causes`: both, by cause and reason.
     - `restarted`: by the id of a pod, how many of its restarts in place are counted, the newest last.
     - `scopes`: disruptions by scope since the limits were last reset. `free`: free restarts alike. `retries`: retries
-      alike; None in Jobs and JobSets. `window_start`: when the first of `scopes` happened, if they count for a time.
+      alike; None in JobSets, and in Jobs unless they are renewed. `window_start`: when the first of `scopes` happened,
+      if they count for a time; `retry_window_start`: alike, of `retries`.
+    - `reached`: the thousandths of its work that a scope has saved, by its pods; if retries are renewed by that.
+    - `renewed`: how many retries count no more, of those since the last requested retry.
     - `work`: seconds of work that the attempts of each scope have saved, if the workload has a deadline.
     - `before`: `cost` as it was at the last requested retry; `requested_at`: the time of that one.
     - `grants`: how often the workload was resumed after the ledger had suspended it. `suspending`: whether the ledger
       is about to suspend it. `suspended`: whether it is suspended by the ledger.
-    - `returned`: failures of a Job, in its status, that cost a disruption in the end. `backoff_limit`: what the leader
-      raises its backoffLimit to for them; None if there were none. Both since the last requested retry.
+    - `returned`: failures of a Job, in its status, that cost a disruption in the end, since the last requested retry.
+      `backoff_limit`: what the leader is to raise its backoffLimit to for these, and for retries that count no more;
+      None if there is nothing to do.
     - `left`: what the scope of the last pod had left.
     - `applied`: the fields of the profile with which the last pod was counted.
     - `last`: the last attempts in detail. `recent`: ids of counted pods that may exist without a mark.
@@ -158,6 +169,9 @@ class Account(msgspec.Struct, kw_only=True):
     scopes: Scopes = msgspec.field(default_factory=Scopes)
     window_start: str = ""
     work: Scopes = msgspec.field(default_factory=Scopes)
+    retry_window_start: str = ""
+    reached: Scopes = msgspec.field(default_factory=Scopes)
+    renewed: int = 0
     free: Scopes = msgspec.field(default_factory=Scopes)
     retries: Scopes | None = None
     before: dict[AttemptCost, int] = msgspec.field(default_factory=dict)
@@ -199,15 +213,47 @@ class Account(msgspec.Struct, kw_only=True):
         """Return how many retries a scope of a workload of another kind has had: at most as many as there were."""
         return 0 if self.retries is None else self.retries.at_least(scope)
 
-    def spend_retry(self, scope: str) -> None:
-        """Count a retry of a scope of a workload of another kind."""
+    def spend_retry(self, scope: str, now: str, per: int | None, number: int = 1) -> None:
+        """Count retries of a scope, which the account alone bounds, or renews; `per`: as in `is_window_over`."""
         if self.retries is None:
             self.retries = Scopes()
-        self.retries.add(scope)
+        self.retries.put(scope, min(self.retries.of(scope) + number, LARGEST_COUNT))
+        if per is not None:
+            self.retry_window_start = self.retry_window_start or now
+
+    def renewal_at(self, per: int | None) -> float | None:
+        """Return when the retries that count now will count no more, in Unix time; None if never; `per`: as below."""
+        return _end_of_window(self.retry_window_start, per)
+
+    def renew_retries(self, now: float, per: int | None) -> None:
+        """Forget the retries whose time is over; as `is_window_over`."""
+        due = self.renewal_at(per)
+        if due is not None and now >= due:
+            self.renewed += 0 if self.retries is None else self.retries.total()
+            self.retries, self.retry_window_start = Scopes(), ""
+
+    def is_renewed_by(self, scope: str, progress: int) -> bool:
+        """Return True if a scope has spent retries, and an attempt is RENEWING further than any before."""
+        return bool(self.retries_of(scope)) and progress >= self.reached.of(scope) + RENEWING
+
+    def get_further(self, scope: str, progress: int) -> None:
+        """Record how far an attempt of a scope is, and forget its retries as `is_renewed_by` says."""
+        if self.retries is not None and self.is_renewed_by(scope, progress):
+            self.renewed += self.retries.at_least(scope)
+            self.retries.put(scope, 0)
+            if not self.retries.total():
+                self.retries, self.retry_window_start = Scopes(), ""
+        if progress > self.reached.of(scope):
+            self.reached.put(scope, progress)
 
     def spent_now(self, cost: AttemptCost) -> int:
         """Return how many ended pods had this cost since the last requested retry."""
         return self.spent(cost) - self.before.get(cost, 0)
+
+    @property
+    def given_back(self) -> int:
+        """How many failures since the last requested retry, which a Job counts, cost no retry, or none any more."""
+        return self.returned + self.renewed
 
     @property
     def failures_now(self) -> int:
@@ -223,8 +269,8 @@ class Account(msgspec.Struct, kw_only=True):
 
     def is_window_over(self, now: float, per: int | None) -> bool:
         """Return True if the disruptions of `scopes` count no more; `now`: Unix time, `per`: for how many seconds."""
-        start = None if per is None else seconds(self.window_start)
-        return start is not None and per is not None and now - start >= per
+        end = _end_of_window(self.window_start, per)
+        return end is not None and now >= end
 
     def renew(self, now: float, per: int | None) -> None:
         """Forget the disruptions that count no more; as `is_window_over`."""
@@ -240,8 +286,8 @@ class Account(msgspec.Struct, kw_only=True):
         self.requested_at = requested_at
         self.before = dict(self.cost)
         self._forget_disruptions()
-        self.free, self.work = Scopes(), Scopes()
-        self.retries = None
+        self.free, self.work, self.reached = Scopes(), Scopes(), Scopes()
+        self.retries, self.retry_window_start, self.renewed = None, "", 0
         self.suspending = self.suspended = False
         self.returned, self.backoff_limit = 0, None
         self.left = None
@@ -284,6 +330,7 @@ class Account(msgspec.Struct, kw_only=True):
                 cost=outcome.cost,
                 on_failure=outcome.on_failure,
                 saved=saved,
+                progress=progress_of(pod),
                 message=message,
             ),
             used,
@@ -394,8 +441,7 @@ class Account(msgspec.Struct, kw_only=True):
         self.cost[cost] -= 1
         self.cost["fatal"] = self.spent("fatal") + 1
         for place in places:
-            if self.retries is not None:
-                self.retries.take_back(self.last[place].scope)
+            self._take_back(self.last[place].scope)
             left = self.last[place].left
             if cost == "retry" and left is not None and not in_set:
                 left = msgspec.structs.replace(left, retries=min(left.retries + 1, LARGEST_COUNT))
@@ -404,12 +450,10 @@ class Account(msgspec.Struct, kw_only=True):
             self.last[place] = msgspec.structs.replace(self.last[place], cost="fatal", settled=True, left=left)
         return True
 
-    def blame(
-        self, pod_name: str, fault: str, used: Used | None, *, returns: bool, backoff_limit: int | None
-    ) -> Attempt | None:
+    def blame(self, pod_name: str, fault: str, used: Used | None, *, returns: bool, in_status: bool) -> Attempt | None:
         """Record that a fault of its node explains how a pod ended; return its Attempt, None if it is forgotten.
 
-        `returns`: whether the retry that it cost becomes a disruption; `backoff_limit`: what a Job needs for that.
+        `returns`: whether the retry that it cost becomes a disruption; `in_status`: whether a Job counts it as one.
         """
         places = [place for place, one in enumerate(self.last) if one.pod == pod_name and not one.restart]
         if not places or self.last[places[-1]].cause == "Hardware":
@@ -426,16 +470,21 @@ class Account(msgspec.Struct, kw_only=True):
             self.cost["retry"] -= 1
             self.cost["disruption"] = self.spent("disruption") + 1
             self.scopes.add(detail.scope)
-            if self.retries is not None:
-                self.retries.take_back(detail.scope)
-            if backoff_limit is not None:
-                self.returned, self.backoff_limit = self.returned + 1, backoff_limit
+            self._take_back(detail.scope)
+            self.returned += in_status
             if left is not None:
                 left = Left(retries=left.retries + 1, disruptions=max(0, left.disruptions - 1))
         self.last[place] = msgspec.structs.replace(detail, cause="Hardware", reason=fault, cost=cost, left=left)
         if place == len(self.last) - 1:
             self.left = left
         return self.last[place]
+
+    def _take_back(self, scope: str) -> None:
+        """Count a retry of a scope less; if it counts no more already, then as one of those that do not."""
+        if self.retries is not None and self.retries.of(scope):
+            self.retries.take_back(scope)
+        elif self.renewed:
+            self.renewed -= 1
 
     def _take_cause(self, cause: Cause, reason: str) -> None:
         reasons = self.causes.get(cause, {})
@@ -444,6 +493,17 @@ class Account(msgspec.Struct, kw_only=True):
             reasons[known] -= 1
         elif reasons.pop(known, None) is not None and not reasons:
             del self.causes[cause]
+
+
+def _end_of_window(start: str, per: int | None) -> float | None:
+    """Return when a time of so many seconds is over that has begun then, in Unix time; None if it has not, or never."""
+    begun = None if per is None else seconds(start)
+    return None if begun is None or per is None else begun + per
+
+
+def progress_of(pod: Pod) -> int | None:
+    """Return how much of its work a pod says that it has saved, in thousandths; None if it does not."""
+    return None if pod.progress is None else round(pod.progress * WHOLE)
 
 
 def id_of(pod: Pod) -> str:

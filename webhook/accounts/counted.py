@@ -40,6 +40,17 @@ class PodsOfJob:
         """Return what the Job or its JobSet allows: its pods share it."""
         return self.budgets
 
+    @property
+    def renews_retries(self) -> bool:
+        """Whether the leader may renew them: it can raise backoffLimit, and what is immutable it cannot.
+
+        Not those of pods that run side by side without indexes: none of them follows another one.
+        """
+        profile = self.settings.profile
+        if not profile.retries.are_renewed or profile.actions != "Act" or self.job_set is not None:
+            return False
+        return not self.budgets.per_index and self.budgets.shares == 1
+
     def attempt_of(self, account: Account, pod: Pod) -> int:
         """Return the attempt of a pod: the retries that were spent when it was created, as its annotation says.
 
@@ -75,7 +86,7 @@ class PodsOfJob:
         if pod.job_set:
             return False  # its JobSet is not known
         spent = (pod.index_failures or 0) if self.budgets.per_index else account.failures_now
-        return spent >= self.budgets.retries
+        return spent >= max(self.budgets.retries, account.backoff_limit or 0)  # the watch may not have the raise yet
 
     def left_of(self, account: Account, pod: Pod, detail: Attempt) -> Left:
         """Return what the scope of a counted pod has left; `detail` is the pod's Attempt."""
@@ -137,6 +148,11 @@ class PodsOfSystem:
             free_limit=limit,
             shares=1,
         )
+
+    @property
+    def renews_retries(self) -> bool:
+        """Whether the leader may renew them: where it alone bounds them."""
+        return self.settings.profile.retries.are_renewed and not self.system.bounded
 
     def attempt_of(self, account: Account, pod: Pod) -> int:
         """Return the attempt of a pod: as its annotation says, or else the retries that its scope has spent."""

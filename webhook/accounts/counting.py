@@ -1,13 +1,16 @@
 """Counts the ended pods of one workload in its account, and decides what follows; the controller carries it out."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import replace
+from functools import cached_property
 from itertools import islice
 from typing import Final, NamedTuple
 
-from webhook.accounts import in_place, limits, words
-from webhook.accounts.account import MOST_MESSAGES, MOST_RESTARTED, Account, Attempt, id_of
+import msgspec
+
+from webhook.accounts import in_place, limits, settling, words
+from webhook.accounts.account import MOST_MESSAGES, MOST_RESTARTED, WHOLE, Account, Attempt, id_of
 from webhook.accounts.counted import Counted, counted_of
 from webhook.accounts.kueue import CountedEvictions, KueueWorkload
 from webhook.accounts.tracker import Key, Tracker
@@ -20,8 +23,10 @@ from webhook.pods import on_failure, outcomes
 from webhook.pods.pods import Pod
 from webhook.policy.applied import applied, failed_for_job_wide
 from webhook.policy.attempt_costs import FAILURES, AttemptCost
+from webhook.policy.causes import CAUSES
 from webhook.policy.deadline import Slack
-from webhook.policy.settings import Settings
+from webhook.policy.model import FailureRule, Next
+from webhook.policy.settings import LARGEST_COUNT, Settings
 from webhook.rules.pods import on_time
 from webhook.systems.job import spec as batch
 
@@ -29,6 +34,7 @@ LIMIT_EXCEEDED: Final = "DisruptionLimitExceeded"
 FREE_TOO_OFTEN: Final = "FreeRestartLimitExceeded"
 EVICTED_TOO_OFTEN: Final = "EvictionLimitExceeded"
 JOB_WIDE: Final = "JobWideFailure"
+NO_PROGRESS: Final = "NoProgress"
 OUTLIVED: Final = 1.5  # times as long as the longest failed attempt: a pod that runs so long does not have that bug
 
 
@@ -48,7 +54,7 @@ def count(  # noqa: PLR0913 - where all of it meets
     `used`: what the pod used, if that is known. `evicted`: the reason for which Kueue has evicted the Workload of the
     pod; empty if it has not.
     """
-    per = counted.settings.profile.disruptions.per
+    per, retries = counted.settings.profile.disruptions.per, counted.settings.profile.retries
     account.renew(seconds(pod.finished) or 0.0, per)
     attempt = counted.attempt_of(account, pod)
     has_ended = has_ended or (bool(evicted) and counted.scopes_have_retries)
@@ -62,9 +68,17 @@ def count(  # noqa: PLR0913 - where all of it meets
     account.forget_messages(MOST_MESSAGES)
     if outcome.cost == "disruption" and per is not None:
         account.window_start = account.window_start or pod.finished
-    if outcome.cost == "retry" and counted.scopes_have_retries:
-        account.spend_retry(scope)
+    renews = counted.renews_retries and not pod.job_set  # also if its JobSet is not known
+    if detail.progress is not None and retries.renew_on_progress and renews:
+        account.get_further(scope, detail.progress)
+    if outcome.cost == "retry" and (counted.scopes_have_retries or renews):
+        account.spend_retry(scope, pod.finished, retries.per)
     return account.note_left(counted.left_of(account, pod, detail))
+
+
+def _differs(rules: tuple[FailureRule, ...], index: int) -> bool:
+    """Return True if a rule of onFailure gives the next attempt something that this one did not have."""
+    return index < len(rules) and rules[index].next != Next(cost=rules[index].next.cost)
 
 
 def _unknown(_: Pod) -> None:
@@ -80,7 +94,7 @@ class LimitEnd(NamedTuple):
     """Why the ledger ends a workload: a pod of `job` was disrupted, or restarted, more often than allowed.
 
     `reason`: that of the condition. `pod`: the name of the pod that exceeded `limit`. `seconds`: how long the failed
-    pods ran at most, if a bug of all pods ends the Job.
+    pods ran at most, if a bug of all pods ends the Job. `twice`: how and where two attempts ended, if that ends it.
     """
 
     reason: str
@@ -88,12 +102,15 @@ class LimitEnd(NamedTuple):
     limit: int
     job: Json
     seconds: float = 0.0
+    twice: str = ""
 
     def message(self, namespace: str) -> str:
         """Return the message of the condition."""
         if self.reason == JOB_WIDE:
             ran = f"none has finished, or run {OUTLIVED} times the {self.seconds:.0f} s that they ran at most"
             return f"pod {namespace}/{self.pod}: {self.limit} indexes have failed, and {ran}"
+        if self.reason == NO_PROGRESS:
+            return f"pod {namespace}/{self.pod}: ended as the attempt before it, and got no further: {self.twice}"
         what = {LIMIT_EXCEEDED: "disruption", outcomes.TOO_OFTEN: "retry"}.get(self.reason, "free restart")
         return f"pod {namespace}/{self.pod}: {what} {self.limit + 1} exceeds the limit of {self.limit}"
 
@@ -141,6 +158,7 @@ class CountingPass:
         self.blamed: list[Attempt] = []
         self.budgets = limits.Budgets(retries=0, limit=0, free_limit=0, shares=1)
         self.saved = 0
+        self.given_back, self.renewed = account.given_back, account.renewed
         self.vanished: list[str] = []
         self.evictions: dict[str, int] = {}
         self.changed = False
@@ -202,6 +220,41 @@ class CountingPass:
         if detail.cost == "fatal" and detail.left is not None:
             self.save(detail.cause, used, detail.left.retries)
         self.changed = True
+
+    def renew_retries(self, now: float, further: Mapping[str, int]) -> None:
+        """Let the retries count no more whose time is over, or whose scope gets further than any attempt before.
+
+        `now`: Unix time. `further`: how far the running pods of scopes are, in thousandths.
+        """
+        retries, renewed = self.settings.profile.retries, self.account.renewed
+        if not self.renews_retries:
+            return
+        self.account.renew_retries(now, retries.per)
+        for scope, progress in further.items() if retries.renew_on_progress else ():
+            self.account.get_further(scope, progress)
+        self.changed |= self.account.renewed != renewed
+
+    @cached_property
+    def renews_retries(self) -> bool:
+        """Whether the retries of the workload may be renewed."""
+        return not self.key.job_set and self.counted(self.root).renews_retries
+
+    def see_raised(self) -> None:
+        """Record that the backoffLimit of the Job is as high as it was to become."""
+        limit = self.account.backoff_limit
+        if limit is not None and (self.root["spec"].get("backoffLimit") or 0) >= limit:
+            self.account.backoff_limit = None
+            self.changed = True
+
+    def raise_limit(self) -> None:
+        """Record that the Job is to get as many failures more as cost no retry since this pass began; at its end."""
+        number = self.account.given_back - self.given_back
+        if number > 0 and self.key.kind is batch.JOB:
+            now = self.root["spec"].get("backoffLimit") or 0
+            self.account.backoff_limit = min(max(now, self.account.backoff_limit or 0) + number, LARGEST_COUNT)
+            left, renewed = self.account.left, self.account.renewed - self.renewed
+            if left is not None and renewed > 0:  # of those that a fault of a node explains, `blame` has said it
+                self.account.left = msgspec.structs.replace(left, retries=left.retries + renewed)
 
     @property
     def has_ended(self) -> bool:
@@ -265,18 +318,20 @@ class CountingPass:
         job = None if pod is None else self.tracker.job_of(pod)
         if pod is None or job is None:
             return
-        budgets, limit = self.counted(job).budgets_of(pod), None
+        budgets = self.counted(job).budgets_of(pod)
         per = self.settings.profile.disruptions.per
         self.account.renew(seconds(pod.finished) or 0.0, per)
         may_return = self.account.scopes.of(limits.scope_of(pod)) < budgets.disruptions
         may_return &= self.settings.profile.actions == "Act"
         if self.key.kind is batch.JOB:
-            limit = max(batch.retry_budget(self.root["spec"]), self.account.backoff_limit or 0) + 1
+            limit = max(batch.retry_budget(self.root["spec"]), self.account.backoff_limit or 0)
+            limit += self.account.given_back - self.given_back - self.account.renewed
             most = self.root["spec"].get("backoffLimitPerIndex") or self.settings.profile.retries.limit
-            may_return &= not budgets.per_index and limit <= min(most, self.settings.profile.retries.limit)
+            may_return &= not budgets.per_index and limit < min(most, self.settings.profile.retries.limit)
         else:
             may_return &= self.account.retries is not None and not self.system.bounded
-        detail = self.account.blame(pod_name, fault, self.used_of(pod), returns=may_return, backoff_limit=limit)
+        in_status = self.key.kind is batch.JOB
+        detail = self.account.blame(pod_name, fault, self.used_of(pod), returns=may_return, in_status=in_status)
         if detail is not None:
             if detail.cost == "disruption" and per is not None:
                 self.account.window_start = self.account.window_start or pod.finished
@@ -296,9 +351,14 @@ class CountingPass:
         known = sum(self.account.spent_now(cost) for cost in FAILURES) + self.account.returned
         return max(0, batch.failed_in_status(self.root) - known), list(self.tracker.vanished.values())
 
-    def count_unseen(self, failures: int) -> None:
-        """Count failures that are only in the Job's status, and as disruptions the other pods that vanished unseen."""
+    def count_unseen(self, failures: int, now: str) -> None:
+        """Count failures that are only in the Job's status, and as disruptions the other pods that vanished unseen.
+
+        `now`: RFC 3339.
+        """
         self.account.count_unseen(failures)
+        if failures and self.renews_retries:
+            self.account.spend_retry("", now, self.settings.profile.retries.per, failures)
         self.changed = True
         self.vanished = list(self.tracker.vanished)
         for pod in self.tracker.disrupted_unseen(self.root, failures, self.account):
@@ -328,6 +388,30 @@ class CountingPass:
             if pod is not None and self.account.retries_of(detail.scope) >= budgets.retries:
                 yield detail, job, budgets
 
+    def stuck(self, details: list[Attempt]) -> Iterator[tuple[Attempt, Json, str]]:
+        """Yield the attempts that ended as the one of their scope before them did, and got no further; as above.
+
+        Each with its Job, and how and where both ended; if retries are renewed by progress. Not where a pod may crash
+        because another one was lost, nor where a rule of onFailure gives the next attempt something else.
+        """
+        renews = self.settings.profile.retries.renew_on_progress and self.renews_retries
+        if not renews or self.key.kind is not batch.JOB or settling.window(self.root, self.settings):
+            return
+        for detail, job, _ in self._of_running_jobs(details, "retry"):
+            if detail.on_failure is not None and _differs(self.settings.on_failure, detail.on_failure):
+                continue
+            ends = [one for one in self.account.last_now if one.scope == detail.scope]
+            places = [place for place, one in enumerate(ends) if one.pod == detail.pod]
+            before = ends[places[-1] - 1] if places and places[-1] else None
+            if before is None or detail.progress is None:
+                continue
+            if (before.progress, before.cause, before.reason, before.cost) == (
+                *(detail.progress, detail.cause, detail.reason),
+                "retry",
+            ):
+                how = CAUSES[detail.cause].how(detail.reason)
+                yield detail, job, f"{how}, with {detail.progress / WHOLE:.1%} of its work saved"
+
     def job_wide(self, details: list[Attempt]) -> Iterator[tuple[Attempt, Json, float]]:
         """Yield the last failed index if all pods of the Job seem to fail alike, with the Job and the longest run.
 
@@ -348,6 +432,8 @@ class CountingPass:
         """Return why these attempts end the workload: too many restarts or disruptions; None if they do not."""
         for detail, job, longest in self.job_wide(details):
             return LimitEnd(JOB_WIDE, detail.pod, self.account.spent_now("fatal"), job, longest)
+        for detail, job, twice in self.stuck(details):
+            return LimitEnd(NO_PROGRESS, detail.pod, 0, job, twice=twice)
         for detail, job, budgets in self.beyond_retries(details):
             return LimitEnd(outcomes.TOO_OFTEN, detail.pod, budgets.retries, job)
         for detail, job, budgets in self.free_too_often(details):

@@ -124,7 +124,7 @@ class Scopes:
 
     def written(self) -> list[tuple[int, str]]:
         """Return the scopes by number, the highest first, in at most LONGEST bytes; drop the scopes that do not fit."""
-        self.runs = _merged(self.runs)
+        self.runs = _merged(self.runs if self.others else (run for run in self.runs if run.disruptions))
         by_count: dict[int, list[str]] = {}
         for run in self.runs:
             by_count.setdefault(run.disruptions, []).append(_text_of(run))

@@ -67,7 +67,7 @@ def is_suspect(counted: Counted, pod: Pod) -> bool:
     _, cost = _decision(counted, pod)
     if cost is not None:
         return cost == "Fatal"
-    if not is_crash(pod):
+    if pod.stalled or not is_crash(pod):
         return False
     return not (is_told_to_end(pod, settings) if settles else _has_retriable_codes(pod, settings))
 
@@ -75,7 +75,7 @@ def is_suspect(counted: Counted, pod: Pod) -> bool:
 def hardware_for(counted: Counted, pod: Pod) -> Hardware | None:
     """Return by what a fault of its node is told that may explain the end of a pod; None if none may."""
     settings = counted.settings
-    if settings.skip or settings.profile.failure_policy.inject == "Never" or not is_crash(pod):
+    if settings.skip or settings.profile.failure_policy.inject == "Never" or pod.stalled or not is_crash(pod):
         return None
     return settings.profile.failure_policy.hardware if pod.has_failed and not outcomes.was_killed(pod) else None
 
@@ -187,6 +187,8 @@ def _bug_of_job(counted: PodsOfJob, pod: Pod, within: int) -> str | None:
         return None
     index, cost = _decision(counted, pod)
     if matching.match(own, pod) is not None or (cost is not None and (cost != "Fatal" or not judges)):
+        return None
+    if pod.stalled and cost is None:
         return None
     if cost == "Fatal":
         message = _fatal(pod, index, settings)

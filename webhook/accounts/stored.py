@@ -44,7 +44,7 @@ from webhook.systems import retry_history
 from webhook.systems.account_object import ACCOUNT, is_of
 from webhook.systems.kind_spec import KindSpec
 
-LARGEST: Final = 64 * 1024  # bytes of a status
+LARGEST: Final = 68 * 1024  # bytes of a status
 MOST_DECODED: Final = 500  # accounts that are kept decoded: those of the workloads that change, or that get pods, now
 CAUSES: Final = len(get_args(Cause))
 MOST_CAUSES: Final = CAUSES * (MOST_REASONS + 1)  # and those that are added up
@@ -247,8 +247,17 @@ class AccountStatus(Struct, frozen=True, omit_defaults=True, rename="camel"):
     ] = NO_SCOPES
     free: Annotated[ScopeCounts, Meta(description="Free restarts by scope.")] = NO_SCOPES
     scope_retries: Annotated[
-        ScopeCounts | None, Meta(description="Retries by scope; absent for a Job or a JobSet.")
+        ScopeCounts | None,
+        Meta(description="Retries by scope; absent for a JobSet, and for a Job whose retries count for life."),
     ] = None
+    retry_window_start: Annotated[
+        Time, Meta(description="When the first retry of `scopeRetries` happened, if `retries.per` is set.")
+    ] = ""
+    reached: Annotated[
+        ScopeCounts,
+        Meta(description="Thousandths of its work that a scope has saved, if `retries.renewOnProgress` is set."),
+    ] = NO_SCOPES
+    renewed: Annotated[Count, Meta(description="How many retries count no more.")] = 0
     grants: Annotated[
         Count, Meta(description="How often it was resumed after a suspension, which allows as many disruptions again.")
     ] = 0
@@ -259,7 +268,8 @@ class AccountStatus(Struct, frozen=True, omit_defaults=True, rename="camel"):
         Meta(description="Failures in the status of the Job that a fault of their node explains: they cost none."),
     ] = 0
     backoff_limit: Annotated[
-        Count | None, Meta(description="The backoffLimit that the leader gives the Job for these; absent without.")
+        Count | None,
+        Meta(description="The backoffLimit that the leader is about to give the Job for these, and for `renewed`."),
     ] = None
     applied: Annotated[
         Applied | None, Meta(description="The fields of the profile by which the last attempt was counted.")
@@ -329,11 +339,14 @@ def status_of(found: Account) -> AccountStatus:
         work=work,
         free=_counts_of(found.free),
         scope_retries=None if found.retries is None else _counts_of(found.retries),
+        retry_window_start=known_time(found.retry_window_start),
+        reached=_counts_of(found.reached),
+        renewed=_at_most(found.renewed),
         grants=found.grants,
         suspending=found.suspending,
         suspended=found.suspended,
         returned=_at_most(found.returned),
-        backoff_limit=found.backoff_limit,
+        backoff_limit=None if found.backoff_limit is None else _at_most(found.backoff_limit),
         applied=found.applied,
         evictions=_evicted_of(found.evictions),
         usage=StoredUsage(found.currency, found.resources, rows, _rows_of(found.saved))
@@ -374,6 +387,9 @@ def _decoded(status: AccountStatus) -> Account:
         work=_scopes_of(status.work),
         free=_scopes_of(status.free),
         retries=None if status.scope_retries is None else _scopes_of(status.scope_retries),
+        retry_window_start=known_time(status.retry_window_start),
+        reached=_scopes_of(status.reached),
+        renewed=status.renewed,
         before=_by_cost(status.before),
         requested_at=known_time(status.requested_at),
         grants=status.grants,

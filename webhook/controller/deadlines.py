@@ -1,5 +1,6 @@
-"""Decides how long a waiting pod may wait, and what follows. Pure; times are in seconds since 1970."""
+"""Decides how long a pod may wait, or tell no progress, and what follows. Pure; times are in seconds since 1970."""
 
+import math
 from typing import Final, Literal, NamedTuple
 
 from msgspec.structs import replace
@@ -12,9 +13,9 @@ from webhook.pods.waiting import Stalled
 from webhook.policy.settings import Settings
 from webhook.systems.core import DISRUPTED
 
-# What the leader does: remove the gate, end a pod that waits for a spot node, give up a pod that cannot start, or end a
-# pod that its kubelet should have ended.
-Step = Literal["lift", "leave_spot", "give_up", "leave_node"]
+# What the leader does: remove the gate, end a pod that waits for a spot node, give up a pod that cannot start, end a
+# pod that its kubelet should have ended, or one whose program tells no progress.
+Step = Literal["lift", "leave_spot", "give_up", "leave_node", "end_stalled"]
 
 # Reasons of the kubelet for which a container can never start. An image that cannot be pulled, and a missing ConfigMap,
 # may still come.
@@ -22,21 +23,24 @@ HOPELESS: Final = frozenset({"InvalidImageName"})
 
 
 class Due(NamedTuple):
-    """What follows if a pod still waits at the time `at`."""
+    """What follows if a pod still waits, or has told nothing new, at the time `at`."""
 
     step: Step
     at: float
 
 
-def due(pod: Pod, settings: Settings, released: float = 0.0, turns_at: float | None = None) -> Due | None:
-    """Return what follows if a pod goes on waiting; None if it may wait for ever, or does not wait.
+def due(
+    pod: Pod, settings: Settings, released: float = 0.0, turns_at: float | None = None, told: float = math.inf
+) -> Due | None:
+    """Return what follows if a pod goes on waiting, or telling nothing new; None if it may do so for ever.
 
     `settings`: those of its Job. `released`: when its last scheduling gate was removed; 0 if that is not known.
-    `turns_at`: until when its deadline lets it wait for a spot node; None without one.
+    `turns_at`: until when its deadline lets it wait for a spot node; None without one. `told`: when its program told
+    its progress last, or a replica could not have seen it.
     """
     waiting = pod.waiting
     if waiting is None:
-        return None
+        return _until_stalled(pod, settings, told)
     if waiting.deadline:
         timeout = settings.profile.unreachable_timeout
         return None if timeout is None else Due("leave_node", at(waiting.deadline) + timeout)
@@ -74,6 +78,17 @@ def _until_given_up(stalled: Stalled, settings: Settings) -> Due | None:
     if stalled.reason in HOPELESS and (timeout is not None or _is_ruled(settings)):
         return Due("give_up", 0.0)
     return None if timeout is None else Due("give_up", at(stalled.since) + timeout)
+
+
+def _until_stalled(pod: Pod, settings: Settings, told: float) -> Due | None:
+    """Return when a pod that runs is ended because its program tells no progress; None if that is never.
+
+    Not one that has never told any, nor one that has done all: what is left to it then is not told.
+    """
+    timeout = settings.profile.stall_timeout
+    if timeout is None or pod.phase != "Running" or pod.progress is None or pod.progress >= 1:
+        return None
+    return Due("end_stalled", told + timeout)
 
 
 def _is_ruled(settings: Settings) -> bool:

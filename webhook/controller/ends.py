@@ -10,7 +10,14 @@ import structlog
 
 from webhook import metrics
 from webhook.accounts import words
-from webhook.accounts.counting import EVICTED_TOO_OFTEN, FREE_TOO_OFTEN, JOB_WIDE, LIMIT_EXCEEDED, CountingPass
+from webhook.accounts.counting import (
+    EVICTED_TOO_OFTEN,
+    FREE_TOO_OFTEN,
+    JOB_WIDE,
+    LIMIT_EXCEEDED,
+    NO_PROGRESS,
+    CountingPass,
+)
 from webhook.accounts.tracker import Key
 from webhook.controller.brake import Action, Allows, subject_of
 from webhook.kube.client import Api
@@ -28,7 +35,7 @@ from webhook.tracking.trackers import Trackers
 
 # The reasons of the ends that the leader writes.
 REASONS: Final = (
-    *(LIMIT_EXCEEDED, FREE_TOO_OFTEN, EVICTED_TOO_OFTEN, JOB_WIDE),
+    *(LIMIT_EXCEEDED, FREE_TOO_OFTEN, EVICTED_TOO_OFTEN, JOB_WIDE, NO_PROGRESS),
     *(outcomes.TOO_OFTEN, outcomes.NEVER_STARTED, POD_FAILURE_POLICY),
 )
 

@@ -6,7 +6,7 @@ fails if the account has changed; the watch then delivers the change.
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from http import HTTPStatus
 from itertools import islice, product
@@ -57,6 +57,8 @@ from webhook.tracking.workload_state import INTERVAL, LONGEST_PAUSE, Verdict, Wo
 # Seconds.
 GATHERING: Final = 0.2  # from the end of a pod to the write, so that pods which end together are in one write
 FORGOTTEN: Final = 60.0  # after which vanished pods are forgotten, because another leader has counted them
+RENEWED_BY_TIME: Final = '"retryWindowStart"'  # in the text of an account
+SERVER_ERRORS: Final = 500  # and above: the API server has not judged the request
 WRITERS: Final = 32  # requests at once: the API server may take 50 ms for each
 
 log = structlog.get_logger()
@@ -69,7 +71,8 @@ class Ledger:
     - `brake` and `authority`: what the leader asks before each action.
     - `queue`: the workloads to process; open while this replica leads.
     - `waiting`: the pods that have not started.
-    - `restarted`: the workloads with restarts in place that are not counted yet, and when they are due.
+    - `later`: the workloads that are due later, whatever happens meanwhile, and when: with restarts in place that are
+      not counted yet, or with retries that will count no more.
     - `accounts`: writes them.
     - `crashes`: the pods that may have failed by a bug. `ends`: what reads and ends workloads.
     - `kueue`: the Workloads of Kueue.
@@ -103,7 +106,7 @@ class Ledger:
             changed=self.wake,
             crashed=self._see_crash,
             restarted=self._see_restarted,
-            forgotten=self.queue.discard,
+            forgotten=self._forget,
             rejecting=self._see_rejecting,
             faulty=self._see_faulty,
             is_pending=self.is_pending,
@@ -123,7 +126,7 @@ class Ledger:
         )
         self.accounts = AccountStore(cluster.api, self.trackers)
         self.crashes = Crashes(cluster.api, self.trackers, self.ends, self.authority, self.wake)
-        self.restarted: dict[Key, float] = {}
+        self.later: dict[Key, float] = {}
         self.bulkhead = Bulkhead("accounts", clock)
         self.forbidden = False
         metrics.LEDGER_LEADING.set_function(lambda: self.leading)
@@ -150,6 +153,8 @@ class Ledger:
         """Look at those labels of nodes by which the policy in force chooses."""
         if self.policy.current is not None:
             self.cluster.see_policy(self.policy.current)
+        for key in [key for key, state in self.trackers.states.items() if RENEWED_BY_TIME in (state.text or "")]:
+            self.wake(key)
 
     def see_refused(self) -> None:
         """Record that the API server denies the Lease, because the ledger's Role is not installed; log it once."""
@@ -163,10 +168,10 @@ class Ledger:
         self.forbidden = False
 
     async def settle(self) -> None:
-        """Look at crashes, and at restarts in place that are due."""
+        """Look at crashes, and at workloads that are due."""
         now = self.clock()
-        for key in [key for key, due in self.restarted.items() if due <= now]:
-            del self.restarted[key]
+        for key in [key for key, due in self.later.items() if due <= now]:
+            del self.later[key]
             self.bulkhead.call(*place_of(key), self.wake, key)
         await self.crashes.look(is_leading=lambda: self.leading)
 
@@ -207,7 +212,15 @@ class Ledger:
         if not wait:
             self.wake(key)
         else:
-            self.restarted.setdefault(key, self.clock() + wait)
+            self._wake_later(key, wait)
+
+    def _forget(self, key: Key) -> None:
+        self.queue.discard(key)
+        self.later.pop(key, None)
+
+    def _wake_later(self, key: Key, seconds: float) -> None:
+        due = self.clock() + seconds
+        self.later[key] = min(due, self.later.get(key, due))
 
     def see_workload(self, workload: KueueWorkload) -> None:
         """Queue the object whose Workload was evicted, or has changed since."""
@@ -306,10 +319,13 @@ class Ledger:
             key, root, job_set, state.tracker, account, self.authority.settings_of, used_of, evicted_for, whole=whole
         )
         counting.see_workload(workload)
-        verdicts = state.verdicts  # another one may be found during the write
+        verdicts, further = state.verdicts, dict(state.further)  # others may be found during the write
+        self._renew(counting, state, further)
         complete = self.count(counting, state, verdicts)
+        counting.raise_limit()
         await self._store_and_suspend(counting, state)
         state.forget_verdicts(verdicts)
+        state.forget_further(further)
         if state.over_limit and (not self.authority.may_act(key) or await self.ends.end(counting)):
             state.see_within_limit()
         await self._limit_evictions(counting, workload)
@@ -319,6 +335,24 @@ class Ledger:
             self.wake(key, INTERVAL)
         elif state.over_limit:  # the brake holds what has to be done
             self.wake(key, HELD_FOR)
+        self._wake_for_renewal(counting)
+
+    def _renew(self, counting: CountingPass, state: WorkloadState, further: Mapping[str, int]) -> None:
+        """Let retries count no more that need not; `further`: as in `renew_retries`."""
+        counting.see_raised()
+        if counting.account.backoff_limit is None:
+            state.see_raised(None)
+        if self.authority.may_act(counting.key):
+            counting.renew_retries(self.trackers.now(), further)
+
+    def _wake_for_renewal(self, counting: CountingPass) -> None:
+        """Queue a Job for the time at which its retries count no more: its next failure could be one too many."""
+        key = counting.key
+        if key.kind is not batch.JOB or key.system.has_ended(counting.root) or not self.authority.may_act(key):
+            return
+        due = counting.account.renewal_at(counting.settings.profile.retries.per) if counting.renews_retries else None
+        if due is not None:
+            self._wake_later(key, max(INTERVAL, due - self.trackers.now()))
 
     def count(self, counting: CountingPass, state: WorkloadState, verdicts: Iterable[Verdict]) -> bool:
         """Count the uncounted pods, and what crashes were; return True if no pod is left to count."""
@@ -378,7 +412,7 @@ class Ledger:
 
     def suspends(self, counting: CountingPass, state: WorkloadState) -> bool:
         """Return True if the leader may now suspend a Job that exceeded its disruptions: the account says so first."""
-        over = (counting.exceeded, counting.free_too_often, counting.beyond_retries, counting.job_wide)
+        over = (counting.exceeded, counting.free_too_often, counting.beyond_retries, counting.job_wide, counting.stuck)
         if any(any(find(counting.details)) for find in over):
             state.see_over_limit()
         if not counting.system.has_jobs or counting.account.suspending:
@@ -432,16 +466,24 @@ class Ledger:
         return True
 
     async def _give_back(self, counting: CountingPass, state: WorkloadState) -> None:
-        """Raise the backoffLimit of a Job to what its account says, by the retries that cost none; raise as `Api`."""
+        """Raise the backoffLimit of a Job to what its account says, by retries that count no more; raise as `Api`."""
         key, root, limit = counting.key, counting.root, counting.account.backoff_limit
-        if limit is None or limit <= state.raised_to or key.kind is not batch.JOB or not self.authority.may_act(key):
+        if limit is None or key.kind is not batch.JOB or not self.authority.may_act(key):
             return
-        write = raise_limit(root, limit)
-        if write is None:
+        write, raised = raise_limit(root, limit), (root["spec"].get("backoffLimit") or 0, limit)
+        if write is None or raised == state.raised:
             return
-        if self.authority.allows("raise", batch.JOB, root, f"raise backoffLimit to {limit}: a crash was no retry"):
-            state.see_raised(limit)  # once: an admission policy of others may refuse it for ever
-            await self.api.patch(write.path, write.operations)
+        if self.authority.allows("raise", batch.JOB, root, f"raise backoffLimit to {limit}: retries count no more"):
+            try:
+                await self.api.patch(write.path, write.operations)
+            except ApiError as error:
+                if wait_after(error) is None and error.status != HTTPStatus.CONFLICT and error.status < SERVER_ERRORS:
+                    state.see_raised(raised)  # an admission policy of others may refuse it for ever
+                raise
+            state.see_raised(raised)
+            message = f"backoffLimit raised from {raised[0]} to {limit}: retries count no more"
+            about = subject_of(key.kind, root)._asdict()
+            self.events.tell(Notice(**about, type="Normal", reason="BackoffLimitRaised", message=message))
         else:
             self.wake(key, HELD_FOR)
 
@@ -481,7 +523,7 @@ class Ledger:
             self.wake(counting.key, UNSEEN_AFTER)
         elif now - state.missing_since >= UNSEEN_AFTER:
             state.see_none_missing()
-            counting.count_unseen(short)
+            counting.count_unseen(short, written(self.trackers.now()))
         else:
             self.wake(counting.key, state.missing_since + UNSEEN_AFTER - now)
 

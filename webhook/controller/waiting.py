@@ -1,4 +1,4 @@
-"""Acts on pods that wait: ends their delay, moves them from spot to on-demand, gives up those that cannot start.
+"""Acts on pods that do not get on: ends their delay, moves them from spot to on-demand, gives up what cannot start.
 
 And those that cannot end, because their node is gone but its Node object stays. A podFailurePolicy demands
 podReplacementPolicy Failed, with which the Job controller waits for the end of such a pod before it replaces it, and
@@ -11,6 +11,10 @@ A pod that waits in vain is ended by its status: phase Failed with the condition
 plane's own pod garbage collector does it. The Job controller then counts it, by that condition as a disruption, and
 replaces it. Deletion would be a second write, and would need the permission to delete any pod; and the Job controller
 would wait until the garbage collector has seen the pod, up to 20 seconds.
+
+A pod that runs, and whose program tells no progress, is ended by its kubelet, as one that has exceeded its
+activeDeadlineSeconds, which the leader sets to what has passed. So its program gets SIGTERM, and its grace period. The
+condition STALLED, written before, is by what the Job controller counts it as a retry.
 """
 
 import asyncio
@@ -19,12 +23,12 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
 from http import HTTPStatus
 from typing import Final
 
 import structlog
+from msgspec.structs import replace
 
 from webhook import metrics
 from webhook.accounts import limits
@@ -39,14 +43,15 @@ from webhook.kube.client import CHANGED, UNREACHABLE, ApiError, wait_after
 from webhook.kube.tasks import in_slices
 from webhook.objects.patch import unless_changed
 from webhook.objects.problem import Json
-from webhook.pods import outcomes
+from webhook.objects.times import seconds
+from webhook.pods import matching, outcomes
 from webhook.pods.matching import POD_FAILURE_POLICY
-from webhook.pods.pods import Pod
+from webhook.pods.pods import Condition, Exit, Pod
 from webhook.policy.settings import Settings
 from webhook.rules.facts import NO_WORK
 from webhook.rules.pods import on_time, spot_wait
-from webhook.systems import core
-from webhook.systems.core import DISRUPTED
+from webhook.systems import core, system
+from webhook.systems.core import DISRUPTED, KILLED
 from webhook.systems.job import spec as batch
 from webhook.tracking.nodes import NODES
 from webhook.tracking.trackers import Trackers
@@ -64,22 +69,25 @@ log = structlog.get_logger()
 
 @dataclass(slots=True)
 class Entry:
-    """A waiting pod. Times are in seconds since 1970.
+    """A pod that waits, or that has told its progress. Times are in seconds since 1970.
 
-    `released`: when its last scheduling gate was removed; 0 if it had none, or that is not known. `next`: when to look
-    at it next.
+    `released`: when its last scheduling gate was removed; 0 if it had none, or that is not known. `told`: when it told
+    its progress last, as far as this replica has seen, in seconds of a monotonic clock. `next`: when to look at it
+    next.
     """
 
     pod: Pod
     released: float = 0.0
+    told: float = 0.0
     next: float = 0.0
 
 
 class WaitingPods:
-    """The pods that have not started, and what the leader does to them; for other kinds than Job it only ends a delay.
+    """The pods that do not get on, and what the leader does to them; for other kinds than Job it only ends a delay.
 
     `settings_of`: returns the settings of a Job. `may_act`: whether the leader may change the objects of a workload.
     `clock`: seconds since 1970. `quiet_until`: the time until which a busy API server wants to get nothing.
+    `blind_until`: the time until which this replica may not have seen what pods told, in seconds of a monotonic clock.
     """
 
     def __init__(  # noqa: PLR0913 - what it watches, acts with and asks
@@ -103,12 +111,12 @@ class WaitingPods:
         self.entries: dict[str, Entry] = {}
         self.unlisted: set[str] = set()  # uids of those that a list which is being read has not had yet
         self.bulkhead = Bulkhead("waiting pods")
-        self.quiet_until = 0.0
+        self.quiet_until = self.blind_until = 0.0
         self.reasons: Counter[str] = Counter()
         trackers.pods.observers.append(self)
         for reason in ("Delay", "Unschedulable", "NotStarted", "Terminating"):
             metrics.WAITING_PODS.labels(reason).set_function(partial(self.reasons.__getitem__, reason))
-        for end in (outcomes.SPOT_UNAVAILABLE, outcomes.NEVER_STARTED, outcomes.NODE_LOST):
+        for end in (outcomes.SPOT_UNAVAILABLE, outcomes.NEVER_STARTED, outcomes.NODE_LOST, outcomes.STALLED):
             metrics.WAITING_PODS_ENDED.labels(end)
 
     def begin_list(self) -> None:
@@ -129,12 +137,15 @@ class WaitingPods:
         """Take a pod that was created or has changed."""
         before = self.entries.get(pod.uid)
         self.forget(pod.uid)
-        if pod.waiting is None or not pod.job or (pod.kind is not batch.JOB and pod.waiting.gate is None):
+        gated = pod.waiting is not None and pod.waiting.gated
+        if not pod.job or not (_is_watched(pod) or (pod.waiting is not None and pod.waiting.gate is not None)):
             return
-        released = 0.0 if before is None else before.released
-        if before is not None and before.pod.waiting is not None and before.pod.waiting.gated and not pod.waiting.gated:
-            released = self.clock()
-        self.entries[pod.uid] = Entry(pod, released)
+        entry = self.entries[pod.uid] = Entry(pod, told=self.trackers.clock())
+        if before is not None:
+            was_gated = before.pod.waiting is not None and before.pod.waiting.gated
+            entry.released = self.clock() if was_gated and not gated else before.released
+            if before.pod.progress == pod.progress:
+                entry.told = before.told
         self.reasons[_reason_of(pod)] += 1
 
     def deleted(self, pod: Pod) -> None:
@@ -156,6 +167,8 @@ class WaitingPods:
         """Act on the pods that are due while this replica leads; until cancelled."""
 
         async def act() -> None:
+            if not self.trackers.pods.live:
+                self.blind_until = self.trackers.clock()
             if leading() and self.is_ready:
                 await self.act()
 
@@ -200,13 +213,20 @@ class WaitingPods:
             entry.next = now + LOOK_AGAIN
             return Due("lift", 0.0) if entry.pod.waiting is not None and entry.pod.waiting.gate is not None else None
         settings = self.settings_of(job)
-        due = deadlines.due(entry.pod, settings, entry.released, self._turns_at(entry.pod, job, settings))
+        due = self._due_of(entry.pod, job, settings, entry)
         if due is not None and due.step == "leave_node" and job["spec"].get("podReplacementPolicy") != "Failed":
             due = None  # its Job does not wait for its end
         if due is not None and due.at <= now:
             return due
         entry.next = now + LOOK_AGAIN if due is None else min(due.at, now + LOOK_AGAIN)
         return None
+
+    def _due_of(self, pod: Pod, job: Json, settings: Settings, entry: Entry) -> Due | None:
+        """Return what follows for a pod, as it is now, by what is known of it."""
+        told, now = max(entry.told, self.blind_until), self.trackers.clock()
+        silent = now - told if pod.progress == entry.pod.progress else 0.0
+        turns_at = None if pod.waiting is None else self._turns_at(pod, job, settings)
+        return deadlines.due(pod, settings, entry.released, turns_at, self.clock() - silent)
 
     def _turns_at(self, pod: Pod, job: Json, settings: Settings) -> float | None:
         """Return until when a pod's deadline lets it wait for a spot node; None without one."""
@@ -279,14 +299,15 @@ class WaitingPods:
         if root is None or job is None or job["metadata"]["uid"] != known.job_uid or not _is_running(job):
             return LOOK_AGAIN
         pod, settings = self.trackers.read_pod(root), self.settings_of(job)
-        turns_at = self._turns_at(pod, job, settings)
-        still = deadlines.due(pod, settings, entry.released, turns_at) if pod.uid == known.uid else None
+        still = self._due_of(pod, job, settings, entry) if pod.uid == known.uid else None
         if still is None or still.step != due.step or still.at > self.clock():
             return AFTER_ERROR
         if due.step == "leave_spot":
             return await self.leave_spot(pod, root, job, settings)
         if due.step == "leave_node":
             return await self.leave_node(pod, root, job, settings)
+        if due.step == "end_stalled":
+            return await self.end_stalled(pod, root, job, settings, entry)
         return await self.give_up(pod, root, job, settings)
 
     async def leave_spot(self, pod: Pod, root: Json, job: Json, settings: Settings) -> float:
@@ -325,9 +346,7 @@ class WaitingPods:
 
     async def leave_node(self, pod: Pod, root: Json, job: Json, settings: Settings) -> float:
         """End a pod that is being deleted on a node whose kubelet has stopped reporting; as `end`."""
-        query = {"fieldSelector": f"metadata.name={pod.node}"}  # a list, because the Role has no right to get nodes
-        nodes = (await self.api.get(NODES, query)).get("items") or ()
-        if not any(map(_is_unreachable, nodes)):
+        if await self._reports_since(pod.node) is not None:
             return LOOK_AGAIN
         timeout = settings.profile.unreachable_timeout
         message = f"the node {pod.node} was unreachable {timeout} s after the grace period of the pod"
@@ -335,6 +354,55 @@ class WaitingPods:
             return HELD_FOR
         await self._fail_pod(root, outcomes.NODE_LOST, outcomes.NODE_LOST, message)
         return AFTER_ERROR
+
+    async def end_stalled(self, pod: Pod, root: Json, job: Json, settings: Settings, entry: Entry) -> float:
+        """End a pod whose program tells no progress, if its Job counts that as a retry; as `end`.
+
+        The time in which its node did not report does not count: it may not have been able to tell anything either.
+        """
+        if not _counts_stalls(job, pod):
+            return LONGEST_PAUSE
+        now, since = self.clock(), await self._reports_since(pod.node)
+        told = self.trackers.clock() - (0.0 if since is None else now - since)
+        if since is None or told > entry.told:
+            entry.told = told
+            return LOOK_AGAIN
+        ran, limit = math.ceil(now - (seconds(pod.started) or now)), root["spec"].get("activeDeadlineSeconds")
+        if pod.stalled and limit is not None and limit <= ran:
+            return LONGEST_PAUSE  # its kubelet ends it
+        timeout = settings.profile.stall_timeout
+        message = f"no progress beyond {pod.progress or 0:.1%} in {timeout} s; find out where the program hangs"
+        if not self.is_allowed("evict", settings, job, f"end pod {pod.name}: {message}"):
+            return LONGEST_PAUSE
+        if not pod.stalled:
+            await self._mark_stalled(root, message)
+        if limit is None or limit > ran:
+            value = {"op": "add", "path": "/spec/activeDeadlineSeconds", "value": max(1, ran)}
+            same = {"op": "test", "path": "/metadata/uid", "value": pod.uid}
+            await self.api.patch(core.POD.path(pod.namespace, pod.name), [same, value])
+            metrics.WAITING_PODS_ENDED.labels(outcomes.STALLED).inc()
+            log.info("pod ended", namespace=pod.namespace, pod=pod.name, reason=outcomes.STALLED, message=message)
+        return LONGEST_PAUSE
+
+    async def _mark_stalled(self, root: Json, message: str) -> None:
+        """Write the condition STALLED, unless the pod has changed since it was read; raise what `Api` raises."""
+        metadata, conditions = root["metadata"], (root.get("status") or {}).get("conditions") or []
+        value = [*conditions, system.condition(names.STALLED, "StallTimeout", message)]
+        operations = [unless_changed(root), {"op": "add", "path": "/status/conditions", "value": value}]
+        await self.api.patch(f"{core.POD.path(metadata['namespace'], metadata['name'])}/status", operations)
+
+    async def _reports_since(self, node: str) -> float | None:
+        """Return since when the kubelet of a node reports; None if it has stopped. Raise what `Api` raises.
+
+        The node lifecycle controller sets Ready to Unknown then. A node that is gone is deleted with its pods.
+        """
+        query = {"fieldSelector": f"metadata.name={node}"}  # a list, because the Role has no right to get nodes
+        nodes = (await self.api.get(NODES, query)).get("items") or ()
+        conditions = (one for root in nodes for one in (root.get("status") or {}).get("conditions") or ())
+        ready = [one for one in conditions if one.get("type") == "Ready"]
+        if any(one.get("status") == "Unknown" for one in ready):
+            return None
+        return max((seconds(one.get("lastTransitionTime")) or 0.0 for one in ready), default=0.0)
 
     def _has_disruptions_left(self, pod: Pod, job: Json, settings: Settings) -> bool:
         """Return True if a pod may be ended as disrupted: a Job whose pods never start has no bound else."""
@@ -357,11 +425,29 @@ class WaitingPods:
         `disruption`: the reason of the condition, if the pod has none yet. `reason`: that in the pod's status.
         """
         metadata = root["metadata"]
-        status = _ending(root.get("status") or {}, disruption, reason, message, datetime.now(UTC))
+        status = _ending(root.get("status") or {}, disruption, reason, message)
         operations = [unless_changed(root), {"op": "add", "path": "/status", "value": status}]
         await self.api.patch(f"{core.POD.path(metadata['namespace'], metadata['name'])}/status", operations)
         metrics.WAITING_PODS_ENDED.labels(disruption).inc()
         log.info("pod ended", namespace=metadata["namespace"], pod=metadata["name"], reason=disruption, message=message)
+
+
+def _is_watched(pod: Pod) -> bool:
+    """Return True if a pod of a Job waits, or runs and has told its progress."""
+    is_told = pod.progress is not None and pod.phase == "Running" and not pod.deleting
+    return pod.kind is batch.JOB and (pod.waiting is not None or is_told)
+
+
+def _counts_stalls(job: Json, pod: Pod) -> bool:
+    """Return True if a stalled pod costs its Job a retry, and is no bug, though it must be killed.
+
+    The rules of a Job are those of its creation, and its author's may stand first.
+    """
+    mark = Condition(names.STALLED, "True", "", "")
+    killed = tuple(Exit(one["name"], KILLED, "", "") for one in job["spec"]["template"]["spec"].get("containers") or ())
+    ended = replace(pod, phase="Failed", conditions=(*pod.conditions, mark), exits=killed)
+    found = matching.match((job["spec"].get("podFailurePolicy") or {}).get("rules") or [], ended)
+    return found is None or found.action == "Count"
 
 
 def _reason_of(pod: Pod) -> str:
@@ -378,23 +464,10 @@ def _is_running(job: Json) -> bool:
     return not is_held and not terminal.is_decided(job.get("status") or {})
 
 
-def _is_unreachable(node: Json) -> bool:
-    """Return True if a kubelet has stopped reporting: the node lifecycle controller sets Ready to Unknown then."""
-    conditions = (node.get("status") or {}).get("conditions") or ()
-    return any(one.get("type") == "Ready" and one.get("status") == "Unknown" for one in conditions)
-
-
-def _ending(status: Json, disruption: str, reason: str, message: str, now: datetime) -> Json:
+def _ending(status: Json, disruption: str, reason: str, message: str) -> Json:
     conditions = status.get("conditions") or []
     ended = {**status, "phase": "Failed", "reason": reason, "message": message}
     if any(one.get("type") == DISRUPTED and one.get("status") == "True" for one in conditions):
         return ended
-    condition = {
-        "type": DISRUPTED,
-        "status": "True",
-        "reason": disruption,
-        "message": message,
-        "lastTransitionTime": now.strftime("%Y-%m-%dT%H:%M:%SZ"),
-    }
     kept = [one for one in conditions if one.get("type") != DISRUPTED]
-    return {**ended, "conditions": [*kept, condition]}
+    return {**ended, "conditions": [*kept, system.condition(DISRUPTED, disruption, message)]}

@@ -104,14 +104,25 @@ def job_budgets(root: Json, account: Account, settings: Settings, found: Iterabl
         yield f"retries: {budgets.retries} for each index" + (f"; failed indexes: {failed}" if failed else "")
     else:
         in_place, failed = _restarts_in_place(root, account, found), account.spent_now("retry")
-        by_pods = f"{failed} of {budgets.retries - account.returned} spent"
-        if account.returned:
-            by_pods += f" (backoffLimit is {budgets.retries}: {account.returned} cost none, by faults of nodes)"
+        none = account.returned + account.renewed
+        by_pods = f"{failed - account.renewed} of {max(0, budgets.retries - none)} spent"
+        if account.retry_window_start:
+            by_pods += f" since {account.retry_window_start}"
+        if none:
+            by_pods += f" (backoffLimit is {budgets.retries}: {', '.join(_uncounted(account))})"
         yield "retries: " + (by_pods if in_place is None else f"{in_place} spent in place, {by_pods} by failed pods")
     if budgets.limit <= MANY and (account.spent("disruption") or _ignores_disruptions(root)):
         yield from _disruption_budget(root, account, budgets)
     if account.grants:
         yield f"resumed {words.counted(account.grants, 'time')} after reaching the disruption limit"
+
+
+def _uncounted(account: Account) -> Iterator[str]:
+    """Yield how many failures of a Job cost no retry, though its backoffLimit counts them, by why."""
+    if account.returned:
+        yield f"{account.returned} cost none, by faults of nodes"
+    if account.renewed:
+        yield f"{account.renewed} count no more"
 
 
 def _restarts_in_place(root: Json, account: Account, found: Iterable[Pod]) -> str | None:

@@ -397,6 +397,8 @@ def beyond(what: Forecast, budgets: limits.Budgets) -> str:
     """Return which limit the failure exceeds, such as `disruptions exceed the limit of 1`."""
     if what.reason == counting.JOB_WIDE:
         return "so many indexes have failed, and none has finished"
+    if what.reason == counting.NO_PROGRESS:
+        return "it ended so before, and got no further"
     if what.reason == counting.FREE_TOO_OFTEN:
         return f"free restarts exceed the limit of {budgets.free_restarts}"
     return f"disruptions exceed the limit of {budgets.disruptions}"

@@ -20,6 +20,7 @@ from webhook.kube.client import MOST_REPEATS, UNREACHABLE, Api, ApiError, wait_a
 from webhook.kube.names import COMPONENT
 from webhook.kube.paths import path_of
 from webhook.objects.problem import Json
+from webhook.objects.times import written
 
 LONGEST: Final = 1024  # characters of an Event's message, which the API server bounds
 MOST: Final = 1000  # Events that wait
@@ -101,7 +102,7 @@ def event(notice: Notice) -> Json:
     now = datetime.now(UTC)
     minute = now.strftime("%Y%m%d%H%M")
     digest = hashlib.sha256(f"{minute} {notice.reason} {notice.message}".encode()).hexdigest()[:16]
-    time = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+    time = written(now.timestamp())
     namespace, name = notice.namespace, notice.name
     return {
         "apiVersion": "v1",

@@ -52,6 +52,9 @@ CHECKPOINT: Final = PREFIX + "checkpoint"
 # Annotation on a pod, written by its program: the part of its work that the next attempt need not do again, 0 to 1.
 PROGRESS: Final = PREFIX + "progress"
 
+# Condition of a pod, written by the leader: its program has told no progress for stallTimeout, and is ended for that.
+STALLED: Final = PREFIX + "Stalled"
+
 # Annotation on a workload, written by its author: "Off" exempts it from the rules of onFailure.
 ON_FAILURE: Final = PREFIX + "on-failure"
 

@@ -134,7 +134,10 @@ def after(pod: Pod, outcome: Outcome, rules: tuple[FailureRule, ...]) -> Failure
 
 
 def _decided_with(before: tuple[int, ...], cause: str, index: int | None) -> tuple[int, ...]:
-    return before if cause == "Disruption" else (BY_NONE if index is None else index, *before)[:MOST_DECIDED]
+    """Return the rules that decided, the newest first; a stalled program has not failed without a reason."""
+    if cause in {"Disruption", outcomes.STALLED}:
+        return before
+    return (BY_NONE if index is None else index, *before)[:MOST_DECIDED]
 
 
 @lru_cache(REMEMBERED)

@@ -19,6 +19,7 @@ UNSEEN: Final = "Unseen"  # the reason of an end that no watch has delivered
 # The reasons with which the leader ends pods that wait in vain.
 SPOT_UNAVAILABLE: Final = "SpotUnavailable"
 NEVER_STARTED: Final[Cause] = "NeverStarted"  # a cause too; its reason is the kubelet's
+STALLED: Final[Cause] = "Stalled"
 NODE_LOST: Final = "NodeLost"  # as in the status of pods by node controllers: NodeUnreachablePodReason in pkg/util/node
 # The reasons of the condition DisruptionTarget (k8s.io/api/core/v1, and the controllers that set it).
 DISRUPTIONS: Final = frozenset(
@@ -187,6 +188,8 @@ def cause_of(pod: Pod, matched: MatchedRule | None) -> tuple[Cause, str]:
         return NEVER_STARTED, pod.reason
     if disruption is not None:
         return "Disruption", disruption.reason or "Unknown"
+    if pod.stalled:
+        return STALLED, ""
     if pod.reason == DEADLINE:
         return "DeadlineExceeded", ""
     if not pod.exits:

@@ -36,6 +36,7 @@ ANNOTATIONS: Final = (
     *(INDEX, batch.INDEX_FAILURES, batch.INDEX_IGNORED_FAILURES),
     *(names.COUNTED, names.PROGRESS, names.PROOF, *names.PROVEN),
 )
+ENDING: Final = (DISRUPTED, names.STALLED)  # conditions by which a pod was ended
 NOTHING_SAID: Final[dict[str, str]] = {}
 TOLD: Final = f"{names.PROGRESS}="  # in a line of a termination message
 LONGEST_TOLD: Final = 4096  # characters at the end of a message: the kubelet keeps no more
@@ -230,6 +231,11 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True):
                 return one
         return None
 
+    @property
+    def stalled(self) -> bool:
+        """Whether the leader ends it, or has ended it, because its program told no progress."""
+        return any(one.type == names.STALLED and one.status == "True" for one in self.conditions)
+
 
 def pack(pod: Pod) -> bytes:
     """Return a pod as one text, in a third of its memory: of the many that are kept, few are looked at again."""
@@ -267,7 +273,7 @@ def read(pod: Json, key: StateKey | None = None) -> Pod:
     exits = _exits_of(status, skipped=SKIPPED_STEP if of_tekton else None)
     deleted = metadata.get("deletionTimestamp") or ""
     ended = last_end = ""
-    worked, progress = 0.0, _progress_of(annotations, status)
+    worked, progress = 0.0, _progress_of(annotations, status if phase in ENDED else {})
     if phase in ENDED:
         disrupted = next((one.time for one in conditions if one.type == DISRUPTED), "")
         last_end = _last_end_of(status)
@@ -348,10 +354,10 @@ def failures_of_index(annotations: Json) -> tuple[int | None, int | None]:
 
 
 def _conditions_of(conditions: Iterable[Json], *, all_of_them: bool) -> tuple[Condition, ...]:
-    """Return a pod's conditions, at most MOST, or DISRUPTED alone; DISRUPTED is never left out."""
-    kept = [one for one in conditions if all_of_them or one.get("type") == DISRUPTED]
+    """Return a pod's conditions, at most MOST, or those alone by which it was ended; these are never left out."""
+    kept = [one for one in conditions if all_of_them or one.get("type") in ENDING]
     if len(kept) > MOST:
-        kept.sort(key=lambda one: one.get("type") != DISRUPTED)
+        kept.sort(key=lambda one: one.get("type") not in ENDING)
     return tuple(
         Condition(
             cut(one.get("type"), LONGEST_NAME),

@@ -12,13 +12,14 @@ Cause = Literal[
     "Hardware",
     "OOMKilled",
     "DeadlineExceeded",
+    "Stalled",
     "ExitCode",
     "WorkloadEvicted",
     "NeverStarted",
     "Other",
 ]
 # Those that a rule of onFailure may name.
-MatchedCause = Literal["Disruption", "OOMKilled", "DeadlineExceeded", "ExitCode", "NeverStarted", "Other"]
+MatchedCause = Literal["Disruption", "OOMKilled", "DeadlineExceeded", "Stalled", "ExitCode", "NeverStarted", "Other"]
 Loss = Literal["Bugs", "Disruptions", "Capacity", "NeverStarted", "Other"]
 
 
@@ -116,6 +117,15 @@ CAUSES: Final[dict[Cause, CauseRow]] = {
         loss="Bugs",
         is_failure=True,
         has_codes=True,
+    ),
+    # The leader has ended it, because its program told no progress for stallTimeout.
+    "Stalled": CauseRow(
+        "Stalled",
+        "L",
+        Colour("light-dark(#5b6f2b, #8fa653)", "light-dark(#fff, #0f1404)"),
+        lambda _reason: "stalled: no progress in time",
+        loss="Bugs",
+        is_failure=True,
     ),
     "WorkloadEvicted": CauseRow(
         "Evicted by Kueue",

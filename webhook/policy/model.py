@@ -95,12 +95,23 @@ class Duration(int):
 
 
 class Retries(Struct, frozen=True, kw_only=True, rename="camel"):
-    """How many retries a workload may have."""
+    """How many retries a workload may have.
+
+    `per`: for how long retries count, from the first one on; None for life. `renew_on_progress`: whether they count no
+    more once an attempt gets further than all before it.
+    """
 
     limit: Retries10 = 10
     total: Count = 1000
     on_exceed: Literal["Deny", "Clamp"] = "Deny"
     default: Retries10 = 3
+    per: Duration | None = None
+    renew_on_progress: bool = False
+
+    @property
+    def are_renewed(self) -> bool:
+        """Whether retries do not always count for life."""
+        return self.per is not None or self.renew_on_progress
 
 
 class JobWide(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -328,6 +339,7 @@ class Profile(Struct, frozen=True, kw_only=True, rename="camel"):
     attempt_timeout: Duration | None = None
     start_timeout: Duration | None = None
     unreachable_timeout: Duration | None = Duration(60)
+    stall_timeout: Duration | None = None
     environment: bool = False
     diagnostics: Diagnostics = Diagnostics()
     actions: Literal["Act", "Report"] = "Act"

@@ -89,7 +89,8 @@ async def _replace_job(api: Api, job: Json, by: str, when: str, *, dry_run: bool
     job = await _current_job(api, job)
     if kueue.is_queued(metadata):
         job = kueue.before_kueue(job, await workload_of(api, job))
-    planned = of_job.placeholder_for(job, by, when)
+    counted = await _find_account(api, _account_path(metadata["namespace"], metadata["name"], metadata["uid"])) or {}
+    planned = of_job.placeholder_for(job, by, when, counted.get("status") or {})
     jobs, name = batch.JOB.path(metadata["namespace"]), planned["metadata"]["name"]
     trial = of_job.successor(planned)
     trial["metadata"]["name"] = name

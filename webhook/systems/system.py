@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from webhook.objects.patch import unless_changed
 from webhook.objects.problem import Json, Path
+from webhook.objects.times import written
 from webhook.pods.pods import Pod
 from webhook.policy.attempt_costs import AttemptCost
 from webhook.policy.settings import Settings
@@ -120,5 +121,5 @@ def status_of(kind: KindSpec, root: Json) -> str:
 
 def condition(kind: str, reason: str, message: str) -> Json:
     """Return a condition of this type that has just become true."""
-    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    now = written(datetime.now(UTC).timestamp())
     return {"type": kind, "status": "True", "reason": reason, "message": message, "lastTransitionTime": now}

@@ -362,6 +362,13 @@ class Trackers:
                 self.changed(key, 0.0)
             else:
                 self.restarted(key)
+        elif pod.progress is not None and not pod.has_ended and self._may_renew(state, pod) and state.gets_further(pod):
+            self.changed(key, 0.0)
+
+    def _may_renew(self, state: WorkloadState, pod: Pod) -> bool:
+        """Return True if the retries of a pod's workload may count no more if it gets further."""
+        job = None if state.account.retries is None else state.tracker.job_of(pod)
+        return job is not None and self.settings_of(job).profile.retries.renew_on_progress
 
     def see_pod_gone(self, pod: Pod) -> None:
         """Record that a pod was deleted; `pod` is its last state."""

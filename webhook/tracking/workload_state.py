@@ -1,13 +1,13 @@
 """What this replica knows of one workload, and what of it is written in the account. Times are arguments."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 import structlog
 
 from webhook.accounts import limits
-from webhook.accounts.account import Account
+from webhook.accounts.account import Account, progress_of
 from webhook.accounts.cached import CachedJob, CachedJobSet, CachedRoot
 from webhook.accounts.stored import decode, shared
 from webhook.accounts.tracker import Key, Tracker
@@ -54,7 +54,10 @@ class WorkloadState:
     - `verdicts`: about crashes of pods, until the account says so.
     - `resets_limits`: whether each scope may have the limit of disruptions again, because the leader has suspended a
       workload of another kind; the account does not say so yet.
-    - `raised_to`: the backoffLimit that the leader has given the Job, once: whoever lowers it has the last word.
+    - `raised`: the backoffLimit of the Job, and to what the leader has raised it, or has tried to, once: whoever lowers
+      it has the last word.
+    - `further`: by scope, the thousandths of its work that a running pod has saved, where its retries may count no more
+      for that; the account does not say so yet.
     """
 
     tracker: Tracker = field(default_factory=Tracker)
@@ -68,7 +71,8 @@ class WorkloadState:
     missing_since: float | None = None
     verdicts: tuple[Verdict, ...] = ()
     resets_limits: bool = False
-    raised_to: int = 0
+    raised: tuple[int, int] | None = None
+    further: dict[str, int] = field(default_factory=dict)
 
     @property
     def account(self) -> Account:
@@ -207,9 +211,21 @@ class WorkloadState:
         """Record that the account says so."""
         self.resets_limits = False
 
-    def see_raised(self, limit: int) -> None:
-        """Record that the leader has raised the Job's backoffLimit to this."""
-        self.raised_to = limit
+    def see_raised(self, raised: tuple[int, int] | None) -> None:
+        """Record from what to what the leader has raised the Job's backoffLimit, or has been refused; None: it is."""
+        self.raised = raised
+
+    def gets_further(self, pod: Pod) -> bool:
+        """Record how far a running pod is; return True if retries of its scope may count no more for that."""
+        scope, progress = limits.scope_of(pod), progress_of(pod)
+        if progress is None or not self.account.is_renewed_by(scope, progress):
+            return False
+        self.further[scope] = progress
+        return True
+
+    def forget_further(self, further: Mapping[str, int]) -> None:
+        """Record that the account says how far these scopes are."""
+        self.further = {scope: progress for scope, progress in self.further.items() if further.get(scope) != progress}
 
     def see_missing(self, now: float) -> None:
         """Record that pods ended unseen; the watch may still deliver them."""

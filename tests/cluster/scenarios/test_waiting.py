@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cluster import command_line, disruptions
+from tests.cluster import disruptions
 from tests.cluster.conftest import with_operators
 from tests.cluster.ended_pods import JOB_NAME
 from tests.cluster.objects import account, condition, ended, last, noted, phase, restarts
 from tests.cluster.scenarios.conftest import program
 from tests.cluster.scenarios.test_jobs import failed_for, index, is_complete, pool
+from tests.cluster.test_ledger import explained
 from webhook.kube import names
 
 if TYPE_CHECKING:
     from tests.cluster.kubectl import Object
-    from tests.cluster.namespace import Namespace
     from tests.cluster.scenarios.conftest import NewScene, Scene
 
 JOBS = 50
@@ -91,22 +90,13 @@ def test_a_pod_is_held_back_until_the_delay_is_over_and_then_runs(scene: NewScen
     here.create("one-pod.yaml", program(143, 0))
     pods = here.team.pods_of("train", lambda pods: any(map(is_gated, pods)))
     (gated,) = filter(is_gated, pods)
-    (delay,) = explained(here.team)["delays"]
+    (delay,) = explained(here.team, "train")["delays"]
     assert (delay["pod"], delay["rule"], delay["cause"]) == (gated["metadata"]["name"], 0, "ExitCode")
     here.team.wait_for("jobs", "train", is_complete)
-    assert explained(here.team)["delays"] == []
+    assert explained(here.team, "train")["delays"] == []
     first, second = here.team.pods_of("train", lambda pods: len(pods) == 2)
     assert seconds_between(first, second) >= 25
     assert not is_gated(second)
-
-
-def explained(team: Namespace) -> Object:
-    """Return what `retry-policy explain` prints about the Job as JSON."""
-    command = ("explain", f"{team.name}/train", f"--kubeconfig={team.kubeconfig}", "-o", "json")
-    answer = command_line.run(*command)
-    assert answer.exit_code == 0, answer.stderr
-    found: Object = json.loads(answer.stdout)
-    return found
 
 
 def test_a_gate_of_a_delay_that_nobody_asked_for_is_removed(scene: NewScene) -> None:

@@ -101,7 +101,7 @@ def test_of_two_pods_with_the_same_name_the_newer_one_is_settled() -> None:
             attempt=0, scope="worker/0", pod="train-worker-0", cause="ExitCode", reason=reason, cost="retry"
         )
         account.add(detail)
-        account.spend_retry("worker/0")
+        account.spend_retry("worker/0", "", None)
     assert account.settle("train-worker-0")
     assert [detail.cost for detail in account.last] == ["retry", "fatal"]
     assert account.cost == {"retry": 1, "fatal": 1}

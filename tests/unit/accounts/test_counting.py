@@ -34,6 +34,7 @@ from webhook.policy.settings import resolve
 from webhook.systems.job import spec as batch
 from webhook.systems.job_set.spec import JOB_SET
 
+NOW = "2026-01-01T01:00:00Z"
 ALONE = Key("ml", batch.JOB, "train")
 INDEXED = {"completionMode": "Indexed", "completions": 8, "parallelism": 8}
 
@@ -268,7 +269,7 @@ def test_an_author_who_gave_each_index_its_own_retries_is_not_second_guessed_wit
 def test_failures_of_which_no_pod_was_seen_are_counted_from_the_job_status() -> None:
     found = counting(failed(1), root=job(status={"failed": 2, "uncountedTerminatedPods": {"failed": ["x"]}}))
     assert found.unseen()[0] == 2
-    found.count_unseen(2)
+    found.count_unseen(2, NOW)
     assert found.account.spent("retry") == 3
     assert found.unseen()[0] == 0
 
@@ -280,7 +281,7 @@ def test_pods_that_vanished_without_success_or_failure_are_counted_as_disrupted(
     found.root["status"]["failed"] = 1
     short, vanished = found.unseen()
     assert (short, len(vanished)) == (1, 2)
-    found.count_unseen(short)
+    found.count_unseen(short, NOW)
     assert found.account.cost == {"retry": 1, "disruption": 1}
     assert found.account.causes["Disruption"] == {"Unseen": 1}
 

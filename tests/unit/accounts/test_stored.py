@@ -19,6 +19,7 @@ from webhook.accounts.account import (
     MOST_REASONS,
     MOST_RECENT,
     MOST_RESTARTED,
+    WHOLE,
     Account,
     Attempt,
     Left,
@@ -60,7 +61,8 @@ def largest(text: str) -> Account:
     account.in_place = dict.fromkeys(COSTS, LARGEST_COUNT)
     account.before = dict.fromkeys(COSTS, LARGEST_COUNT - 1)
     account.ended = LARGEST_COUNT
-    for scopes in (account.scopes, account.free, account.work):
+    account.backoff_limit, account.renewed, account.retry_window_start = LARGEST_COUNT, LARGEST_COUNT, NOW
+    for scopes in (account.scopes, account.free, account.work, account.reached):
         for number in range(2000):
             scopes.put(f"{text * 300}/{number * 2}", 1_000_000_000 + number % 400)
             scopes.put(str(number * 2), 1 + number)
@@ -84,6 +86,7 @@ def largest(text: str) -> Account:
             settled=True,
             left=Left(retries=LARGEST_COUNT, disruptions=LARGEST_COUNT),
             saved=LARGEST_COUNT,
+            progress=WHOLE,
             message=text * 2000 if number < MOST_MESSAGES else "",
         )
         for number in range(DETAILS + 5)

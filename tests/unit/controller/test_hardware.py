@@ -238,7 +238,7 @@ def test_an_account_stays_readable_if_a_crash_of_before_a_requested_retry_is_bla
     pod = failed(1, 143)
     account.count(outcome_of(pod, job()), "", 0)
     account.begin_anew("2026-01-01T00:02:00Z")
-    assert account.blame(pod.name, "the node is gone", None, returns=True, backoff_limit=4) is not None
+    assert account.blame(pod.name, "the node is gone", None, returns=True, in_status=True) is not None
     assert decode(encode(account)).cost == account.cost == {"retry": 1}
 
 

@@ -42,7 +42,7 @@ def account() -> Account:
                 left=left,
             )
         )
-        found.spend_retry("build")
+        found.spend_retry("build", "", None)
     found.add(Attempt(attempt=0, scope="test", pod="gone", cause="Disruption", reason="x", cost="disruption"))
     return found
 
@@ -102,7 +102,7 @@ def test_of_ten_thousand_pods_those_that_run_are_listed_and_the_others_are_added
 def test_of_many_nodes_that_spent_retries_the_first_are_listed_and_the_others_are_added_up() -> None:
     found = Account()
     for number in range(50):
-        found.spend_retry(f"n{number}")
+        found.spend_retry(f"n{number}", "", None)
     lines = explain(ARGO, workflow(found), []).budgets
     assert len(lines) == MOST_SCOPES + 1
     assert lines[-1] == "(and 30 other steps, which spent less or as much)"

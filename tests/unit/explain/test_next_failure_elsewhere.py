@@ -69,7 +69,7 @@ def test_without_a_retry_left_any_failure_ends_the_node() -> None:
 
 def test_nodes_for_which_a_failure_does_the_same_are_told_together() -> None:
     account = Account()
-    account.spend_retry("build")
+    account.spend_retry("build", "", None)
     lines = told(workflow(account, PROFILE), pod("build", 1), pod("test"), pod("lint"))
     assert [line for line in lines if line.startswith("exit code")] == [
         "exit code 137, 143 of step build: costs a retry; then 1 retry left",
@@ -79,7 +79,7 @@ def test_nodes_for_which_a_failure_does_the_same_are_told_together() -> None:
 
 def test_of_thousands_of_nodes_the_first_are_named() -> None:
     account = Account()
-    account.spend_retry("build")
+    account.spend_retry("build", "", None)
     lines = told(workflow(account, PROFILE), pod("build", 1), *(pod(f"n{number}") for number in range(3_000)))
     assert len(lines) == 6
     assert lines[-1].endswith(f"and {3_000 - MOST_NAMED} others: ends the step at once")

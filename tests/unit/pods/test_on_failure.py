@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.unit.accounts.pods import disrupted, failed, job
+from webhook.kube import names
 from webhook.objects.times import time_of
 from webhook.pods import on_failure
 from webhook.pods.on_failure import FailureState
 from webhook.pods.outcomes import outcome_of
-from webhook.pods.pods import LONGEST_AFTER, Exit, Pod
-from webhook.policy import criteria
+from webhook.pods.pods import LONGEST_AFTER, Condition, Exit, Pod
+from webhook.policy import costs, criteria
 from webhook.policy.model import Delay, Duration, FailureRule, Match, MemoryGrowth, Next
 
 GROW = FailureRule(match=Match(cause="OOMKilled"), next=Next(memory=MemoryGrowth(limit="64Gi")))
@@ -123,6 +124,14 @@ def test_failures_count_those_that_no_rule_above_decides_about() -> None:
         decided.append(state.rule)
     assert decided == [None, 0, None, 1]
     assert on_failure.read(on_failure.written(state)) == state
+
+
+def test_a_stalled_attempt_is_no_failure_that_nothing_explains() -> None:
+    rules = costs.confirming((143,))
+    mark = (Condition(names.STALLED, "True", "", ""),)
+    state = after(failed(1, 137, conditions=mark), rules=rules)
+    assert (state.cause, state.decided) == ("Stalled", ())
+    assert after(failed(2, 1, after=on_failure.written(state)), rules=rules).rule == len(rules) - 1
 
 
 def test_what_decided_is_remembered_only_if_a_rule_asks_how_often() -> None:

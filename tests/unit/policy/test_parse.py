@@ -211,7 +211,7 @@ profiles:
         'profiles.default.retries.onExceed: is "deny"; must be Clamp or Deny (did you mean Deny?)',
         (
             "profiles.default.retries.limt: is not a field; "
-            "must be limit, total, onExceed or default (did you mean limit?)"
+            "must be limit, total, onExceed, default, per or renewOnProgress (did you mean limit?)"
         ),
         "profiles.default.failurePolicy.inject: is false; must be IfAbsent, Merge or Never",
         'profiles.default.failurePolicy.coupled: is "Settled"; must be FailJob, Retry or Settle (did you mean Settle?)',

@@ -41,12 +41,10 @@ def slack_of(job: Json, job_set: Json | None, settings: Settings, saved: SavedWo
     if deadline is None or (job_set is None and above is not None and above.kind == JOB_SET.kind):
         return None
     spec, status = job["spec"], job.get("status") or {}
-    at_once = batch.running_at_once(spec)
-    completions = spec.get("completions") or at_once
-    rounds, left = (max(1, ceil(one / at_once)) for one in (completions, completions - (status.get("succeeded") or 0)))
+    left = rounds_of(spec, status.get("succeeded") or 0)
     rest = max(0, deadline.work - saved.seconds)
     created = seconds((job if job_set is None else job_set)["metadata"].get("creationTimestamp"))
-    due = deadline.due(now if created is None else created, rounds)
+    due = deadline.due(now if created is None else created, rounds_of(spec))
     started, limit = seconds(status.get("startTime")), spec.get("activeDeadlineSeconds")
     if limit is not None:
         due = min(due, (now if started is None else started) + limit)
@@ -58,6 +56,12 @@ def slack_of(job: Json, job_set: Json | None, settings: Settings, saved: SavedWo
         start=deadline.start,
         replaced=batch.back_off(1 if is_constant else saved.ended + 1) + GRACE,
     )
+
+
+def rounds_of(spec: Json, succeeded: int = 0) -> int:
+    """Return how many pods of a Job run one after another, after so many have succeeded; at least 1."""
+    at_once = batch.running_at_once(spec)
+    return max(1, ceil(((spec.get("completions") or at_once) - succeeded) / at_once))
 
 
 def saved_with(saved: int, pod: Pod, job: Json, deadline: Deadline) -> int:

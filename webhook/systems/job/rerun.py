@@ -28,6 +28,7 @@ import msgspec
 
 from webhook.kube import names, terminal
 from webhook.kube.paths import is_name
+from webhook.objects import bounds
 from webhook.objects.patch import Editor, at, pointer
 from webhook.objects.problem import Json, Path, Problem
 from webhook.retry import record, requests
@@ -170,10 +171,16 @@ def placeholder_name(name: str, uid: str) -> str:
     return name[: LONGEST_NAME - len(end)].rstrip("-.") + end
 
 
-def placeholder_for(job: Json, by: str, when: str) -> Json:
-    """Return the placeholder for a failed Job; `by`: the user who requested the retry; `when`: the time, RFC 3339."""
+def placeholder_for(job: Json, by: str, when: str, counted: Json | None = None) -> Json:
+    """Return the placeholder for a failed Job; `by`: the user who requested the retry; `when`: the time, RFC 3339.
+
+    `counted`: the status of its Account, which says by how much the leader has raised its backoffLimit; None without.
+    """
     metadata = job["metadata"]
     manifest = _manifest_of(job)
+    limit = manifest["spec"].get("backoffLimit")
+    if limit is not None and not batch.has_index_budgets(manifest["spec"]):
+        manifest["spec"]["backoffLimit"] = _limit_before(limit, counted or {})
     state = RetryState(
         name=metadata["name"],
         uid=metadata["uid"],
@@ -199,6 +206,14 @@ def placeholder_for(job: Json, by: str, when: str) -> Json:
         },
         "spec": {**manifest["spec"], "suspend": True, "managedBy": MANAGED_BY},
     }
+
+
+def _limit_before(limit: int, counted: Json) -> int:
+    """Return what the backoffLimit of a Job was before the leader has raised it; `counted`: as in `placeholder_for`."""
+    wanted = (counted.get("returned") or 0) + (counted.get("renewed") or 0)
+    missing = max(0, (counted.get("backoffLimit") or limit) - limit)  # of that, the leader has not raised it by so much
+    raised = max(0, wanted - missing)
+    return min(limit - raised if limit >= raised else limit, bounds.MOST_RETRIES)  # or somebody has lowered it since
 
 
 def history_of(job: Json, by: str, when: str) -> str:

@@ -87,6 +87,22 @@ def test_the_successor_has_the_authors_manifest_without_labels_that_contain_the_
     assert found["spec"]["suspend"]
 
 
+@pytest.mark.parametrize(
+    ("limit", "counted", "begins_with"),
+    [
+        (7, {}, 7),
+        (7, {"renewed": 3, "returned": 1}, 3),
+        (7, {"renewed": 9}, 7),  # somebody has lowered it since
+        (6, {"renewed": 5, "backoffLimit": 11}, 6),  # the raise was refused
+        (9, {"renewed": 9, "backoffLimit": 15}, 6),  # the last one came too late
+        (13, {}, 10),  # nobody may read the Account
+    ],
+)
+def test_the_successor_begins_with_the_retries_of_before(limit: int, counted: Json, begins_with: int) -> None:
+    placeholder = of_job.placeholder_for(failed(job_spec(backoffLimit=limit)), "alice", WHEN, counted)
+    assert of_job.successor(placeholder)["spec"]["backoffLimit"] == begins_with
+
+
 def test_a_manual_selector_is_kept() -> None:
     spec = job_spec(manualSelector=True, selector={"matchLabels": {"job-name": "mine"}})
     spec["template"]["metadata"] = {"labels": {"job-name": "mine"}}

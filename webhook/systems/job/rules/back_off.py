@@ -54,13 +54,16 @@ def is_applied(context: "JobContext") -> bool:
 def _edit_job(context: "JobContext") -> list[Problem]:
     """Give a JobSpec a back-off for each completion index, and no more retries than it had.
 
-    backoffLimitPerIndex is immutable, so it gets the highest value that backoffLimit may ever have. backoffLimit is
-    written too, because in a template the API's default for it beside backoffLimitPerIndex would be 2147483647.
+    backoffLimitPerIndex is immutable, so it gets the highest value that backoffLimit may ever have: any if the leader
+    raises that as retries count no more. backoffLimit is written too, because in a template the API's default for it
+    beside backoffLimitPerIndex would be 2147483647.
     """
     job, limit = context.job, batch.retry_budget(context.job.spec)
-    wanted = context.settings.profile.back_off.per_index
+    profile = context.settings.profile
+    wanted = profile.back_off.per_index
     if wanted and limit <= bounds.MOST_RETRIES and is_indexed(job) and may_have_it(job):
-        fields = {"backoffLimit": limit, "backoffLimitPerIndex": bounds.MOST_RETRIES, "maxFailedIndexes": 0}
+        highest = batch.UNLIMITED if profile.retries.are_renewed else bounds.MOST_RETRIES
+        fields = {"backoffLimit": limit, "backoffLimitPerIndex": highest, "maxFailedIndexes": 0}
         context.editor.update(job.path, fields)
     return []
 

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from webhook.rules.contexts import JobContext
 
 DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
+STALLED: Final = (names.STALLED, "True")
 
 
 # In a JobSpec.
@@ -120,6 +121,8 @@ def edit(job: EmbeddedJob, settings: Settings, editor: Editor, wanted: Wanted) -
     disruption_action = _action_on_disruption(traits, settings, wanted)
     author_rules: list[Json] = (own or {}).get("rules") or []
     disruption = [] if any(matches_disruption(rule) for rule in author_rules) else [_disruption_rule(disruption_action)]
+    if settings.profile.stall_timeout is not None and len(author_rules) + len(disruption) < bounds.MAX_RULES:
+        disruption.append(stall_rule())
     exit_codes, warnings = _exit_code_rules(job, traits, settings, author_rules) if wanted.fails_bugs else ([], [])
     if settings.on_failure:
         exit_codes = _with_costs(job, traits, settings, wanted, author_rules, exit_codes)
@@ -135,8 +138,8 @@ def edit(job: EmbeddedJob, settings: Settings, editor: Editor, wanted: Wanted) -
                 "merge some of yours",
             )
         ]
-    if len(author_rules) + len(disruption) > bounds.MAX_RULES:
-        disruption = []
+        if len(author_rules) + len(disruption) > bounds.MAX_RULES:
+            disruption = []
     _inject(editor, job, disruption, exit_codes, first=len(author_rules) if wanted.keeps_indexes else 0)
     return kept + warnings
 
@@ -152,7 +155,7 @@ def _inject(editor: Editor, job: EmbeddedJob, disruption: list[Json], exit_codes
         if disruption or exit_codes:
             editor.set((*job.path, "podFailurePolicy"), {"rules": [*disruption, *exit_codes]})
     else:
-        for rule in disruption:
+        for rule in reversed(disruption):
             editor.insert(rules, first, rule)
         for rule in exit_codes:
             editor.append(rules, rule)
@@ -166,9 +169,17 @@ def matches_disruption(rule: Json) -> bool:
     return DISRUPTION in matching.conditions_of(rule)
 
 
-def _disruption_rule(action: str) -> Json:
-    condition, status = DISRUPTION
+def _disruption_rule(action: str, on: tuple[str, str] = DISRUPTION) -> Json:
+    condition, status = on
     return {"action": action, "onPodConditions": [{"type": condition, "status": status}]}
+
+
+def stall_rule() -> Json:
+    """Return the rule by which a stalled attempt costs a retry, whatever its containers make of the signal.
+
+    A program that hangs is killed.
+    """
+    return _disruption_rule("Count", STALLED)
 
 
 def _action_on_disruption(traits: FailureTraits, settings: Settings, wanted: Wanted) -> str:
@@ -203,7 +214,7 @@ def without_ours(job: EmbeddedJob, settings: Settings) -> list[Json]:
     actions = (settings.disruption_action, settings.profile.disruptions.action, *FAILING)
     bugs, by_index = bug_rules(job, settings, [])[0], batch.has_index_budgets(job.spec)
     unsure = failure_costs.without_unsure(bugs, settings, by_index=by_index)
-    ours = [*map(_disruption_rule, actions), *bugs, *unsure]
+    ours = [*map(_disruption_rule, actions), stall_rule(), *bugs, *unsure]
     failing = failure_costs.failing(fails=True, by_index=by_index)
     for action, counted, spared in product((failing, "Count"), (True, False), ((), SIGNALLED)):
         ours += failure_costs.rules(job, settings, failing=action, counted=counted, spared=spared)

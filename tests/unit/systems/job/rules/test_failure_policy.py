@@ -6,9 +6,11 @@ import pytest
 
 from tests.merge_cases import CASES, bug, distinct
 from tests.objects import DISRUPTION, exit_codes, job, job_spec
+from webhook.kube import names
+from webhook.objects import bounds
 from webhook.objects.patch import Editor
 from webhook.objects.problem import Json, Problem
-from webhook.policy.model import Disruptions, FailurePolicy, Profile
+from webhook.policy.model import Disruptions, Duration, FailurePolicy, Profile
 from webhook.policy.settings import Settings
 from webhook.systems.job import spec as batch
 from webhook.systems.job.rules import failure_policy, schema
@@ -225,3 +227,17 @@ def test_if_the_author_lists_the_bugs_the_ledger_judges_no_other_crash_as_a_bug(
     (embedded,) = batch.JOB.jobs(job(listed))
     under = Settings(profile_name="default", profile=DEFAULT)
     assert failure_policy.bug_rules(embedded, under, listed["podFailurePolicy"]["rules"]) == ([], [])
+
+
+def test_with_stall_timeout_a_stalled_pod_costs_a_retry_before_its_exit_code_is_judged() -> None:
+    profile = Profile(stall_timeout=Duration(600))
+    spec, _ = edited(job(job_spec()), profile)
+    actions = [(rule["action"], [one["type"] for one in rule.get("onPodConditions", ())]) for rule in rules(spec) or ()]
+    assert actions == [("Ignore", ["DisruptionTarget"]), ("Count", [names.STALLED]), ("FailJob", [])]
+    assert "podFailurePolicy" not in edited(job(job_spec(restart_policy="OnFailure")), profile)[0]
+
+
+def test_an_author_with_many_rules_gets_the_one_for_disruptions_first() -> None:
+    author = [exit_codes("Count", "In", code, container="main") for code in range(1, bounds.MAX_RULES)]
+    spec, _ = edited(job(job_spec(rules=[*author])), Profile(stall_timeout=Duration(600)))
+    assert rules(spec) == [DISRUPTION, *author]
