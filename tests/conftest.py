@@ -5,6 +5,7 @@ import signal
 from collections.abc import Iterator
 
 import pytest
+import structlog
 from hypothesis import settings
 
 # No test depends on elapsed time: a busy machine must not fail one.
@@ -13,6 +14,9 @@ from hypothesis import settings
 settings.register_profile("same", deadline=None, derandomize=True)
 settings.register_profile("other", deadline=None)
 settings.load_profile("same")
+
+# The default draws each stack trace with the values of all variables, which takes longer than most tests.
+structlog.configure(processors=[structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)])
 
 
 @pytest.fixture(scope="module", autouse=True)

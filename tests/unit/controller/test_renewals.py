@@ -115,6 +115,7 @@ def test_a_leader_that_starts_after_the_time_raises_the_limit_at_once() -> None:
 
     api = FakeApi()
     text = run(count())
+    api = FakeApi()  # watches belong to one event loop
     run(begin(text))
     assert limits(api) == [3]
 
