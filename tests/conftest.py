@@ -16,7 +16,8 @@ settings.register_profile("other", deadline=None)
 settings.load_profile("same")
 
 # The default draws each stack trace with the values of all variables, which takes longer than most tests.
-structlog.configure(processors=[structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)])
+plain = structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)
+structlog.configure(processors=[plain])
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -13,7 +13,7 @@ from typing import Final
 import pytest
 
 ROOT: Final = Path(__file__).parents[2]
-NOT_COPIED: Final = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info", "*.svg", "*.png")
+NOT_COPIED: Final = shutil.ignore_patterns(".*", "*.egg-info", "*.svg", "*.png")
 
 # A kind, an attempt source and a system with an account.
 INIT: Final = '"""Render."""\n\nPARTS = ("spec", "pods", "account")\n'
@@ -252,7 +252,7 @@ def follow(copy: Path, recipe: Recipe) -> None:
 
 
 def run(copy: Path, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {**os.environ, "PYTHONPATH": str(copy)}
     command = [sys.executable, *arguments]
     return subprocess.run(command, cwd=copy, env=environment, input=stdin, capture_output=True, text=True, check=False)
 

@@ -5,20 +5,28 @@ Both answer the same questions, so that whoever counts, decides or foretells ask
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, Final
+
+import msgspec
 
 from webhook.accounts import limits
 from webhook.accounts.account import Account, Attempt, Left
 from webhook.accounts.limits import Budgets
-from webhook.objects.patch import at
+from webhook.objects.patch import Editor, at
 from webhook.objects.problem import Json
 from webhook.pods import outcomes
 from webhook.pods.outcomes import Outcome
 from webhook.pods.pods import Pod
 from webhook.policy.settings import Settings, count
+from webhook.rules import undo
 from webhook.rules.pods import on_time
+from webhook.systems.job import spec as batch
+from webhook.systems.job.rules import failure_policy
 from webhook.systems.job_set.spec import costly_restarts, job_restarts
+from webhook.systems.kind_spec import EmbeddedJob, controller_of
 from webhook.systems.system import CostOf, Spent, System
+
+RULES: Final = ("spec", "podFailurePolicy", "rules")
 
 
 @dataclass(frozen=True)
@@ -39,6 +47,27 @@ class PodsOfJob:
     def budgets_of(self, _pod: Pod | None = None) -> Budgets:
         """Return what the Job or its JobSet allows: its pods share it."""
         return self.budgets
+
+    @cached_property
+    def embedded(self) -> EmbeddedJob:
+        """The Job as the rules read it."""
+        (job,) = batch.JOB.jobs(self.job)
+        return job
+
+    @cached_property
+    def author_rules(self) -> list[Json]:
+        """The rules of the Job's failure policy that its author wrote.
+
+        The record on the Job says which ones admission injected. The Job of a JobSet or a CronJob has no record of
+        them, because they were injected there: then those that the profile would inject are not the author's.
+        """
+        record = undo.read(self.job)
+        if record is None or not (record.injected or controller_of(self.job) is None):
+            return failure_policy.without_ours(self.embedded, self.settings)
+        part = Editor({"spec": {"podFailurePolicy": {"rules": list(at(self.job, RULES) or [])}}})
+        ours = [one for one in record.injected if one.path.startswith("/spec/podFailurePolicy")]
+        undo.take_out(part, batch.JOB, msgspec.structs.replace(record, injected=tuple(ours)))
+        return at(part.root, RULES) or []
 
     @property
     def renews_retries(self) -> bool:

@@ -11,26 +11,19 @@ was retried only because one might have, it is a bug too. `webhook/controller/cr
 """
 
 from math import inf
-from typing import Final
-
-import msgspec
 
 from webhook.accounts.counted import Counted, PodsOfJob, PodsOfSystem
-from webhook.objects.patch import Editor, at
 from webhook.objects.problem import Json
 from webhook.pods import matching, on_failure, outcomes
 from webhook.pods.pods import Exit, Pod
 from webhook.policy import costs
 from webhook.policy.model import Hardware
 from webhook.policy.settings import Settings
-from webhook.rules import undo
 from webhook.systems.core import KILLED
 from webhook.systems.job import spec as batch
 from webhook.systems.job.rules import failure_policy
 from webhook.systems.job_set.rules.job_set import FAIL_SET
-from webhook.systems.kind_spec import EmbeddedJob, controller_of
-
-RULES: Final = ("spec", "podFailurePolicy", "rules")
+from webhook.systems.kind_spec import EmbeddedJob
 
 
 def may_settle(job: Json, settings: Settings) -> bool:
@@ -175,14 +168,14 @@ def _bug_of_job(counted: PodsOfJob, pod: Pod, within: int) -> str | None:
     it: then it costs a retry of the Job.
     """
     job, job_set, settings = counted.job, counted.job_set, counted.settings
-    (embedded,) = batch.JOB.jobs(job)
+    embedded = counted.embedded
     settles, judges = may_settle(job, settings), may_judge(job, settings)
     if not (settles or judges) or embedded.pod_spec.get("restartPolicy") != "Never":
         return None
-    by_api = matching.match(at(job, RULES) or [], pod)
+    by_api = matching.match((job["spec"].get("podFailurePolicy") or {}).get("rules") or [], pod)
     if by_api is not None and by_api.action == "FailJob":
         return None  # the Job controller fails the Job itself
-    own = author_rules(job, embedded, settings)
+    own = counted.author_rules
     if settings.profile.failure_policy.inject == "IfAbsent" and own:
         return None
     index, cost = _decision(counted, pod)
@@ -258,19 +251,3 @@ def _how(pod: Pod) -> str:
         reason = f" ({one.reason})" if one.reason not in {"", "Error"} else ""
         return f"failed in container {one.container} with exit code {one.code}{reason}"
     return f"failed ({pod.reason or 'for an unknown reason'})"
-
-
-def author_rules(job: Json, embedded: EmbeddedJob, settings: Settings) -> list[Json]:
-    """Return the rules of a Job's failure policy that its author wrote.
-
-    The record on the Job says which ones admission injected. The Job of a JobSet or a CronJob has no record of them,
-    because they were injected there: then those that the profile would inject are not the author's.
-    """
-    rules = at(job, RULES) or []
-    record = undo.read(job)
-    if record is not None and (record.injected or controller_of(job) is None):
-        part = Editor({"spec": {"podFailurePolicy": {"rules": list(rules)}}})
-        ours = [one for one in record.injected if one.path.startswith("/spec/podFailurePolicy")]
-        undo.take_out(part, batch.JOB, msgspec.structs.replace(record, injected=tuple(ours)))
-        return at(part.root, RULES) or []
-    return failure_policy.without_ours(embedded, settings)

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from msgspec import structs
 
 from webhook.accounts import counting, forecast, limits, settling, words
+from webhook.accounts.counted import PodsOfJob
 from webhook.accounts.forecast import Forecast, Standing, as_ended
 from webhook.accounts.scopes import ranges
 from webhook.explain import pending
@@ -328,12 +329,12 @@ def _what_is_matched(match: Match) -> str:
 
 def _bug_rules(standing: Standing) -> list[Json]:
     """Return the rules by which the ledger recognises a bug, if it decides about crashes of this Job."""
-    settings = standing.settings
-    if not (settling.may_settle(standing.job, settings) or settling.may_judge(standing.job, settings)):
+    settings, counted = standing.settings, standing.counted
+    if not isinstance(counted, PodsOfJob):
         return []
-    (embedded,) = batch.JOB.jobs(standing.job)
-    own = settling.author_rules(standing.job, embedded, settings)
-    return failure_policy.bug_rules(embedded, settings, own)[0]
+    if not (settling.may_settle(counted.job, settings) or settling.may_judge(counted.job, settings)):
+        return []
+    return failure_policy.bug_rules(counted.embedded, settings, counted.author_rules)[0]
 
 
 def _candidates(standing: Standing, rule: Json, failed: Pod) -> Iterator[Pod]:

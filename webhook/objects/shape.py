@@ -86,8 +86,21 @@ def crowded(*unread_first: tuple[Path, Any, Shape]) -> Problem | None:
     return None
 
 
+_types: Final[dict[str, Any]] = {}
+
+
 def type_of(shape: Shape) -> Any:
-    """Return a shape as a type for msgspec, which then decodes only the fields that the shape names, Raw ones later."""
+    """Return a shape as a type for msgspec, which then decodes only the fields that the shape names, Raw ones later.
+
+    Equal shapes have the same type: msgspec examines each one when it decodes it for the first time.
+    """
+    key = repr(shape)
+    if key not in _types:
+        _types[key] = _made_of(shape)
+    return _types[key]
+
+
+def _made_of(shape: Shape) -> Any:
     if isinstance(shape, dict):
         if ANY_KEY in shape:
             return dict[str, type_of(shape[ANY_KEY]) | None]  # type: ignore[misc]

@@ -11,7 +11,6 @@ from tests.cluster.kubelet import end
 from tests.cluster.objects import is_running
 from tests.cluster.on_failure_matrix import Ending
 from tests.cluster.scenarios.conftest import program
-from tests.cluster.scenarios.test_jobs import is_complete
 
 if TYPE_CHECKING:
     from tests.cluster.kubectl import Object
@@ -77,15 +76,21 @@ def test_after_three_rejected_pods_those_of_other_jobs_prefer_another_node_and_a
 def test_a_node_that_rejects_every_pod_of_a_night_gets_few_of_them(scene: NewScene, pods: int) -> None:
     """Recorded (pytorch/ci-infra#1058): one such node, always the emptiest, took 554 pods in 106 minutes."""
     here = scene("bad-nodes", spot=4, on_demand=0)
-    bad, rejections = here.nodes.nodes[0], 0
-    path = f"api/v1/namespaces/{here.team.name}/pods"
-    for number in range(pods):
-        here.create("one-small-pod.yaml", program(), name=f"night-{number}")
-        for pod in filter(is_running, here.team.api.list(path, fieldSelector="status.phase=Running")["items"]):
+    bad, path = here.nodes.nodes[0], f"api/v1/namespaces/{here.team.name}/pods"
+    rejections: set[str] = set()
+
+    def ended(seen: list[Object]) -> int:
+        """Let the pods end that run; return how many have succeeded."""
+        for pod in filter(is_running, seen):
             if pod["spec"]["nodeName"] == bad:
                 end(here.team, pod, REJECTED)
-                rejections += 1
+                rejections.add(pod["metadata"]["name"])
             else:
                 here.team.ends(pod, 0)
-    here.team.wait_for_all("jobs", lambda jobs: sum(bool(is_complete(job)) for job in jobs) >= pods - 5)
-    assert 3 <= rejections <= 5
+        return sum(pod["status"].get("phase") == "Succeeded" for pod in seen)
+
+    for number in range(pods):
+        here.create("one-small-pod.yaml", program(), name=f"night-{number}")
+        ended(here.team.api.list(path, fieldSelector="status.phase=Running")["items"])
+    here.team.wait_for_all("pods", lambda seen: ended(seen) == pods)
+    assert 3 <= len(rejections) <= 5

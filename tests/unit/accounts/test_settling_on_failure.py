@@ -164,9 +164,7 @@ def test_the_job_of_a_set_has_no_record_and_is_judged_all_the_same() -> None:
 def test_the_rules_that_admission_recorded_are_not_the_authors() -> None:
     own = [exit_codes("FailJob", "NotIn", 137, 143, container="main")]
     for author, expected in ((own, own), (None, [])):
-        root = stored(under(MEMORY), author)
-        (embedded,) = batch.JOB.jobs(root)
-        assert settling.author_rules(root, embedded, under(MEMORY)) == expected
+        assert PodsOfJob(stored(under(MEMORY), author), None, under(MEMORY)).author_rules == expected
 
 
 def test_without_rules_nothing_is_suspect_but_what_was_before() -> None:
