@@ -20,15 +20,14 @@ plain = structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlo
 structlog.configure(processors=[plain])
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _frozen() -> None:
-    """Exclude all objects from garbage collection that exist before a module's tests.
+gc.disable()  # until all tests are collected: what they are made of stays
 
-    A server does not have thousands of collected tests, which the collector would examine in each measurement
-    (costs.py).
-    """
+
+def pytest_collection_finish() -> None:
+    """Exclude the collected tests from garbage collection, which would examine them in each measurement (costs.py)."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 # `check` and `render` reset them for `| head`, and a process of tests that runs one of them goes on: with the default

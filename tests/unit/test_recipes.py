@@ -12,6 +12,7 @@ from typing import Final
 
 import pytest
 
+pytestmark = pytest.mark.first
 ROOT: Final = Path(__file__).parents[2]
 NOT_COPIED: Final = shutil.ignore_patterns(".*", "*.egg-info", "*.svg", "*.png")
 
