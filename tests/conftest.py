@@ -24,10 +24,13 @@ gc.disable()  # until all tests are collected: what they are made of stays
 
 
 def pytest_collection_finish() -> None:
-    """Exclude the collected tests from garbage collection, which would examine them in each measurement (costs.py)."""
-    gc.collect()
-    gc.freeze()
     gc.enable()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _frozen() -> None:
+    """Exclude what exists before a module's tests from garbage collection, which would examine it again and again."""
+    gc.freeze()
 
 
 # `check` and `render` reset them for `| head`, and a process of tests that runs one of them goes on: with the default

@@ -49,6 +49,11 @@ def preferring(node: str) -> Object:
     }
 
 
+def on_node(node: str) -> Object:
+    """Return what binds a pod to a reserved node: its kubelet decides whether it takes it."""
+    return {"nodeName": node, "tolerations": preferring(node)["tolerations"]}
+
+
 def running(team: Namespace, name: str = "train", *, but: Object | None = None) -> Object:
     """Return the pod of a Job as soon as it runs, without the known pod `but`."""
     (found,) = team.running(name, 1, but=but)

@@ -11,7 +11,7 @@ import pytest
 from tools.generate import calls, messages
 from tools.generate.calls import Message
 from tools.generate.messages import PASSED_ON
-from tools.generate.sources import Program, parsed, program
+from tools.generate.sources import Program, module_of, program
 
 # Errors that the program raises and catches itself; the callers make the messages.
 CAUGHT: Final = frozenset(
@@ -127,7 +127,9 @@ def found(monkeypatch: pytest.MonkeyPatch) -> dict[str, Message]:
     module = ModuleType("small")
     exec(SOURCE, module.__dict__)  # noqa: S102 - our own
     monkeypatch.setitem(sys.modules, "small", module)
-    return {one.function: one for one in calls.messages_of(Program([parsed("small", "small.py", SOURCE)]))}
+    return {
+        one.function: one for one in calls.messages_of(Program([module_of("small", "small.py", ast.parse(SOURCE))]))
+    }
 
 
 def test_a_text_with_conditional_parts_is_read_with_all_alternatives(found: dict[str, Message]) -> None:

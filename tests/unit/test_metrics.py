@@ -9,6 +9,7 @@ from pathlib import Path
 from tests.metrics import counted, sample
 from tests.unit.controller.leader import FakeApi, new_ledger
 from tools.generate.metrics import LABELS, REMEDIES, collectors, labels_of, short
+from tools.generate.sources import tree_of
 from webhook import metrics
 from webhook.systems.accounts import SYSTEMS
 
@@ -20,7 +21,7 @@ def literal_values() -> Iterator[tuple[str, str, str]]:
     """Yield metric, label and value for each count whose label value is a literal in the code."""
     names = {metric: name for name, metric in collectors().items()}
     for file in CODE.rglob("*.py"):
-        for call in ast.walk(ast.parse(file.read_text())):
+        for call in ast.walk(tree_of(file)):
             if not isinstance(call, ast.Call) or not (found := COUNTS.fullmatch(ast.unparse(call.func))):
                 continue
             metric = getattr(metrics, found[1] or found[2].upper())  # a function that holds children

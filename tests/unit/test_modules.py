@@ -8,6 +8,8 @@ from typing import Final
 
 import pytest
 
+from tools.generate.sources import tree_of
+
 ROOT: Final = Path(__file__).parents[2]
 TESTS: Final = ROOT / "tests" / "unit"
 
@@ -16,10 +18,6 @@ def name_of(file: Path) -> str:
     """Return the name by which a module is imported."""
     parts = file.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
-def tree_of(file: Path) -> ast.Module:
-    return ast.parse(file.read_text(), file)
 
 
 def has_code(file: Path) -> bool:
@@ -74,7 +72,7 @@ def test_no_call_makes_the_decoder_of_a_type_of_ours_which_threads_would_do_at_t
     found = [
         f"{name}:{call.lineno}"
         for name, file in FILES.items()
-        for call in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        for call in ast.walk(tree_of(file))
         if isinstance(call, ast.Call) and ast.unparse(call.func) == "msgspec.json.decode"
         for keyword in call.keywords
         if keyword.arg == "type" and ast.unparse(keyword.value)[0].isupper()

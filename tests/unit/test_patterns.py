@@ -4,6 +4,7 @@ import ast
 from pathlib import Path
 
 import webhook
+from tools.generate.sources import tree_of
 
 FOLDERS = (Path(webhook.__file__).parent, Path(webhook.__file__).parents[1] / "certs")
 POLICY = "kind.pattern"  # in the policy's model
@@ -11,7 +12,7 @@ POLICY = "kind.pattern"  # in the policy's model
 
 def patterns_in(file: Path) -> list[str]:
     """Return the first argument of each call of a function of `re`, as source text."""
-    calls = [node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.Call)]
+    calls = [node for node in ast.walk(tree_of(file)) if isinstance(node, ast.Call)]
     of_re = [call for call in calls if ast.unparse(call.func).startswith("re.") and call.args]
     return [ast.unparse(call.args[0]) for call in of_re if not isinstance(call.args[0], ast.Constant)]
 

@@ -4,7 +4,7 @@ import ast
 import importlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -133,22 +133,29 @@ class Program:
         return []
 
 
+@cache
 def program() -> Program:
     """Read all modules of the program."""
     files = sorted(file for package in PACKAGES for file in (ROOT / package).rglob("*.py"))
     return Program(map(read, files))
 
 
+@cache
+def tree_of(file: Path) -> ast.Module:
+    """Return the syntax tree of a file."""
+    return ast.parse(file.read_text(encoding="utf-8"), file)
+
+
 def read(file: Path) -> Module:
     """Read a file."""
     parts = file.relative_to(ROOT).with_suffix("").parts
     name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-    return parsed(name, str(file.relative_to(ROOT)), file.read_text())
+    return module_of(name, str(file.relative_to(ROOT)), tree_of(file))
 
 
-def parsed(name: str, file: str, text: str) -> Module:
-    """Return the module with this text."""
-    module = Module(name, file, ast.parse(text, file))
+def module_of(name: str, file: str, tree: ast.Module) -> Module:
+    """Return the module with this syntax tree."""
+    module = Module(name, file, tree)
     for node in ast.walk(module.tree):
         if isinstance(node, ast.ImportFrom):
             module.names.update({one.asname or one.name: f"{node.module}.{one.name}" for one in node.names})

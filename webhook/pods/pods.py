@@ -282,7 +282,7 @@ def read(pod: Json, key: StateKey | None = None) -> Pod:
         ended = ended or max((one.time for one in exits), default="") or disrupted or deleted
         worked = _worked(status, ended)
         if phase == "Failed" and not ended:  # no container ran: its kubelet refused it
-            ended = max((one.time for one in conditions), default="")
+            ended = max((one.time for one in conditions), default="") or status.get("startTime") or ""
     return Pod(
         namespace=metadata.get("namespace") or "",
         name=metadata["name"],

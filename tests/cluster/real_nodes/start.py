@@ -42,6 +42,8 @@ RESERVED: Final = (
     "restarted",
     "deleted",
     "lost",
+    "broken",
+    "full",
 )  # spot nodes; what a test does to one disrupts no pod of another
 FILE: Final = "nodes.json"
 INOTIFY: Final = Path("/proc/sys/fs/inotify")

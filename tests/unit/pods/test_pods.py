@@ -83,6 +83,11 @@ def test_a_pod_that_its_kubelet_refused_ended_with_its_last_condition() -> None:
     assert read(status(phase="Succeeded", conditions=at)).ended == ""
 
 
+def test_a_pod_that_no_scheduler_has_bound_and_its_kubelet_refused_ended_when_that_took_it() -> None:
+    refused = read(status(phase="Failed", reason="OutOfcpu", startTime="2026-01-01T00:00:03Z"))
+    assert refused.ended == "2026-01-01T00:00:03Z"
+
+
 def test_a_pod_that_never_started_ended_when_it_was_deleted() -> None:
     root = status(phase="Failed")
     root["metadata"]["deletionTimestamp"] = "2026-01-01T00:02:00Z"
