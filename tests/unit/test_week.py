@@ -17,7 +17,7 @@ from tests.bench.week.compare import compared, summary, truth_of
 from tests.bench.week.compare import table as compare_table
 from tests.bench.week.draw import KINDS, LONGEST, MEMORY, SHORTEST, DrawnJob, Kind, jobs
 from tests.bench.week.figures import Cell, headline, table
-from tests.bench.week.history import differences, server_records
+from tests.bench.week.history import differences, goodput_of, server_records
 from tests.bench.week.market import LIFE, SPOT_IN_ZONE, ZONES, Market
 from tests.bench.week.policies import (
     DEFAULT,
@@ -319,6 +319,11 @@ def test_what_the_server_wrote_and_what_the_witness_saw_are_compared_by_field() 
     found = differences([first, second, last], [other, last])
     assert (found["both"], found["only the witness"], found["only the server"], found["cause"]) == (2, 1, 0, 1)
     assert (found["seconds of the witness"], found["seconds of the server"]) == (10_800, 3500)
+
+
+def test_the_goodput_of_a_report_is_what_the_witness_saw() -> None:
+    by_report = goodput_of(records(seen(), "limit-3", ()))
+    assert (by_report, seen().cell("limit 3", 7, 1).goodput) == (pytest.approx(2 / 3), pytest.approx(2 / 3))
 
 
 def cell(policy: str, seed: int) -> Cell:

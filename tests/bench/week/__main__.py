@@ -8,8 +8,8 @@ docs/explanation/week.json, draws docs/explanation/week.svg and prints the table
 docs/explanation/policies-compared.md. With fewer days or a part of the Jobs nothing is written to docs/.
 
 `--records` keeps the records of each seed and policy, the policies and the figures for `tests.bench.week.compare`. With
-`--server-history` it also keeps those that the server wrote, and prints where they differ from the witness's. `--draw`
-only draws and prints again; with `--records` what that folder has of all seeds.
+`--server-history` it also keeps those that the server wrote, and prints where they differ from the witness's, and the
+goodput of both. `--draw` only draws and prints again; with `--records` what that folder has of all seeds.
 """
 
 from __future__ import annotations

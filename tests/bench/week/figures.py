@@ -63,6 +63,11 @@ class Cell(msgspec.Struct, kw_only=True):
     def money(self) -> float:
         return self.spot_money + self.on_demand_money
 
+    @property
+    def goodput(self) -> float:
+        """The share of the seconds that pods had in which they did what their Job needed."""
+        return 1 - sum(self.lost.values()) / self.seconds
+
 
 HEAD = (
     *("Policy", "Jobs complete", "failed", "attempts", "disrupted", "node-hours", "on spot", "lost to disruptions"),

@@ -1,4 +1,4 @@
-"""The records that the server wrote during a week: read, set to simulated time, and compared with the witness's."""
+"""The records that the server wrote during a week: set to simulated time, compared with the witness's; the goodput."""
 
 from __future__ import annotations
 
@@ -9,8 +9,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tests.bench.week.policies import FASTER, HOUR
-from tests.bench.week.records import time_of
+from tests.bench.week.records import MONDAY, time_of
+from webhook.history.reading import History
 from webhook.history.record import AttemptRecord, Record, decode
+from webhook.insight.report.build import About, build
+from webhook.insight.report.known import Window, recorded
+from webhook.insight.report.sums import unpriced
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -43,6 +47,16 @@ def simulated(record: Record, begin: datetime) -> Record:
     if isinstance(record, AttemptRecord):
         changes["seconds"] = record.seconds * FASTER
     return msgspec.structs.replace(record, **changes)
+
+
+def goodput_of(found: list[Record]) -> float:
+    """Return which share of the seconds that pods had went into work that counts, as `report` has it."""
+    about = About("history", "All namespaces", Window(), MONDAY.timestamp())
+    history = History()
+    for record in found:
+        history.add(record)
+    total = build(recorded(history, Window()), about, unpriced).total
+    return (total.used.seconds - total.lost.seconds + total.kept.seconds) / total.used.seconds
 
 
 def differences(own: Iterable[Record], written: Iterable[Record]) -> dict[str, float]:

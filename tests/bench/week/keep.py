@@ -8,7 +8,7 @@ import msgspec
 
 from tests.bench.simulation import name_of
 from tests.bench.week.figures import Cell
-from tests.bench.week.history import differences, server_records
+from tests.bench.week.history import differences, goodput_of, server_records
 from tests.bench.week.policies import OURS, POLICIES, file_of, simulated
 from tests.bench.week.records import records
 from webhook.history.record import decode, encode
@@ -43,6 +43,8 @@ def keep(folder: Path, week: Week, cells: list[Cell], server: Path | None) -> No
             written = [one for one in server_records(server, week.began) if one.namespace == name]
             write_records(folder / f"{name}.server.ndjson", written)
             print(policy, differences(own, written), flush=True)
+            (cell,) = (one for one in cells if one.policy == policy)
+            print(f"goodput: {goodput_of(written):.1%} by the report, {cell.goodput:.1%} seen", flush=True)
     write_truth(folder, cells)
 
 
