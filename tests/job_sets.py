@@ -17,7 +17,7 @@ from tests.strategies import record
 from webhook.objects.problem import Json
 from webhook.pods.matching import POD_FAILURE_POLICY, JobEnd, match, rule_of_set
 from webhook.pods.pods import Condition, Exit, Pod
-from webhook.systems.job_set.rules.job_set import FAIL_SET, FREE, RESTART_SET
+from webhook.systems.job_set.spec import FAIL_SET, FREE, RESTART_SET
 
 EVICTED = 0  # instead of an exit code: the pod was disrupted
 KILLED = 137  # the exit code of a disrupted pod

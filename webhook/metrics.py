@@ -201,8 +201,7 @@ LEDGER_AT_LAST_ATTEMPT: Final = Gauge(
 )
 LEDGER_ATTEMPTS: Final = Counter(
     "retry_policy_ledger_attempts",
-    "Pods that ended without success, by cause (Disruption, ExitCode, OOMKilled, DeadlineExceeded, "
-    "WorkloadEvicted: by Kueue, NeverStarted, Other) and by what that cost: retry, disruption, free, fatal or none.",
+    "Pods that ended without success, by cause and by what that cost: retry, disruption, free, fatal or none.",
     ("cause", "cost"),
     registry=REGISTRY,
 )

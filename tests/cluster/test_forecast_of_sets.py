@@ -22,8 +22,7 @@ from tests.cluster.test_forecast import AT_ONCE, DEFAULT, EXAMPLES, HISTORIES, M
 from tests.histories import AUTHORS_RULES, DISRUPTION, ENDINGS, foretold, index_of
 from tests.job_sets import pods_of_jobs
 from webhook.explain.build import explain
-from webhook.systems.job_set.rules.job_set import FREE, RESTART_SET
-from webhook.systems.job_set.spec import JOB_SET, RESTART_JOB
+from webhook.systems.job_set.spec import FREE, JOB_SET, RESTART_JOB, RESTART_SET
 
 if TYPE_CHECKING:
     from tests.cluster.conftest import NewNamespace

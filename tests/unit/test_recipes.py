@@ -217,13 +217,13 @@ CRITERION: Final[tuple[Recipe, ...]] = (
     },
 )
 CAUSE: Final[tuple[Recipe, ...]] = (
-    {"webhook/policy/causes.py": ('    "Other",\n]\n', '    "BadImage",\n    "Other",\n]\n')},
+    {"webhook/policy/causes.py": ('    "Other",\n]\n', '    "Cursed",\n    "Other",\n]\n')},
     {
         "webhook/policy/causes.py": (
             '    "Other": CauseRow(\n',
             (
-                '    "BadImage": CauseRow(\n'
-                '        "Bad image", "B", Colour("#734f33", "#fff"), lambda reason: reason, "Other",\n'
+                '    "Cursed": CauseRow(\n'
+                '        "Cursed", "B", Colour("#734f33", "#fff"), lambda reason: reason, "Other",\n'
                 "        is_matched=False,\n"
                 "    ),\n"
                 '    "Other": CauseRow(\n'
@@ -233,7 +233,7 @@ CAUSE: Final[tuple[Recipe, ...]] = (
     {
         "webhook/pods/outcomes.py": (
             "    if pod.reason == DEADLINE:\n",
-            '    if pod.reason == "InvalidImageName":\n        return "BadImage", ""\n    if pod.reason == DEADLINE:\n',
+            '    if pod.reason == "InvalidImageName":\n        return "Cursed", ""\n    if pod.reason == DEADLINE:\n',
         )
     },
 )
@@ -271,7 +271,7 @@ def followed(copy: Path) -> Path:
     """A copy in which every recipe is followed, `make generated` included."""
     for recipe in (KIND, RULE, IMPORTED, FIELD):
         follow(copy, recipe)
-    halves = [*zip(CRITERION, ("signal", "signal"), strict=False), *zip(CAUSE, ("BadImage",), strict=False)]
+    halves = [*zip(CRITERION, ("signal", "signal"), strict=False), *zip(CAUSE, ("Cursed",), strict=False)]
     for recipe, missing in halves:  # after the last step of each, everything imports
         follow(copy, recipe)
         half = run(copy, "-c", "import webhook.pods.on_failure")

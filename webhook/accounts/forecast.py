@@ -20,11 +20,12 @@ from webhook.accounts.counted import Counted, counted_of
 from webhook.accounts.counting import CountingPass
 from webhook.accounts.tracked import RunningPods
 from webhook.accounts.tracker import LAST_ENDS, Key, Tracker
+from webhook.kube import names
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.pods import matching
 from webhook.pods.matching import JobEnd
-from webhook.pods.outcomes import DEADLINE, NEVER_STARTED, SPOT_UNAVAILABLE
+from webhook.pods.outcomes import DEADLINE, NEVER_STARTED, SPOT_UNAVAILABLE, STALLED
 from webhook.pods.pods import Condition, Exit, Pod
 from webhook.policy.attempt_costs import FAILURES, AttemptCost
 from webhook.policy.causes import Cause
@@ -35,9 +36,10 @@ from webhook.rules.pods import loss, on_time, placement
 from webhook.systems import pods as attempts
 from webhook.systems.core import DISRUPTED
 from webhook.systems.job import spec as batch
-from webhook.systems.job_set.rules.job_set import FAIL_SET, FREE, RESTART_SET
 from webhook.systems.job_set.spec import (
     COSTLY_JOB_RESTARTS,
+    FAIL_SET,
+    FREE,
     JOB_INDEX,
     JOB_RESTART,
     JOB_RESTARTS,
@@ -45,8 +47,10 @@ from webhook.systems.job_set.spec import (
     JOBS_STATUS,
     REPLICATED_JOB,
     RESTART,
+    RESTART_SET,
     costly_restarts,
     job_restarts,
+    restart_cost,
     whole,
 )
 from webhook.systems.kind_spec import KindSpec, OwnerReference
@@ -173,6 +177,8 @@ def as_ended(pod: Pod, cause: str, *, reason: str = "", exits: tuple[Exit, ...] 
     of_pod: dict[str, str] = {"DeadlineExceeded": DEADLINE, NEVER_STARTED: reason, "Other": reason}
     if cause in {"Disruption", NEVER_STARTED}:  # the leader deletes a pod that cannot start
         conditions = (Condition(DISRUPTED, "True", reason if cause == "Disruption" else cause, time),)
+    elif cause == STALLED:
+        conditions = (Condition(names.STALLED, "True", cause, time),)
     return replace(
         pod,
         phase="Failed",
@@ -250,10 +256,9 @@ def _action_of_set(standing: Standing, pod: Pod) -> str:
 
 def _left_after(account: Account, detail: Attempt, set_action: str) -> Left:
     left = account.left or Left(retries=0, disruptions=0)
-    costs = bool(set_action) and set_action != FAIL_SET and not set_action.endswith(FREE)
-    if not costs or detail.action == "FailJob":
+    if detail.action == "FailJob":
         return left
-    return Left(retries=max(0, left.retries - 1), disruptions=left.disruptions)
+    return Left(retries=max(0, left.retries - restart_cost(set_action)), disruptions=left.disruptions)
 
 
 def _ended_by(standing: Standing, account: Account, pod: Pod, detail: Attempt, set_action: str) -> Ended:
@@ -417,12 +422,12 @@ def action_of(job_set: Json, replicated_job: str, end: JobEnd) -> str:
     """Return the action of a JobSet when a Job of it ends so; FailJobSet too if no restart is left for another one."""
     action = matching.rule_of_set(job_set, replicated_job, end)[1]
     most = at(job_set, ("spec", "failurePolicy", "maxRestarts")) or 0
-    return FAIL_SET if not action.endswith(FREE) and costly_restarts(job_set) >= most else action
+    return FAIL_SET if costly_restarts(job_set) + restart_cost(action) > most else action
 
 
 def restarted(job_set: Json, replicated_job: str, index: int, action: str) -> Json:
     """Return a JobSet with the status that it has after an action which restarts it, or one of its Jobs."""
-    status, costs = dict(job_set.get("status") or {}), not action.endswith(FREE)
+    status, costs = dict(job_set.get("status") or {}), restart_cost(action)
     if action.removesuffix(FREE) == RESTART_SET:
         status["restarts"] = whole(status.get("restarts")) + 1
         status["restartsCountTowardsMax"] = whole(status.get("restartsCountTowardsMax")) + costs
@@ -433,7 +438,7 @@ def restarted(job_set: Json, replicated_job: str, index: int, action: str) -> Js
     for one in found:
         if one.get("name") == replicated_job:
             one[JOB_RESTARTS] = _with_more(one.get(JOB_RESTARTS), index, 1)
-            one[COSTLY_JOB_RESTARTS] = _with_more(one.get(COSTLY_JOB_RESTARTS), index, int(costs))
+            one[COSTLY_JOB_RESTARTS] = _with_more(one.get(COSTLY_JOB_RESTARTS), index, costs)
     return {**job_set, "status": {**status, JOBS_STATUS[-1]: found}}
 
 

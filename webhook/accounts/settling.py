@@ -22,7 +22,7 @@ from webhook.policy.settings import Settings
 from webhook.systems.core import KILLED
 from webhook.systems.job import spec as batch
 from webhook.systems.job.rules import failure_policy
-from webhook.systems.job_set.rules.job_set import FAIL_SET
+from webhook.systems.job_set.spec import FAIL_SET
 from webhook.systems.kind_spec import EmbeddedJob
 
 

@@ -26,8 +26,7 @@ from webhook.policy.model import Match
 from webhook.policy.settings import LARGEST_COUNT
 from webhook.systems.job import spec as batch
 from webhook.systems.job.rules import failure_policy
-from webhook.systems.job_set.rules.job_set import FAIL_SET, FREE
-from webhook.systems.job_set.spec import REPLICATED_JOB, RESTART_JOB, SET_NAME, job_restarts
+from webhook.systems.job_set.spec import FAIL_SET, FREE, REPLICATED_JOB, RESTART_JOB, SET_NAME, job_restarts
 
 ELSE: Final = "anything else"
 ANY: Final = "any failure"  # in the text, if there is no other way

@@ -40,6 +40,7 @@ class CauseRow(NamedTuple):
         is_failure: whether the program failed.
         has_codes: whether containers have exit codes of their own choice then.
         is_matched: whether a rule of onFailure may name it.
+        is_verdict: whether the pod does not say it: the ledger finds it elsewhere.
     """
 
     label: str
@@ -50,6 +51,7 @@ class CauseRow(NamedTuple):
     is_failure: bool = False
     has_codes: bool = False
     is_matched: bool = True
+    is_verdict: bool = False
 
 
 class LossRow(NamedTuple):
@@ -90,6 +92,7 @@ CAUSES: Final[dict[Cause, CauseRow]] = {
         lambda reason: f"hardware fault: {reason}",
         loss="Disruptions",
         is_matched=False,
+        is_verdict=True,
     ),
     "ExitCode": CauseRow(
         "Exit code",
@@ -134,6 +137,7 @@ CAUSES: Final[dict[Cause, CauseRow]] = {
         lambda reason: f"evicted by Kueue ({reason})",
         loss="Other",
         is_matched=False,
+        is_verdict=True,
     ),
     "NeverStarted": CauseRow(
         "Never started",
@@ -164,7 +168,7 @@ LOSSES: Final[dict[Loss, LossRow]] = {
 def need_rows(rows: Iterable[str], names: Iterable[str], what: str = f"{__name__}: rows and names") -> None:
     """Raise ImportError unless each name has a row, and no other; `what`: the start of its message."""
     if different := {*rows} ^ {*names}:
-        raise ImportError(f"{what} differ: {', '.join(sorted(different))}")
+        raise ImportError(f"{what} differ: {', '.join(sorted(different))}; add what is missing, or take it out of both")
 
 
 need_rows(CAUSES, get_args(Cause))

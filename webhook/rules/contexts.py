@@ -17,7 +17,7 @@ from webhook.systems import pods as attempts
 from webhook.systems.job import spec as batch
 from webhook.systems.job.rules import failure_policy, own_retries, restart_policy
 from webhook.systems.job_set.rules import free_restarts, job_set
-from webhook.systems.job_set.spec import JOB_SET, REPLICATED_JOB
+from webhook.systems.job_set.spec import FAIL_SET, JOB_SET, REPLICATED_JOB
 from webhook.systems.kind_spec import Budget, EmbeddedJob, KindSpec, OwnerReference, controller_of
 from webhook.systems.pod_source import Evidence
 
@@ -126,7 +126,7 @@ class JobContext(msgspec.Struct, frozen=True):
         if workload.job_set is None or name is None:
             return True
         rules, by_default = workload.rules_for_bugs
-        return (job_set.action_for(rules, name) or by_default) == job_set.FAIL_SET
+        return (job_set.action_for(rules, name) or by_default) == FAIL_SET
 
     def warnings_about_retries(self, *, had_policy: bool) -> list[Problem]:
         """Warn, once for a workload, what the author's retries mean; `had_policy`: whether the author has rules."""

@@ -11,9 +11,12 @@ from tests.unit.accounts import restarting_pods as in_place
 from tests.unit.accounts.pods import failed, job
 from tests.unit.accounts.simulated import World
 from webhook.accounts.account import Account, Attempt, Left
-from webhook.accounts.forecast import Forecast, Standing, failed_indexes, foretell
+from webhook.accounts.forecast import Forecast, Standing, as_ended, failed_indexes, foretell
 from webhook.kube import names
 from webhook.objects.problem import Json
+from webhook.pods.outcomes import OOM, cause_of
+from webhook.pods.pods import Exit
+from webhook.policy.causes import CAUSES, Cause
 from webhook.policy.model import Duration, Placement, Profile
 from webhook.policy.settings import NamedProfile
 
@@ -64,6 +67,14 @@ def step(world: World, number: int, ending: int, data: st.DataObject) -> None:
         if not forecast.suspends:
             placement = new["metadata"]["annotations"][names.PLACEMENT]
             assert placement == ("OnDemand" if forecast.off_spot else "Spot")
+
+
+@pytest.mark.parametrize("cause", [cause for cause, row in CAUSES.items() if not row.is_verdict and row.loss])
+def test_a_pod_that_ends_by_a_cause_is_read_as_one(cause: Cause) -> None:
+    """If a new cause fails here: `as_ended` says how such a pod looks; an earlier branch of `cause_of` may take it."""
+    of_memory = Exit("main", 137, OOM, "")
+    exits = {"ExitCode": (Exit("main", 3, "Error", ""),), "OOMKilled": (of_memory,)}.get(cause, ())
+    assert cause_of(as_ended(failed(1), cause, reason="Why", exits=exits), None)[0] == cause
 
 
 def test_a_forecast_that_ends_nothing_names_no_reason() -> None:

@@ -10,8 +10,7 @@ from webhook.accounts.forecast import Forecast
 from webhook.kube import names
 from webhook.objects.problem import Json
 from webhook.policy.model import Profile
-from webhook.systems.job_set.rules.job_set import FREE, RESTART_SET
-from webhook.systems.job_set.spec import RESTART_JOB
+from webhook.systems.job_set.spec import FREE, RESTART_JOB, RESTART_SET
 
 
 @given(profiles, manifests_of_sets(), steps, st.data())

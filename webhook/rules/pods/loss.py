@@ -22,8 +22,8 @@ from webhook.systems.flyte import spec as flyte
 from webhook.systems.job import spec as batch
 from webhook.systems.job.rules.failure_policy import matches_disruption
 from webhook.systems.job.rules.lint import FAILING
-from webhook.systems.job_set.rules.job_set import FREE, MESSAGE_OF_DISRUPTION
-from webhook.systems.job_set.spec import JOB_SET, REPLICATED_JOB
+from webhook.systems.job_set.rules.job_set import MESSAGE_OF_DISRUPTION
+from webhook.systems.job_set.spec import FAIL_SET, FREE, JOB_SET, REPLICATED_JOB
 from webhook.systems.pod_source import Evidence, Level, number_at
 from webhook.systems.ray import spec as ray
 from webhook.systems.spark import spec as spark
@@ -97,4 +97,4 @@ def ends_set(job_set: Json, replicated_job: str, end: JobEnd) -> bool:
     action = rule_of_set(job_set, replicated_job, end)[1]
     if action.endswith(FREE):
         return False
-    return action == "FailJobSet" or not number_at(job_set, ("spec", "failurePolicy", "maxRestarts"))
+    return action == FAIL_SET or not number_at(job_set, ("spec", "failurePolicy", "maxRestarts"))

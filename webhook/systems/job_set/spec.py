@@ -22,7 +22,10 @@ SPEC: Final[Path] = ("spec",)
 JOBS_STATUS: Final[Path] = ("status", "replicatedJobsStatus")
 JOB_RESTARTS: Final = "jobRestarts"
 COSTLY_JOB_RESTARTS: Final = "jobRestartsCountTowardsMax"
-RESTART_JOB: Final = "RestartJob"  # an action of rules
+FAIL_SET: Final = "FailJobSet"  # the actions of rules
+RESTART_SET: Final = "RestartJobSet"
+RESTART_JOB: Final = "RestartJob"
+FREE: Final = "AndIgnoreMaxRestarts"  # the end of the name of an action that costs nothing
 RUN: Final = "restart "  # before the number, in the name of a run
 _RULE_SCHEMA: Final = (
     *("schema", "openAPIV3Schema"),
@@ -116,6 +119,14 @@ def job_restarts(job_set: Json, replicated_job: str, index: int) -> JobRestarts:
             counts = (at(one, (field, index)) for field in (JOB_RESTARTS, COSTLY_JOB_RESTARTS))
             return JobRestarts(*(whole(count) for count in counts))
     return JobRestarts()
+
+
+def restart_cost(action: str) -> int:
+    """Return how many of a JobSet's maxRestarts an action costs: JobSet's controller counts them, whatever we think.
+
+    Source: executeFailurePolicyAction in pkg/controllers/failure_policy.go of JobSet 0.12.
+    """
+    return int(action in {RESTART_SET, RESTART_JOB})
 
 
 def costly_restarts(job_set: Json) -> int:

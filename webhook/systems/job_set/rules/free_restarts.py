@@ -31,8 +31,8 @@ from webhook.policy.settings import Settings
 from webhook.rules.rule import Rule, in_job_specs
 from webhook.systems.job import spec as batch
 from webhook.systems.job.rules import failure_costs, lint, schema
-from webhook.systems.job_set.rules.job_set import FREE, MESSAGE_OF_DISRUPTION, RULES, replicated_job_name
-from webhook.systems.job_set.spec import JOB_SET
+from webhook.systems.job_set.rules.job_set import MESSAGE_OF_DISRUPTION, RULES, replicated_job_name
+from webhook.systems.job_set.spec import FREE, JOB_SET
 from webhook.systems.kind_spec import EmbeddedJob, KindSpec
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from webhook.pods.matching import MOST_RULES, POD_FAILURE_POLICY
 from webhook.policy.settings import Settings
 from webhook.rules.rule import Rule
 from webhook.systems.job.rules import lint
-from webhook.systems.job_set.spec import JOB_SET, RESTART_JOB
+from webhook.systems.job_set.spec import FAIL_SET, FREE, JOB_SET, RESTART_JOB, RESTART_SET
 from webhook.systems.kind_spec import EmbeddedJob, KindSpec
 
 if TYPE_CHECKING:
@@ -40,9 +40,6 @@ DISRUPTION_RULE: Final = "retryPolicyDisruption"
 JOB_DISRUPTION_RULE: Final = "retryPolicyJobDisruption"
 DISRUPTION_RULES: Final = (DISRUPTION_RULE, JOB_DISRUPTION_RULE)
 BUG_RULE: Final = "retryPolicyBug"
-FAIL_SET: Final = "FailJobSet"
-RESTART_SET: Final = "RestartJobSet"
-FREE: Final = "AndIgnoreMaxRestarts"  # the end of the name of an action that costs nothing
 REASONS: Final = (POD_FAILURE_POLICY,)
 MESSAGE_OF_DISRUPTION: Final = "has condition DisruptionTarget matching FailJob"
 # The message of a Job that a disruption has failed; names vary.
