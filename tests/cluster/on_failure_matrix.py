@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import yaml
 
+from webhook.policy.causes import need_rows
+from webhook.policy.criteria import SPELT
 from webhook.policy.model import Policy
 from webhook.policy.parse import parse
 
@@ -67,6 +69,7 @@ CRITERIA = (
     Criterion("failures", {"failures": 2}, Ending(143, times=2)),
     Criterion("message", {"message": "*NCCL*"}, Ending(143, message="rank 3: NCCL error")),
 )
+need_rows({key for one in CRITERIA for key in one.match}, SPELT.values(), f"{__name__}: fields of Match and criteria")
 FOLLOWINGS = (
     Following("retry", {"cost": "Retry"}, "it costs a retry"),
     Following("free", {"cost": "Free"}, "it costs no retry"),

@@ -1,12 +1,13 @@
 """What `explain` shows for the next failure of a pod."""
 
 from functools import reduce
-from operator import getitem
+from operator import attrgetter, getitem
 from typing import Any
 
 import msgspec
 import pytest
 
+from tests.cluster.on_failure_matrix import CRITERIA, Criterion
 from tests.objects import DISRUPTION, exit_codes, job_spec
 from tests.unit.accounts.pods import disrupted, failed, running_pod
 from webhook.accounts.account import Account
@@ -165,6 +166,13 @@ def test_explain_says_that_the_ledger_ends_a_job_for_a_fatal_message() -> None:
             f"{UNLESS} (rule 1 of onFailure)"
         ),
     ]
+
+
+@pytest.mark.parametrize("one", [one for one in CRITERIA if one.name != "other"], ids=attrgetter("name"))
+def test_explain_foretells_a_failure_that_each_criterion_matches(one: Criterion) -> None:
+    """A failure of which the API says nothing, as `other`, is told by "anything else"."""
+    fatal = FailureRule(match=msgspec.convert(one.match, Match), next=Next(cost="Fatal"))
+    assert any("rule 0 of onFailure" in text for text in by_rules(fatal, injected=[]))
 
 
 def test_without_rules_there_is_nothing_else_that_a_failure_could_be() -> None:
