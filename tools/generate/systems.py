@@ -12,16 +12,15 @@ from webhook.pods.pods import INDEX
 from webhook.rules.pods.decision import POD_KEYS
 from webhook.systems import pods as places
 from webhook.systems.accounts import SYSTEMS, WITHOUT_JOBS
-from webhook.systems.flyte.spec import FLYTE_WORKFLOW
 from webhook.systems.job import spec as batch
 from webhook.systems.kind_spec import KindSpec
-from webhook.systems.spark import spec as spark
+from webhook.systems.reruns import ADAPTERS
 from webhook.systems.system import System
 
 WIDTH: Final = 108  # of a line
 # The annotations that admission alone writes on a pod; the ledger adds COUNTED.
 FROZEN: Final = tuple(key for key in POD_KEYS if key != names.COUNTED)
-UNWRITTEN: Final = (FLYTE_WORKFLOW, spark.APACHE_SPARK_APPLICATION)  # the server writes none of them
+WRITTEN: Final = [row for row in WITHOUT_JOBS if SYSTEMS[row].writes or row in ADAPTERS]  # by the server, in their spec
 
 
 def by_group(rows: Iterable[KindSpec]) -> dict[str, list[str]]:
@@ -42,7 +41,7 @@ def resource_rules() -> str:
     return "".join(
         f'- {{apiGroups: [{group}], apiVersions: ["*"], operations: [UPDATE], resources: [{", ".join(resources)}],'
         " scope: Namespaced}\n"
-        for group, resources in by_group(row for row in WITHOUT_JOBS if row not in UNWRITTEN).items()
+        for group, resources in by_group(WRITTEN).items()
     )
 
 

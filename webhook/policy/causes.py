@@ -167,8 +167,10 @@ LOSSES: Final[dict[Loss, LossRow]] = {
 
 def need_rows(rows: Iterable[str], names: Iterable[str], what: str = f"{__name__}: rows and names") -> None:
     """Raise ImportError unless each name has a row, and no other; `what`: the start of its message."""
-    if different := {*rows} ^ {*names}:
-        raise ImportError(f"{what} differ: {', '.join(sorted(different))}; add what is missing, or take it out of both")
+    lacking, needless = sorted({*names} - {*rows}), sorted({*rows} - {*names})
+    said = [f"{of} {', '.join(some)}" for of, some in (("no row for", lacking), ("a row for", needless)) if some]
+    if said:
+        raise ImportError(f"{what} differ: {' and '.join(said)}")
 
 
 need_rows(CAUSES, get_args(Cause))

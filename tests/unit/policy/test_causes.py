@@ -6,7 +6,7 @@ from webhook.policy.causes import CAUSES, LOSSES, need_rows
 
 
 def test_a_cause_without_a_row_is_not_imported() -> None:
-    with pytest.raises(ImportError, match="rows and names differ: Overheated"):
+    with pytest.raises(ImportError, match="rows and names differ: no row for Overheated"):
         need_rows(CAUSES, [*CAUSES, "Overheated"])
 
 
