@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.awaiting import until
 from tests.cluster import command_line
 from tests.cluster.conftest import opted_in, with_operators
 from tests.cluster.devices import OLDEST_WITH_TAINTS, minor_version, own_device
@@ -51,7 +50,7 @@ def test_a_retriable_failure_costs_a_retry_and_a_bug_fails_the_job(namespace: Ne
     expected = (
         "attempt 0 (max-retries 3), ended: container main exit code 143; cost 1 retry; left: 2 retries, 20 disruptions"
     )
-    assert any(expected in message for message in team.event_messages("train"))
+    team.told("train", text=expected)
 
 
 @pytest.mark.first
@@ -109,11 +108,7 @@ def test_explain_shows_a_pending_verdict_until_the_crash_is_settled(namespace: N
     team.wait_for("jobs", "train", lambda found: ended(found, 1))
     found = explained(team, "train")
     assert [one["pod"] for one in found["verdicts"]] == [pod["metadata"]["name"]]
-    until(
-        lambda: any(
-            "it is a bug, which ends the Job, if no other pod" in message for message in team.event_messages("train")
-        )
-    )
+    team.told("train", text="it is a bug, which ends the Job, if no other pod")
     team.wait_for("jobs", "train", lambda found: condition(found, "Failed"))
     assert explained(team, "train")["verdicts"] == []
 
@@ -291,8 +286,7 @@ def test_with_on_exceed_suspend_a_disruption_beyond_the_limit_suspends_the_job_u
     (first,) = team.running("train", 1)
     team.evict(first["metadata"]["name"])
     team.wait_for("jobs", "train", lambda found: found["spec"]["suspend"] and account(found).get("suspended"))
-    until(lambda: team.event_messages("train", "DisruptionLimitExceeded"))
-    (message,) = team.event_messages("train", "DisruptionLimitExceeded")
+    message = team.told("train", "DisruptionLimitExceeded")
     command = message.partition("kubectl ")[2].replace("'", "").split()
     assert team.run(*command[:2], *command[2:]).returncode == 0
     found = team.wait_for("jobs", "train", lambda found: account(found).get("grants") == 1)
@@ -307,8 +301,7 @@ def test_with_actions_report_an_event_says_what_the_leader_would_do_and_the_job_
     team.create(with_no_disruption_allowed())
     (first,) = team.running("train", 1)
     team.evict(first["metadata"]["name"])
-    until(lambda: team.event_messages("train", "ActionNotTaken"))
-    (message,) = team.event_messages("train", "ActionNotTaken")
+    message = team.told("train", "ActionNotTaken")
     assert message == (
         f"would fail it: pod {team.name}/{first['metadata']['name']}: disruption 1 exceeds the limit of 0; "
         "actions of this profile are only reported (actions is Report)"

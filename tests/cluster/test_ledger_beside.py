@@ -91,7 +91,7 @@ def test_the_attempts_of_a_flyte_workflow_are_in_an_account_beside_it(namespace:
     assert (disruptions(first), noted(first)["placement"]) == ("0", "Spot")
     assert (disruptions(second), noted(second)["placement"]) == ("1", "OnDemand")
     assert team.get("flyteworkflows", "f1")["metadata"]["resourceVersion"] == owner["metadata"]["resourceVersion"]
-    assert any("n0: pod f1-n0-0" in message for message in team.event_messages("f1"))
+    team.told("f1", text="n0: pod f1-n0-0")
 
 
 def test_the_account_of_a_flyte_workflow_is_deleted_with_it(namespace: NewNamespace) -> None:

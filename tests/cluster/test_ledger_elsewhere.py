@@ -109,7 +109,7 @@ def test_the_attempts_of_a_workflow_are_counted_by_node_and_the_last_disruption_
     assert (disruptions(first), noted(first)["placement"]) == ("0", "Spot")
     assert (disruptions(second), noted(second)["placement"]) == ("1", "OnDemand")
     assert disruptions(other) == "0"
-    assert any("fit: pod train-fit-1" in message for message in team.event_messages("train"))
+    team.told("train", text="fit: pod train-fit-1")
 
 
 def test_more_disruptions_than_allowed_end_a_workflow_or_suspend_it(namespace: NewNamespace) -> None:
@@ -173,6 +173,6 @@ def test_a_bug_ends_a_task_that_has_retries_left(namespace: NewNamespace) -> Non
     found = team.wait_for("pipelineruns", "build", lambda found: account(found).get("cost", {}).get("fatal"))
     assert last(found)[0] == ("ExitCode", "step-main 1", "fatal")
     assert "retry" not in {cost for _, _, cost in last(found)}
-    until(lambda: team.event_messages("build", "PodFailurePolicy"))
+    team.told("build", "PodFailurePolicy")
     (run,) = team.get("taskruns")["items"]
     assert run["spec"]["status"] == "TaskRunCancelled"

@@ -113,8 +113,7 @@ def test_an_annotation_requests_the_retry_of_a_job(namespace: NewNamespace) -> N
     assert no_retry_in_progress(now)
     team.ends(team.running("train", 1)[0], 0)
     team.wait_for("jobs", "train", is_complete)
-    team.wait_for_all("events", lambda events: any(one["reason"] == "RetryStarted" for one in events))
-    assert team.event_messages("train", "RetryStarted")[0] == "runs again, as admin requested"
+    assert team.told("train", "RetryStarted") == "runs again, as admin requested"
     assert placeholders(team) == []
 
 
@@ -270,11 +269,11 @@ def refusal_of(team: Namespace, name: str) -> str:
     """Request a retry that admission accepts; wait until the leader refuses it without changes; return the reason."""
     before = team.get("job", name)
     assert request_retry(team, f"job/{name}").stderr == ""
-    team.wait_for_all("events", lambda events: any(one["reason"] == "RetryRefused" for one in events))
+    why = team.told(name, "RetryRefused")
     now = team.wait_for("jobs", name, no_retry_in_progress)
     assert now["metadata"]["uid"] == before["metadata"]["uid"]
     assert placeholders(team) == []
-    return team.event_messages(name, "RetryRefused")[0]
+    return why
 
 
 def test_a_job_that_the_leader_may_not_create_is_refused_and_can_be_retried_by_the_command(
@@ -339,11 +338,7 @@ def test_the_leader_completes_retries_that_a_command_left_unfinished(namespace: 
     assert [one.by for one in record.read(after)] == ["admin"]
     # This retry cannot be completed. The placeholder keeps the manifest, and an Event on it says so.
     placeholder = placeholder_name("taken", taken["metadata"]["uid"])
-    team.wait_for_all("events", lambda events: any(one["involvedObject"]["name"] == placeholder for one in events))
-    assert (
-        f"another user has created a Job {team.name}/taken in the meantime"
-        in team.event_messages(placeholder, "RetryStuck")[0]
-    )
+    team.told(placeholder, "RetryStuck", text=f"another user has created a Job {team.name}/taken in the meantime")
     assert placeholders(team) == [placeholder]
 
 

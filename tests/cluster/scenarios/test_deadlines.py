@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.awaiting import until
 from tests.cluster import disruptions
 from tests.cluster.objects import account, ended, last, noted
 from tests.cluster.scenarios.conftest import program
@@ -54,6 +53,5 @@ def test_a_job_that_no_spot_node_takes_runs_on_demand_from_its_last_safe_moment_
     first, second = here.team.pods_of("train", lambda pods: len(pods) == 2)
     assert requires_spot(first)
     assert (pool(second), noted(second)["placement"]) == ("on-demand", "OnDemand")
-    until(lambda: here.team.event_messages("train", "DeadlineTurn"))
-    (message,) = here.team.event_messages("train", "DeadlineTurn")
+    message = here.team.told("train", "DeadlineTurn")
     assert message.startswith(f"after pod {first['metadata']['name']} the deadline allows no more disruption (30s of")
