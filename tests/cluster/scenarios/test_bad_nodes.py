@@ -72,9 +72,12 @@ def test_after_three_rejected_pods_those_of_other_jobs_prefer_another_node_and_a
     expect_avoided(here, node, "RejectsPods", says)
 
 
-@pytest.mark.parametrize("pods", [60, pytest.param(PODS_OF_A_NIGHT, marks=pytest.mark.long)])
-def test_a_node_that_rejects_every_pod_of_a_night_gets_few_of_them(scene: NewScene, pods: int) -> None:
-    """Recorded (pytorch/ci-infra#1058): one such node, always the emptiest, took 554 pods in 106 minutes."""
+@pytest.mark.long
+def test_a_node_that_rejects_every_pod_of_a_night_gets_few_of_them(scene: NewScene) -> None:
+    """Recorded (pytorch/ci-infra#1058): one such node, always the emptiest, took 554 pods in 106 minutes.
+
+    Here they come much faster: some are created before the third rejection is known.
+    """
     here = scene("bad-nodes", spot=4, on_demand=0)
     bad, path = here.nodes.nodes[0], f"api/v1/namespaces/{here.team.name}/pods"
     rejections: set[str] = set()
@@ -89,8 +92,8 @@ def test_a_node_that_rejects_every_pod_of_a_night_gets_few_of_them(scene: NewSce
                 here.team.ends(pod, 0)
         return sum(pod["status"].get("phase") == "Succeeded" for pod in seen)
 
-    for number in range(pods):
+    for number in range(PODS_OF_A_NIGHT):
         here.create("one-small-pod.yaml", program(), name=f"night-{number}")
         ended(here.team.api.list(path, fieldSelector="status.phase=Running")["items"])
-    here.team.wait_for_all("pods", lambda seen: ended(seen) == pods)
-    assert 3 <= len(rejections) <= 5
+    here.team.wait_for_all("pods", lambda seen: ended(seen) == PODS_OF_A_NIGHT)
+    assert 3 <= len(rejections) <= PODS_OF_A_NIGHT // 40
