@@ -45,14 +45,6 @@ def long_places(shape: Shape, path: Path = ()) -> Iterator[Path]:
                 yield from long_places(inner, (*path, key))
 
 
-def shape_at(shape: Shape, place: Path) -> Any:
-    """Return the part of a shape at a place in it."""
-    found: Any = shape
-    for key in place:
-        found = found[0] if isinstance(found, list) else found[key]
-    return found
-
-
 def long_object(kind: KindSpec, place: Path, number: int, *, empty: bool = False) -> Json:
     """Return an object whose list or map at `place` has `number` entries: with all fields that rules read, or empty."""
     group = f"{kind.group}/" if kind.group else ""

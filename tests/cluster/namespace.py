@@ -228,12 +228,15 @@ class Namespace(Kubectl):
         path = f"{PATHS['pods']}/namespaces/{self.name}/pods/{pod['metadata']['name']}"
         _as_printed(self.api.send("PATCH", path, {"metadata": {"annotations": {names.PROGRESS: progress}}}))
 
-    def told(self, name: str, reason: str = "AttemptEnded", *, text: str = "") -> str:
-        """Return the message of an Event about an object, with this reason and text: it follows what it tells."""
+    def told(self, name: str, reason: str = "AttemptEnded", *, text: str = "") -> list[str]:
+        """Return the messages of the Events about an object with this reason and text, as soon as there is one.
+
+        An Event follows what it tells.
+        """
         __tracebackhide__ = True
         selector = f"involvedObject.name={name},reason={reason}"
         found = self._wait("events", lambda some: any(text in one["message"] for one in some), fieldSelector=selector)
-        return next(str(one["message"]) for one in found if text in one["message"])
+        return [one["message"] for one in found if text in one["message"]]
 
     def event_messages(self, name: str, reason: str = "AttemptEnded") -> list[str]:
         """Return the messages of the Events until now about an object that have this reason."""

@@ -286,7 +286,7 @@ def test_with_on_exceed_suspend_a_disruption_beyond_the_limit_suspends_the_job_u
     (first,) = team.running("train", 1)
     team.evict(first["metadata"]["name"])
     team.wait_for("jobs", "train", lambda found: found["spec"]["suspend"] and account(found).get("suspended"))
-    message = team.told("train", "DisruptionLimitExceeded")
+    (message,) = team.told("train", "DisruptionLimitExceeded")
     command = message.partition("kubectl ")[2].replace("'", "").split()
     assert team.run(*command[:2], *command[2:]).returncode == 0
     found = team.wait_for("jobs", "train", lambda found: account(found).get("grants") == 1)
@@ -301,7 +301,7 @@ def test_with_actions_report_an_event_says_what_the_leader_would_do_and_the_job_
     team.create(with_no_disruption_allowed())
     (first,) = team.running("train", 1)
     team.evict(first["metadata"]["name"])
-    message = team.told("train", "ActionNotTaken")
+    (message,) = team.told("train", "ActionNotTaken")
     assert message == (
         f"would fail it: pod {team.name}/{first['metadata']['name']}: disruption 1 exceeds the limit of 0; "
         "actions of this profile are only reported (actions is Report)"

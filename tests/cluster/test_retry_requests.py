@@ -113,7 +113,7 @@ def test_an_annotation_requests_the_retry_of_a_job(namespace: NewNamespace) -> N
     assert no_retry_in_progress(now)
     team.ends(team.running("train", 1)[0], 0)
     team.wait_for("jobs", "train", is_complete)
-    assert team.told("train", "RetryStarted") == "runs again, as admin requested"
+    assert team.told("train", "RetryStarted")[0] == "runs again, as admin requested"
     assert placeholders(team) == []
 
 
@@ -269,7 +269,7 @@ def refusal_of(team: Namespace, name: str) -> str:
     """Request a retry that admission accepts; wait until the leader refuses it without changes; return the reason."""
     before = team.get("job", name)
     assert request_retry(team, f"job/{name}").stderr == ""
-    why = team.told(name, "RetryRefused")
+    why = team.told(name, "RetryRefused")[0]
     now = team.wait_for("jobs", name, no_retry_in_progress)
     assert now["metadata"]["uid"] == before["metadata"]["uid"]
     assert placeholders(team) == []

@@ -69,7 +69,7 @@ def test_a_stop_holds_what_the_leader_would_do_and_the_retries_of_new_jobs(contr
     until(lambda: retries(team) == 0)
     team.evict(pod["metadata"]["name"])
     team.wait_for("jobs", "train", lambda found: ended(found, 1))
-    message = team.told("train", "ActionNotTaken")
+    (message,) = team.told("train", "ActionNotTaken")
     assert message == (
         f"would fail it: pod {TEAM}/{pod['metadata']['name']}: disruption 1 exceeds the limit of 0; {STOPPED}"
     )

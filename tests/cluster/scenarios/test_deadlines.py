@@ -53,5 +53,5 @@ def test_a_job_that_no_spot_node_takes_runs_on_demand_from_its_last_safe_moment_
     first, second = here.team.pods_of("train", lambda pods: len(pods) == 2)
     assert requires_spot(first)
     assert (pool(second), noted(second)["placement"]) == ("on-demand", "OnDemand")
-    message = here.team.told("train", "DeadlineTurn")
+    (message,) = here.team.told("train", "DeadlineTurn")
     assert message.startswith(f"after pod {first['metadata']['name']} the deadline allows no more disruption (30s of")

@@ -41,7 +41,7 @@ def test_a_crash_on_a_node_with_a_fault_costs_no_retry_and_the_job_completes_wit
     counted = here.team.wait_for("jobs", "report", blamed)
     found = account(counted)
     assert (found["cost"], found["causes"]) == ({"disruption": 1}, {"Hardware": {HARDWARE: 1}})
-    why = here.team.told("report", "HardwareFault")
+    (why,) = here.team.told("report", "HardwareFault")
     assert why.endswith(f"explains the crash of pod {pod['metadata']['name']} ({HARDWARE}); it cost 1 disruption")
 
 

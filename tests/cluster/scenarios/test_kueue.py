@@ -145,7 +145,7 @@ def test_a_job_that_kueue_evicts_more_often_than_allowed_is_deactivated_until_a_
     preempt(here, "jobs", "train", 2, by="urgent-2")
     here.team.wait_for("jobs", "train", lambda found: account(found)["evictions"].get("deactivated"))
     assert here.team.get("workload", name)["spec"]["active"] is False
-    message = here.team.told("train", "EvictionLimitExceeded")
+    (message,) = here.team.told("train", "EvictionLimitExceeded")
     assert message.startswith("deactivated: evicted by Kueue 2 times (2 Preempted), more than the limit of 1; to allow")
     (line,) = [line for line in explained(here.team, "train")["budgets"] if "Kueue" in line]
     assert line == "evicted by Kueue 2 times (2 Preempted); 0 left"

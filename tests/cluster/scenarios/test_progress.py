@@ -82,7 +82,7 @@ def test_an_attempt_that_gets_further_gives_the_job_its_last_retry_back(scene: N
     here.team.tells(second, "0.60")
     raised = here.team.wait_for("jobs", "report", lambda found: found["spec"]["backoffLimit"] == 3)
     assert raised["status"]["active"] == 1
-    message = here.team.told("report", "BackoffLimitRaised")
+    (message,) = here.team.told("report", "BackoffLimitRaised")
     assert message == "backoffLimit raised from 2 to 3: retries count no more"
     here.team.ends(second, 143)
     done = here.team.wait_for("jobs", "report", is_complete)
