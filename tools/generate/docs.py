@@ -117,17 +117,17 @@ def table_of(model: type, prefix: str) -> str:
     for path, field in fields(inspect.type_info(model), ""):
         if not field.required:
             default = msgspec.json.encode(field.default, enc_hook=int).decode()
-            meaning = meanings.get(f"{prefix}{path}") or stated(f"{prefix}{path}", field.type)
+            meaning = meanings.get(f"{prefix}{path}")
+            if meaning is None and getattr(field.type, "extra", None) is None:
+                raise SystemExit(f"webhook/policy/default.yaml lacks {prefix}{path}, with a comment: what is it for?")
+            meaning = meaning or stated(field.type)
             lines.append(f"| `{path}` | {values(field.type)} | `{default}` | {meaning} |")
     return "\n".join(lines) + "\n"
 
 
-def stated(path: str, kind: Any) -> str:
+def stated(kind: Any) -> str:
     """Return the meaning that the model states for a field which the packaged policy leaves out."""
-    extra = getattr(kind, "extra", None)
-    if extra is None:
-        raise SystemExit(f"webhook/policy/default.yaml lacks {path}, with a comment that says what it is for")
-    return str(extra["meaning"])
+    return str(kind.extra["meaning"])
 
 
 def fields(struct: Any, prefix: str) -> Iterator[tuple[str, Any]]:

@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import inspect
 
-from tools.generate.docs import comments
+from tools.generate.docs import comments, stated
 from webhook.cli.findings import SITE
 from webhook.cli.forms import CheckReport
 from webhook.cli.policy_tests import Case, Cases, CasesReport, Expectation, Message
@@ -133,7 +133,7 @@ class Maker:
 def said(kind: inspect.Metadata) -> Json:
     """Return the description of a type: the meaning of a field, else what a value must be."""
     if kind.extra is not None:
-        return {"description": str(kind.extra["meaning"])}
+        return {"description": stated(kind)}
     description = (kind.extra_json_schema or {}).get("description")
     return {} if description is None else {"description": f"Must be {description}."}
 

@@ -394,7 +394,7 @@ FAILED_INDEXES: Final = JobEnd("FailedIndexes", "Job has failed indexes")
 def end_of_job(job: Json, pod: Pod, failed_indexes: int) -> JobEnd | None:
     """Return how a failed pod ends its Job, of which so many indexes have failed before; None if the Job goes on."""
     spec = job["spec"]
-    matched = matching.match((spec.get("podFailurePolicy") or {}).get("rules") or [], pod)
+    matched = matching.match_by_job(spec, pod)
     action = "" if matched is None else matched.action
     if matched is not None and action == "FailJob":
         return JobEnd(matching.POD_FAILURE_POLICY, matched.message)

@@ -172,7 +172,7 @@ def _bug_of_job(counted: PodsOfJob, pod: Pod, within: int) -> str | None:
     settles, judges = may_settle(job, settings), may_judge(job, settings)
     if not (settles or judges) or embedded.pod_spec.get("restartPolicy") != "Never":
         return None
-    by_api = matching.match((job["spec"].get("podFailurePolicy") or {}).get("rules") or [], pod)
+    by_api = matching.match_by_job(job["spec"], pod)
     if by_api is not None and by_api.action == "FailJob":
         return None  # the Job controller fails the Job itself
     own = counted.author_rules

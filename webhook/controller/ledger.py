@@ -58,7 +58,6 @@ from webhook.tracking.workload_state import INTERVAL, LONGEST_PAUSE, Verdict, Wo
 GATHERING: Final = 0.2  # from the end of a pod to the write, so that pods which end together are in one write
 FORGOTTEN: Final = 60.0  # after which vanished pods are forgotten, because another leader has counted them
 RENEWED_BY_TIME: Final = '"retryWindowStart"'  # in the text of an account
-SERVER_ERRORS: Final = 500  # and above: the API server has not judged the request
 WRITERS: Final = 32  # requests at once: the API server may take 50 ms for each
 
 log = structlog.get_logger()
@@ -477,7 +476,8 @@ class Ledger:
             try:
                 await self.api.patch(write.path, write.operations)
             except ApiError as error:
-                if wait_after(error) is None and error.status != HTTPStatus.CONFLICT and error.status < SERVER_ERRORS:
+                is_judged = error.status != HTTPStatus.CONFLICT and error.status < HTTPStatus.INTERNAL_SERVER_ERROR
+                if is_judged and wait_after(error) is None:
                     state.see_raised(raised)  # an admission policy of others may refuse it for ever
                 raise
             state.see_raised(raised)

@@ -446,7 +446,7 @@ def _counts_stalls(job: Json, pod: Pod) -> bool:
     mark = Condition(names.STALLED, "True", "", "")
     killed = tuple(Exit(one["name"], KILLED, "", "") for one in job["spec"]["template"]["spec"].get("containers") or ())
     ended = replace(pod, phase="Failed", conditions=(*pod.conditions, mark), exits=killed)
-    found = matching.match((job["spec"].get("podFailurePolicy") or {}).get("rules") or [], ended)
+    found = matching.match_by_job(job["spec"], ended)
     return found is None or found.action == "Count"
 
 

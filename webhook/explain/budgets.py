@@ -104,11 +104,10 @@ def job_budgets(root: Json, account: Account, settings: Settings, found: Iterabl
         yield f"retries: {budgets.retries} for each index" + (f"; failed indexes: {failed}" if failed else "")
     else:
         in_place, failed = _restarts_in_place(root, account, found), account.spent_now("retry")
-        none = account.returned + account.renewed
-        by_pods = f"{failed - account.renewed} of {max(0, budgets.retries - none)} spent"
+        by_pods = f"{failed - account.renewed} of {max(0, budgets.retries - account.given_back)} spent"
         if account.retry_window_start:
             by_pods += f" since {account.retry_window_start}"
-        if none:
+        if account.given_back:
             by_pods += f" (backoffLimit is {budgets.retries}: {', '.join(_uncounted(account))})"
         yield "retries: " + (by_pods if in_place is None else f"{in_place} spent in place, {by_pods} by failed pods")
     if budgets.limit <= MANY and (account.spent("disruption") or _ignores_disruptions(root)):

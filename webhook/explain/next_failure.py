@@ -305,7 +305,7 @@ def _ended_as(match: Match, failed: Pod, container: str) -> Pod | None:
     if match.cause in {"NeverStarted", "Other"}:
         return None
     reason = next(iter(match.reasons), "")
-    if match.cause in {"Disruption", "DeadlineExceeded"}:
+    if match.cause in {"Disruption", "DeadlineExceeded", "Stalled"}:
         return as_ended(failed, match.cause, reason=reason, time=failed.ended)
     killed = match.cause == "OOMKilled"
     code = costs.KILLED if killed else next(iter(match.exit_codes), 1)

@@ -62,6 +62,11 @@ class MatchedRule:
     container: str | None = None
 
 
+def match_by_job(spec: Json, pod: Pod) -> MatchedRule | None:
+    """Return the first rule of the failure policy of a JobSpec that a failed pod matches; None as below."""
+    return match((spec.get("podFailurePolicy") or {}).get("rules") or [], pod)
+
+
 def match(rules: list[Json], pod: Pod) -> MatchedRule | None:
     """Return the first rule that a failed pod matches; None if it matches none, and so its failure counts."""
     for index, rule in enumerate(rules):

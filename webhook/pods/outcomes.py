@@ -80,7 +80,7 @@ def outcome_of(pod: Pod, job: Json | None, job_set: Json | None = None, *, has_e
     if pod.kind is not batch.JOB or pod.has_succeeded:
         return outcome_alone(pod, has_ended=has_ended)
     spec = (job or {}).get("spec") or {}
-    matched = matching.match((spec.get("podFailurePolicy") or {}).get("rules") or [], pod)
+    matched = matching.match_by_job(spec, pod)
     cause, reason = cause_of(pod, matched)
     if _is_given_up(pod, job):
         return Outcome(pod=pod, cause=NEVER_STARTED, reason=pod.reason, rule=None, cost="fatal")

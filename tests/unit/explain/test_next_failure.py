@@ -2,7 +2,7 @@
 
 from functools import reduce
 from operator import attrgetter, getitem
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import pytest
@@ -19,6 +19,7 @@ from webhook.explain.next_failure import next_failures
 from webhook.kube.names import RETRY_HISTORY
 from webhook.objects.problem import Json
 from webhook.pods.pods import Pod
+from webhook.policy.causes import MatchedCause
 from webhook.policy.model import Disruptions, FailureRule, Match, Next, Placement, Profile, RequestedRetry
 from webhook.policy.settings import NamedProfile
 
@@ -173,6 +174,12 @@ def test_explain_foretells_a_failure_that_each_criterion_matches(one: Criterion)
     """A failure of which the API says nothing, as `other`, is told by "anything else"."""
     fatal = FailureRule(match=msgspec.convert(one.match, Match), next=Next(cost="Fatal"))
     assert any("rule 0 of onFailure" in text for text in by_rules(fatal, injected=[]))
+
+
+@pytest.mark.parametrize("cause", sorted({*get_args(MatchedCause)} - {"NeverStarted", "Other"}))
+def test_explain_foretells_a_failure_of_each_cause_that_a_rule_may_name(cause: MatchedCause) -> None:
+    rule = FailureRule(match=Match(cause=cause), next=Next(cost="Fatal"))
+    assert any("rule 0 of onFailure" in text for text in by_rules(rule, injected=[]))
 
 
 def test_without_rules_there_is_nothing_else_that_a_failure_could_be() -> None:
