@@ -68,5 +68,6 @@ def test_a_task_of_tekton_is_tried_again_and_its_second_failure_cancels_it(names
     flaky = task_that("flaky", does=program(1, 0), retries=3)
     team.create(pipeline_run(flaky, task_that("broken", "flaky", does=program(1, 3), retries=3)))
     run = team.wait_for("pipelineruns", "build", lambda found: succeeded_is("False")(found) and ended(found, 3))
-    assert [cost for _, _, cost in last(run)] == ["retry", "retry", "fatal"]
+    # What the last one cost depends on whether Tekton has retried it before the leader cancels.
+    assert [reason for _, reason, _ in last(run)][:3] == ["step-main 1", "step-main 1", "step-main 3"]
     assert SECOND.replace("main", "step-main") in words_of(team.get("taskrun", "build-broken"))
