@@ -322,7 +322,7 @@ def test_the_pod_webhook_is_called_for_a_new_pod_with_an_annotation_that_the_rul
         numbers = dict.fromkeys((names.ATTEMPT, names.MAX_RETRIES, names.MAX_DISRUPTIONS), "1")
         valid = {**numbers, names.MEMORY_LIMIT: "1Gi", names.ON_FAILURE: "Off"}
         valid |= {names.WORK: "1h", names.CHECKPOINT: "1h", names.DEADLINE: "2x"}
-        needs = {key: {names.WORK: "1h"} for key in (names.CHECKPOINT, names.DEADLINE)}
+        needs = {names.CHECKPOINT: {names.WORK: "1h"}}
         for key in names.SAID_BY_AUTHORS:
             said = {key: valid.get(key, "true"), **needs.get(key, {})}
             assert is_called("create", stdin=pod("new", said)) == (key in keys)

@@ -71,7 +71,7 @@ NEVER: Final = frozenset(
         *(names.SKIP, names.PLACEMENT, names.ATTEMPT_SOURCE, names.POLICY, names.RETRYABLE, names.RETRY_REQUESTED_AT),
         *(names.DISRUPTIONS, names.KEEP_FINALLY, names.AFTER_FAILURE, names.MEMORY_LIMIT, names.ON_FAILURE),
         *(names.INDEPENDENT_PODS, names.MEMORY, names.PROOF),
-        *(names.CHECKPOINT, names.DEADLINE, names.PROGRESS, names.WORK),
+        *(names.CHECKPOINT, names.DEADLINE, names.PROGRESS, names.WORK, names.WORK_SOURCE),
     )
 )
 METADATA: Final = """\

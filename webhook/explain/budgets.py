@@ -12,7 +12,7 @@ from webhook.accounts.scopes import NO_NUMBER, Scopes
 from webhook.explain import pipeline_run
 from webhook.explain.rows import MANY
 from webhook.explain.standings import of_job, settings_of
-from webhook.kube import terminal
+from webhook.kube import names, terminal
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.objects.times import between, written
@@ -21,7 +21,7 @@ from webhook.pods.pods import Pod
 from webhook.policy.attempt_costs import FAILURES
 from webhook.policy.settings import Settings
 from webhook.policy.settings import count as count_of
-from webhook.rules import undo
+from webhook.rules import annotations, undo
 from webhook.rules.pods import on_time
 from webhook.systems.accounts import SYSTEMS
 from webhook.systems.job import spec as batch
@@ -30,6 +30,7 @@ from webhook.systems.kind_spec import KindSpec
 from webhook.systems.system import System
 from webhook.systems.tekton import spec as tekton
 
+LONGEST_SOURCE: Final = 320  # characters, of what any user may write
 MOST_SCOPES: Final = 20  # of which the budgets are shown
 MOST_OF_RANGE: Final = 1000  # scopes of a range in the account, which any user may write
 
@@ -176,11 +177,16 @@ def _disruption_budget(root: Json, account: Account, budgets: limits.Budgets) ->
 def deadlines(standings: Iterable[Standing]) -> Iterator[str]:
     """Yield how much time and work the Jobs with a deadline have left: the slowest part of each."""
     for standing in standings:
+        said = annotations.of(standing.job)
+        if annotations.lacks_work(said):
+            yield f"deadline: {annotations.NO_WORK}; {annotations.SAY_WORK}"
         live = of_job(standing.job, standing.live)
         saved = on_time.SavedWork(_saved_in(standing, live), standing.account.ended)
         slack = on_time.slack_of(standing.job, standing.job_set, standing.settings, saved, standing.now)
         if slack is not None:
             yield f"deadline{', if a pod is lost now' if live else ''}: {words.deadline(slack, standing.now)}"
+            if names.WORK_SOURCE in said:
+                yield f"work: {said[names.WORK]}, as {said[names.WORK_SOURCE][:LONGEST_SOURCE]}"
 
 
 def _saved_in(standing: Standing, live: list[Pod]) -> int:

@@ -49,6 +49,9 @@ WORK: Final = PREFIX + "work"
 DEADLINE: Final = PREFIX + "deadline"
 CHECKPOINT: Final = PREFIX + "checkpoint"
 
+# Annotation on a Job, written by the webhook beside `work`, which its author has left out: of which Jobs that is.
+WORK_SOURCE: Final = PREFIX + "work-source"
+
 # Annotation on a pod, written by its program: the part of its work that the next attempt need not do again, 0 to 1.
 PROGRESS: Final = PREFIX + "progress"
 
@@ -157,7 +160,7 @@ PROOFS: Final = frozenset({COUNTED, PROOF})
 KEPT: Final = frozenset({POLICY, RETRY_ACCEPTED, RETRY_HISTORY, RETRY_OF, STAYS_SUSPENDED, SUCCESSOR})
 
 # For people: no decision reads it from an object that exists.
-SHOWN: Final = frozenset({ATTEMPT_SOURCE, MEMORY})
+SHOWN: Final = frozenset({ATTEMPT_SOURCE, MEMORY, WORK_SOURCE})
 
 # The keys that have a meaning as a label, or as an annotation, of a workload or pod; the labels of a Namespace.
 LABELS: Final = frozenset({PROFILE, RETRY_IN_PROGRESS, RETRY_OF})

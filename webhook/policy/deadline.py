@@ -92,10 +92,9 @@ def problems(annotations: Json, policy: Deadlines, path: Path) -> Iterator[Probl
         text = annotations.get(key)
         if text is not None and duration(text) is None:
             yield Problem((*path, key), f"is {text[:LONGEST]!r}", DURATION)
-    for key in (names.CHECKPOINT, names.DEADLINE):
-        if key in annotations and names.WORK not in annotations:
-            remedy = f"say in {names.WORK} how long the work takes, such as 12h"
-            yield Problem((*path, key), f"has no effect without {names.WORK}", remedy)
+    if names.CHECKPOINT in annotations and names.WORK not in annotations and names.DEADLINE not in annotations:
+        remedy = f"say in {names.WORK} how long the work takes, such as 12h"
+        yield Problem((*path, names.CHECKPOINT), f"has no effect without {names.WORK}", remedy)
     text = annotations.get(names.DEADLINE)
     if text is None:
         return

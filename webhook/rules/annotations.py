@@ -3,9 +3,11 @@
 Reads:
     metadata.annotations[retry-policy.dev/{attempt,interruptible,max-disruptions,max-retries,skip}], of the object, of
     the Job templates in it, and of what else the kind's kind names
+    metadata.labels of a new Job with a deadline
 Writes, if absent:
     interruptible and max-retries, in the annotations of pods
     these, max-disruptions and skip, in the annotations of Job templates and of workloads that are made of the object
+    work and work-source, in those of a new Job whose author names a deadline alone, as earlier Jobs tell
 """
 
 from collections.abc import Iterator
@@ -14,14 +16,18 @@ from typing import TYPE_CHECKING, Any, Final
 from webhook.kube import names
 from webhook.objects.patch import Editor, Pattern, at
 from webhook.objects.problem import Json, Path, Problem, field
+from webhook.pods.work_history import LEAST
 from webhook.policy.settings import Settings, annotation_problems, count
 from webhook.rules.rule import Rule
+from webhook.systems.job.spec import JOB
 from webhook.systems.kind_spec import EmbeddedJob, Field, KindSpec
 
 if TYPE_CHECKING:
     from webhook.rules.contexts import JobContext, ValidationContext, WorkloadContext
 
 OWN: Final[Path] = ("metadata", "annotations")
+NO_WORK: Final = "has no effect yet: nothing says how long the work takes"
+SAY_WORK: Final = f"say it in {names.WORK}, such as 12h, or wait until {LEAST} Jobs of the same name have succeeded"
 
 
 def writes_in_jobs(kind: KindSpec) -> tuple[Pattern, ...]:
@@ -95,11 +101,31 @@ def _edit_job(context: "JobContext") -> list[Problem]:
     own = own_of(job)
     where = (*(job.metadata_path if names.MAX_RETRIES in own else ("metadata",)), "annotations")
     said, warnings = handed_down(of_job(root, job), settings, where)
+    if said and context.workload.kind is JOB and lacks_work(said):
+        warnings += _say_work(context, editor)
     if job.metadata_path != ("metadata",):
         copy_missing(names.COPIED_TO_JOBS, said, (*job.metadata_path, "annotations"), editor)
     if not settings.skip and job.spec.get("template") is not None:
         copy_missing(names.COPIED_TO_PODS, said, of_template((*job.path, "template")), editor)
     return warnings
+
+
+def lacks_work(said: Json) -> bool:
+    """Return True if an author names a deadline, and does not say how long the work takes."""
+    return names.DEADLINE in said and names.WORK not in said
+
+
+def _say_work(context: "JobContext", editor: Editor) -> list[Problem]:
+    """Write how long the work of a new Job takes, as earlier Jobs tell; return a warning if too few do."""
+    workload = context.workload
+    if workload.old is not None or context.settings.skip:
+        return []
+    history = workload.facts.work_history
+    usual = None if history is None else history.usual_of(context.job.metadata)
+    if usual is None:
+        return [Problem((*OWN, names.DEADLINE), NO_WORK, SAY_WORK)]
+    editor.update(OWN, {names.WORK: f"{usual.seconds}s", names.WORK_SOURCE: usual.source})
+    return []
 
 
 def _edit_workload(context: "WorkloadContext") -> list[Problem]:

@@ -11,6 +11,7 @@ from webhook.pods.faulty_nodes import FaultyNodes
 from webhook.pods.pods import Pod
 from webhook.pods.rejections import Rejections
 from webhook.pods.waves import Waves
+from webhook.pods.work_history import WorkHistory
 from webhook.policy.settings import Settings
 from webhook.rules.pods.memory_bounds import Restrictions
 from webhook.rules.pods.on_time import SavedWork
@@ -37,6 +38,9 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     ended: tuple[Pod, ...] = ()
     spot_unavailable: bool = False
     saved_work: SavedWork = NO_WORK
+
+    # How long the work of earlier Jobs has taken; None if that is unknown.
+    work_history: WorkHistory | None = None
 
     # The zones that lose their spot pods; None if they are unknown.
     waves: Waves | None = None

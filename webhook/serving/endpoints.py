@@ -17,6 +17,7 @@ from webhook.admission.review import BadReviewError, Request, Response
 from webhook.admission.subject import Subject, read, subject_of
 from webhook.kube.informer import Informer
 from webhook.objects.problem import cut
+from webhook.pods.work_history import WorkHistory
 from webhook.policy import costs, emergency
 from webhook.policy.model import FailureRule, Policy
 from webhook.program.logs import LogLines
@@ -124,6 +125,9 @@ class Endpoints:
         self.rejections = None if trackers is None else trackers.rejections
         self.faulty_nodes = None if trackers is None else trackers.faulty_nodes
         self.counts = None if trackers is None else AdmissionCounts(trackers)
+        self.work_history = WorkHistory()
+        if trackers is not None:
+            trackers.pods.observers.append(self.work_history)
         self.retry_requests = retry_requests
         self.log_lines = LogLines()
         self.not_enforced = NotEnforced(self.log_lines)
@@ -291,6 +295,7 @@ class Endpoints:
             mode=mode,
             owner=None if subject.owner is None else await cluster.object(namespace, subject.owner),
             owners_known=True,
+            work_history=self.work_history,
             recognised=cluster.recognised,
             pools=cluster.pools,
             message_patterns=cluster.message_patterns,

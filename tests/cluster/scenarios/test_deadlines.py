@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.awaiting import until
 from tests.cluster import disruptions
 from tests.cluster.objects import account, ended, last, noted
 from tests.cluster.scenarios.conftest import program
 from tests.cluster.scenarios.test_jobs import is_complete, pool
 from tests.cluster.test_ledger import explained
+from webhook.kube.names import WORK
 
 if TYPE_CHECKING:
     from tests.cluster.kubectl import Object
@@ -55,3 +57,27 @@ def test_a_job_that_no_spot_node_takes_runs_on_demand_from_its_last_safe_moment_
     assert (pool(second), noted(second)["placement"]) == ("on-demand", "OnDemand")
     (message,) = here.team.told("train", "DeadlineTurn")
     assert message.startswith(f"after pod {first['metadata']['name']} the deadline allows no more disruption (30s of")
+
+
+def test_a_job_without_a_word_of_its_work_takes_as_long_as_the_three_before_it(scene: NewScene) -> None:
+    here = scene("deadline", spot=1, on_demand=1)
+    runs = {**program(0), "retry-policy-test/seconds": "3"}
+    for number in range(1, 4):
+        job = here.create("nightly.yaml", runs, name=f"nightly-{number}")
+        assert WORK not in job["metadata"]["annotations"]
+        here.team.wait_for("jobs", job["metadata"]["name"], is_complete)
+    created: list[Object] = []
+
+    def has_work() -> bool:
+        created.append(here.create("nightly.yaml", STAYS, name=f"nightly-{len(created) + 4}"))
+        return WORK in created[-1]["metadata"]["annotations"]
+
+    until(has_work)  # the webhook's watch of pods may lag
+    job = created[-1]
+    work = job["metadata"]["annotations"][WORK]
+    assert int(work.removesuffix("s")) >= 2
+    (pod,) = here.team.running(job["metadata"]["name"], 1)
+    assert requires_spot(pod)
+    lines = str(explained(here.team, job["metadata"]["name"])["budgets"])
+    assert "of work left; on-demand nodes would be done with" in lines
+    assert f"work: {work}, as 95 % of the last 3 Jobs named nightly" in lines

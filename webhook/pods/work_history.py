@@ -1,0 +1,93 @@
+"""Keeps how long the work of pods has taken, for new Jobs of the same name: from the watch of pods, in memory alone.
+
+Jobs are of the same name if they differ only in what a CronJob, generateName or a person appends to number them.
+"""
+
+import math
+import re
+from typing import Any, Final, NamedTuple
+
+from webhook.objects.problem import Json
+from webhook.pods.pods import Pod
+from webhook.policy.reader import LONGEST
+from webhook.systems.job_set.spec import REPLICATED_JOB, SET_NAME
+
+LEAST: Final = 3  # Jobs that tell how long the work takes: as many as a CronJob keeps that have succeeded
+MOST: Final = 20  # Jobs of one name: the one that took longest of so many is left out
+MOST_NAMES: Final = 100  # in a namespace
+# What numbers Jobs: minutes or a date; five characters of generateName (k8s.io/apimachinery, pkg/util/rand); a hash.
+NUMBER: Final = re.compile(r"[0-9]+|[bcdfghjklmnpqrstvwxz2456789]{5}|(?=[a-f]*[0-9])[0-9a-f]{8,}")
+
+# Of a Job: its name without what numbers it, or that of its JobSet; and in a JobSet the name of the replicated Job.
+Series = tuple[str, str]
+
+
+class UsualWork(NamedTuple):
+    """How long the work of a pod has taken in earlier Jobs, in seconds, and which these are, for people."""
+
+    seconds: int
+    source: str
+
+
+class WorkHistory:
+    """The seconds that pods have worked which nothing had disturbed, the longest of each Job, by namespace and name."""
+
+    def __init__(self) -> None:
+        self.worked: dict[str, dict[Series, dict[str, int]]] = {}  # by the uid of the Job
+
+    def begin_list(self) -> None:
+        """Do nothing: pods that are gone have worked as long."""
+
+    def listed(self, pod: Pod) -> None:
+        """Take a pod of a list."""
+        self.seen(pod)
+
+    async def end_list(self) -> None:
+        """Do nothing; as `begin_list`."""
+
+    def deleted(self, _pod: Pod) -> None:
+        """Do nothing; as `begin_list`."""
+
+    def seen(self, pod: Pod) -> None:
+        """Take a pod, if it has succeeded, and is the first one of its index."""
+        is_first = pod.attempt == 0 and not pod.disruptions and not pod.restart and pod.restarts is None
+        if not pod.has_succeeded or not pod.worked or not pod.job or pod.kind_name or not is_first:
+            return
+        series = _series_of(pod.job_set or pod.job, pod.replicated_job if pod.job_set else "")
+        known = self.worked.setdefault(pod.namespace, {})
+        known[series] = jobs = known.pop(series, {})  # as the newest
+        jobs[pod.job_uid] = max(jobs.get(pod.job_uid, 0), min(math.ceil(pod.worked), LONGEST))
+        _forget_oldest(jobs, MOST)
+        _forget_oldest(known, MOST_NAMES)
+
+    async def forget_namespaces(self, namespaces: set[str]) -> None:
+        """Forget the pods of namespaces that are not opted in any more."""
+        for namespace in namespaces:
+            self.worked.pop(namespace, None)
+
+    def usual_of(self, metadata: Json) -> UsualWork | None:
+        """Return how long the work of a new Job takes: as long as in 95 % of the last ones; None if too few tell.
+
+        `metadata`: that of the Job.
+        """
+        labels = metadata.get("labels") or {}
+        set_name = labels.get(SET_NAME)
+        name = set_name or metadata.get("name") or metadata.get("generateName") or ""
+        series = _series_of(name, labels.get(REPLICATED_JOB) or "" if set_name else "")
+        worked = sorted(self.worked.get(metadata.get("namespace") or "", {}).get(series, {}).values())
+        if len(worked) < LEAST:
+            return None
+        source = f"95 % of the last {len(worked)} Jobs named {'/'.join(filter(None, series))}"
+        return UsualWork(worked[math.ceil(len(worked) * 0.95) - 1], source)
+
+
+def _series_of(name: str, replicated_job: str) -> Series:
+    parts = name.rstrip("-").split("-")  # generateName ends with one, most often
+    while len(parts) > 1 and NUMBER.fullmatch(parts[-1]):
+        parts.pop()
+    return "-".join(parts), replicated_job
+
+
+def _forget_oldest(found: dict[Any, Any], most: int) -> None:
+    while len(found) > most:
+        del found[next(iter(found))]
