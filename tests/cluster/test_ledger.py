@@ -325,19 +325,19 @@ def test_with_on_exceed_suspend_a_job_with_other_running_pods_is_not_suspended(
 
 
 def test_a_crash_beside_a_disruption_costs_a_retry_and_a_crash_alone_is_a_bug(namespace: NewNamespace) -> None:
-    team = opted_in(namespace, "settle")
-    spec = {**INDEXED, "completions": 3, "parallelism": 3, "backoffLimit": 6}
-    for name in ("echo", "bug"):
-        team.create(job(name, **spec))
-    pods = {name: team.running(name, 3) for name in ("echo", "bug")}
-    for name in ("echo", "bug"):
-        team.ends(pods[name][0], 1)
-    team.evict(pods["echo"][1]["metadata"]["name"])
-    bug = team.wait_for("jobs", "bug", lambda found: condition(found, "Failed"))
+    teams = {"echo": opted_in(namespace, "settle-late"), "bug": opted_in(namespace, "settle")}
+    for name, team in teams.items():
+        team.create(job(name, **{**INDEXED, "completions": 3, "parallelism": 3, "backoffLimit": 6}))
+    for name, team in teams.items():
+        first, second, _ = team.running(name, 3)
+        team.ends(first, 1)
+        if name == "echo":
+            team.evict(second["metadata"]["name"])
+    bug = teams["bug"].wait_for("jobs", "bug", lambda found: condition(found, "Failed"))
     assert condition(bug, "Failed")["reason"] == "PodFailurePolicy"
-    found = team.wait_for("jobs", "bug", lambda found: account(found)["cost"].get("fatal"))
+    found = teams["bug"].wait_for("jobs", "bug", lambda found: account(found)["cost"].get("fatal"))
     assert last(found)[0] == ("ExitCode", "main 1", "fatal")
-    echo = team.get("job", "echo")
+    echo = teams["echo"].wait_for("jobs", "echo", lambda found: ended(found, 2))
     assert not condition(echo, "FailureTarget")
     assert set(last(echo)) == {("ExitCode", "main 1", "retry"), (*EVICTED, "disruption")}
 
@@ -358,7 +358,7 @@ def test_the_disruption_limit_applies_to_each_index_or_without_indexes_to_all_po
 
 @with_operators
 def test_a_job_set_restarts_if_one_pod_is_evicted_and_the_others_crash(namespace: NewNamespace) -> None:
-    team = opted_in(namespace, "settle")
+    team = opted_in(namespace, "settle-late")
     workers = replicated_job("workers", parallelism=4, completions=4, completionMode="Indexed", backoffLimit=6)
     team.create(job_set("train", workers, failurePolicy={"maxRestarts": 2}))
     pods = team.pods_of_set("train", 0, 4)

@@ -66,7 +66,7 @@ def test_with_coupled_fail_job_a_crash_beside_an_evicted_pod_fails_the_job_set(s
     assert failed_for(failed) == "FailJobSetFailurePolicyAction"
 
 
-@pytest.mark.parametrize("profile", ["retry", "settle"])
+@pytest.mark.parametrize("profile", ["retry", "settle-late"])
 def test_with_coupled_retry_or_settle_crashes_beside_an_evicted_pod_restart_the_job_set(
     scene: NewScene, profile: str
 ) -> None:

@@ -112,7 +112,7 @@ def test_the_limit_on_disruptions_suspends_or_fails_the_job(scene: NewScene, pro
 
 
 def test_a_crash_beside_a_disruption_is_no_bug(scene: NewScene) -> None:
-    here = scene("settle")
+    here = scene("settle-late")
     here.create(WORKERS)
     first, second = running(here.team, 2)
     here.evict(first)
