@@ -246,6 +246,20 @@ class Account(msgspec.Struct, kw_only=True):
         if progress > self.reached.of(scope):
             self.reached.put(scope, progress)
 
+    def complete(self, progress: int) -> None:
+        """Record how far a Job of several completions is, in thousandths; forget its retries if that is RENEWING more.
+
+        More than when the first of these retries was spent. A Job that has spent none is as far as it is now.
+        """
+        spent, before = 0 if self.retries is None else self.retries.total(), self.reached.of("")
+        if spent and progress < before + RENEWING:
+            return
+        if spent:
+            self.renewed += spent
+            self.retries, self.retry_window_start = Scopes(), ""
+        if progress > before:
+            self.reached.put("", progress)
+
     def spent_now(self, cost: AttemptCost) -> int:
         """Return how many ended pods had this cost since the last requested retry."""
         return self.spent(cost) - self.before.get(cost, 0)

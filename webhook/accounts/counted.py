@@ -71,14 +71,16 @@ class PodsOfJob:
 
     @property
     def renews_retries(self) -> bool:
-        """Whether the leader may renew them: it can raise backoffLimit, and what is immutable it cannot.
-
-        Not those of pods that run side by side without indexes: none of them follows another one.
-        """
+        """Whether the leader may renew them: it can raise backoffLimit, and what is immutable it cannot."""
         profile = self.settings.profile
         if not profile.retries.are_renewed or profile.actions != "Act" or self.job_set is not None:
             return False
-        return not self.budgets.per_index and self.budgets.shares == 1
+        return not self.budgets.per_index
+
+    @property
+    def pods_continue(self) -> bool:
+        """Whether a pod does the rest of the work of the failed one before it in its scope."""
+        return batch.pods_continue(self.job["spec"])
 
     def attempt_of(self, account: Account, pod: Pod) -> int:
         """Return the attempt of a pod: the retries that were spent when it was created, as its annotation says.
@@ -158,6 +160,7 @@ class PodsOfSystem:
     """The pods of a workload of a System, `job`, perhaps its metadata alone; `settings`: those of the workload."""
 
     scopes_have_retries: ClassVar = True
+    pods_continue: ClassVar = True
     system: System
     cost_of: CostOf
     job: Json

@@ -69,7 +69,7 @@ def count(  # noqa: PLR0913 - where all of it meets
     if outcome.cost == "disruption" and per is not None:
         account.window_start = account.window_start or pod.finished
     renews = counted.renews_retries and not pod.job_set  # also if its JobSet is not known
-    if detail.progress is not None and retries.renew_on_progress and renews:
+    if detail.progress is not None and retries.renew_on_progress and renews and counted.pods_continue:
         account.get_further(scope, detail.progress)
     if outcome.cost == "retry" and (counted.scopes_have_retries or renews):
         account.spend_retry(scope, pod.finished, retries.per)
@@ -224,14 +224,19 @@ class CountingPass:
     def renew_retries(self, now: float, further: Mapping[str, int]) -> None:
         """Let the retries count no more whose time is over, or whose scope gets further than any attempt before.
 
-        `now`: Unix time. `further`: how far the running pods of scopes are, in thousandths.
+        So do all retries of a Job of several completions, as more of these succeed. `now`: Unix time. `further`: how
+        far the running pods of scopes are, in thousandths.
         """
         retries, renewed = self.settings.profile.retries, self.account.renewed
         if not self.renews_retries:
             return
         self.account.renew_retries(now, retries.per)
-        for scope, progress in further.items() if retries.renew_on_progress else ():
-            self.account.get_further(scope, progress)
+        if retries.renew_on_progress:
+            for scope, progress in further.items():
+                self.account.get_further(scope, progress)
+            completed = batch.completed_part(self.root) if self.key.kind is batch.JOB else None
+            if completed is not None:
+                self.account.complete(int(completed * WHOLE))
         self.changed |= self.account.renewed != renewed
 
     @cached_property
@@ -396,6 +401,8 @@ class CountingPass:
         """
         renews = self.settings.profile.retries.renew_on_progress and self.renews_retries
         if not renews or self.key.kind is not batch.JOB or settling.window(self.root, self.settings):
+            return
+        if not self.counted(self.root).pods_continue:
             return
         for detail, job, _ in self._of_running_jobs(details, "retry"):
             if detail.on_failure is not None and _differs(self.settings.on_failure, detail.on_failure):

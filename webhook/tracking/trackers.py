@@ -368,7 +368,9 @@ class Trackers:
     def _may_renew(self, state: WorkloadState, pod: Pod) -> bool:
         """Return True if the retries of a pod's workload may count no more if it gets further."""
         job = None if state.account.retries is None else state.tracker.job_of(pod)
-        return job is not None and self.settings_of(job).profile.retries.renew_on_progress
+        if job is None or not batch.pods_continue(job["spec"]):
+            return False
+        return self.settings_of(job).profile.retries.renew_on_progress
 
     def see_pod_gone(self, pod: Pod) -> None:
         """Record that a pod was deleted; `pod` is its last state."""

@@ -61,15 +61,20 @@ async def watching(api: FakeApi, profile: Profile, spec: Json = SPEC) -> AsyncIt
         yield ledger
 
 
-async def fails(api: FakeApi, ledger: Ledger, number: int, progress: str = "", code: int = 143, **spec: Any) -> None:
-    """Let a pod run, tell its progress and fail, and its end be counted."""
+async def fails(
+    api: FakeApi, ledger: Ledger, number: int, progress: str = "", code: int = 143, *, succeeded: int = 0, **spec: Any
+) -> None:
+    """Let a pod run, tell its progress and fail, and its end be counted; `succeeded`: pods of its Job, by then."""
+    status = {"succeeded": succeeded}
     said: Json = {"annotations": {names.PROGRESS: progress}} if progress else {}
     tell(api, watch_event("ADDED", stored_pod(number)))
     tell(api, watch_event("MODIFIED", stored_pod(number, **said)))
     await asyncio.sleep(2 * INTERVAL)
+    text = api.account_writes()[-1].text if api.account_writes() else None
+    see_job(ledger, text, spec={**SPEC, **spec}, status={"failed": number - 1, **status})
     tell(api, watch_event("MODIFIED", stored_pod(number, "Failed", code, **said)))
     await asyncio.sleep(2 * INTERVAL)
-    see_job(ledger, api.account_writes()[-1].text, spec={**SPEC, **spec}, status={"failed": number})
+    see_job(ledger, api.account_writes()[-1].text, spec={**SPEC, **spec}, status={"failed": number, **status})
     await asyncio.sleep(2 * INTERVAL)
 
 
@@ -135,6 +140,44 @@ def test_an_attempt_that_gets_five_percent_further_gives_the_job_its_retries_bac
     assert limits(api) == [3]
     account = api.account_writes()[-1].account
     assert (account.renewed, account.reached.of("")) == (1, 350)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [{"completions": 100, "parallelism": 4}, {"completions": 100, "parallelism": 1, "completionMode": "Indexed"}],
+    ids=["side by side", "indexes"],
+)
+def test_five_percent_more_of_its_completions_give_a_job_all_its_retries_back(spec: Json) -> None:
+    async def work() -> None:
+        async with watching(api, BY_PROGRESS, {**SPEC, **spec}) as ledger:
+            see_job(ledger, spec={**SPEC, **spec}, status={"succeeded": 40})
+            await fails(api, ledger, 1, succeeded=52, **spec)
+            await fails(api, ledger, 2, succeeded=56, **spec)
+            assert not raises(api)
+            text = api.account_writes()[-1].text
+            see_job(ledger, text, spec={**SPEC, **spec}, status={"failed": 2, "succeeded": 57})
+            await asyncio.sleep(5 * INTERVAL)
+
+    api = FakeApi()
+    run(work())
+    assert limits(api) == [4]
+    account = api.account_writes()[-1].account
+    assert (account.renewed, account.reached.of("")) == (2, 570)
+
+
+def test_the_progress_of_a_pod_that_may_do_anothers_work_gives_no_retries_back() -> None:
+    spec = {"completions": 100, "parallelism": 4}
+
+    async def work() -> None:
+        async with watching(api, BY_PROGRESS, {**SPEC, **spec}) as ledger:
+            await fails(api, ledger, 1, "0.10", **spec)
+            tell(api, watch_event("ADDED", stored_pod(2, annotations={names.PROGRESS: "0.90"})))
+            await asyncio.sleep(5 * INTERVAL)
+            await fails(api, ledger, 3, "0.95", **spec)
+
+    api = FakeApi()
+    run(work())
+    assert raises(api) == []
 
 
 def test_an_attempt_that_ended_further_is_the_first_one_again() -> None:
@@ -350,6 +393,18 @@ def test_nobody_gets_retries_back_more_than_twenty_times(told: list[tuple[bool, 
         renewals += account.renewed != before
         if fails_then:
             account.spend_retry("", "", None)
+    assert renewals <= WHOLE // RENEWING
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, WHOLE)), max_size=200))
+def test_no_job_gets_its_retries_back_more_than_twenty_times_for_its_completions(told: list[tuple[int, int]]) -> None:
+    account, renewals = Account(), 0
+    for fails_then, completed in told:
+        before = account.renewed
+        account.complete(completed)
+        renewals += account.renewed != before
+        for index in range(fails_then):
+            account.spend_retry(str(index), "", None)
     assert renewals <= WHOLE // RENEWING
 
 

@@ -67,11 +67,10 @@ def rounds_of(spec: Json, succeeded: int = 0) -> int:
 def saved_with(saved: int, pod: Pod, job: Json, deadline: Deadline) -> int:
     """Return the seconds of work that are saved after a pod has ended, of its index; `saved`: those before it.
 
-    What the pod says itself counts; else all that it worked but what one disruption costs at most. Where several pods
-    have no index nothing does: the next one may be another's.
+    What the pod says itself counts; else all that it worked but what one disruption costs at most. Nothing where the
+    next pod may do another one's work.
     """
-    spec = job["spec"]
-    if not batch.is_indexed(spec) and max(spec.get("completions") or 1, batch.running_at_once(spec)) > 1:
+    if not batch.pods_continue(job["spec"]):
         return 0
     if pod.progress is not None:
         found = pod.progress * deadline.work

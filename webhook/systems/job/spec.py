@@ -194,6 +194,20 @@ def running_at_once(spec: Json) -> int:
     return max(1, active_pods(spec))
 
 
+def pods_continue(spec: Json) -> bool:
+    """Return True if a pod does the rest of the work of the failed one before it in its scope.
+
+    Where pods without an index have several completions, the next pod may do another one's work.
+    """
+    return is_indexed(spec) or max(spec.get("completions") or 1, running_at_once(spec)) == 1
+
+
+def completed_part(job: Json) -> float | None:
+    """Return which part of several completions a Job has, 0 to 1; None if it has one, or does not say how many."""
+    completions = job["spec"].get("completions") or 1
+    return None if completions == 1 else min(1.0, (job["status"].get("succeeded") or 0) / completions)
+
+
 def failed_in_status(job: Json) -> int:
     """Return the number of failures in a Job's status, including those that the Job controller has not counted yet."""
     status = job.get("status") or {}
