@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import yaml
-
 from tests.cluster.installation import SYSTEM
 from tests.cluster.kubectl import Result
+from tests.documents import documents_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,4 +57,4 @@ class Helm:
         """Return the objects of the chart with these values, without the hooks of an uninstall."""
         result = self.template("--no-hooks", *arguments, values=values or {})
         assert result.returncode == 0, result.stderr
-        return [one for one in yaml.safe_load_all(result.stdout) if one is not None]
+        return [one for one in documents_of(result.stdout) if one is not None]

@@ -23,6 +23,7 @@ from tests.cluster.control_plane import free_ports
 from tests.cluster.kubectl import KubectlError
 from tests.cluster.manifests import job
 from tests.cluster.processes import HarnessError
+from tests.documents import document_of, documents_of
 from webhook.kube.names import POLICY, PROFILE
 from webhook.policy.parse import KEY
 
@@ -122,7 +123,7 @@ def policy_of_tests() -> str:
     """Return TEST_POLICY as it is written, then profiles for the pairs of onFailure, and those of the docs' gallery."""
     profiles: Object = on_failure_matrix.profiles()
     for file in sorted(GALLERY.glob("*/policy.yaml")):
-        profiles.update(yaml.safe_load(file.read_text())["profiles"])
+        profiles.update(document_of(file.read_text())["profiles"])
     return TEST_POLICY.read_text() + indent(yaml.safe_dump(profiles), "  ")
 
 
@@ -137,7 +138,7 @@ def built(kubectl: Kubectl, folder: Path) -> list[Object]:
     result = kubectl.run("kustomize", str(folder))
     if result.returncode:
         raise KubectlError(f"kubectl kustomize {folder}\n{result.stderr}")
-    return list(yaml.safe_load_all(result.stdout))
+    return documents_of(result.stdout)
 
 
 def kubeconfig_of(kubectl: Kubectl, folder: Path, account: str) -> Path:
@@ -152,7 +153,7 @@ def as_service_account(kubectl: Kubectl, account: str = SERVICE_ACCOUNT) -> Obje
     token = kubectl.run("create", "token", account, f"--namespace={SYSTEM}", f"--duration={LIFETIME}")
     if token.returncode:
         raise KubectlError(token.stderr)
-    kubeconfig: Object = yaml.safe_load(kubectl.kubeconfig.read_text())
+    kubeconfig: Object = document_of(kubectl.kubeconfig.read_text())
     (user,) = kubeconfig["users"]
     user["user"] = {"token": token.stdout.strip()}
     return kubeconfig

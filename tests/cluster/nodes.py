@@ -12,10 +12,9 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
 from tests.cluster.control_plane import WHILE_WAITING
 from tests.cluster.processes import HarnessError
+from tests.documents import document_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -69,7 +68,7 @@ BINDING: Mapping[str, Any] = {
 def start(binaries: Mapping[str, Path], processes: Processes, kubectl: Kubectl, *, foreign: bool) -> None:
     """Start KWOK, create the nodes, and wait until they are Ready."""
     kubectl.apply({"apiVersion": "v1", "kind": "List", "items": [DOES_AS_A_KUBELET, BINDING]})
-    kubeconfig = yaml.safe_load(kubectl.kubeconfig.read_text())
+    kubeconfig = document_of(kubectl.kubeconfig.read_text())
     for one in kubeconfig["users"]:
         one["user"] |= {"as": USER, "as-groups": ["system:masters"]}
     of_kwok = kubectl.kubeconfig.with_name("kwok.kubeconfig")

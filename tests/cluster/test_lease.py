@@ -13,6 +13,7 @@ import yaml
 
 from tests.awaiting import LONGEST
 from tests.cluster.conftest import NewNamespace
+from tests.documents import document_of
 from webhook.kube import lease
 from webhook.kube.client import Api
 from webhook.kube.lease import Lease
@@ -145,7 +146,7 @@ def test_a_leader_that_cannot_renew_stops_before_its_lease_expires(
 
 def test_a_candidate_without_permission_does_not_lead_and_reports_it(namespace: NewNamespace, tmp_path: Path) -> None:
     team = namespace()
-    kubeconfig = yaml.safe_load(team.kubeconfig.read_text())
+    kubeconfig = document_of(team.kubeconfig.read_text())
     (user,) = kubeconfig["users"]
     user["user"] = {"token": team.run("create", "token", "default").stdout.strip()}
     file = tmp_path / "kubeconfig"

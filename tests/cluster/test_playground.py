@@ -19,6 +19,7 @@ from tests.cluster.conftest import OWN_CONTROL_PLANE
 from tests.cluster.installation import INSTALLED, PROBE, built
 from tests.cluster.kubectl import Kubectl
 from tests.cluster.test_control_plane import assert_all_end
+from tests.documents import document_of
 from webhook.policy.parse import KEY
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def test_make_cluster_is_a_cluster_of_its_own_with_the_readmes_policy_which_is_u
     assert playground.command("export KUBECONFIG=.*") != f"export KUBECONFIG={exported}"
     assert playground.run("retry-policy --version && kubectl version").returncode == 0
     stored = playground.run("kubectl -n retry-policy-system get configmap retry-policy -o yaml").stdout
-    assert yaml.safe_load(stored)["data"][KEY] == (ROOT / "manifests" / "samples" / "policy-gke.yaml").read_text()
+    assert document_of(stored)["data"][KEY] == (ROOT / "manifests" / "samples" / "policy-gke.yaml").read_text()
 
     assert playground.run(playground.command(LABEL)).returncode == 0
     until(lambda: "podFailurePolicy" in playground.run(CREATE).stdout)

@@ -14,6 +14,7 @@ import yaml
 from tests.awaiting import LONGEST
 from tests.cluster.manifests import job
 from tests.cluster.test_retry import cron_job
+from tests.documents import document_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +39,7 @@ def team(namespace: NewNamespace) -> Namespace:
 @pytest.fixture
 def run(kubectl: Kubectl, team: Namespace, tmp_path: Path) -> Callable[..., Run]:
     """Return a function that runs a program where `team` is the namespace of the context `team`, the current one."""
-    content = yaml.safe_load(kubectl.kubeconfig.read_text())
+    content = document_of(kubectl.kubeconfig.read_text())
     (current,) = (one for one in content["contexts"] if one["name"] == content["current-context"])
     of_team = {"name": "team", "context": {**current["context"], "namespace": team.name}}
     file = tmp_path / "config"

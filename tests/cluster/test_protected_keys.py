@@ -8,13 +8,12 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import yaml
-
 from tests.awaiting import until
 from tests.cluster.conftest import opted_in
 from tests.cluster.installation import BASE, CONTROLLER_ACCOUNT, as_service_account
 from tests.cluster.manifests import job
 from tests.cluster.objects import ended, is_running
+from tests.documents import documents_of
 from webhook.kube import names
 from webhook.kube.client import Api as ApiOfServer
 from webhook.pods.pods import TRACKING
@@ -33,7 +32,7 @@ PER_INDEX = {"completionMode": "Indexed", "completions": 1, "backoffLimitPerInde
 
 def protected() -> list[tuple[str, str]]:
     """Return the keys that the manifest protects on pods, each after the name of its field in the metadata."""
-    policies = yaml.safe_load_all((BASE / "protected-keys.yaml").read_text())
+    policies = documents_of((BASE / "protected-keys.yaml").read_text())
     spec = next(one["spec"] for one in policies if one["metadata"]["name"].endswith("-pod-keys"))
     found = {
         ("labels" if variable["name"] == "labels" else "annotations", key)

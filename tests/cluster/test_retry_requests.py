@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
-import yaml
 
 from tests.awaiting import until
 from tests.cluster import rights
@@ -43,6 +42,7 @@ from tests.cluster.test_retry_pipeline_runs import (
     task,
     task_runs,
 )
+from tests.documents import documents_of
 from tests.volcano import volcano_job
 from webhook.controller import retries
 from webhook.controller.brake import Brake
@@ -648,4 +648,4 @@ def test_requested_retries_use_exactly_the_permissions_of_the_components_role(
 
 
 def documents(file: Path) -> list[Object]:
-    return list(yaml.safe_load_all(file.read_text()))
+    return documents_of(file.read_text())

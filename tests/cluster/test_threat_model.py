@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-import yaml
 
 from tests.awaiting import until
+from tests.documents import documents_of
 from webhook.kube import names
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def test_the_documented_admission_policy_forbids_tenants_to_opt_out_and_nothing_
 
     assert labels(f"{names.PROFILE}-") == ""  # without the policy a tenant can opt out
     try:
-        for manifest in yaml.safe_load_all(text):
+        for manifest in documents_of(text):
             kubectl.create(manifest)
         until(lambda: REFUSED in labels(f"{names.PROFILE}-"))
         assert REFUSED in labels(f"{names.PROFILE}=other")

@@ -11,13 +11,13 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-import yaml
 
 from tests.cluster.conftest import opted_in, with_operators
 from tests.cluster.installation import BASE
 from tests.cluster.manifests import exits, job, job_set, replicated_job
 from tests.cluster.namespace import MERGE, SERVER_SIDE
 from tests.cluster.objects import account, condition
+from tests.documents import documents_of
 from tests.objects import exit_codes
 from webhook.kube import names
 from webhook.systems import account_object as accounts
@@ -47,7 +47,7 @@ def samples() -> dict[str, Object]:
     """Return an object of each kind, by its kind and the first part of its group."""
     found: dict[str, Object] = {}
     for file in sorted(KINDS.glob("*.yaml")):
-        for root in yaml.safe_load_all(file.read_text()):
+        for root in documents_of(file.read_text()):
             found.setdefault(f"{root['kind']} of {root['apiVersion'].partition('.')[0]}", root)
     return found
 

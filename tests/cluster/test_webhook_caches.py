@@ -17,6 +17,7 @@ from tests.cluster.namespace import PATHS, Namespace
 from tests.cluster.objects import noted
 from tests.cluster.test_webhook_server import pod_of
 from tests.cut import relaying
+from tests.documents import document_of
 from tests.served import Reply, Served, serving
 from webhook.kube import names
 
@@ -25,7 +26,7 @@ BREAKS = 20
 
 def through(kubeconfig: Path, port: int, folder: Path) -> Path:
     """Return a kubeconfig for the same API server through another port of this machine."""
-    content = yaml.safe_load(kubeconfig.read_text())
+    content = document_of(kubeconfig.read_text())
     cluster = content["clusters"][0]["cluster"]
     cluster["tls-server-name"] = urlsplit(cluster["server"]).hostname
     cluster["server"] = f"https://127.0.0.1:{port}"
@@ -62,7 +63,7 @@ def test_after_a_watch_breaks_no_answer_is_from_an_outdated_state(
     owner = team.create(job("train", suspend=True))
     pod = pod_of(owner)
     review = review_of(pod, namespace=team.name)
-    server = urlsplit(yaml.safe_load(kubectl.kubeconfig.read_text())["clusters"][0]["cluster"]["server"])
+    server = urlsplit(document_of(kubectl.kubeconfig.read_text())["clusters"][0]["cluster"]["server"])
     with relaying(server.port or 443) as relay:
         kubeconfig = through(kubectl.kubeconfig, relay.port, tmp_path)
         policy = os.environ["RETRY_POLICY_TEST_POLICY"]

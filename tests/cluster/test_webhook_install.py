@@ -22,6 +22,7 @@ from tests.cluster.manifests import job, job_set, pod, replicated_job
 from tests.cluster.namespace import DRY_RUN
 from tests.cluster.test_webhook_kinds import owner_of, reference
 from tests.cluster.test_webhook_server import pod_of
+from tests.documents import documents_of
 from tests.served import Served, serving
 from webhook.kube import names
 from webhook.policy.parse import KEY
@@ -102,7 +103,7 @@ def test_the_api_server_accepts_all_overlays_combined(kubectl: Kubectl, everythi
 
 @pytest.mark.parametrize("file", sorted(MANIFESTS.glob("samples/job*.yaml")), ids=lambda file: file.stem)
 def test_the_api_server_accepts_every_sample_job(kubectl: Kubectl, file: Path) -> None:
-    check_accepted(kubectl, list(yaml.safe_load_all(file.read_text())))
+    check_accepted(kubectl, documents_of(file.read_text()))
 
 
 def test_the_overlays_can_be_combined_in_one_kustomization(everything: list[Object]) -> None:

@@ -3,7 +3,6 @@
 import json
 
 import pytest
-import yaml
 
 from tests.admission import mutate
 from tests.awaiting import until
@@ -13,6 +12,7 @@ from tests.cluster.kubectl import Kubectl, Object
 from tests.cluster.manifests import exits, job, pod
 from tests.cluster.nodes import PLACEMENT
 from tests.cluster.objects import condition, noted, required
+from tests.documents import document_of
 from tests.merge_cases import CASES, bug
 from tests.objects import DISRUPTION
 from webhook.kube import names
@@ -167,7 +167,7 @@ def test_a_dry_run_shows_the_job_that_would_be_stored_and_creates_nothing(namesp
 def test_a_namespace_label_with_an_unknown_profile_or_mode_is_denied(namespace: NewNamespace, kubectl: Kubectl) -> None:
     team = namespace()
     refused = kubectl.run("label", "namespace", team.name, f"{names.PROFILE}=defualt", f"{names.MODE}=warn")
-    known = ", ".join(sorted(yaml.safe_load(policy_of_tests())["profiles"])[:3])
+    known = ", ".join(sorted(document_of(policy_of_tests())["profiles"])[:3])
     assert f"the policy has no profile 'defualt', it has {known}" in refused.stderr
     assert "label it default" in refused.stderr
     assert "must be Enforce, Warn or Audit (did you mean Warn?)" in refused.stderr

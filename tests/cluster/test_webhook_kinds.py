@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-import yaml
 
 from tests.awaiting import until
 from tests.cluster import command_line, train_job_crd
@@ -21,6 +20,7 @@ from tests.cluster.manifests import job, pod
 from tests.cluster.namespace import SERVER_SIDE, Api, Namespace
 from tests.cluster.objects import noted, required
 from tests.cluster.test_webhook_jobs import OFF_SPOT
+from tests.documents import documents_of
 from webhook.kube import names
 from webhook.objects import problem
 from webhook.objects.patch import Editor
@@ -47,7 +47,7 @@ NIGHTLY: Final = {
     "spec": {"schedule": "0 3 * * *", "jobTemplate": {"spec": job("nightly", backoffLimit=3)["spec"]}},
 }
 DOCUMENTS: Final[list[Object]] = [
-    *(document for file in sorted(FOLDER.glob("*.yaml")) for document in yaml.safe_load_all(file.read_text())),
+    *(document for file in sorted(FOLDER.glob("*.yaml")) for document in documents_of(file.read_text())),
     job("train", backoffLimit=3),
     NIGHTLY,
 ]

@@ -23,6 +23,7 @@ from tests.cluster.kubectl import Kubectl, Object
 from tests.cluster.manifests import job
 from tests.cluster.nodes import POOL
 from tests.cluster.objects import noted
+from tests.documents import document_of
 from tests.objects import pod
 from tests.served import Served, controlling, serving
 from webhook.kube import names
@@ -240,7 +241,7 @@ def test_the_controller_writes_an_event_about_a_refused_policy_and_runs_on(
 
 
 def test_while_the_api_does_not_answer_the_server_responds_503(tmp_path: Path) -> None:
-    silent = yaml.safe_load(Path(os.environ["KUBECONFIG"]).read_text())
+    silent = document_of(Path(os.environ["KUBECONFIG"]).read_text())
     silent["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:1"
     kubeconfig = tmp_path / "kubeconfig"
     kubeconfig.write_text(yaml.safe_dump(silent))

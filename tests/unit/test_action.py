@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-import yaml
 
+from tests.documents import document_of
 from tests.unit.test_workflows import PINNED
 from tools.generate import ROOT
 from webhook.cli.main import COMMANDS
 
-ACTION: Final[dict[str, Any]] = yaml.safe_load((ROOT / "action.yml").read_text())
+ACTION: Final[dict[str, Any]] = document_of((ROOT / "action.yml").read_text())
 STEPS: Final[list[dict[str, Any]]] = ACTION["runs"]["steps"]
-HOOKS: Final[list[dict[str, Any]]] = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
+HOOKS: Final[list[dict[str, Any]]] = document_of((ROOT / ".pre-commit-hooks.yaml").read_text())
 SAMPLES: Final = ROOT / "manifests" / "samples"
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-import yaml
 
 from certs import store
+from tests.documents import documents_of
 from tools.generate.written import NEVER, WRITTEN
 from webhook.accounts import counting
 from webhook.controller import app
@@ -21,16 +21,13 @@ from webhook.tracking import certificates, state_key
 MANIFESTS: Final = Path(__file__).parents[2] / "manifests"
 FOLDERS: Final = (MANIFESTS / "base", MANIFESTS / "overlays" / "requested-retries")
 DOCUMENTS: Final = [
-    one
-    for folder in FOLDERS
-    for file in sorted(folder.glob("*.yaml"))
-    for one in yaml.load_all(file.read_text(), yaml.CSafeLoader)
+    one for folder in FOLDERS for file in sorted(folder.glob("*.yaml")) for one in documents_of(file.read_text())
 ]
 # The policies that restrict the ServiceAccount; protected-keys.yaml restricts all other users.
 POLICIES: Final = {
     one["metadata"]["name"]: one["spec"]
     for folder in FOLDERS
-    for one in yaml.load_all((folder / "admission-policies.yaml").read_text(), yaml.CSafeLoader)
+    for one in documents_of((folder / "admission-policies.yaml").read_text())
     if one["kind"].endswith("AdmissionPolicy")
 }
 OPERATIONS: Final = {"create": "CREATE", "update": "UPDATE", "patch": "UPDATE", "delete": "DELETE"}

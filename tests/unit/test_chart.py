@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-import yaml
 from msgspec import inspect
 
+from tests.documents import document_of
 from tools.generate import chart, values_schema
 from webhook import __version__
 from webhook.policy.model import Policy
@@ -17,7 +17,7 @@ CHART: Final = ROOT / chart.CHART
 
 
 def test_the_chart_has_the_products_version() -> None:
-    metadata = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    metadata = document_of((CHART / "Chart.yaml").read_text())
     assert (metadata["version"], metadata["appVersion"]) == (__version__, __version__)
 
 
@@ -25,7 +25,7 @@ def test_every_value_has_a_comment_and_a_schema_that_refuses_unknown_ones() -> N
     text = (CHART / "values.yaml").read_text()
     schema = json.loads((CHART / "values.schema.json").read_text())
     explained = {path for path, _ in chart.meanings(text)}
-    for path in leaves(yaml.safe_load(text), schema):
+    for path in leaves(document_of(text), schema):
         assert path in explained, path
 
 

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import click
 import pytest
-import yaml
 from click.testing import CliRunner
 
 from tests.console_examples import PAGES, ROOT, Example, examples, simple_commands, steps
+from tests.documents import documents_of
 from tests.unit.test_manifests import BASE, documents, every
 from webhook.cli.main import COMMANDS, main
 
@@ -160,7 +160,7 @@ $ kubectl get jobs -o yaml | retry-policy explain -f - \\
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_block_of_yaml_can_be_read_and_calls_our_programs_as_they_can_be_called(page: Path) -> None:
     for block in re.findall(r"^ *```yaml\n(.*?)^ *```$", page.read_text(), re.DOTALL | re.MULTILINE):
-        for container in containers(list(yaml.safe_load_all(block))):
+        for container in containers(documents_of(block)):
             command, *options = container["args"]
             if command in PROGRAMS:
                 assert container["name"] == PROGRAMS[command]

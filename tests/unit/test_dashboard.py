@@ -5,8 +5,8 @@ import re
 from typing import Any, Final
 
 import pytest
-import yaml
 
+from tests.documents import document_of
 from tests.monitoring import pictures
 from tests.unit.test_alerts import labels_by_series
 from tools.generate import ROOT
@@ -106,7 +106,7 @@ def test_every_variable_of_a_query_is_defined() -> None:
 
 
 def test_the_overlay_ships_the_dashboard_for_the_sidecar_of_grafana() -> None:
-    (config_map,) = yaml.safe_load((OVERLAY / "kustomization.yaml").read_text())["configMapGenerator"]
+    (config_map,) = document_of((OVERLAY / "kustomization.yaml").read_text())["configMapGenerator"]
     assert config_map["files"] == ["dashboard.json"]
     assert config_map["options"] == {"disableNameSuffixHash": True, "labels": {"grafana_dashboard": "1"}}
 

@@ -12,8 +12,8 @@ from typing import Any, Final
 import click
 import jsonpatch
 import pytest
-import yaml
 
+from tests.documents import document_of, documents_of
 from tests.served import COMMAND
 from webhook import __version__
 from webhook.cli.main import main
@@ -43,7 +43,7 @@ SHUTDOWN: Final = 2 * 5.0
 
 @cache
 def documents(file: Path) -> list[Json]:
-    return list(yaml.load_all(file.read_text(), yaml.CSafeLoader))
+    return documents_of(file.read_text())
 
 
 def kind(name: str, folder: Path = BASE, *, of: str = NAME) -> Json:
@@ -87,7 +87,7 @@ def test_the_shipped_policy_means_the_same_as_the_packaged_one() -> None:
 
 def test_the_shipped_policy_lists_no_field_that_only_newer_versions_know() -> None:
     # A running server refuses unknown fields, so a field that is added here makes the next upgrade fail.
-    shipped = yaml.safe_load(kind("ConfigMap")["data"][KEY])
+    shipped = document_of(kind("ConfigMap")["data"][KEY])
     assert shipped.keys() == {"apiVersion", "kind", "profiles"}
     assert {
         profile: {name: list(one) for name, one in fields.items()} for profile, fields in shipped["profiles"].items()
@@ -211,16 +211,16 @@ def test_only_the_namespaces_that_the_docs_label_can_reach_the_metrics() -> None
 
 def test_the_documented_patch_restricts_the_open_admission_port_to_api_servers() -> None:
     assert ingress()["https"] is None
-    (patch,) = yaml.safe_load(block_of("network.md", "yaml", "/spec/ingress/0/from"))["patches"]
+    (patch,) = document_of(block_of("network.md", "yaml", "/spec/ingress/0/from"))["patches"]
     policy = kind("NetworkPolicy")
     assert patch["target"] == {"kind": policy["kind"], "name": policy["metadata"]["name"]}
-    patched = jsonpatch.apply_patch(policy, yaml.safe_load(patch["patch"]))
+    patched = jsonpatch.apply_patch(policy, document_of(patch["patch"]))
     assert ingress(patched) == {**ingress(), "https": [{"ipBlock": {"cidr": "192.0.2.0/28"}}]}
 
 
 def test_the_policy_for_cilium_in_the_docs_selects_the_same_pods_and_port() -> None:
     (container,) = kind("Deployment")["spec"]["template"]["spec"]["containers"]
-    cilium = yaml.safe_load(block_of("network.md", "yaml", "kind: CiliumNetworkPolicy"))
+    cilium = document_of(block_of("network.md", "yaml", "kind: CiliumNetworkPolicy"))
     policy = kind("NetworkPolicy")
     assert cilium["metadata"]["namespace"] == policy["metadata"]["namespace"]
     assert cilium["spec"]["endpointSelector"] == policy["spec"]["podSelector"]
@@ -294,8 +294,8 @@ def test_the_certificate_is_for_the_service_and_mounted_where_the_webhook_reads_
     (container,) = kind("Deployment")["spec"]["template"]["spec"]["containers"]
     overlay = OVERLAYS / "cert-manager"
     patch = documents(overlay / "kustomization.yaml")[0]["patches"][1]["patch"]
-    added: dict[str, list[Any]] = {operation["path"]: [] for operation in yaml.safe_load(patch)}
-    for operation in yaml.safe_load(patch):
+    added: dict[str, list[Any]] = {operation["path"]: [] for operation in document_of(patch)}
+    for operation in document_of(patch):
         added[operation["path"]].append(operation["value"])
     options = parsed([*container["args"], *added["/spec/template/spec/containers/0/args/-"]])
     (mount,) = added["/spec/template/spec/containers/0/volumeMounts/-"]

@@ -3,7 +3,6 @@
 from datetime import UTC, datetime
 
 import pytest
-import yaml
 
 from tests.cluster.installation import policy_of_tests
 from tests.cluster.on_failure_matrix import (
@@ -16,6 +15,7 @@ from tests.cluster.on_failure_matrix import (
     pairs,
     refusal,
 )
+from tests.documents import document_of
 from tests.objects import job_spec, stored_job
 from webhook.cli import next_pod
 from webhook.cli.next_pod import After, Ended
@@ -68,7 +68,7 @@ def test_memory_can_follow_only_its_own_cause_and_all_else_each_cause() -> None:
 
 
 def test_the_policy_of_the_cluster_tests_has_a_profile_for_each_pair() -> None:
-    profiles = yaml.safe_load(policy_of_tests())["profiles"]
+    profiles = document_of(policy_of_tests())["profiles"]
     assert {name_of(*pair) for pair in pairs()} <= profiles.keys()
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-import yaml
 
 from hack.release import image, krew, versions
+from tests.documents import document_of
 from webhook import __version__
 
 ROOT: Final = Path(__file__).parents[2]
@@ -178,11 +178,11 @@ def test_the_manifests_of_a_release_name_its_image_by_digest(released: Path) -> 
     with tarfile.open(released / f"manifests-{__version__}.tgz") as archive:
         file = archive.extractfile("manifests/base/kustomization.yaml")
         assert file is not None
-        kustomization = yaml.safe_load(file)
+        kustomization = document_of(file)
         names = set(archive.getnames())
     named = {"name": "retry-policy-webhook", "newName": "registry.example/retry", "digest": DIGEST}
     assert kustomization["images"] == [named]
-    before = yaml.safe_load((ROOT / "manifests" / "base" / "kustomization.yaml").read_text())
+    before = document_of((ROOT / "manifests" / "base" / "kustomization.yaml").read_text())
     assert {**kustomization, "images": before["images"]} == before
     assert {"manifests/base/deployment.yaml", "manifests/overlays/fail-open/kustomization.yaml"} <= names
 
@@ -191,9 +191,9 @@ def test_the_chart_of_a_release_names_its_image_by_digest(tmp_path: Path) -> Non
     (tmp_path / "chart").mkdir()
     (tmp_path / "chart" / "values.yaml").write_text(VALUES)
     image.write_chart(tmp_path / "chart", "registry.example/retry", DIGEST, tmp_path / "copy")
-    values = yaml.safe_load((tmp_path / "copy" / "values.yaml").read_text())
+    values = document_of((tmp_path / "copy" / "values.yaml").read_text())
     named = {"repository": "registry.example/retry", "tag": "", "digest": DIGEST}
-    assert values == {**yaml.safe_load(VALUES), "image": named}
+    assert values == {**document_of(VALUES), "image": named}
 
 
 @pytest.mark.parametrize("answer", ["{}", '{"digest": "python:3.11-slim"}', "nonsense", "[]"])
@@ -225,7 +225,7 @@ def test_the_manifest_for_krew_has_the_checksums_of_the_archives(tmp_path: Path)
     for name in names:
         (tmp_path / name).write_text(name)
     assert run("krew", "example/retry-policy", str(tmp_path)).returncode == 0
-    plugin = yaml.safe_load((tmp_path / "retry-policy.yaml").read_text())
+    plugin = document_of((tmp_path / "retry-policy.yaml").read_text())
     assert (plugin["apiVersion"], plugin["kind"]) == ("krew.googlecontainertools.github.com/v1alpha2", "Plugin")
     assert plugin["metadata"] == {"name": "retry-policy"}
     assert plugin["spec"]["version"] == f"v{__version__}"

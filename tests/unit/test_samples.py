@@ -10,6 +10,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
+from tests.documents import documents_of
 from tests.served import COMMAND
 from webhook.objects.problem import Json, field
 from webhook.objects.problem import Path as FieldPath
@@ -47,7 +48,7 @@ LONGEST: Final = 25  # lines of a sample
 
 
 def documents(file: Path) -> list[Json]:
-    return list(yaml.safe_load_all(file.read_text()))
+    return documents_of(file.read_text())
 
 
 def kind_of(root: Json) -> tuple[str, str]:
@@ -118,7 +119,7 @@ def test_check_finds_no_problem_and_no_warning_in_the_samples() -> None:
 def test_render_prints_every_sample_and_rendering_twice_changes_nothing_more(tmp_path: Path) -> None:
     once = run("render", "-f", FOLDER)
     assert (once.returncode, once.stderr) == (0, "")
-    rendered = list(yaml.safe_load_all(once.stdout))
+    rendered = documents_of(once.stdout)
     assert [(kind_of(root), root["metadata"]["name"]) for root in rendered] == [
         (kind_of(root), root["metadata"]["name"]) for root in SAMPLES.values()
     ]

@@ -11,6 +11,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.documents import document_of
 from tests.strategies import examples
 from tests.unit.policy.test_parse_any import policies
 from tools.generate import ROOT
@@ -85,7 +86,7 @@ WRONG = [
 def test_the_schema_of_the_policy_rejects_wrong_values_as_the_parser_does(profile: str, is_wrong: bool) -> None:  # noqa: FBT001
     text = f"apiVersion: retry-policy.dev/v1alpha1\nkind: RetryPolicy\nprofiles: {{default: {{{profile}}}}}\n"
     assert isinstance(parse(text), list) is is_wrong
-    assert bool(list(POLICY.iter_errors(yaml.safe_load(text)))) is is_wrong
+    assert bool(list(POLICY.iter_errors(document_of(text)))) is is_wrong
 
 
 @pytest.mark.parametrize("file", sorted(SAMPLES.glob("[pc]*.yaml")), ids=lambda file: file.stem)
@@ -94,12 +95,12 @@ def test_a_sample_names_its_schema_in_its_first_line_and_is_valid(file: Path) ->
     first, _, rest = file.read_text().partition("\n")
     assert first == f"# yaml-language-server: $schema=../../docs/reference/{name}.schema.json"
     assert (file.parent / first.partition("$schema=")[2]).exists()
-    assert list(schema(name).iter_errors(yaml.safe_load(rest))) == []
+    assert list(schema(name).iter_errors(document_of(rest))) == []
 
 
 def test_the_packaged_policy_is_valid() -> None:
     text = (ROOT / "webhook" / "policy" / "default.yaml").read_text()
-    assert list(POLICY.iter_errors(yaml.safe_load(text))) == []
+    assert list(POLICY.iter_errors(document_of(text))) == []
 
 
 def test_every_field_of_the_policy_has_a_description() -> None:

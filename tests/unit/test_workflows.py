@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-import yaml
+
+from tests.documents import document_of
 
 ROOT: Final = Path(__file__).parents[2]
 WORKFLOWS: Final = sorted((ROOT / ".github" / "workflows").glob("*.yaml"))
@@ -28,7 +29,7 @@ BY_HAND: Final = {"test-real", "test-upstream"}
 
 
 def jobs(file: Path) -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load(file.read_text())["jobs"]
+    found: dict[str, Any] = document_of(file.read_text())["jobs"]
     return found
 
 
@@ -41,7 +42,7 @@ def test_an_action_is_pinned_by_its_commit(file: Path) -> None:
 
 @pytest.mark.parametrize("file", WORKFLOWS, ids=lambda file: file.name)
 def test_a_job_has_only_the_permissions_that_it_needs(file: Path) -> None:
-    workflow = yaml.safe_load(file.read_text())
+    workflow = document_of(file.read_text())
     assert set(workflow["permissions"].items()) <= {("contents", "read")}
     for name, job in jobs(file).items():
         granted = job.get("permissions", {})

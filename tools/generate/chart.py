@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-import yaml
-
+from tests.documents import document_of
 from tools.generate import values_schema
 from webhook import __version__
 
@@ -73,7 +72,7 @@ def copies() -> dict[str, Callable[[], str]]:
 
 
 def _kustomization(name: str) -> Any:
-    return yaml.safe_load((MANIFESTS / "overlays" / name / "kustomization.yaml").read_text())
+    return document_of((MANIFESTS / "overlays" / name / "kustomization.yaml").read_text())
 
 
 def when(condition: str, text: str) -> str:
@@ -104,14 +103,14 @@ def admission_policies() -> str:
 def condition_of_reruns() -> str:
     """Return the match condition that the overlay requested-retries adds to the policy of workloads, as text."""
     (patch,) = (one for one in _kustomization("requested-retries")["patches"] if "rerun-of" in one["patch"])
-    added = yaml.safe_load(patch["patch"])[0]["value"]
+    added = document_of(patch["patch"])[0]["value"]
     return f"    - name: {added['name']}\n      expression: >-\n        {added['expression']}\n"
 
 
 def runs_again() -> str:
     """Return the expression that the overlay requested-retries puts in place of `false`."""
     (patch,) = (one for one in _kustomization("requested-retries")["patches"] if "runsAgain" in one["patch"])
-    return str(yaml.safe_load(patch["patch"])[1]["value"])
+    return str(document_of(patch["patch"])[1]["value"])
 
 
 def webhooks() -> str:
@@ -182,7 +181,7 @@ def version() -> str:
 def values_table() -> str:
     """Return a table of the values: allowed ones from the schema, defaults and meanings from values.yaml."""
     text = (ROOT / CHART / "values.yaml").read_text()
-    defaults, properties = yaml.safe_load(text), json.loads((ROOT / values_schema.FILE).read_text())["properties"]
+    defaults, properties = document_of(text), json.loads((ROOT / values_schema.FILE).read_text())["properties"]
     lines = ["| Value | Allowed | Default | |", "|---|---|---|---|"]
     for path, meaning in meanings(text):
         allowed, default = {"properties": properties}, defaults

@@ -4,13 +4,13 @@ REASONS has a reason exactly where the code lacks a feature: tests/unit/test_fea
 """
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
 from tests.admission import mutate
 from tests.bench.curve.figures import markdown
+from tests.documents import documents_of
 from webhook.accounts.account import Account
 from webhook.accounts.counted import counted_of
 from webhook.explain.roots import MADE, MAKERS
@@ -171,9 +171,10 @@ def pod_of(row: KindSpec, **fields: Any) -> Pod:
     )
 
 
+@cache
 def admitted(row: KindSpec) -> Json:
     """Return the sample of a kind as the API has it once it is admitted."""
-    documents = (one for file in (SAMPLES / "kinds").glob("*.yaml") for one in yaml.safe_load_all(file.read_text()))
+    documents = (one for file in (SAMPLES / "kinds").glob("*.yaml") for one in documents_of(file.read_text()))
     sample = next(
         one for one in documents if (one["apiVersion"].partition("/")[0], one["kind"]) == (row.group, row.kind)
     )

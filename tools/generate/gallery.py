@@ -6,9 +6,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-import yaml
-
 from tests.cluster import command_line
+from tests.documents import document_of
 
 ROOT: Final = Path(__file__).parents[2]
 GALLERY: Final = ROOT / "docs" / "gallery"
@@ -50,7 +49,7 @@ def render(workload: str, policy: str, profile: str) -> tuple[str, ...]:
 
 def profile(folder: Path) -> str:
     """Return the name of the profile in the policy of a recipe."""
-    (found,) = yaml.safe_load((folder / POLICY).read_text())["profiles"]
+    (found,) = document_of((folder / POLICY).read_text())["profiles"]
     return str(found)
 
 

@@ -5,9 +5,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
 from tests.bench.curve.figures import markdown
+from tests.documents import documents_of
 
 MANIFESTS: Final = Path(__file__).parents[2] / "manifests"
 FOLDERS: Final = ("base", "overlays/requested-retries")
@@ -32,7 +31,7 @@ def table() -> str:
 def _objects(kind: str) -> Iterator[dict[str, Any]]:
     for folder in FOLDERS:
         for file in sorted((MANIFESTS / folder).glob("*.yaml")):
-            yield from (one for one in yaml.safe_load_all(file.read_text()) if one and one.get("kind") == kind)
+            yield from (one for one in documents_of(file.read_text()) if one and one.get("kind") == kind)
 
 
 def _granted() -> Iterator[tuple[str, str]]:

@@ -6,6 +6,8 @@ from typing import Any, Final
 
 import yaml
 
+from tests.documents import document_of
+
 PROMETHEUS_RULE: Final = Path(__file__).parents[2] / "manifests" / "overlays" / "prometheus" / "prometheusrule.yaml"
 RULES: Final = "manifests/overlays/prometheus/rules.yml"
 HEAD: Final = """\
@@ -16,7 +18,7 @@ HEAD: Final = """\
 
 def groups() -> list[dict[str, Any]]:
     """Return the groups of rules."""
-    found: list[dict[str, Any]] = yaml.safe_load(PROMETHEUS_RULE.read_text())["spec"]["groups"]
+    found: list[dict[str, Any]] = document_of(PROMETHEUS_RULE.read_text())["spec"]["groups"]
     return found
 
 

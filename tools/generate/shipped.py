@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Final
 
 import jsonpatch
-import yaml
 
+from tests.documents import document_of, documents_of
 from webhook.objects.problem import Json
 
 MANIFESTS: Final = Path(__file__).parents[2] / "manifests"
@@ -30,7 +30,7 @@ def text() -> str:
 
 def documents(file: Path) -> list[Json]:
     """Return the objects in a file."""
-    return list(yaml.safe_load_all(file.read_text(encoding="utf-8")))
+    return documents_of(file.read_text(encoding="utf-8"))
 
 
 def compared(root: Json) -> Json:
@@ -46,7 +46,7 @@ def patched(base: list[Json]) -> list[Json]:
     (kustomization,) = documents(OVERLAY / "kustomization.yaml")
     found = []
     for one in kustomization["patches"]:
-        patch = yaml.safe_load(one["patch"])
+        patch = document_of(one["patch"])
         if isinstance(patch, dict):
             found.append(patch)
         elif one["target"]["kind"] == "ValidatingAdmissionPolicy":

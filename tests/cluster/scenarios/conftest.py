@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
-import yaml
 
 from tests.cluster.conftest import NewNamespace
 from tests.cluster.disruptions import OwnNodes, own_nodes, place, preempt
@@ -20,6 +19,7 @@ from tests.cluster.manifests import (
     NEEDS_MEMORY,
     OTHERS_EXIT_CODE,
 )
+from tests.documents import document_of
 from webhook.kube.names import PROFILE
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class Scene:
         labels: Mapping[str, str] | None = None,
     ) -> Object:
         """Create the object of a manifest on this scene's nodes; `does` are annotations of its pods from `program`."""
-        manifest = yaml.safe_load((MANIFESTS / file).read_text())
+        manifest = document_of((MANIFESTS / file).read_text())
         metadata = manifest["metadata"]
         metadata |= {"name": name or metadata["name"], "labels": {**metadata.get("labels", {}), **(labels or {})}}
         for template in pod_templates(manifest):

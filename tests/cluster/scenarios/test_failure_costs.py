@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-import yaml
 
 from tests.cluster.objects import account, condition, ended
 from tests.cluster.scenarios.conftest import MANIFESTS, program
+from tests.documents import document_of
 from webhook.kube import names
 
 if TYPE_CHECKING:
@@ -237,7 +237,7 @@ def test_the_ledger_fails_the_job_after_a_disruption_of_a_fatal_reason(scene: Ne
 
 def test_an_unchanged_manifest_can_be_applied_again(scene: NewScene) -> None:
     here = scene("costs")
-    manifest = yaml.safe_load((MANIFESTS / "counted-codes.yaml").read_text())
+    manifest = document_of((MANIFESTS / "counted-codes.yaml").read_text())
     first = here.team.apply(manifest)
     again = here.team.apply(manifest)
     assert [one["action"] for one in first["spec"]["podFailurePolicy"]["rules"]] == [

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-import yaml
 
 from tests.cluster.conftest import opted_in, with_operators
 from tests.cluster.installation import GALLERY
@@ -14,6 +13,7 @@ from tests.cluster.objects import account, ended, is_running, last, noted
 from tests.cluster.scenarios.conftest import program
 from tests.cluster.scenarios.test_jobs import failed_for, is_complete, pool
 from tests.cluster.test_retry_pipeline_runs import succeeded_is
+from tests.documents import document_of, documents_of
 from webhook.systems.tekton.rerun import TASK
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def test_a_test_in_ci_has_its_last_attempt_on_demand_and_publishing_runs_on_dema
     namespace: NewNamespace,
 ) -> None:
     team = opted_in(namespace, "tekton-ci")
-    team.create(yaml.safe_load((GALLERY / "ci-on-tekton" / "build.yaml").read_text()))
+    team.create(document_of((GALLERY / "ci-on-tekton" / "build.yaml").read_text()))
     nodes = []
     for task, attempt, code in (("test", "0", 1), ("test", "1", 1), ("test", "2", 0), ("publish", "0", 0)):
         pod = attempt_of(team, task, attempt)
@@ -125,7 +125,7 @@ def test_a_test_in_ci_has_its_last_attempt_on_demand_and_publishing_runs_on_dema
 @with_operators
 def test_a_test_in_ci_whose_command_is_not_there_is_not_tried_again(namespace: NewNamespace) -> None:
     team = opted_in(namespace, "tekton-ci")
-    team.create(yaml.safe_load((GALLERY / "ci-on-tekton" / "build.yaml").read_text()))
+    team.create(document_of((GALLERY / "ci-on-tekton" / "build.yaml").read_text()))
     team.ends(attempt_of(team, "test", "0"), 127)
     team.wait_for("pipelineruns", "build", succeeded_is("False"))
     (task,) = team.get("taskruns")["items"]
@@ -135,7 +135,7 @@ def test_a_test_in_ci_whose_command_is_not_there_is_not_tried_again(namespace: N
 @with_operators
 def test_a_task_in_ci_with_five_retries_is_denied(namespace: NewNamespace) -> None:
     team = opted_in(namespace, "tekton-ci")
-    refused = team.refusal(yaml.safe_load((GALLERY / "ci-on-tekton" / "too-many-retries.yaml").read_text()))
+    refused = team.refusal(document_of((GALLERY / "ci-on-tekton" / "too-many-retries.yaml").read_text()))
     assert "spec.retries: 5 retries exceed the limit of 2 in profile 'tekton-ci'; set 2 or less" in refused
 
 
@@ -143,7 +143,7 @@ def test_a_task_in_ci_with_five_retries_is_denied(namespace: NewNamespace) -> No
 def queue(scene: NewScene, kubectl: Kubectl) -> Iterator[Scene]:
     """Yield a scene with the queue of the recipe; its objects that are in no namespace are deleted afterwards."""
     here = scene("queued", spot=1, labels={MANAGED: ""})
-    objects = list(yaml.safe_load_all((GALLERY / "kueue-and-spot" / "queue.yaml").read_text()))
+    objects = documents_of((GALLERY / "kueue-and-spot" / "queue.yaml").read_text())
     for one in objects:
         here.team.apply(one)
     yield here

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-import yaml
 
 from tests.awaiting import LONGEST
 from tests.cluster.conftest import with_operators
@@ -13,6 +12,7 @@ from tests.cluster.objects import condition, exit_codes, is_running, restarts
 from tests.cluster.scenarios.conftest import MANIFESTS, program
 from tests.cluster.scenarios.test_jobs import failed_for, index, is_complete
 from tests.cluster.scenarios.test_kueue import with_a_queue
+from tests.documents import document_of
 from webhook.kube import names
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def note(pod: Object) -> str:
 
 def create_bound(here: Scene, file: str) -> None:
     """Create a LimitRange or a ResourceQuota; wait until the quota is in force."""
-    bound = here.team.create(yaml.safe_load((MANIFESTS / file).read_text()))
+    bound = here.team.create(document_of((MANIFESTS / file).read_text()))
     if bound["kind"] == "ResourceQuota":
         waiting = ("wait", "resourcequota", "team", "--for=jsonpath={.status.hard}", f"--timeout={LONGEST:g}s")
         assert here.team.run(*waiting).returncode == 0

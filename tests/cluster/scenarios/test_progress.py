@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-import yaml
 
 from tests.cluster.objects import account, condition, ended, last
 from tests.cluster.scenarios.conftest import program
 from tests.cluster.scenarios.test_jobs import failed_for, is_complete
 from tests.cluster.test_ledger import explained
+from tests.documents import document_of
 from webhook.kube import names
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def test_the_program_of_the_page_tells_its_progress(scene: NewScene, tmp_path: P
     (pod,) = here.team.running("report", 1)
     here.team.run("create", "role", "tells", "--verb=patch", "--resource=pods")
     here.team.run("create", "rolebinding", "tells", "--role=tells", f"--serviceaccount={here.team.name}:default")
-    cluster = yaml.safe_load(Path(here.team.kubeconfig).read_text())["clusters"][0]["cluster"]
+    cluster = document_of(Path(here.team.kubeconfig).read_text())["clusters"][0]["cluster"]
     (tmp_path / "token").write_text(here.team.run("create", "token", "default").stdout)
     (tmp_path / "namespace").write_text(here.team.name)
     (tmp_path / "ca.crt").write_bytes(b64decode(cluster["certificate-authority-data"]))

@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
-import yaml
 from click.testing import CliRunner
 
+from tests.documents import documents_of
 from webhook.cli.export import export
 
 pytestmark = pytest.mark.usefixtures("in_a_folder")
@@ -22,7 +22,7 @@ profiles:
 def test_yaml_and_json_have_the_same_objects() -> None:
     Path("policy.yaml").write_text(POLICY)
     done = CliRunner().invoke(export, ["--policy", "policy.yaml"])
-    documents = [one for one in yaml.safe_load_all(done.stdout) if one]
+    documents = [one for one in documents_of(done.stdout) if one]
     as_json = json.loads(CliRunner().invoke(export, ["--policy", "policy.yaml", "-o", "json"]).stdout)
     assert as_json["items"] == documents
     assert done.exit_code == 0

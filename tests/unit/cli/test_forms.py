@@ -16,6 +16,7 @@ import yaml
 from click.testing import CliRunner, Result
 from hypothesis import HealthCheck, Phase, given, settings
 
+from tests.documents import documents_of
 from tests.strategies import CRON_JOBS, PODS, Strategy, judged_jobs
 from tests.unit.cli import schemas
 from webhook.cli import forms
@@ -70,7 +71,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Write 500 manifests, in YAML and JSON, alone and several in a file, and some that cannot be read."""
     found = tmp_path_factory.mktemp("manifests")
     files = [*SAMPLES.glob("job*.yaml"), *SAMPLES.glob("kinds/*.yaml")]
-    samples = [root for file in sorted(files) for root in yaml.safe_load_all(file.read_text())]
+    samples = [root for file in sorted(files) for root in documents_of(file.read_text())]
     generated = [*drawn(judged_jobs(), 40), *drawn(CRON_JOBS, 15), *drawn(PODS, 15)]
     manifests = [*samples, *generated, *damaged(samples, NUMBER - len(samples) - len(generated))]
     assert len(manifests) == NUMBER

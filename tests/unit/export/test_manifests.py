@@ -2,9 +2,8 @@
 
 from pathlib import Path
 
-import yaml
-
 from tests.admission import policy
+from tests.documents import documents_of
 from webhook.export import cel, objects
 from webhook.export.limits import objects as all_objects
 from webhook.objects.problem import Json
@@ -45,7 +44,7 @@ def test_names_are_unique_and_every_binding_names_a_policy() -> None:
 def test_the_namespaces_that_the_webhook_leaves_alone_are_left_alone() -> None:
     (webhooks,) = [
         one
-        for one in yaml.safe_load_all((BASE / "webhooks.yaml").read_text())
+        for one in documents_of((BASE / "webhooks.yaml").read_text())
         if one["kind"] == "MutatingWebhookConfiguration"
     ]
     selector = webhooks["webhooks"][0]["namespaceSelector"]["matchExpressions"][1]

@@ -3,9 +3,9 @@
 import importlib.resources
 from typing import Any
 
-import yaml
 from msgspec import inspect
 
+from tests.documents import document_of
 from webhook.policy.model import FailurePolicy, Hardware, Policy, Profile
 from webhook.policy.parse import load_default
 
@@ -32,6 +32,6 @@ def unwritten(kind: inspect.Type, raw: Any, path: str) -> list[str]:
 
 
 def test_the_packaged_policy_contains_every_field_except_message_and_prices() -> None:
-    written = yaml.safe_load(importlib.resources.files("webhook.policy").joinpath("default.yaml").read_text())
+    written = document_of(importlib.resources.files("webhook.policy").joinpath("default.yaml").read_text())
     assert unwritten(inspect.type_info(Profile), written["profiles"]["default"], "default") == ["default.message"]
     assert unwritten(inspect.type_info(Policy), written, "") == [".prices"]  # nobody else knows them

@@ -3,9 +3,9 @@
 import json
 
 import pytest
-import yaml
 from msgspec import structs
 
+from tests.documents import document_of
 from tests.unit.policy.test_parse import profile, profile_problems
 from webhook.policy.relations import RELATIONS
 
@@ -22,7 +22,7 @@ diagnostics: {lastWords: true}
 
 
 def test_the_rules_about_ended_attempts_are_read_in_their_order() -> None:
-    grow, busy, node = profile(json.dumps(yaml.safe_load(ON_FAILURE))).on_failure
+    grow, busy, node = profile(json.dumps(document_of(ON_FAILURE))).on_failure
     assert grow.match.cause == "OOMKilled"
     assert grow.next.memory is not None
     assert (grow.next.memory.factor, grow.next.memory.limit) == (2, "64Gi")

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.documents import document_of
 from tests.unit.doctor.healthy import POLICY_TEXT, deployment, healthy, told, wrong
 from webhook.doctor.checks.policy import check
 from webhook.objects.problem import Json
@@ -96,14 +97,14 @@ def test_a_policy_that_a_replica_of_another_version_refuses_is_a_warning(
     ],
 )
 def test_a_policy_that_stops_something_is_a_warning(said: Json, what: str, fix: str) -> None:
-    text = yaml.safe_dump({**yaml.safe_load(POLICY_TEXT), "emergency": said})
+    text = yaml.safe_dump({**document_of(POLICY_TEXT), "emergency": said})
     (found,) = wrong(check, healthy(config_maps=stored({"policy.yaml": text})))
     assert (found.status, found.fix) == ("warning", f"{EDIT}   {fix}")
     assert found.what.startswith(what)
 
 
 def test_profiles_whose_actions_are_only_reported_are_named() -> None:
-    text = yaml.safe_dump({**yaml.safe_load(POLICY_TEXT), "profiles": {"a": {"actions": "Report"}, "b": {}}})
+    text = yaml.safe_dump({**document_of(POLICY_TEXT), "profiles": {"a": {"actions": "Report"}, "b": {}}})
     (found,) = wrong(check, healthy(config_maps=stored({"policy.yaml": text})))
     assert found.what == "profile a: actions is Report, so the leader only says in Events what it would do"
 
