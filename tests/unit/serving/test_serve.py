@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from click.testing import CliRunner
 
 from tests.admission import answer_of, review_of
 from tests.awaiting import LONGEST, until
@@ -21,8 +22,9 @@ from tests.merge_cases import bug
 from tests.objects import DISRUPTION, cron_job, job, job_spec, pod
 from tests.served import COMMAND, SERVE, Served, raw, request, serving
 from webhook import __version__
+from webhook.cli.main import main
 from webhook.kube import names
-from webhook.program import memory
+from webhook.program import logs, memory
 
 
 @pytest.fixture(scope="module")
@@ -260,25 +262,37 @@ def test_without_a_good_policy_the_server_is_not_ready_with_the_reason(tmp_path:
         until(lambda: running.get("/readyz").status == 200)
 
 
-def refusal(*arguments: str) -> str:
-    done = subprocess.run((COMMAND, *SERVE, *arguments), capture_output=True, check=False, timeout=LONGEST)
-    assert done.returncode != 0
-    assert b"Traceback" not in done.stderr
-    assert done.stdout == b""
-    return done.stderr.decode()
-
-
-def test_a_server_that_cannot_start_prints_the_reason_without_a_stack_trace(tmp_path: Path) -> None:
+def test_a_server_that_cannot_start_prints_the_reason_without_a_stack_trace() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        assert "choose another host or port" in refusal("--port", str(taken.getsockname()[1]))
-    assert "the kubeconfig" in refusal("--kubeconfig", str(tmp_path / "absent"))
-    assert "65535" in refusal("--port", "70000")
-    assert "go together" in refusal("--tls-cert", "x")
-    assert "certificate" in refusal("--tls-cert", str(tmp_path / "absent"), "--tls-key", str(tmp_path / "absent"))
-    assert "NAMESPACE/NAME" in refusal("--policy-configmap", "retry-policy")
-    assert "exclude each other" in refusal("--policy-configmap", "a/b", "--policy", "x")
-    assert "needs an API server" in refusal("--policy-configmap", "a/b")
-    assert "--requested-retries needs a cluster; add --kubeconfig" in refusal("--requested-retries")
+        command = (COMMAND, *SERVE, "--port", str(taken.getsockname()[1]))
+        done = subprocess.run(command, capture_output=True, check=False, timeout=LONGEST)
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert b"choose another host or port" in done.stderr
+    assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["--kubeconfig", "absent"], "the kubeconfig"),
+        (["--port", "70000"], "65535"),
+        (["--tls-cert", "x"], "go together"),
+        (["--tls-cert", "absent", "--tls-key", "absent"], "certificate"),
+        (["--policy-configmap", "retry-policy"], "NAMESPACE/NAME"),
+        (["--policy-configmap", "a/b", "--policy", "x"], "exclude each other"),
+        (["--policy-configmap", "a/b"], "needs an API server"),
+        (["--requested-retries"], "--requested-retries needs a cluster; add --kubeconfig"),
+    ],
+)
+def test_each_reason_why_a_server_cannot_start_is_printed(
+    arguments: list[str], reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(logs, "to_stderr", lambda: None)  # it would configure the log of all tests
+    done = CliRunner().invoke(main, [*SERVE, *arguments], catch_exceptions=False)
+    assert done.exit_code != 0
+    assert reason in done.stderr
+    assert done.stdout == ""
 
 
 def test_without_requested_retries_their_modules_are_not_imported() -> None:
