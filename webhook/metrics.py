@@ -233,7 +233,7 @@ SPOT_ZONE_LOST: Final = Gauge(
 )
 NODES_REJECTING: Final = Gauge(
     "retry_policy_rejecting_nodes",
-    "Nodes that have rejected three pods or more in ten minutes, at any time of the last 24 hours.",
+    "Nodes that have rejected pods three times or more in ten minutes, at any time of the last 24 hours.",
     registry=REGISTRY,
 )
 NODES_FAULTY: Final = Gauge(

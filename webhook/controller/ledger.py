@@ -179,12 +179,12 @@ class Ledger:
         return self.crashes.is_pending(key)
 
     def _see_rejecting(self, pod: Pod, rejected: int) -> None:
-        """Say of a node that it has rejected as many pods as the profile of the last one of them bears."""
+        """Say of a node that it has rejected pods as often as the profile of the last one of them bears."""
         bad = self.policy.profile(self.recorder.profile_of(pod.namespace)).placement.bad_nodes
         if bad is not None and rejected == bad.rejected:
             why = f"{pod.reason}, the last one of {pod.namespace}/{pod.name}"
             self._tell_of_node(
-                pod.node, "RejectsPods", f"has rejected {rejected} pods in ten minutes ({why})", bad.avoid_for
+                pod.node, "RejectsPods", f"has rejected pods {rejected} times in ten minutes ({why})", bad.avoid_for
             )
 
     def _see_faulty(self, namespace: str, detail: Attempt, workloads: int) -> None:

@@ -6,9 +6,10 @@ recorded.md). Nothing is learned from failures of programs: they repeat with the
 Every replica learns of them from the Accounts, as long as these exist: one that has just started knows those.
 """
 
+from collections.abc import Callable
 from typing import Final
 
-from webhook.pods.rejections import MOST_NODES
+from webhook.pods.rejections import MOST_NODES, WINDOW
 
 WEEK: Final = 604_800.0  # seconds
 FEWEST: Final = 2  # workloads of a node that is counted in metrics
@@ -19,14 +20,16 @@ class FaultyNodes:
     """The nodes of a cluster whose hardware has ended pods; times are in seconds since 1970.
 
     `nodes`: by name, when a fault ended the last pod of each workload, by the uid of that, the newest last.
+    `since`: returns since when a node exists under its name; what another one of this name did does not count.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, since: Callable[[str], float] = lambda _: 0.0) -> None:
+        self.since = since
         self.nodes: dict[str, dict[str, float]] = {}
 
     def see(self, node: str, workload: str, time: float, now: float) -> int:
         """Record that a fault of a node has ended a pod; return of how many workloads it has, if one is new; else 0."""
-        if not node or not now - WEEK < time <= now + WEEK:
+        if not node or not max(now - WEEK, self.since(node)) < time <= now + WINDOW:
             return 0
         workloads = self.nodes.get(node)
         if workloads is None:
@@ -37,17 +40,22 @@ class FaultyNodes:
         workloads[workload] = time if known is None else max(time, known)
         if len(workloads) > MOST:
             del workloads[min(workloads, key=lambda one: workloads[one])]
-        return 0 if known is not None else sum(one > now - WEEK for one in workloads.values())
+        return 0 if known is not None else len(self._times(node, now))
 
     def number(self, now: float) -> int:
         """Return how many nodes have ended pods of FEWEST workloads in the last seven days."""
-        return sum(sum(one > now - WEEK for one in workloads.values()) >= FEWEST for workloads in self.nodes.values())
+        return sum(len(self._times(name, now)) >= FEWEST for name in self.nodes)
 
     def avoided(self, faults: int, avoid_for: int, now: float) -> list[tuple[float, str]]:
         """Return when, and which nodes ended pods of so many workloads in WEEK, the last in `avoid_for` seconds."""
         found = []
-        for name, workloads in self.nodes.items():
-            newest = sorted(workloads.values())[-faults:]
+        for name in self.nodes:
+            newest = self._times(name, now - avoid_for)[-faults:]
             if len(newest) == faults and newest[-1] > now - avoid_for and newest[-1] - newest[0] < WEEK:
                 found.append((newest[-1], name))
         return found
+
+    def _times(self, node: str, now: float) -> list[float]:
+        """Return when faults of a node have ended the last pod of each workload, in WEEK before `now` or later."""
+        earliest = max(now - WEEK, self.since(node))
+        return sorted(time for time in self.nodes[node].values() if time > earliest)

@@ -31,6 +31,7 @@ MOST_FACTS: Final = 200  # conditions or taints of a node
 LONGEST: Final = 100  # characters of a fact; an account keeps 128 bytes
 READY: Final = "Ready"
 GONE: Final = "the node is gone"
+OF_READY: Final = f"condition {READY} "
 
 
 def fault_of_devices(statuses: list[Json]) -> str:
@@ -51,6 +52,11 @@ def fault_of_node(node: Json | None, hardware: Hardware) -> str:
     if node is None:
         return GONE
     return next(_faults(node, hardware), "")[:LONGEST]
+
+
+def is_of_machine(fault: str) -> bool:
+    """Return True if a fault tells of the machine: a node that is gone or not ready may be reclaimed, or updated."""
+    return fault != GONE and not fault.startswith(OF_READY)
 
 
 def _faults(node: Json, hardware: Hardware) -> Iterator[str]:

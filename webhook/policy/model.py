@@ -279,8 +279,8 @@ class Wave(Struct, frozen=True, kw_only=True, rename="camel"):
 class BadNodes(Struct, frozen=True, kw_only=True, rename="camel"):
     """When new attempts avoid a node, and for how long.
 
-    `rejected`: after so many rejected pods in ten minutes. `faults`: after the ends of so many workloads in seven days
-    that were a fault of its hardware.
+    `rejected`: after it has rejected pods so often in ten minutes. `faults`: after the ends of so many workloads in
+    seven days that were a fault of its hardware.
     """
 
     rejected: Annotated[int, Meta(ge=2, le=10)] = 3

@@ -333,7 +333,7 @@ class Endpoints:
             waves=self.waves,
             rejections=self.rejections,
             faulty_nodes=self.faulty_nodes,
-            nodes=len(cluster.known_nodes.places),
+            nodes=len(cluster.known_nodes.created),
             state_key=cluster.state_key,
             spot_unavailable=counts.spot_unavailable,
             saved_work=counts.saved_work,

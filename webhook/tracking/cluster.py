@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from http import HTTPStatus
 from secrets import token_bytes
+from time import time
 from typing import Any, Final
 
 import structlog
@@ -37,6 +38,7 @@ from webhook.kube.tasks import in_task
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.objects.shape import ANY_KEY, Shape, type_of
+from webhook.objects.times import seconds
 from webhook.policy import quantities
 from webhook.policy.model import Policy
 from webhook.policy.settings import NamedProfile, Settings
@@ -65,7 +67,7 @@ NAMESPACE_READ: Final[Shape] = {
 NODES_KNOWN: Final = 300.0  # seconds between two reads of the nodes, once their provider is recognised
 NODES_UNKNOWN: Final = 30.0  # seconds between two reads of the nodes until then
 NODE_READ: Final[Shape] = {
-    "metadata": {"name": str, "labels": {ANY_KEY: str}},
+    "metadata": {"name": str, "creationTimestamp": str, "labels": {ANY_KEY: str}},
     "spec": {"providerID": str},
     "status": {"allocatable": {"memory": str}},
 }
@@ -305,8 +307,8 @@ class Cluster:
     async def nodes(self) -> AsyncIterator[NodeFacts]:
         """Yield the labels of all nodes, and the providerID of one node: the cloud is the same for all nodes.
 
-        Record their places. Once the memory of a pod may grow, yield the memory of each node too, for which the API
-        server sends whole nodes.
+        Record their places, and at the end which there are. Once the memory of a pod may grow, yield the memory of each
+        node too, for which the API server sends whole nodes.
         """
         accept = "application/json"
         if not self.reads_memory.is_set():
@@ -314,9 +316,13 @@ class Cluster:
             one = await self.api.get(NODES, {"limit": "1"})
             for item in one.get("items") or ():
                 yield NodeFacts(labels_of(item), item["spec"].get("providerID") or "")
+        created: dict[str, float] = {}
+        began = time()
         async for item in self.api.objects(NODES, {}, accept, type_of(NODE_READ)):
             self.known_nodes.see(item)
+            created[item["metadata"]["name"]] = seconds(item["metadata"].get("creationTimestamp") or "") or 0.0
             yield _facts_of(item)
+        self.known_nodes.see_all(created, began)
 
     async def _has_node_pools(self) -> bool:
         """Return True if Karpenter has NodePools; False also without its CRD."""

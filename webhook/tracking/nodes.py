@@ -52,13 +52,16 @@ class KnownNodes:
 
     `spot_labels`: those of the policy's own providers. `keys`: of the labels by which the policy's prices choose, at
     most five. `recognised`: the provider of the cluster; without one, and without a provider of the policy's own, a
-    node without any known label may be spot or not.
+    node without any known label may be spot or not. `created`: when the nodes were created that were in the last list,
+    of the time `listed`, in seconds since 1970.
     """
 
     def __init__(self, api: Api) -> None:
         self.api = api
         self.bulkhead = Bulkhead("nodes")
         self.places: dict[str, NodePlace] = {}
+        self.created: dict[str, float] = {}
+        self.listed = 0.0
         self.zones: set[str] = set()  # of all nodes that were ever seen
         self.unknown: dict[str, None] = {}  # nodes to ask for, the oldest first
         self.asked = asyncio.Event()
@@ -77,6 +80,14 @@ class KnownNodes:
     def see(self, node: Json) -> None:
         """Record the place of a node, of which metadata is read."""
         self.put(node["metadata"]["name"], self.place_of(labels_of(node)))
+
+    def see_all(self, created: dict[str, float], listed: float) -> None:
+        """Record which nodes a list had that was read from `listed` on, and when they were created."""
+        self.created, self.listed = created, listed
+
+    def since(self, name: str) -> float:
+        """Return since when a node may exist under its name: one that the last list lacks is gone, or is younger."""
+        return self.created.get(name, self.listed)
 
     def put(self, name: str, place: NodePlace) -> None:
         """Record the place of a node; forget the one that was recorded first, beyond MOST_NODES."""

@@ -32,6 +32,7 @@ from webhook.objects.problem import Json
 from webhook.objects.times import seconds
 from webhook.pods import pods
 from webhook.pods.faulty_nodes import FaultyNodes
+from webhook.pods.hardware import is_of_machine
 from webhook.pods.pods import Pod
 from webhook.pods.rejections import Rejections
 from webhook.pods.waves import Waves
@@ -91,7 +92,7 @@ class Trackers:
     Only its own methods add and remove workloads. It calls `changed` with a workload whose account may have to be
     written, and the seconds until then; `crashed` with a pod that was disrupted, or that nobody had deleted, and
     its Job; `restarted` with a workload in one of whose running pods a container has restarted in place; `forgotten`
-    with a workload that it has removed; `rejecting` with a pod that its node has rejected, and how many it has in ten
+    with a workload that it has removed; `rejecting` with a pod that its node has rejected, and how often it has in ten
     minutes; `faulty` with a namespace, an attempt there that a fault of its node has ended, and of how many workloads
     it has ended some in seven days. `is_pending` returns True if a crash in a workload is still to be judged.
     `recorder` makes records of what ended. `clock` is monotonic, in seconds; `now` is Unix time.
@@ -126,9 +127,9 @@ class Trackers:
         self.now: Callable[[], float] = time.time
         self.bulkhead = Bulkhead("workloads", clock)
         self.waves = Waves()
-        self.rejections = Rejections()
+        self.rejections = Rejections(cluster.known_nodes.since)
         metrics.NODES_REJECTING.set_function(lambda: self.rejections.number(self.now()))
-        self.faulty_nodes = FaultyNodes()
+        self.faulty_nodes = FaultyNodes(cluster.known_nodes.since)
         metrics.NODES_FAULTY.set_function(lambda: self.faulty_nodes.number(self.now()))
         self.zones_reported: set[str] = set()
         selector = {"labelSelector": names.PROFILE}
@@ -260,12 +261,15 @@ class Trackers:
             self._forget_settled(key)
 
     def _see_faults(self, found: CachedAccount) -> None:
-        """Record the nodes whose hardware has ended attempts of an account: most accounts have none."""
+        """Record the nodes whose hardware has ended attempts of an account: most accounts have none.
+
+        That a node is gone or not ready explains a crash, but blames no node: of one without a fault it is so too.
+        """
         if BLAMES not in found["text"]:
             return
         for detail in shared(found["text"]).last:
             time = seconds(detail.end)
-            if detail.cause == "Hardware" and time is not None:
+            if detail.cause == "Hardware" and is_of_machine(detail.reason) and time is not None:
                 uid, namespace = found["spec"].get("uid") or "", found["metadata"]["namespace"]
                 if workloads := self.faulty_nodes.see(detail.node, uid, time, self.now()):
                     self.faulty(namespace, detail, workloads)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.awaiting import until
-from tests.cluster.kubelet import end
 from tests.cluster.objects import is_running
-from tests.cluster.on_failure_matrix import Ending
 from tests.cluster.scenarios.conftest import program
+from webhook.objects.times import written
 
 if TYPE_CHECKING:
     from tests.cluster.kubectl import Object
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 MORE = 40  # nodes, so that two of the cluster may be avoided: other tests have one of their own
 PODS_OF_A_NIGHT = 554
-REJECTED = Ending(of_pod="UnexpectedAdmissionError")
+BETWEEN = 11.5  # seconds from one pod of that night to the next
 
 
 def avoided_by(pod: Object) -> list[str]:
@@ -29,12 +29,26 @@ def avoided_by(pod: Object) -> list[str]:
     return [name for one in fields for name in one["values"]]
 
 
+def reject(here: Scene, pod: Object, number: int) -> None:
+    """Let the kubelet reject a pod, as long after the first one as it would have been at night."""
+    since = {"lastTransitionTime": written(time.time() + BETWEEN * number)}
+    status = {
+        "phase": "Failed",
+        "reason": "UnexpectedAdmissionError",
+        "containerStatuses": None,
+        "conditions": [{"type": "PodScheduled", "status": "True", **since}],
+    }
+    path = f"api/v1/namespaces/{here.team.name}/pods/{pod['metadata']['name']}/status"
+    answer = here.team.api.send("PATCH", path, {"status": status})
+    assert answer["kind"] == "Pod", answer
+
+
 def rejected(here: Scene, number: int) -> str:
     """Let the kubelet of the only spot node reject the pods of so many Jobs; return the name of the node."""
     for one in range(number):
         here.create("one-small-pod.yaml", program(), name=f"rejected-{one}")
         (pod,) = here.team.running(f"rejected-{one}", 1)
-        end(here.team, pod, REJECTED)
+        reject(here, pod, one)
     return str(pod["spec"]["nodeName"])
 
 
@@ -68,7 +82,7 @@ def test_after_three_rejected_pods_those_of_other_jobs_prefer_another_node_and_a
 ) -> None:
     here = scene("bad-nodes", spot=1, on_demand=0)
     node = rejected(here, 3)
-    says = "has rejected 3 pods in ten minutes (UnexpectedAdmissionError"
+    says = "has rejected pods 3 times in ten minutes (UnexpectedAdmissionError"
     expect_avoided(here, node, "RejectsPods", says)
 
 
@@ -84,7 +98,7 @@ def test_a_node_that_rejects_every_pod_of_a_night_gets_few_of_them(scene: NewSce
         """Let the pods end that run; return how many have succeeded."""
         for pod in filter(is_running, seen):
             if pod["spec"]["nodeName"] == bad:
-                end(here.team, pod, REJECTED)
+                reject(here, pod, len(rejections))
                 rejections.add(pod["metadata"]["name"])
             else:
                 here.team.ends(pod, 0)

@@ -23,10 +23,23 @@ def test_faults_that_are_more_than_a_week_apart_do_not_add_up() -> None:
     assert found.avoided(2, DAY, NOW + 2) == []
 
 
-def test_a_fault_of_long_ago_or_without_a_node_says_nothing() -> None:
+def test_a_fault_of_long_ago_or_without_a_node_or_by_a_wrong_clock_says_nothing() -> None:
     found = FaultyNodes()
-    assert [found.see(node, "a", time, NOW) for node, time in (("", NOW), ("bad", NOW - WEEK))] == [0, 0]
+    times = (("", NOW), ("bad", NOW - WEEK), ("bad", NOW + DAY))
+    assert [found.see(node, "a", time, NOW) for node, time in times] == [0, 0, 0]
     assert found.nodes == {}
+
+
+def test_faults_of_another_node_of_the_same_name_do_not_count() -> None:
+    created = 0.0
+    found = FaultyNodes(lambda _: created)
+    for number, workload in enumerate("ab"):
+        found.see("bad", workload, NOW + number, NOW + 10)
+    assert found.avoided(2, DAY, NOW + 10)
+    created = NOW
+    assert not found.avoided(2, DAY, NOW + 10)
+    assert [found.see("bad", one, time, NOW + 20) for one, time in (("a", NOW), ("c", NOW + 15))] == [0, 2]
+    assert (found.number(NOW + 20), found.number(NOW + WEEK + 20)) == (1, 0)
 
 
 def test_what_is_remembered_is_bounded_and_the_oldest_is_forgotten() -> None:

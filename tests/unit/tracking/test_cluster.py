@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from time import time
 from typing import Any
 
 from msgspec.structs import replace
@@ -62,5 +63,29 @@ def test_prices_by_other_labels_are_looked_up_at_once() -> None:
             cluster.see_policy(policy())
             await asyncio.sleep(1)
             assert cluster.known_nodes.of("old").labels == ()
+
+    run(work())
+
+
+def test_the_nodes_that_exist_are_those_of_the_last_list_and_of_others_only_younger_ones() -> None:
+    class Changing(NodesApi):
+        names = ("old", "gone")
+
+        async def objects(self, *_: object) -> AsyncIterator[Json]:
+            for name in self.names:
+                yield {"metadata": {"name": name, "creationTimestamp": "2026-01-01T00:00:00Z"}}
+
+    async def work() -> None:
+        server: Any = Changing()
+        cluster = Cluster(server)
+        nodes = cluster.known_nodes
+        assert nodes.since("old") == 0.0
+        before = time()
+        await cluster.read_nodes()
+        assert [nodes.since(name) for name in ("old", "gone")] == [1767225600.0, 1767225600.0]
+        server.names = ("old",)
+        await cluster.read_nodes()
+        assert nodes.since("gone") >= before
+        assert (set(nodes.created), set(nodes.places)) == ({"old"}, {"old", "gone"})
 
     run(work())

@@ -21,6 +21,8 @@ from webhook.kube import names
 from webhook.kube.informer import Informer
 from webhook.objects.problem import Json
 from webhook.objects.times import seconds
+from webhook.pods.hardware import GONE
+from webhook.pods.outcomes import outcome_of
 from webhook.pods.pods import Pod
 from webhook.policy.model import Disruptions, Duration, Profile
 from webhook.policy.settings import resolve
@@ -309,3 +311,17 @@ def test_what_is_known_of_a_job_that_has_just_ended_is_kept() -> None:
     found.see_job(listed(cluster.jobs, root), news=False)
     see_account(found, batch.JOB, root, encode(Account(ended=1, cost={"retry": 1}, recent=[id_of(failed(1))])))
     assert KEY in found.states
+
+
+@pytest.mark.parametrize(
+    ("fault", "workloads"),
+    [("condition KernelDeadlock is True", 1), ("condition Ready is Unknown (NodeStatusUnknown)", 0), (GONE, 0)],
+)
+def test_that_a_node_is_gone_or_not_ready_blames_no_node(fault: str, workloads: int) -> None:
+    root, account = job(**STORED), Account()
+    account.count(outcome_of(failed(node="a"), root), "", 0)
+    account.blame("train-1", fault, None, returns=True, in_status=True)
+    found = trackers(root, None)
+    found.now = lambda: 1767225660.0
+    see_account(found, batch.JOB, root, encode(account))
+    assert len(found.faulty_nodes.nodes) == workloads

@@ -11,9 +11,10 @@ from tests.unit.accounts.pods import disrupted, failed, running_pod
 from webhook.kube import names
 from webhook.objects.patch import Editor, at
 from webhook.objects.problem import Json
+from webhook.objects.times import written
 from webhook.pods.faulty_nodes import FaultyNodes
 from webhook.pods.pods import Pod
-from webhook.pods.rejections import Rejections
+from webhook.pods.rejections import APART, Rejections
 from webhook.pods.waves import Waves
 from webhook.policy.model import BadNodes, Duration, FailureRule, Match, Next, Placement, Profile, Wave
 from webhook.rules.facts import Facts
@@ -84,10 +85,11 @@ def losing(zone: str) -> Waves:
 
 
 def rejecting(*nodes: str) -> Rejections:
-    """Return nodes that have just rejected three pods each."""
+    """Return nodes that have just rejected pods three times each."""
     found = Rejections()
     for number, node in enumerate(nodes * 3):
-        found.see(failed(number, exits=(), reason="UnexpectedAdmissionError", node=node, ended=AT_NOW), NOW)
+        started = written(NOW - 60 + APART * number)
+        found.see(failed(number, exits=(), reason="UnexpectedAdmissionError", node=node, started=started), NOW)
     return found
 
 
