@@ -29,6 +29,7 @@ from webhook.insight.report.places import PlaceJudgement, SeenAttempt
 from webhook.insight.report.sums import Sum, Tally, importance_by, resource_seconds
 from webhook.objects.left_out import RAISING, LeftOut
 from webhook.objects.times import seconds, written
+from webhook.pods.hardware import is_of_machine
 from webhook.pods.outcomes import STOPPED
 from webhook.policy.causes import CAUSES
 
@@ -204,7 +205,7 @@ class Builder:
                 place.attempts += 1
                 place.failures += is_failure
                 place.disruptions += is_disruption
-                place.faults += record.cause == "Hardware"
+                place.faults += record.cause == "Hardware" and is_of_machine(record.reason)
                 place.workloads.add(workload)
                 if CAUSES[record.cause].loss:
                     place.lost.add(1, record.seconds, attempt.resources, attempt.price.paid)

@@ -123,7 +123,8 @@ class PlaceRow(msgspec.Struct, kw_only=True, rename="camel"):
       many an attempt failed there that was no disruption, although they succeeded elsewhere.
     - `expected`: of how many an attempt would fail there if the place were like the others; `suspect`: whether so many
       more failed that chance does not explain it (a "lemon"; webhook/insight/report/places.py has the test).
-    - `faults`: how many attempts a fault of the hardware ended there, by the account; they are disruptions.
+    - `faults`: how many attempts a fault of the hardware ended there, by the account; they are disruptions. That a node
+      is gone or not ready is none.
     """
 
     name: str

@@ -16,6 +16,7 @@ from webhook.insight.report.known import Counted, Known, Price, Window
 from webhook.insight.report.model import MOST_ATTEMPTS, Usage
 from webhook.insight.report.sums import importance_by, unpriced
 from webhook.objects.times import written
+from webhook.pods.hardware import GONE
 from webhook.policy.causes import Cause
 
 SPOT: dict[str, Any] = {"capacity": "Spot", "node": "spot-1", "zone": "z1"}
@@ -240,6 +241,12 @@ def many_at(node: str, cause: str, owner: str = "") -> list[Known]:
             attempts.append(attempt(cause, number=2 * number + 1, node=node, zone="z2", **where))
         found.append(workload(*attempts, name=name, owner=owner))
     return found
+
+
+def test_that_a_node_was_gone_or_not_ready_is_no_fault_of_its_hardware() -> None:
+    reasons = (GONE, "condition Ready is Unknown (NodeStatusUnknown)", "condition GPUMissing is True")
+    made = reported(*(workload(attempt("Hardware", node="n", reason=reason)) for reason in reasons))
+    assert [(node.faults, node.disruptions) for node in made.nodes] == [(1, 3)]
 
 
 def test_a_lemon_comes_first_and_incriminates_no_zone() -> None:
