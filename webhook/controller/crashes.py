@@ -223,7 +223,7 @@ class Crashes:
         end = crash.seen + counted.settings.profile.failure_policy.settle_within
         is_late = self.clock() >= end
         looks = bool(pod.node) and (is_late or (is_noted and not crash.has_looked))
-        fault = pod.fault or (await self.faults.of(pod.node, hardware) if looks else "")
+        fault = pod.fault or (await self.faults.of(pod.node, hardware, pod.finished) if looks else "")
         crash.has_looked = crash.has_looked or is_noted
         crash.has_looked_late = is_late
         return not (is_late or fault), fault

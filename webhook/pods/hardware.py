@@ -12,6 +12,7 @@ from typing import Final
 
 from webhook.objects.problem import Json
 from webhook.objects.shape import Shape
+from webhook.objects.times import seconds
 from webhook.policy.criteria import is_like
 from webhook.policy.model import Hardware
 
@@ -20,7 +21,7 @@ DEVICES_READ: Final[dict[str, Shape]] = {
     "allocatedResourcesStatus": [{"name": str, "resources": [{"resourceID": str, "health": str}]}]
 }
 NODE_READ: Final[Shape] = {
-    "metadata": {"name": str},
+    "metadata": {"name": str, "creationTimestamp": str},
     "spec": {"taints": [{"key": str}]},
     "status": {"conditions": [dict.fromkeys(("type", "status", "reason"), str)]},
 }
@@ -47,9 +48,15 @@ def _unhealthy(statuses: list[Json]) -> Iterator[str]:
                     yield f"device {device.get('resourceID')} of {resource.get('name')} is unhealthy"
 
 
-def fault_of_node(node: Json | None, hardware: Hardware) -> str:
-    """Return a fault of a Node, decoded as NODE_READ; empty if it has none. None: it does not exist."""
+def fault_of_node(node: Json | None, hardware: Hardware, ended: str = "") -> str:
+    """Return a fault of a Node, decoded as NODE_READ; empty if it has none. None: it does not exist.
+
+    `ended`: when a pod ended there, RFC 3339. If the Node was created later, it is another one of that name.
+    """
     if node is None:
+        return GONE
+    created, end = seconds((node.get("metadata") or {}).get("creationTimestamp")), seconds(ended)
+    if created is not None and end is not None and created > end:
         return GONE
     return next(_faults(node, hardware), "")[:LONGEST]
 

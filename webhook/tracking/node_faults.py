@@ -22,8 +22,8 @@ class NodeFaults:
         self.clock = clock
         self.nodes: dict[str, tuple[float, Json | None]] = {}  # when each was asked for, the oldest first
 
-    async def of(self, name: str, hardware: Hardware) -> str:
-        """Return a fault of a node; empty if it has none. Raise what `Api` raises."""
+    async def of(self, name: str, hardware: Hardware, ended: str = "") -> str:
+        """Return a fault of a node on which a pod ended at a time, as `fault_of_node`. Raise what `Api` raises."""
         asked, node = self.nodes.get(name, (float("-inf"), None))
         if self.clock() - asked > FRESH:
             self.nodes.pop(name, None)
@@ -33,4 +33,4 @@ class NodeFaults:
             self.nodes[name] = self.clock(), node
             if len(self.nodes) > MOST:
                 del self.nodes[next(iter(self.nodes))]
-        return fault_of_node(node, hardware)
+        return fault_of_node(node, hardware, ended)

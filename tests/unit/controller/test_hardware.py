@@ -23,9 +23,10 @@ from tests.unit.controller.leader import (
     watch_event,
 )
 from tests.virtual_time import run
-from webhook.accounts.account import Account
+from webhook.accounts.account import DETAILS, Account
 from webhook.accounts.stored import decode, encode
 from webhook.controller.ledger import Ledger
+from webhook.objects import bounds
 from webhook.objects.problem import Json
 from webhook.pods.outcomes import outcome_of
 from webhook.policy.model import Disruptions, FailurePolicy, Hardware, Profile, Retries
@@ -115,6 +116,24 @@ def test_a_fault_that_a_detector_tells_after_the_crash_explains_it() -> None:
     run(work())
     assert api.account_writes()[-1].account.causes == {"Hardware": {"the node is gone": 1}}
     assert not failures(api)
+
+
+def test_a_machine_that_went_and_came_back_as_another_one_explains_the_crash() -> None:
+    async def work() -> None:
+        async with watching(api) as ledger:
+            await crashes(api, ledger)
+            api.objects[NODES] = node()
+            api.objects[NODES]["items"][0]["metadata"]["creationTimestamp"] = "2026-01-01T00:01:20Z"
+            await settled(api, ledger)
+
+    api = FakeApi()
+    run(work())
+    assert api.account_writes()[-1].account.causes == {"Hardware": {"the node is gone": 1}}
+    assert not failures(api)
+
+
+def test_no_job_may_have_more_retries_than_its_account_lists_attempts() -> None:
+    assert DETAILS >= bounds.MOST_RETRIES
 
 
 def test_a_device_that_the_kubelet_calls_unhealthy_explains_a_crash_without_a_look_at_the_node() -> None:

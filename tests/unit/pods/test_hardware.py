@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from webhook.pods import pods
-from webhook.pods.hardware import GONE, LONGEST, MOST_FACTS, fault_of_devices, fault_of_node
+from webhook.pods.hardware import GONE, LONGEST, MOST_FACTS, fault_of_devices, fault_of_node, is_of_machine
 from webhook.policy.model import Hardware
 
 if TYPE_CHECKING:
@@ -55,6 +55,24 @@ def test_a_node_that_is_gone_or_not_ready_has_a_fault_whatever_is_configured() -
     unready = {"status": {"conditions": [{"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown"}]}}
     assert fault_of_node(unready, only) == "condition Ready is Unknown (NodeStatusUnknown)"
     assert not fault_of_node(node(), only)
+
+
+@pytest.mark.parametrize(
+    ("created", "fault"), [("2026-01-01T00:01:00Z", ""), ("2026-01-01T00:01:01Z", GONE), ("soon", ""), (None, "")]
+)
+def test_a_node_that_was_created_after_the_end_of_a_pod_is_another_one(created: str | None, fault: str) -> None:
+    found = node()
+    found["metadata"]["creationTimestamp"] = created
+    assert fault_of_node(found, Hardware(), "2026-01-01T00:01:00Z") == fault
+    assert not fault_of_node(found, Hardware())
+
+
+@pytest.mark.parametrize("condition", [("GPUMissing", "True", "Missing"), ("StorageReady", "False", "")])
+def test_that_a_node_is_gone_or_not_ready_says_nothing_of_its_machine(condition: tuple[str, str, str]) -> None:
+    assert is_of_machine(fault_of_node(node(condition), Hardware()))
+    unready = {"status": {"conditions": [{"type": "Ready", "status": "False", "reason": "KubeletNotReady"}]}}
+    assert not is_of_machine(fault_of_node(unready, Hardware()))
+    assert not is_of_machine(fault_of_node(None, Hardware()))
 
 
 def test_a_taint_of_an_operator_is_a_fault_of_its_node() -> None:
