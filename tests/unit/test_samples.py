@@ -1,6 +1,5 @@
 """The samples of every kind with `render` and `check`; cluster tests check them against the real CRDs."""
 
-import re
 import subprocess
 from collections.abc import Iterator
 from copy import deepcopy
@@ -12,38 +11,15 @@ import yaml
 
 from tests.documents import documents_of
 from tests.served import COMMAND
+from webhook.objects.patch import at
 from webhook.objects.problem import Json, field
 from webhook.objects.problem import Path as FieldPath
-from webhook.systems.kinds import KINDS
+from webhook.systems.kinds import KINDS, embedded_in
 
 FOLDER: Final = Path(__file__).parents[2] / "manifests" / "samples" / "kinds"
 FILES: Final = sorted(FOLDER.glob("*.yaml"))
-# The samples of batch/v1 are outside the folder; the other three kinds have no webhook, or not that of workloads.
-EXEMPT: Final = {
-    ("", "Pod"),
-    ("batch", "CronJob"),
-    ("batch", "Job"),
-    ("flyte.org", "TaskAction"),
-    ("ray.io", "RayCluster"),
-}
-# The last part of the path of every retry field of any kind.
-RETRY_FIELDS: Final = {
-    "backoffLimit",
-    "backoffLimitPerIndex",
-    "limit",
-    "maxRestartAttempts",
-    "maxRestarts",
-    "maxRetry",
-    "minAttempts",
-    "onFailureRetries",
-    "onSubmissionFailureRetries",
-    "retries",
-    "workload.codeflare.dev.appwrapper/retryLimit",
-}
-# Fields that count runs: the first run is not a retry. The maxRetry of a Volcano task counts restarts.
-COUNT_RUNS: Final = re.compile(
-    r"spec\.(jobTemplate\.spec\.)?maxRetry|.*\.minAttempts|.*\.containerSet\.retryStrategy\.retries"
-)
+# The samples of batch/v1 are outside the folder.
+HERE: Final = {key for key, kind in KINDS.items() if kind.admitted and kind.group != "batch"}
 LONGEST: Final = 25  # lines of a sample
 
 
@@ -62,14 +38,18 @@ def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run((COMMAND, *arguments), capture_output=True, text=True, check=False)
 
 
-def retry_fields(value: Any, path: FieldPath = ()) -> Iterator[tuple[FieldPath, Any, str | int]]:
-    """Yield path, parent and value of each retry field in an object."""
-    for key, inner in value.items() if isinstance(value, dict) else ():
-        if key in RETRY_FIELDS and isinstance(inner, str | int):
-            yield (*path, key), value, inner
-        yield from retry_fields(inner, (*path, key))
-    for index, inner in enumerate(value) if isinstance(value, list) else ():
-        yield from retry_fields(inner, (*path, index))
+def retry_fields(root: Json) -> Iterator[tuple[FieldPath, dict[Any, Any], int]]:
+    """Yield path and parent of each retry field that an object has, and its value for a single attempt."""
+    for within, found, kind in [((), root, KINDS[kind_of(root)]), *embedded_in(KINDS[kind_of(root)], root)]:
+        places = [(path, holder, one.name, one.single) for one in kind.retry_fields for path, holder in one.find(found)]
+        places += [
+            ((*job.path, name), job.spec, (name,), 0)
+            for job in kind.jobs(found)
+            for name in ("backoffLimit", "backoffLimitPerIndex")
+        ]
+        for path, holder, name, single in places:
+            if at(holder, name) is not None:
+                yield (*within, *path), at(holder, name[:-1]), single
 
 
 def with_retries(retries: int, folder: Path) -> list[str]:
@@ -77,10 +57,9 @@ def with_retries(retries: int, folder: Path) -> list[str]:
     changed = deepcopy(SAMPLES)
     names = []
     for (file, number), root in changed.items():
-        for path, holder, value in retry_fields(root):
-            name = field(path)
-            holder[path[-1]] = type(value)(retries + 1 if COUNT_RUNS.fullmatch(name) else retries)
-            names.append(f"{folder / file}:{number} {name}")
+        for path, holder, single in retry_fields(root):
+            holder[path[-1]] = type(holder[path[-1]])(retries + single)
+            names.append(f"{folder / file}:{number} {field(path)}")
     for file in {file for file, _ in changed}:
         text = yaml.safe_dump_all([root for (one, _), root in changed.items() if one == file])
         (folder / file).write_text(text)
@@ -88,18 +67,18 @@ def with_retries(retries: int, folder: Path) -> list[str]:
 
 
 def test_every_kind_of_the_table_has_a_sample() -> None:
-    assert {kind_of(root) for root in SAMPLES.values()} == KINDS.keys() - EXEMPT
+    assert {kind_of(root) for root in SAMPLES.values()} == HERE
 
 
 def test_every_retry_field_of_the_table_is_in_a_sample() -> None:
     written = {
-        (row.group, one.name)
+        (kind.group, one.name)
         for root in SAMPLES.values()
-        for row in (KINDS[kind_of(root)],)
-        for one in row.retry_fields
-        if {path for path, _ in one.find(root)} & {path for path, _, _ in retry_fields(root)}
+        for kind in (KINDS[kind_of(root)],)
+        for one in kind.retry_fields
+        if any(at(holder, one.name) is not None for _, holder in one.find(root))
     }
-    assert written == {(row.group, one.name) for row in KINDS.values() for one in row.retry_fields}
+    assert written == {(kind.group, one.name) for kind in KINDS.values() for one in kind.retry_fields}
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
