@@ -127,7 +127,7 @@ function partsBar(parts, { whole } = {}) {
       el("span", { class: `c-${one.key}`, style: { width: `${(100 * one.value) / all}%` } })));
 }
 
-const lossParts = (row, measure) => Object.entries(LOSSES).map(([key, { label }]) => {
-  const value = measure.of(row.lostTo[key]) ?? 0;
+const lossParts = (figures, measure) => Object.entries(LOSSES).map(([key, { label }]) => {
+  const value = measure.of(figures.lostTo[key]) ?? 0;
   return { key, label, value, text: measure.format(value) };
 }).filter((part) => part.value > 0);

@@ -1,34 +1,36 @@
 // The report as the views read it. Fields that the report leaves out have their defaults here.
 
 const NO_USAGE = { attempts: 0, seconds: 0, resources: {}, price: 0 };
-const usage = (one) => ({ attempts: 0, seconds: 0, price: null, ...one, resources: one?.resources ?? {} });
+const usage = (used) => ({ attempts: 0, seconds: 0, price: null, ...used, resources: used?.resources ?? {} });
 
-function figures(one) {
+function withUsages(figures) {
   return {
-    ...one, used: usage(one.used), spot: usage(one.spot), onDemand: usage(one.onDemand), lost: usage(one.lost), lostTo: lostTo(one),
-    savedRetries: usage(one.savedRetries), kept: usage(one.kept),
+    ...figures, used: usage(figures.used), spot: usage(figures.spot), onDemand: usage(figures.onDemand), lost: usage(figures.lost), lostTo: lostTo(figures),
+    savedRetries: usage(figures.savedRetries), kept: usage(figures.kept),
   };
 }
 
-const lostTo = (one) => Object.fromEntries(Object.keys(LOSSES).map((loss) => [loss, one.lostTo?.[loss] ? usage(one.lostTo[loss]) : NO_USAGE]));
+const lostTo = (figures) => Object.fromEntries(Object.keys(LOSSES).map((loss) => [loss, figures.lostTo?.[loss] ? usage(figures.lostTo[loss]) : NO_USAGE]));
 
 function prepare(raw) {
   if (raw?.version !== 1) throw new Error(`This page shows reports of version 1; this one has version ${raw?.version}.`);
-  const report = { ...raw, total: figures(raw.total), byUid: new Map() };
+  const report = { ...raw, total: withUsages(raw.total) };
+  report.byUid = new Map();
   report.at = seconds(raw.written);
-  report.namespaces = raw.namespaces.map((row) => ({ name: row.name, figures: figures(row.figures) }));
-  report.profiles = raw.profiles.map((row) => ({ name: row.name, figures: figures(row.figures) }));
-  report.workloads = raw.workloads.map((row) => {
-    const found = { ...row, figures: figures(row.figures), text: `${row.namespace}/${row.name} ${row.kind} ${row.owner} ${row.reason}`.toLowerCase() };
-    report.byUid.set(row.uid, found);
-    return found;
+  report.namespaces = raw.namespaces.map((group) => ({ ...group, figures: withUsages(group.figures) }));
+  report.profiles = raw.profiles.map((group) => ({ ...group, figures: withUsages(group.figures) }));
+  report.workloads = raw.workloads.map((workload) => {
+    workload.text = `${workload.namespace}/${workload.name} ${workload.kind} ${workload.owner} ${workload.reason}`.toLowerCase();
+    const shown = { ...workload, figures: withUsages(workload.figures) };
+    report.byUid.set(workload.uid, shown);
+    return shown;
   });
-  report.nodes = raw.nodes.map((row) => ({ ...row, zone: row.zone ?? "", capacity: row.capacity ?? "", lost: usage(row.lost) }));
-  report.zones = raw.zones.map((row) => ({ ...row, zone: "", capacity: "", lost: usage(row.lost) }));
+  report.nodes = raw.nodes.map((place) => ({ ...place, lost: usage(place.lost) }));
+  report.zones = raw.zones.map((place) => ({ ...place, lost: usage(place.lost) }));
   report.nearLimit = raw.nearLimit.map((uid) => report.byUid.get(uid)).filter(Boolean);
-  report.series = merged(raw.series.map((one) => ({
-    start: seconds(one.start), causes: one.causes, spot: usage(one.spot), onDemand: usage(one.onDemand), lost: usage(one.lost),
-    lostTo: lostTo(one),
+  report.series = merged(raw.series.map((bucket) => ({
+    start: seconds(bucket.start), causes: bucket.causes, spot: usage(bucket.spot), onDemand: usage(bucket.onDemand), lost: usage(bucket.lost),
+    lostTo: lostTo(bucket),
   })), raw.bucket, report);
   report.measures = measures(report);
   return report;
@@ -45,20 +47,20 @@ function merged(series, bucket, report) {
   return found;
 }
 
-function both(a, b) {
-  const causes = { ...a.causes };
-  for (const [cause, number] of Object.entries(b.causes)) causes[cause] = (causes[cause] ?? 0) + number;
-  const lostTo = Object.fromEntries(Object.keys(LOSSES).map((loss) => [loss, sum(a.lostTo[loss], b.lostTo[loss])]));
-  return { start: a.start, causes, lostTo, spot: sum(a.spot, b.spot), onDemand: sum(a.onDemand, b.onDemand), lost: sum(a.lost, b.lost) };
+function both(bucket, next) {
+  const causes = { ...bucket.causes };
+  for (const [cause, number] of Object.entries(next.causes)) causes[cause] = (causes[cause] ?? 0) + number;
+  const lostTo = Object.fromEntries(Object.keys(LOSSES).map((loss) => [loss, sum(bucket.lostTo[loss], next.lostTo[loss])]));
+  return { start: bucket.start, causes, lostTo, spot: sum(bucket.spot, next.spot), onDemand: sum(bucket.onDemand, next.onDemand), lost: sum(bucket.lost, next.lost) };
 }
 
-function sum(a, b) {
-  const resources = { ...a.resources };
-  for (const [name, value] of Object.entries(b.resources)) resources[name] = (resources[name] ?? 0) + value;
-  const unknown = (a.price === null && a.attempts > 0) || (b.price === null && b.attempts > 0);
+function sum(used, added) {
+  const resources = { ...used.resources };
+  for (const [name, value] of Object.entries(added.resources)) resources[name] = (resources[name] ?? 0) + value;
+  const unknown = (used.price === null && used.attempts > 0) || (added.price === null && added.attempts > 0);
   return {
-    attempts: a.attempts + b.attempts, seconds: a.seconds + b.seconds, resources,
-    price: unknown ? null : (a.price ?? 0) + (b.price ?? 0),
+    attempts: used.attempts + added.attempts, seconds: used.seconds + added.seconds, resources,
+    price: unknown ? null : (used.price ?? 0) + (added.price ?? 0),
   };
 }
 
@@ -66,18 +68,18 @@ function sum(a, b) {
 function measures(report) {
   const found = [];
   const { used } = report.total;
-  if (report.currency && (used.price !== null || report.workloads.some((row) => row.figures.used.price !== null))) {
+  if (report.currency && (used.price !== null || report.workloads.some((workload) => workload.figures.used.price !== null))) {
     const format = moneyIn(report.currency);
     found.push({ key: "price", label: `money (${report.currency})`, unit: report.currency, of: priceOf, format });
   }
   const names = new Set(["cpu", "memory", ...Object.keys(used.resources)]);
   for (const name of names) {
     const unit = { cpu: "core-hours", memory: "GiB-hours" }[name] ?? `${name} hours`;
-    found.push({ key: name, label: unit, unit, of: (one) => (one.resources[name] ?? 0) / 3600, format: amount });
+    found.push({ key: name, label: unit, unit, of: (used) => (used.resources[name] ?? 0) / 3600, format: amount });
   }
-  found.push({ key: "seconds", label: "pod-hours", unit: "pod-hours", of: (one) => one.seconds / 3600, format: amount });
+  found.push({ key: "seconds", label: "pod-hours", unit: "pod-hours", of: (used) => used.seconds / 3600, format: amount });
   if (used.price === null && found[0].key === "price") found.push(found.shift()); // not all of it is known
   return found;
 }
 
-const priceOf = (one) => (one.price ?? (one.attempts === 0 ? 0 : null));
+const priceOf = (used) => (used.price ?? (used.attempts === 0 ? 0 : null));

@@ -1,10 +1,10 @@
 // The attempts of one workload over time: a lane for each scope, as in a CI system's timeline.
 
 function timeline(workload, { now, chosen, choose }) {
-  const attempts = workload.attempts.map((one, number) => {
-    const to = one.end ? seconds(one.end) : now;
-    const from = one.start ? seconds(one.start) : to;
-    return { one, number, from, to };
+  const attempts = workload.attempts.map((attempt, number) => {
+    const to = attempt.end ? seconds(attempt.end) : now;
+    const from = attempt.start ? seconds(attempt.start) : to;
+    return { attempt, number, from, to };
   });
   if (!attempts.length) return el("p", { class: "empty" }, "No attempt of this workload is listed.");
   const created = seconds(workload.created);
@@ -14,7 +14,7 @@ function timeline(workload, { now, chosen, choose }) {
   const place = (at) => `${(100 * (at - first)) / length}%`;
   const lanes = new Map();
   for (const at of attempts) {
-    const scope = at.one.scope ?? "";
+    const scope = at.attempt.scope ?? "";
     if (!lanes.has(scope)) lanes.set(scope, []);
     lanes.get(scope).push(at);
   }
@@ -33,18 +33,18 @@ function axis(first, last, place) {
 }
 
 function lane(scope, members, { created, place, length, chosen, choose, alone }) {
-  const rows = [];  // attempts that overlap are below each other
+  const lines = [];  // attempts that overlap are below each other
   for (const at of members.sort((a, b) => a.from - b.from || a.to - b.to)) {
-    let row = rows.find((one) => one.at(-1).to <= at.from + length / 500);
-    if (!row) rows.push((row = []));
-    row.push(at);
+    let line = lines.find((other) => other.at(-1).to <= at.from + length / 500);
+    if (!line) lines.push((line = []));
+    line.push(at);
   }
   const name = scope || (alone ? "all pods" : "no index");
-  const tracks = rows.map((row) => {
+  const tracks = lines.map((line) => {
     const track = el("div", { class: "track" });
-    let before = rows.length === 1 ? created : NaN;
-    for (const at of row) {
-      if (rows.length === 1 && at.from - before > 0) {
+    let before = lines.length === 1 ? created : NaN;
+    for (const at of line) {
+      if (lines.length === 1 && at.from - before > 0) {
         const wait = duration(at.from - before);
         track.append(el("span", { class: "gap", title: `waited ${wait}`, "aria-hidden": "true", style: { left: place(before), width: `${(100 * (at.from - before)) / length}%` } }));
       }
@@ -57,30 +57,30 @@ function lane(scope, members, { created, place, length, chosen, choose, alone })
 }
 
 function attemptButton(at, { wait, place, length, chosen, choose }) {
-  const { one } = at;
-  const cause = causeOf(one);
-  const words = visible(sentenceOf(one, wait));
+  const { attempt } = at;
+  const cause = causeOf(attempt);
+  const words = visible(sentenceOf(attempt, wait));
   const button = el("button", {
-    type: "button", class: `attempt c-${cause} ${one.capacity === "Spot" ? "on-spot" : one.capacity === "OnDemand" ? "on-demand" : "nowhere"}`,
-    "aria-label": words, title: words, "aria-pressed": String(one.pod === chosen), "data-keep": `attempt ${one.pod}`,
+    type: "button", class: `attempt c-${cause} ${attempt.capacity === "Spot" ? "on-spot" : attempt.capacity === "OnDemand" ? "on-demand" : "nowhere"}`,
+    "aria-label": words, title: words, "aria-pressed": String(attempt.pod === chosen), "data-keep": `attempt ${attempt.pod}`,
     style: { left: place(at.from), width: `max(9px, ${(100 * (at.to - at.from)) / length}%)` },
-    onclick: () => choose(one), onfocus: () => choose(one),
-  }, el("span", { class: "letter", "aria-hidden": "true" }, CAUSES[cause].letter), el("span", { class: "where", "aria-hidden": "true" }, visible(one.node ?? "")));
-  if (one.pod === chosen) {
+    onclick: () => choose(attempt), onfocus: () => choose(attempt),
+  }, el("span", { class: "letter", "aria-hidden": "true" }, CAUSES[cause].letter), el("span", { class: "where", "aria-hidden": "true" }, visible(attempt.node ?? "")));
+  if (attempt.pod === chosen) {
     button.dataset.current = "yes";
     button.tabIndex = 0;
   }
   return button;
 }
 
-function sentenceOf(one, wait) {
-  const start = one.start ? time(seconds(one.start)) : "never started";
-  const end = one.end ? time(seconds(one.end)) : "now";
+function sentenceOf(attempt, wait) {
+  const start = attempt.start ? time(seconds(attempt.start)) : "never started";
+  const end = attempt.end ? time(seconds(attempt.end)) : "now";
   return [
-    `${CAUSES[causeOf(one)].label}${one.reason ? ` (${one.reason})` : ""}`,
-    `attempt ${one.attempt ?? 0}`,
-    one.node ? `on ${one.node}${one.capacity ? `, ${CAPACITIES[one.capacity]}` : ""}` : "on no node",
-    one.start ? `${start} to ${end}, ${duration(one.seconds ?? 0)}` : `${start}, ended ${end}`,
+    `${CAUSES[causeOf(attempt)].label}${attempt.reason ? ` (${attempt.reason})` : ""}`,
+    `attempt ${attempt.attempt ?? 0}`,
+    attempt.node ? `on ${attempt.node}${attempt.capacity ? `, ${CAPACITIES[attempt.capacity]}` : ""}` : "on no node",
+    attempt.start ? `${start} to ${end}, ${duration(attempt.seconds ?? 0)}` : `${start}, ended ${end}`,
     wait > 0 ? `after a wait of ${duration(wait)}` : "",
   ].filter(Boolean).join(", ");
 }
@@ -89,9 +89,9 @@ function sentenceOf(one, wait) {
 const MOST_LETTERS = 10;
 function strip(workload) {
   const last = workload.attempts.slice(-MOST_LETTERS);
-  const words = last.map((one) => CAUSES[causeOf(one)].label).join(", ");
+  const words = last.map((attempt) => CAUSES[causeOf(attempt)].label).join(", ");
   const more = workload.figures.used.attempts > last.length;
   return el("span", { class: "strip", role: "img", "aria-label": words || "none", title: words },
     more && el("span", { class: "more" }, "…"),
-    last.map((one) => el("span", { class: `cell c-${causeOf(one)}` }, CAUSES[causeOf(one)].letter)));
+    last.map((attempt) => el("span", { class: `cell c-${causeOf(attempt)}` }, CAUSES[causeOf(attempt)].letter)));
 }
