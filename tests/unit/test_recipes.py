@@ -121,7 +121,6 @@ def _edit(context: "JobContext") -> list[Problem]:
 RULE: Final[Rule["JobContext"]] = Rule(
     name="priority",
     applies_to="a Job without a priority class",
-    applies=lambda context: not context.settings.skip,
     edit=_edit,
     writes=in_job_specs(("template", "spec", "priorityClassName")),
 )

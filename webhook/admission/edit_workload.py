@@ -61,11 +61,11 @@ def apply_rules(context: WorkloadContext) -> tuple[Ruled, list[Problem]]:
     settings = [context.settings_of(job) for job in context.jobs]
     context.is_skipped |= bool(settings) and all(one.skip for one in settings)
     by_index = context.profile.profile.failure_policy.many_pods != "Job"
-    job_rules = registry.job_rules(context.kind, by_index)
     warnings = []
     for job, its_settings in zip(context.jobs, settings, strict=True):
+        job_rules = registry.job_rules(context.kind, by_index, its_settings.skip)
         warnings += apply(job_rules, context.context_of(job, its_settings), editor)
-    warnings += apply(registry.workload_rules(context.kind), context, editor)
+    warnings += apply(registry.workload_rules(context.kind, context.settings.skip), context, editor)
     if context.kind is JOB_SET:
         warnings = job_set.said_once(warnings)
     return Ruled(context, editor, editor.edits[before:]), list(dict.fromkeys(warnings)) if warnings else []

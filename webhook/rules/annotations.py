@@ -196,12 +196,13 @@ def of_template(path: Path) -> Path:
 
 
 IN_JOB: Final[Rule["JobContext"]] = Rule(
-    name="annotations", applies_to="each Job", edit=_edit_job, writes=writes_in_jobs
+    name="annotations", applies_to="each Job", even_if_skipped=True, edit=_edit_job, writes=writes_in_jobs
 )
 IN_WORKLOAD: Final[Rule["WorkloadContext"]] = Rule(
     name="annotations",
     applies_to="the pod templates of a kind, and workloads made of it",
     edit=_edit_workload,
+    even_if_skipped=True,
     writes=writes_beside,
 )
 JUDGED: Final[Rule["ValidationContext"]] = Rule(name="annotations", applies_to="each object", problems=_problems)

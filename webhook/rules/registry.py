@@ -76,18 +76,23 @@ def pod_rules(asked: bool, variables: bool, words: bool) -> tuple[Rule[PodContex
 
 
 @cache
-def job_rules(kind: KindSpec, by_index: bool) -> tuple[Rule[JobContext], ...]:  # noqa: FBT001
-    """Return the rules for the JobSpecs of a kind: those that write something in it.
+def job_rules(kind: KindSpec, by_index: bool, is_skipped: bool) -> tuple[Rule[JobContext], ...]:  # noqa: FBT001
+    """Return the rules for a JobSpec of a kind: those that write something in it.
 
-    `by_index`: whether the profile lets a bug end an index of a Job of many pods.
+    `by_index`: whether the profile lets a bug end an index of a Job of many pods. `is_skipped`: whether its author
+    skips the Job.
     """
-    return tuple(rule for rule in JOB_RULES if rule.writes(kind) and (by_index or rule is not many_pods.RULE))
+    rules = (rule for rule in JOB_RULES if by_index or rule is not many_pods.RULE)
+    return tuple(rule for rule in rules if rule.writes(kind) and (rule.even_if_skipped or not is_skipped))
 
 
 @cache
-def workload_rules(kind: KindSpec) -> tuple[Rule[WorkloadContext], ...]:
-    """Return the rules for the other fields of a kind: those that write something in it."""
-    return tuple(rule for rule in WORKLOAD_RULES if rule.writes(kind))
+def workload_rules(kind: KindSpec, is_skipped: bool) -> tuple[Rule[WorkloadContext], ...]:  # noqa: FBT001
+    """Return the rules for the other fields of a kind: those that write something in it.
+
+    `is_skipped`: whether the annotations of the workload itself skip it.
+    """
+    return tuple(rule for rule in WORKLOAD_RULES if rule.writes(kind) and (rule.even_if_skipped or not is_skipped))
 
 
 @cache

@@ -203,11 +203,12 @@ def _edit_workload(context: "WorkloadContext") -> list[Problem]:
 
 
 IN_JOB: Final[Rule["JobContext"]] = Rule(
-    name="retries", applies_to="each Job", edit=_edit_job, writes=in_job_specs(*WRITES)
+    name="retries", applies_to="each Job", even_if_skipped=True, edit=_edit_job, writes=in_job_specs(*WRITES)
 )
 IN_WORKLOAD: Final[Rule["WorkloadContext"]] = Rule(
     name="retries",
     applies_to="the retry fields and pod templates of a kind",
     edit=_edit_workload,
+    even_if_skipped=True,
     writes=writes_beside,
 )

@@ -44,6 +44,9 @@ class Rule(Generic[Context]):
     problems: Callable[[Context], Iterable[Problem]] = finds_nothing
     # Returns False for an object to which the rule does not apply; None if the rule applies to all.
     applies: Callable[[Context], bool] | None = None
+    # Whether the rule is applied to a workload, or to a Job in it, that its author has skipped. Skipped pods get only
+    # registry.UNPLACED_POD_RULES.
+    even_if_skipped: bool = False
     # The objects to which the rule applies, for the documentation.
     applies_to: str
 

@@ -208,6 +208,7 @@ def _is_no_bug(codes: list[int]) -> str:
 RULE: Final[Rule["WorkloadContext"]] = Rule(
     name="failure_policy",
     applies_to="the retryStrategies of a workload of Argo Workflows",
+    even_if_skipped=True,
     edit=_edit,
     writes=writes,
 )

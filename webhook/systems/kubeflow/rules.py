@@ -109,7 +109,7 @@ def _fits(root: Json, settings: Settings, replicas: list[tuple[Path, Json]]) -> 
 RULE: Final[Rule["WorkloadContext"]] = Rule(
     name="failure_policy",
     applies_to="a job of Kubeflow's training operator, where a leader bounds the retries",
-    applies=lambda context: not context.settings.skip and context.facts.bounds_retries(context.settings),
+    applies=lambda context: context.facts.bounds_retries(context.settings),
     edit=_edit,
     writes=writes,
 )

@@ -103,4 +103,6 @@ def _is_suspended(root: Json) -> bool:
     return at(root, ("spec", "suspend")) is True
 
 
-RULE: Final[Rule["WorkloadContext"]] = Rule(name="annotations", applies_to="a TrainJob", edit=_edit, writes=_writes)
+RULE: Final[Rule["WorkloadContext"]] = Rule(
+    name="annotations", applies_to="a TrainJob", even_if_skipped=True, edit=_edit, writes=_writes
+)

@@ -104,7 +104,6 @@ def is_coupled(root: Json) -> bool:
 RULE: Final[Rule["WorkloadContext"]] = Rule(
     name="failure_policy",
     applies_to="a Volcano Job that restarts pods that failed",
-    applies=lambda context: not context.settings.skip,
     edit=_edit,
     writes=writes,
 )

@@ -46,11 +46,6 @@ WRITES: Final[tuple[Pattern, ...]] = (("backoffLimit",), ("backoffLimitPerIndex"
 IGNORED_FAILURES: Final[Path] = ("metadata", "annotations", batch.INDEX_IGNORED_FAILURES)  # in a pod
 
 
-def is_applied(context: "JobContext") -> bool:
-    """Return True if a Job is not skipped, and does not run only once."""
-    return not context.settings.skip and not context.runs_once
-
-
 def _edit_job(context: "JobContext") -> list[Problem]:
     """Give a JobSpec a back-off for each completion index, and no more retries than it had.
 
@@ -126,7 +121,7 @@ def _edit_pod(context: "PodContext") -> list[Problem]:
 IN_JOB: Final[Rule["JobContext"]] = Rule(
     name="back_off",
     applies_to="each Indexed Job",
-    applies=is_applied,
+    applies=lambda context: not context.runs_once,
     edit=_edit_job,
     writes=where_jobs_get_policies(*WRITES),
 )

@@ -311,11 +311,6 @@ def _classifies_every_code(rule: Json) -> bool:
     return requirement.get("operator") == "NotIn" or (bool(requirement) and rule.get("action") in FAILING)
 
 
-def _gets_rules(context: "JobContext") -> bool:
-    """Return False for a skipped object, and for one that will be denied: its problems count the author's rules."""
-    return not context.settings.skip and not context.will_be_denied
-
-
 def _edit(context: "JobContext") -> list[Problem]:
     """Inject a failure policy, except into a Job that runs once; warn once what the author's retries mean."""
     had_policy = context.job.spec.get("podFailurePolicy") is not None
@@ -329,7 +324,7 @@ def _edit(context: "JobContext") -> list[Problem]:
 RULE: Final[Rule["JobContext"]] = Rule(
     name="failure_policy",
     applies_to="each Job",
-    applies=_gets_rules,
+    applies=lambda context: not context.will_be_denied,  # its problems count the author's rules
     edit=_edit,
     writes=where_jobs_get_policies(*WRITES),
 )

@@ -99,7 +99,7 @@ def _retries_of(budget: Budget, settings: Settings, completions: int) -> tuple[i
 RULE: Final[Rule["JobContext"]] = Rule(
     name="many_pods",
     applies_to="a Job or CronJob of several completions whose pods do not depend on each other",
-    applies=back_off.is_applied,
+    applies=lambda context: not context.runs_once,
     edit=_edit,
     writes=_writes,
 )

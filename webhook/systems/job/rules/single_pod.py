@@ -80,7 +80,7 @@ def is_short(metadata: Json, kind: KindSpec) -> bool:
 RULE: Final[Rule["JobContext"]] = Rule(
     name="back_off",
     applies_to="a Job or CronJob of one pod",
-    applies=back_off.is_applied,
+    applies=lambda context: not context.runs_once,
     edit=_edit,
     writes=writes,
 )

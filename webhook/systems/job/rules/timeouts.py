@@ -50,14 +50,12 @@ def _edit_workload(context: "WorkloadContext") -> list[Problem]:
 IN_JOB: Final[Rule["JobContext"]] = Rule(
     name="timeouts",
     applies_to="each Job",
-    applies=lambda context: not context.settings.skip,
     edit=_edit_job,
     writes=where_jobs_get_policies(DEADLINE),
 )
 IN_WORKLOAD: Final[Rule["WorkloadContext"]] = Rule(
     name="timeouts",
     applies_to="the timeout fields of a kind",
-    applies=lambda context: not context.settings.skip,
     edit=_edit_workload,
     writes=_writes_beside,
 )

@@ -265,6 +265,7 @@ IN_JOB: Final[Rule["JobContext"]] = Rule(
     name="retries",
     applies_to="each Job whose own rules make restarts free, where the profile clamps",
     applies=lambda context: context.workload.clamps and context.has_free_restarts,
+    even_if_skipped=True,
     edit=_clamp_in_job,
     writes=in_job_specs(*WRITES),
 )
@@ -272,6 +273,7 @@ IN_SET: Final[Rule["WorkloadContext"]] = Rule(
     name="retries",
     applies_to="a JobSet whose own rules make restarts free, where the profile clamps",
     applies=lambda context: context.clamps,
+    even_if_skipped=True,
     edit=_clamp_in_set,
     writes=_writes_in_set,
 )

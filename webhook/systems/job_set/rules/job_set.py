@@ -232,7 +232,7 @@ def said_once(warnings: list[Problem]) -> list[Problem]:
 RULE: Final[Rule["WorkloadContext"]] = Rule(
     name="failure_policy",
     applies_to="a JobSet",
-    applies=lambda context: not context.settings.skip and not context.is_denied,
+    applies=lambda context: not context.is_denied,
     edit=_edit,
     writes=writes,
 )
