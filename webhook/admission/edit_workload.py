@@ -58,13 +58,11 @@ def apply_rules(context: WorkloadContext) -> tuple[Ruled, list[Problem]]:
     """Apply the rules to each JobSpec, then to the other fields; return the result, and each warning once."""
     editor = context.editor
     before = len(editor.edits)
-    settings = [context.settings_of(job) for job in context.jobs]
-    context.is_skipped |= bool(settings) and all(one.skip for one in settings)
     by_index = context.profile.profile.failure_policy.many_pods != "Job"
     warnings = []
-    for job, its_settings in zip(context.jobs, settings, strict=True):
-        job_rules = registry.job_rules(context.kind, by_index, its_settings.skip)
-        warnings += apply(job_rules, context.context_of(job, its_settings), editor)
+    for job, settings in zip(context.jobs, context.settings_of_jobs, strict=True):
+        job_rules = registry.job_rules(context.kind, by_index, settings.skip)
+        warnings += apply(job_rules, context.context_of(job, settings), editor)
     warnings += apply(registry.workload_rules(context.kind, context.settings.skip), context, editor)
     if context.kind is JOB_SET:
         warnings = job_set.said_once(warnings)

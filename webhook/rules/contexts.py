@@ -40,8 +40,10 @@ class WorkloadContext:
         self.profile = profile
         self.editor = editor
         self.settings: Settings = profile.settings(annotations.of(self.root))
-        self.is_skipped = self.settings.skip  # whether its author skips it, or every Job in it
         self.jobs = list(kind.jobs(self.root))
+        self.settings_of_jobs = [self.settings_of(job) for job in self.jobs]
+        every_job = bool(self.jobs) and all(settings.skip for settings in self.settings_of_jobs)
+        self.is_skipped = self.settings.skip or every_job  # whether its author skips it, or every Job in it
         self.clamps: bool = profile.profile.retries.on_exceed != "Deny"
         self.denies_new = not self.clamps and old is None
         self.job_set = self.root if kind is JOB_SET else facts.owner  # the JobSet of the Jobs
