@@ -14,6 +14,7 @@ import pytest
 
 pytestmark = pytest.mark.first
 ROOT: Final = Path(__file__).parents[2]
+TYPED: Final = ROOT / ".mypy_cache"
 NOT_COPIED: Final = shutil.ignore_patterns(".*", "*.egg-info", "*.svg", "*.png")
 
 # A kind, an attempt source and a system with an account.
@@ -79,7 +80,7 @@ def _cost_of(pod: Pod, _root: Json, _spent: Spent, _settings: Settings) -> Attem
 
 
 def _has_ended(root: Json) -> bool:
-    return at(root, ("status", "phase")) == "Done"
+    return bool(at(root, ("status", "phase")) == "Done")
 
 
 RENDER: Final = System(
@@ -87,7 +88,8 @@ RENDER: Final = System(
 )
 SYSTEMS: Final = (RENDER,)
 '''
-SAMPLE: Final = """apiVersion: example.dev/v1
+SAMPLE: Final = """# Look at spec.tries.
+apiVersion: example.dev/v1
 kind: Render
 metadata: {name: frames}
 spec:
@@ -95,6 +97,22 @@ spec:
   template:
     spec:
       containers: [{name: main, image: example.test/render}]
+"""
+CRD: Final = """apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata:
+  name: renders.example.dev
+spec:
+  group: example.dev
+  names: {kind: Render, plural: renders, singular: render}
+  scope: Namespaced
+  versions:
+    - name: v1
+      served: true
+      storage: true
+      subresources: {status: {}}
+      schema:
+        openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}
 """
 PRIORITY: Final = '''"""Gives pods a priority class if their author names none.
 
@@ -163,6 +181,7 @@ KIND: Final[Recipe] = {
     "webhook/systems/render/account.py": ACCOUNT,
     "webhook/systems/__init__.py": ('    "airflow",\n', '    "airflow",\n    "render",\n'),
     "manifests/samples/kinds/render.yaml": SAMPLE,
+    "tests/cluster/crds/render.yaml": CRD,
 }
 LACKS: Final = ("Fail fast", "`onFailure`", "Requested retry")
 REASONS: Final[Recipe] = {
@@ -275,6 +294,8 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy in which no recipe is followed yet."""
     found = tmp_path_factory.mktemp("checkout") / "copy"
     shutil.copytree(ROOT, found, ignore=NOT_COPIED)
+    if TYPED.exists():  # so that mypy reads again only what changes
+        shutil.copytree(TYPED, found / TYPED.name)
     return found
 
 
@@ -317,6 +338,21 @@ def test_the_new_kind_is_limited_and_in_what_is_generated(followed: Path) -> Non
     for file in ("docs/reference/workloads.md", "manifests/base/webhooks.yaml"):
         assert "Render" in (followed / file).read_text() or "renders" in (followed / file).read_text(), file
     assert "renders" not in (followed / "manifests/base/admission-policies.yaml").read_text()  # nothing writes it
+
+
+def test_the_new_kind_has_a_sample_and_a_crd_and_without_the_crd_a_test_names_it(followed: Path) -> None:
+    tests = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/unit/test_samples.py", "-k", "test_every")
+    done = run(followed, *tests)
+    assert done.returncode == 0, done.stdout
+    (followed / "tests/cluster/crds/render.yaml").unlink()
+    assert "{'renders.example.dev'} == set()" in run(followed, *tests).stdout
+
+
+def test_what_the_recipes_write_has_the_types_that_it_says(followed: Path) -> None:
+    recipes = (KIND, RULE, NAMED, IMPORTED, FIELD, *CRITERION, *CAUSE)
+    files = sorted({name for recipe in recipes for name in recipe if name.endswith(".py")})
+    done = run(followed, "-m", "mypy", *files)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_the_recipe_shows_the_kind_that_is_added_here() -> None:

@@ -1,5 +1,6 @@
 """The samples of every kind with `render` and `check`; cluster tests check them against the real CRDs."""
 
+import re
 import subprocess
 from collections.abc import Iterator
 from copy import deepcopy
@@ -9,6 +10,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
+from tests.cluster import operators
 from tests.documents import documents_of
 from tests.served import COMMAND
 from webhook.objects.patch import at
@@ -79,6 +81,23 @@ def test_every_retry_field_of_the_table_is_in_a_sample() -> None:
         if any(at(holder, one.name) is not None for _, holder in one.find(root))
     }
     assert written == {(kind.group, one.name) for kind in KINDS.values() for one in kind.retry_fields}
+
+
+def test_every_kind_with_a_sample_has_a_crd_in_the_cluster_tests() -> None:
+    by_hand = {
+        crd["metadata"]["name"]: {one["name"] for one in crd["spec"]["versions"]}
+        for file in operators.BY_HAND.iterdir()
+        for crd in documents(file)
+    }
+    fetched = {re.split("[/_]", name)[-1] for one in operators.MODULES for name in one.names.split()}
+    kinds = {KINDS[kind_of(root)] for root in SAMPLES.values()}
+    others = [
+        kind for kind in kinds if not fetched & {kind.resource, kind.kind.lower()} and kind.list_name not in by_hand
+    ]
+    assert {
+        kind.list_name for kind in others if not kind.group.endswith("volcano.sh")
+    } == set()  # Volcano's are generated
+    assert all(by_hand[kind.list_name] >= {*kind.versions} for kind in kinds if kind.list_name in by_hand)
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
