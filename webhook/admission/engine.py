@@ -91,7 +91,8 @@ def validate(subject: Subject, policy: Policy, facts: Facts) -> Response:
     found = problems_of(context)
     unknown = unknown_keys.warnings(context)
     if subject.old is None:
-        warnings = [] if found and is_invalid(found) else lint_warnings(subject, profile, facts)
+        is_invalid = any(rule == "schema" for rule, _ in found)  # the API server itself would refuse the object
+        warnings = [] if is_invalid else lint_warnings(subject, profile, facts)
     else:
         if found:
             before = set(problems_of(ValidationContext(subject.kind, subject.old, None, profile, facts, subject.owner)))
@@ -108,14 +109,9 @@ def validate(subject: Subject, policy: Policy, facts: Facts) -> Response:
 def profile_for(policy: Policy, facts: Facts) -> NamedProfile | None:
     """Return the profile of a namespace for edits; None if its labels name none, or an unknown profile or mode."""
     name = facts.profile_name
-    if name is None or name not in policy.profiles or not is_known_mode(facts.mode):
+    if name is None or name not in policy.profiles or (facts.mode is not None and facts.mode not in opt_in.MODES):
         return None
     return NamedProfile(name, emergency.profile_to_edit(policy, name))
-
-
-def is_known_mode(mode: str | None) -> bool:
-    """Return True if the mode label of a namespace is absent or has an allowed value."""
-    return mode is None or mode in opt_in.MODES
 
 
 def response_without_profile(policy: Policy, facts: Facts) -> Response:
@@ -126,11 +122,6 @@ def response_without_profile(policy: Policy, facts: Facts) -> Response:
         return unknown_profile(policy, facts.profile_name)
     path = ("Namespace", "metadata", "labels", names.MODE)
     return Response(warnings=[Problem(path, f"no mode {facts.mode!r}: object left alone", opt_in.ALLOWED_MODES)])
-
-
-def is_invalid(found: list[tuple[str, Problem]]) -> bool:
-    """Return True if the API server itself would refuse the object because of these problems."""
-    return any(rule == "schema" for rule, _ in found)
 
 
 def lint_warnings(subject: Subject, profile: NamedProfile, facts: Facts) -> list[Problem]:

@@ -65,11 +65,6 @@ def encoded(report: msgspec.Struct) -> str:
     return msgspec.json.format(msgspec.json.encode(report), indent=2).decode() + "\n"
 
 
-def _json(findings: Iterable[Finding], summary: Summary) -> str:
-    """Return what `check` found."""
-    return encoded(CheckReport(summary=summary, findings=list(findings)))
-
-
 class JUnitCase(NamedTuple):
     """One case: why it failed, why it could not be judged, and what else is said about it; all may be empty."""
 
@@ -209,7 +204,7 @@ def write(
     """Write what was found to stdout, in a form other than TEXT; `warnings_fail`: whether a warning is a failure."""
     summary = collected.summary()
     if form == "json":
-        text = _json(findings, summary)
+        text = encoded(CheckReport(summary=summary, findings=list(findings)))
     elif form == "sarif":
         text = _sarif(findings, summary, exit_code)
     elif form == "junit":

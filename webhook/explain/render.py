@@ -117,6 +117,7 @@ def cells_of(row: Row, budget: str, *, units: bool) -> list[str]:
     """Return a row's cells as text; `budget`: the noun for what a failure costs, retry or restart."""
     lefts = ((row.retries_left, budget), (row.disruptions_left, "disruption"))
     left = ", ".join(counted(number, name) for number, name in lefts if number is not None)
+    by_profile = "" if row.on_failure is None else f"onFailure {row.on_failure}"
     return [
         str(row.attempt),
         *([row.unit or "-"] if units else []),
@@ -126,15 +127,10 @@ def cells_of(row: Row, budget: str, *, units: bool) -> list[str]:
         row.start or "-",
         duration(row.start, row.end),
         row.ended,
-        ", ".join(filter(None, (row.rule, rule_of_profile(row)))) or "-",
+        ", ".join(filter(None, (row.rule, by_profile))) or "-",
         row.cost or "-",
         left or "-",
     ]
-
-
-def rule_of_profile(row: Row) -> str:
-    """Return the rule of onFailure that decided after an attempt, such as `onFailure 0`; empty if none did."""
-    return "" if row.on_failure is None else f"onFailure {row.on_failure}"
 
 
 def duration(start: str, end: str) -> str:

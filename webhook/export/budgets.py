@@ -14,7 +14,7 @@ from webhook.objects.shape import ANY_KEY, Shape
 from webhook.systems.job import spec as batch
 from webhook.systems.job.spec import CRON_JOB
 from webhook.systems.job_set.spec import JOB_SET
-from webhook.systems.kind_spec import LEAST, KindSpec, RetryField
+from webhook.systems.kind_spec import LEAST, KindSpec, RetryField, no_sum
 from webhook.systems.spark import spec as spark
 
 EXPRESSION: Final = -1  # the number of retries that stands for a template expression, which is not checked
@@ -40,7 +40,7 @@ def entry(field: RetryField, leaf: Shape, path: str) -> str:
     number, missing = counted_number(field, found), absent_entry(field, path)
     if leaf not in {int, str}:
         number = f"(int({found}) < {LEAST} ? {UNLIMITED} : {number})"
-    if retry_strategies.has_sums(field):
+    if field.retries_in_sum is not no_sum:
         number = retry_strategies.counted(number, retry_strategies.expression_beside(field.name))
         if field.inherits:
             inherited = retry_strategies.inherited_entry(field, path, NUMBER)

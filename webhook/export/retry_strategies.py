@@ -9,7 +9,7 @@ from typing import Final
 from webhook.export.cel import text, value
 from webhook.objects.problem import Path
 from webhook.systems.argo import spec as argo
-from webhook.systems.kind_spec import RetryField, no_sum
+from webhook.systems.kind_spec import RetryField
 
 DEEPEST: Final = 8
 # A character of code outside brackets, or a string; `/` opens no comment.
@@ -22,11 +22,6 @@ def closed(depth: int) -> str:
     """Return a regular expression for code that closes what it opens, up to this depth."""
     inner = rf"|[(\[{{]{closed(depth - 1)}[)\]}}]" if depth else ""
     return f"([*]|/?({CODE}{inner}))*"
-
-
-def has_sums(field: RetryField) -> bool:
-    """Return True if a retry field may have a sum."""
-    return field.retries_in_sum is not no_sum
 
 
 def counted(number: str, expression: str) -> str:

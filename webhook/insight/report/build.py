@@ -238,7 +238,11 @@ class Builder:
             workloads=self.rows,
             nodes=self.places(self.nodes, of_nodes, importance),
             zones=self.places(self.zones, of_zones, importance),
-            near_limit=[row.uid for row in self.rows if _is_near_limit(row)],
+            near_limit=[
+                row.uid
+                for row in self.rows
+                if row.state in {"Running", "Suspended"} and 0 in {row.retries_left, row.disruptions_left}
+            ],
             bucket=HOUR if self.series is None else self.series.width,
             series=[] if self.series is None else [*self.series.buckets(priced=about.priced)],
         )
@@ -362,7 +366,3 @@ def _attempt_row(attempt: PricedAttempt, rules: dict[str, str]) -> AttemptRow:
         disruptions_left=record.disruptions_left,
         price=attempt.price.paid,
     )
-
-
-def _is_near_limit(row: WorkloadRow) -> bool:
-    return row.state in {"Running", "Suspended"} and 0 in {row.retries_left, row.disruptions_left}

@@ -27,7 +27,7 @@ def cost_of(pod: Pod, _root: Json, spent: Spent, settings: Settings) -> AttemptC
     """Return what the end of a pod cost; without an injected expression, each one costs a retry."""
     if settings.skip or settings.profile.failure_policy.inject == "Never":
         return "retry"
-    failed = _failed_container(pod)
+    failed = min(pod.exits, key=_rank, default=None)  # its end is the message of the node
     if pod.disruption is not None or was_killed(pod) or _is_signalled(pod, failed):
         match settings.disruption_action:
             case "Ignore":
@@ -39,11 +39,6 @@ def cost_of(pod: Pod, _root: Json, spent: Spent, settings: Settings) -> AttemptC
     if failed is not None and failed.container not in EXECUTOR and not pod.reason and failed.code not in codes:
         return "fatal"
     return "retry" if spent.retries + spent.disruptions < spent.budget else "fatal"
-
-
-def _failed_container(pod: Pod) -> Exit | None:
-    """Return the container whose end is the message of the node; None if none has failed."""
-    return min(pod.exits, key=_rank, default=None)
 
 
 def _rank(ended: Exit) -> int:

@@ -20,12 +20,11 @@ from typing import TYPE_CHECKING, Final
 from webhook.objects.patch import Pattern
 from webhook.objects.problem import Problem
 from webhook.policy.settings import Settings
-from webhook.rules.rule import Rule, below
+from webhook.rules.rule import Rule
 from webhook.systems.job import spec as batch
 from webhook.systems.job.rules import back_off, single_pod
 from webhook.systems.job.rules.failure_policy import tolerates_failures
-from webhook.systems.job.spec import CRON_JOB
-from webhook.systems.kind_spec import Budget, EmbeddedJob, KindSpec
+from webhook.systems.kind_spec import Budget, EmbeddedJob
 
 if TYPE_CHECKING:
     from webhook.rules.contexts import JobContext
@@ -33,10 +32,6 @@ if TYPE_CHECKING:
 # In a JobSpec.
 WRITES: Final[tuple[Pattern, ...]] = (("backoffLimit",), ("backoffLimitPerIndex",), ("completionMode",))
 GANG: Final = ("schedulingGroup", "workloadRef")  # of a pod that is scheduled with others or not at all
-
-
-def _writes(kind: KindSpec) -> tuple[Pattern, ...]:
-    return below(kind.job_specs, WRITES) if kind in {batch.JOB, CRON_JOB} else ()
 
 
 def _edit(context: "JobContext") -> list[Problem]:
@@ -101,5 +96,5 @@ RULE: Final[Rule["JobContext"]] = Rule(
     applies_to="a Job or CronJob of several completions whose pods do not depend on each other",
     applies=lambda context: not context.runs_once,
     edit=_edit,
-    writes=_writes,
+    writes=single_pod.writes_in_jobs(WRITES),
 )

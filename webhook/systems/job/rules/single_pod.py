@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from webhook.objects.patch import Pattern
 from webhook.objects.problem import Json, Problem
-from webhook.rules.rule import Rule, below
+from webhook.rules.rule import Rule, Writes, below
 from webhook.systems.job import spec as batch
 from webhook.systems.job.rules import back_off
 from webhook.systems.job.spec import CRON_JOB
@@ -36,9 +36,9 @@ GENERATED: Final = 5  # the suffix that the API server adds to generateName
 SCHEDULED: Final = 11  # the room that the API leaves after a CronJob's name for the suffix of its Jobs' names
 
 
-def writes(kind: KindSpec) -> tuple[Pattern, ...]:
-    """Return the patterns that the rule writes in a kind: only in Jobs and CronJobs."""
-    return below(kind.job_specs, WRITES) if kind in {batch.JOB, CRON_JOB} else ()
+def writes_in_jobs(fields: tuple[Pattern, ...]) -> Writes:
+    """Return the `writes` of a rule that edits fields of the JobSpec of Jobs and CronJobs alone."""
+    return lambda kind: below(kind.job_specs, fields) if kind in {batch.JOB, CRON_JOB} else ()
 
 
 def _edit(context: "JobContext") -> list[Problem]:
@@ -82,5 +82,5 @@ RULE: Final[Rule["JobContext"]] = Rule(
     applies_to="a Job or CronJob of one pod",
     applies=lambda context: not context.runs_once,
     edit=_edit,
-    writes=writes,
+    writes=writes_in_jobs(WRITES),
 )

@@ -146,6 +146,6 @@ def test_a_name_with_a_dot_is_no_dns_label() -> None:
 
 
 def test_the_rule_writes_only_jobs_and_cron_jobs() -> None:
-    assert single_pod.writes(JOB) == (("spec", "completionMode"), ("spec", "completions"))
-    assert single_pod.writes(CRON_JOB)[0][:3] == ("spec", "jobTemplate", "spec")
-    assert single_pod.writes(JOB_SET) == ()
+    assert single_pod.RULE.writes(JOB) == (("spec", "completionMode"), ("spec", "completions"))
+    assert single_pod.RULE.writes(CRON_JOB)[0][:3] == ("spec", "jobTemplate", "spec")
+    assert single_pod.RULE.writes(JOB_SET) == ()
