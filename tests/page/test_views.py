@@ -26,7 +26,8 @@ FAINT = """() => {
   const found = [];
   for (const node of document.querySelectorAll("body *")) {
     const text = [...node.childNodes].filter((one) => one.nodeType === 3).map((one) => one.data.trim()).join("");
-    if (!text || !node.checkVisibility() || node.closest(".only-heard, .skip, :disabled, script, noscript")) continue;
+    const left = ".visually-hidden, .skip, :disabled, script, noscript";
+    if (!text || !node.checkVisibility() || node.closest(left)) continue;
     const style = getComputedStyle(node);
     const colour = read(node instanceof SVGElement ? style.fill : style.color);
     let behind = null;

@@ -46,7 +46,7 @@ def shipped() -> Iterator[Json]:
 
 
 def test_the_comparison_names_all_kinds_without_a_limit() -> None:
-    unlimited = [row for row in features.rows() if not features.COLUMNS["Limit"](row)]
+    unlimited = [row for row in features.listed_kinds() if not features.COLUMNS["Limit"](row)]
     assert unlimited == [TASK_ACTION]  # Airflow's tries are no kind of the API
     assert "enforced, for all of these kinds but Airflow and Flyte 2" in said("explanation/comparison.md")
 

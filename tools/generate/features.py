@@ -102,27 +102,27 @@ REASONS: Final[dict[KindSpec, dict[str, str]]] = {
 }
 
 
-def holds_limit(row: KindSpec) -> bool:
+def holds_limit(kind: KindSpec) -> bool:
     """Return True if the retry limit applies to a field of a kind."""
-    return bool(row.retry_fields or row.job_specs)
+    return bool(kind.retry_fields or kind.job_specs)
 
 
-def fails_fast(row: KindSpec) -> bool:
+def fails_fast(kind: KindSpec) -> bool:
     """Return True if rules inject what ends a workload for a bug, or the leader ends it."""
     injecting = (rule for rules in (registry.JOB_RULES, registry.WORKLOAD_RULES) for rule in rules)
-    system = SYSTEMS.get(row)
+    system = SYSTEMS.get(kind)
     by_leader = system is not None and system.ends_bugs
-    return by_leader or any(rule.name == INJECTING and rule.writes(row) for rule in injecting)
+    return by_leader or any(rule.name == INJECTING and rule.writes(kind) for rule in injecting)
 
 
-def is_free_of_disruptions(row: KindSpec) -> bool:
+def is_free_of_disruptions(kind: KindSpec) -> bool:
     """Return True if no disruption of any part of the sample of a kind, as it is admitted, costs a retry."""
-    system = SYSTEMS.get(row)
-    if system is None or row in COSTS_ANOTHER:
+    system = SYSTEMS.get(kind)
+    if system is None or kind in COSTS_ANOTHER:
         return False
     if system.has_jobs:
         return True
-    root = admitted(row)
+    root = admitted(kind)
     costs = (cost_of(system, root, reason, scope) for reason in DISRUPTIONS for scope in SCOPES)
     return all(cost in {"disruption", "free", "none"} for cost in costs)
 
@@ -144,20 +144,20 @@ def cost_of(system: System, root: Json, reason: str, scope: str) -> str:
     return counted_of(system, root, None, settings).outcome_of(Account(), pod).cost
 
 
-def has_account(row: KindSpec) -> bool:
+def has_account(kind: KindSpec) -> bool:
     """Return True if the ledger keeps an account of a kind."""
-    return row in SYSTEMS
+    return kind in SYSTEMS
 
 
-def obeys_rules(row: KindSpec) -> bool:
+def obeys_rules(kind: KindSpec) -> bool:
     """Return True if the rules of onFailure decide about a kind: the ledger counts its pods, and can end it."""
-    system, ended = SYSTEMS.get(row), pod_of(row, controller="train")
+    system, ended = SYSTEMS.get(kind), pod_of(kind, controller="train")
     if system is None or system.has_jobs:
         return system is not None
-    return system.fail(admitted(row), ended, "reason", "message") is not None
+    return system.fail(admitted(kind), ended, "reason", "message") is not None
 
 
-def pod_of(row: KindSpec, **fields: Any) -> Pod:
+def pod_of(kind: KindSpec, **fields: Any) -> Pod:
     """Return a pod of the sample of a kind."""
     return Pod(
         namespace="ml",
@@ -165,26 +165,26 @@ def pod_of(row: KindSpec, **fields: Any) -> Pod:
         uid="pod-uid",
         job="train",
         job_uid="uid",
-        group=row.group,
-        kind_name=row.kind,
+        group=kind.group,
+        kind_name=kind.kind,
         **fields,
     )
 
 
 @cache
-def admitted(row: KindSpec) -> Json:
+def admitted(kind: KindSpec) -> Json:
     """Return the sample of a kind as the API has it once it is admitted."""
     documents = (one for file in (SAMPLES / "kinds").glob("*.yaml") for one in documents_of(file.read_text()))
     sample = next(
-        one for one in documents if (one["apiVersion"].partition("/")[0], one["kind"]) == (row.group, row.kind)
+        one for one in documents if (one["apiVersion"].partition("/")[0], one["kind"]) == (kind.group, kind.kind)
     )
     found: Json = mutate(sample).object
     return {**found, "metadata": {**found["metadata"], "namespace": "ml", "uid": "uid", "resourceVersion": "1"}}
 
 
-def can_run_again(row: KindSpec) -> bool:
+def can_run_again(kind: KindSpec) -> bool:
     """Return True if a person may request a retry of a kind."""
-    return row in ADAPTERS
+    return kind in ADAPTERS
 
 
 # What each column asks of the code.
@@ -198,49 +198,49 @@ COLUMNS: Final[dict[str, Callable[[KindSpec], bool]]] = {
 }
 
 
-def rows() -> Iterator[KindSpec]:
+def listed_kinds() -> Iterator[KindSpec]:
     """Yield the kinds that run: no templates, schedules, or parts of another workload."""
     left_out = {core.POD, CRON_JOB, *MADE, *MAKERS}
-    return (row for row in KINDS.values() if row not in left_out)
+    return (kind for kind in KINDS.values() if kind not in left_out)
 
 
 def parts() -> str:
     """Return the table of docs/how-to/explain.md: what the parts of a workload are, and what ends with one of them."""
     ends: dict[tuple[str, str], list[str]] = {}
-    for row, system in SYSTEMS.items():
+    for kind, system in SYSTEMS.items():
         if not system.has_jobs:
             whole = f"the {system.unit}" if system.scopes_end_alone else "the workload"
-            what = whole if obeys_rules(row) else "nothing: nobody outside can end it"
-            ends.setdefault((system.unit, what), []).append(row.kind_name)
+            what = whole if obeys_rules(kind) else "nothing: nobody outside can end it"
+            ends.setdefault((system.unit, what), []).append(kind.kind_name)
     cells = [(", ".join(dict.fromkeys(kinds)), unit, what) for (unit, what), kinds in ends.items()]
     return markdown(("Kind", "Part", "What a limit, or a fatal end, ends"), cells)
 
 
 def lacking() -> Iterator[str]:
     """Yield what to add to REASONS: a feature that a kind lacks without a reason."""
-    for row in rows():
+    for kind in listed_kinds():
         for column in COLUMNS:
-            if not COLUMNS[column](row) and column not in REASONS.get(row, {}):
-                yield f"tools/generate/features.py: REASONS[{row}] has no {column!r}: say why a {row.kind} lacks it"
+            if not COLUMNS[column](kind) and column not in REASONS.get(kind, {}):
+                yield f"tools/generate/features.py: REASONS[{kind}] has no {column!r}: say why a {kind.kind} lacks it"
 
 
 def table() -> str:
     """Return the table."""
     lines = [("Kind", *COLUMNS), ("---",) * (len(COLUMNS) + 1)]
-    lines += [(f"{row.kind}<br>{row.group}", *(cell(row, column) for column in COLUMNS)) for row in rows()]
+    lines += [(f"{kind.kind}<br>{kind.group}", *(cell(kind, column) for column in COLUMNS)) for kind in listed_kinds()]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def cell(row: KindSpec, column: str) -> str:
+def cell(kind: KindSpec, column: str) -> str:
     """Return Y if the code has a feature, else the reason why not."""
-    return YES if COLUMNS[column](row) else REASONS[row][column]
+    return YES if COLUMNS[column](kind) else REASONS[kind][column]
 
 
 def made() -> str:
     """Return which kinds are not in the table, and what has their features."""
     by_maker: dict[KindSpec, list[str]] = {batch.JOB: [CRON_JOB.kind]}
-    for row, related in (*MADE.items(), *MAKERS.items()):
-        by_maker.setdefault(related, []).append(row.kind)
+    for kind, related in (*MADE.items(), *MAKERS.items()):
+        by_maker.setdefault(related, []).append(kind.kind)
     parts = [f"{listed(kinds)}: `{related.kind}`" for related, kinds in by_maker.items()]
     return f"Kinds that are not in the table have the features of what belongs to them: {'; '.join(parts)}.\n"
 

@@ -17,48 +17,48 @@ def table() -> str:
     """Return a table of what the policy does with each kind."""
     makers = (name, limits, default, failure_policy, timeouts, attempts, placement)
     lines: list[tuple[str, ...]] = [COLUMNS, ("---",) * len(COLUMNS)]
-    lines += [tuple(make(row) for make in makers) for row in KINDS.values() if row is not POD]
+    lines += [tuple(make(kind) for make in makers) for kind in KINDS.values() if kind is not POD]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def name(row: KindSpec) -> str:
+def name(kind: KindSpec) -> str:
     """Return a kind with its group."""
-    return f"{row.kind}<br>{row.group}"
+    return f"{kind.kind}<br>{kind.group}"
 
 
-def limits(row: KindSpec) -> str:
+def limits(kind: KindSpec) -> str:
     """Return the fields that the retry limit applies to."""
-    jobs = [f"`{spelt(spec)}.{field}`" for spec in row.job_specs for field in ("backoffLimit", "backoffLimitPerIndex")]
+    jobs = [f"`{spelt(spec)}.{field}`" for spec in kind.job_specs for field in ("backoffLimit", "backoffLimitPerIndex")]
     fields = [
-        f"`{spelt((*field.within, *field.name))}`" + (" (runs)" if field.single else "") for field in row.retry_fields
+        f"`{spelt((*field.within, *field.name))}`" + (" (runs)" if field.single else "") for field in kind.retry_fields
     ]
     return cell([*jobs, *fields])
 
 
-def default(row: KindSpec) -> str:
+def default(kind: KindSpec) -> str:
     """Return the fields that the default replaces."""
-    jobs = [f"`{spelt(spec)}.backoffLimit`" for spec in row.job_specs]
+    jobs = [f"`{spelt(spec)}.backoffLimit`" for spec in kind.job_specs]
     fields = [
         f"`{spelt((*field.within, *field.name))}`"
-        for field in row.retry_fields
+        for field in kind.retry_fields
         if field.absent is None or field.parent_absent is None
     ]
     return cell([*jobs, *fields])
 
 
-def failure_policy(row: KindSpec) -> str:
+def failure_policy(kind: KindSpec) -> str:
     """Return what is injected."""
-    if not row.job_specs or not row.failure_policy:
+    if not kind.job_specs or not kind.failure_policy:
         return NOTHING
-    jobs = [f"`{spelt(spec)}.podFailurePolicy`" for spec in row.job_specs]
-    return cell([*jobs, *(["`spec.failurePolicy.rules`"] if row is JOB_SET else [])])
+    jobs = [f"`{spelt(spec)}.podFailurePolicy`" for spec in kind.job_specs]
+    return cell([*jobs, *(["`spec.failurePolicy.rules`"] if kind is JOB_SET else [])])
 
 
-def timeouts(row: KindSpec) -> str:
+def timeouts(kind: KindSpec) -> str:
     """Return the fields that limit the time of one attempt."""
-    deadlines = [f"{spelt(spec)}.template.spec.activeDeadlineSeconds" for spec in row.job_specs if row.failure_policy]
+    deadlines = [f"{spelt(spec)}.template.spec.activeDeadlineSeconds" for spec in kind.job_specs if kind.failure_policy]
     jobs = [f"`{deadline}`{together('`OnFailure`')}" for deadline in deadlines]
-    fields = [f"`{spelt((*one.within, *one.name))}`{together(one.together_with)}" for one in row.timeout_fields]
+    fields = [f"`{spelt((*one.within, *one.name))}`{together(one.together_with)}" for one in kind.timeout_fields]
     return cell([*jobs, *fields])
 
 
@@ -67,19 +67,19 @@ def together(what: str) -> str:
     return f" (with {what} together)" if what else ""
 
 
-def attempts(row: KindSpec) -> str:
+def attempts(kind: KindSpec) -> str:
     """Return the sources of the attempt of its pods."""
-    if row.counts:
-        return cell([row.kind])
-    names = dict.fromkeys(source.name for source in SOURCES.get((row.group, row.kind.lower()), ()) if source.name)
-    return cell(names) if names or not row.owns_pods else "Annotation alone"
+    if kind.counts:
+        return cell([kind.kind])
+    names = dict.fromkeys(source.name for source in SOURCES.get((kind.group, kind.kind.lower()), ()) if source.name)
+    return cell(names) if names or not kind.owns_pods else "Annotation alone"
 
 
-def placement(row: KindSpec) -> str:
+def placement(kind: KindSpec) -> str:
     """Return whether pods are placed, in words."""
-    if row.counted_under:
-        return f"under a {row.counted_under}"
-    return "yes" if row.owns_pods else "of what it makes"
+    if kind.counted_under:
+        return f"under a {kind.counted_under}"
+    return "yes" if kind.owns_pods else "of what it makes"
 
 
 def spelt(pattern: Pattern) -> str:

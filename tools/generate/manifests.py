@@ -13,11 +13,11 @@ from webhook.systems.spark import spec as spark
 WATCHED = (batch.JOB, JOB_SET)
 
 
-def rules(rows: list[KindSpec], scope: str) -> str:
+def rules(kinds: list[KindSpec], scope: str) -> str:
     """Return the rules of a webhook: a line for the kinds of a group that have the same versions."""
     by_versions: dict[tuple[str, tuple[str, ...]], list[str]] = {}
-    for row in rows:
-        by_versions.setdefault((row.group, row.versions), []).append(row.resource)
+    for kind in kinds:
+        by_versions.setdefault((kind.group, kind.versions), []).append(kind.resource)
     line = "- {{apiGroups: [{}], apiVersions: [{}], resources: [{}], operations: [CREATE, UPDATE], scope: {}}}\n"
     return "".join(
         line.format(group, ", ".join(versions), ", ".join(names), scope)
@@ -27,12 +27,12 @@ def rules(rows: list[KindSpec], scope: str) -> str:
 
 def namespaced_kinds() -> str:
     """Return the rules for namespaced kinds."""
-    return rules([row for row in KINDS.values() if row.admitted and row.namespaced], "Namespaced")
+    return rules([kind for kind in KINDS.values() if kind.admitted and kind.namespaced], "Namespaced")
 
 
 def cluster_kinds() -> str:
     """Return the rules for cluster-scoped kinds."""
-    return rules([row for row in KINDS.values() if row.admitted and not row.namespaced], "Cluster")
+    return rules([kind for kind in KINDS.values() if kind.admitted and not kind.namespaced], "Cluster")
 
 
 def batch_systems() -> str:
@@ -40,7 +40,7 @@ def batch_systems() -> str:
 
     A Job with a selector of its own does not label its pods. The head of manifests/base/webhooks.yaml says why 100.
     """
-    controllers = [f"'{row.group}/{row.kind.lower()}'" for row in KINDS.values() if row.owns_pods]
+    controllers = [f"'{kind.group}/{kind.kind.lower()}'" for kind in KINDS.values() if kind.owns_pods]
     makers = [f"'{maker}'" for maker in airflow.MAKERS]
     conditions = [
         "['attempt', 'interruptible'].exists(key,",
@@ -74,11 +74,11 @@ def controllers() -> str:
     """
     watched: dict[str, list[str]] = {}
     read: dict[str, list[str]] = {}
-    for row in KINDS.values():
-        if row in WITHOUT_JOBS:
-            watched.setdefault(row.group, []).append(row.resource)
-        elif (row.owns_pods or row.counts) and row not in WATCHED:
-            read.setdefault(row.group, []).append(row.resource)
+    for kind in KINDS.values():
+        if kind in WITHOUT_JOBS:
+            watched.setdefault(kind.group, []).append(kind.resource)
+        elif (kind.owns_pods or kind.counts) and kind not in WATCHED:
+            read.setdefault(kind.group, []).append(kind.resource)
     return rights(watched, "list, watch, get") + rights(read, "get")
 
 

@@ -265,7 +265,7 @@ LABELS: Final[dict[tuple[str, str], str]] = {
             STALLED: "its program told no progress for `stallTimeout`",
         }
     ),
-    ("requested_retries", "kind"): quoted(row.kind_name for row in ADAPTERS),
+    ("requested_retries", "kind"): quoted(kind.kind_name for kind in ADAPTERS),
     ("requested_retries", "result"): defined(
         started="runs again", refused="does not run again", stuck="cannot go on; it is tried again"
     ),

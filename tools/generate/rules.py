@@ -44,7 +44,7 @@ def in_jobs(rule: Rule[Any]) -> list[str]:
 def beside_jobs(rule: Rule[Any]) -> list[str]:
     """Return the fields that a rule writes outside JobSpecs; only the number of kinds if there are several."""
     written: dict[KindSpec, tuple[Pattern, ...]] = {
-        row: patterns for row in KINDS.values() if row is not core.POD and (patterns := rule.writes(row))
+        kind: patterns for kind in KINDS.values() if kind is not core.POD and (patterns := rule.writes(kind))
     }
     if len(written) == 1:
         return spelt_all(next(iter(written.values())))

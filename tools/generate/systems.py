@@ -20,20 +20,22 @@ from webhook.systems.system import System
 WIDTH: Final = 108  # of a line
 # The annotations that admission alone writes on a pod; the ledger adds COUNTED.
 FROZEN: Final = tuple(key for key in POD_KEYS if key != names.COUNTED)
-WRITTEN: Final = [row for row in WITHOUT_JOBS if SYSTEMS[row].writes or row in ADAPTERS]  # by the server, in their spec
+WRITTEN: Final = [
+    kind for kind in WITHOUT_JOBS if SYSTEMS[kind].writes or kind in ADAPTERS
+]  # by the server, in their spec
 
 
-def by_group(rows: Iterable[KindSpec]) -> dict[str, list[str]]:
+def by_group(kinds: Iterable[KindSpec]) -> dict[str, list[str]]:
     """Return the resources of kinds by their group."""
     found: dict[str, list[str]] = {}
-    for row in rows:
-        found.setdefault(row.group, []).append(row.resource)
+    for kind in kinds:
+        found.setdefault(kind.group, []).append(kind.resource)
     return found
 
 
 def rights() -> str:
     """Return the rights of the ledger to end or suspend workloads by their spec."""
-    return manifests.rights(by_group(row for row in WITHOUT_JOBS if SYSTEMS[row].writes), "patch")
+    return manifests.rights(by_group(kind for kind in WITHOUT_JOBS if SYSTEMS[kind].writes), "patch")
 
 
 def resource_rules() -> str:
@@ -47,7 +49,7 @@ def resource_rules() -> str:
 
 def fields() -> str:
     """Return the variable with the changes of a spec that end or suspend a workload: pairs of resource and field."""
-    lines = [f"{line} ||" for row in WITHOUT_JOBS for line in changes(SYSTEMS[row])] or ["false ||"]
+    lines = [f"{line} ||" for kind in WITHOUT_JOBS for line in changes(SYSTEMS[kind])] or ["false ||"]
     lines[-1] = lines[-1].removesuffix(" ||")
     return "- expression: >-\n" + textwrap.indent(
         "[variables.spec, variables.specBefore].all(side, side.all(field,\n"
@@ -61,8 +63,8 @@ def fields() -> str:
 
 def changes(system: System) -> list[str]:
     """Return an expression for each field of a spec that a system's writes may change."""
-    row, tops = system.kind, dict.fromkeys(path[0] for path in system.writes)
-    here = f"variables.resource == '{row.resource}.{row.group}'"
+    kind, tops = system.kind, dict.fromkeys(path[0] for path in system.writes)
+    here = f"variables.resource == '{kind.resource}.{kind.group}'"
     return [f"({here} && field == '{top}' && {of_field(system, str(top))})" for top in tops]
 
 

@@ -234,7 +234,7 @@ def counted(standing: Standing, pod: Pod) -> CountingPass:
     for one in islice(others, 1):  # all that matters is whether any other pod of the Job runs, and how long
         running.put(one, None)
 
-    def find(_row: KindSpec, _namespace: str, name: str) -> CachedJob | None:
+    def find(_kind: KindSpec, _namespace: str, name: str) -> CachedJob | None:
         return CachedJob(job) if name == metadata["name"] else None
 
     tracker = Tracker(find=find, running=running)

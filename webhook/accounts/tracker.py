@@ -98,7 +98,7 @@ def is_older(pod: Pod, root: Json) -> bool:
     return bool(pod.created) and pod.created < (root["metadata"].get("creationTimestamp") or "")
 
 
-def _none_found(_row: KindSpec, _namespace: str, _name: str) -> CachedJob | None:
+def _none_found(_kind: KindSpec, _namespace: str, _name: str) -> CachedJob | None:
     """Return None: no Job is known."""
     return None
 

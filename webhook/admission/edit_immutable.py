@@ -95,7 +95,7 @@ UPDATE_RULES: Final[tuple[Rule[Update], ...]] = (
         name="own_keys",
         applies_to="an update of a Job or JobSet",
         edit=put_back_own_keys,
-        writes=lambda _row: (own_keys.LABEL, own_keys.HISTORY, undo.ANNOTATION),
+        writes=lambda _kind: (own_keys.LABEL, own_keys.HISTORY, undo.ANNOTATION),
     ),
     Rule(
         name="reapply",
@@ -109,7 +109,7 @@ HISTORY_RULES: Final[tuple[Rule[Update], ...]] = (
         name="own_keys",
         applies_to="an update of a workload of another kind that has an account",
         edit=put_back_history,
-        writes=lambda _row: (own_keys.HISTORY,),
+        writes=lambda _kind: (own_keys.HISTORY,),
     ),
 )
 PROFILE_RULES: Final[tuple[Rule[UpdateUnderProfile], ...]] = (

@@ -28,19 +28,19 @@ def edit(subject: Subject, facts: Facts, profile: NamedProfile, editor: Editor) 
     root = subject.root
     said = annotations.of(root)
     settings = profile.settings(said if facts.owner is None else {**annotations.of(facts.owner), **said})
-    if is_no_batch(subject.owner_row, facts, said):
+    if is_no_batch(subject.owner_kind, facts, said):
         return [], "", ()
     if settings.skip or not subject.takes_part:
-        if subject.is_of_batch and not is_of_unchanged_job(subject.owner_row, facts, said):
+        if subject.is_of_batch and not is_of_unchanged_job(subject.owner_kind, facts, said):
             return apply(registry.UNPLACED_POD_RULES, UnplacedPod(editor, profile.name), editor), "", ()
         return [], "", ()
-    if facts.mode in ENFORCED and is_of_unchanged_job(subject.owner_row, facts, said):
+    if facts.mode in ENFORCED and is_of_unchanged_job(subject.owner_kind, facts, said):
         return [], "", ()
     if subject.controller is None and profile.problems(said, annotations.OWN):
         return [], "", ()  # /validate denies the pod because of these problems
     settings = placement.settings_of_retry(settings, said, facts.owner, facts.above)
     if settings.deadline is not None:
-        slack = _slack_of(subject.owner_row, facts, profile)
+        slack = _slack_of(subject.owner_kind, facts, profile)
         settings = placement.settings_by_deadline(settings, slack, facts.now)
     evidence = Evidence(
         pod=root,
@@ -56,7 +56,7 @@ def edit(subject: Subject, facts: Facts, profile: NamedProfile, editor: Editor) 
     )
     belongs_to = subject.request.namespace, "" if subject.controller is None else subject.controller.uid
     context = PodContext(
-        evidence, facts, profile, editor, is_of_job=subject.owner_row is batch.JOB, belongs_to=belongs_to
+        evidence, facts, profile, editor, is_of_job=subject.owner_kind is batch.JOB, belongs_to=belongs_to
     )
     wanted, asked = settings.profile, context.asked
     rules = registry.pod_rules(bool(asked.kills or asked.not_before), wanted.environment, wanted.diagnostics.last_words)

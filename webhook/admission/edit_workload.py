@@ -115,5 +115,5 @@ NOTE: Final[Rule[Ruled]] = Rule(
     name="annotations",
     applies_to="each workload",
     edit=note,
-    writes=lambda _row: (own_keys.LABEL, undo.ANNOTATION),
+    writes=lambda _kind: (own_keys.LABEL, undo.ANNOTATION),
 )

@@ -63,7 +63,7 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     malformed: list[Problem]  # fields of a wrong type; if there is one, no rule is applied to the object
     old: Json | None = None  # the object before an update
     owner: OwnerReference | None = None  # the controller that the caller looks up for the rules
-    owner_row: KindSpec | None = None  # of the kind of a pod's controller
+    owner_kind: KindSpec | None = None  # of the kind of a pod's controller
     controller: OwnerReference | None = None  # of a pod, of whatever kind
     takes_part: bool = False  # whether a pod is placed
     is_of_batch: bool = False  # whether it is a pod of a batch workload, placed or not: its end counts
@@ -98,7 +98,7 @@ def subject_of(request: Request, root: Json | None = None, body: bytes = b"") ->
     seen: Any = request.object
     in_part = type(seen) is dict
     if not in_part or len(body) >= LARGE_POD:
-        seen, found = looked_over(request, kind, seen if in_part else root)
+        seen, found = decode_checked(request, kind, seen if in_part else root)
         if found is None:
             return None
         if found:
@@ -106,7 +106,7 @@ def subject_of(request: Request, root: Json | None = None, body: bytes = b"") ->
             return Subject(request=request, kind=kind, root=seen, malformed=found, is_of_batch=of_batch)
     if kind is core.POD:
         return pod_subject(request, seen, body if in_part else None)
-    reference = owner.sparing(seen) if kind is batch.JOB else None
+    reference = owner.exempting_controller(seen) if kind is batch.JOB else None
     if request.operation == "CREATE":
         return Subject(request=request, kind=kind, root=seen, malformed=[], owner=reference)
     old, problem = decoded(request.old_object, kind)
@@ -118,13 +118,13 @@ def subject_of(request: Request, root: Json | None = None, body: bytes = b"") ->
     return Subject(request=request, kind=kind, root=seen, malformed=malformed, old=old, owner=reference)
 
 
-def looked_over(request: Request, kind: KindSpec, root: Any) -> tuple[Any, list[Problem] | None]:
+def decode_checked(request: Request, kind: KindSpec, root: Any) -> tuple[Any, list[Problem] | None]:
     """Return the object of a request, and the problems for which rules cannot read it.
 
     The problems are None if the object is too large but was so before the update: then no rule applies. `root`: the
     object, if it is decoded already.
     """
-    seen, problem = decoded(request.object, kind) if root is None else (root, beyond(root, kind))
+    seen, problem = decoded(request.object, kind) if root is None else (root, size_problem(root, kind))
     if problem is None:
         return seen, misfits_of(seen, kind)
     if request.operation == "UPDATE" and decoded(request.old_object, kind)[1] is not None:
@@ -138,10 +138,10 @@ def decoded(value: msgspec.Raw, kind: KindSpec) -> tuple[Any, Problem | None]:
         root = decode_value(value)
     except UnreadableError as error:
         return {}, error.problem
-    return root, beyond(root, kind, len(memoryview(value)))
+    return root, size_problem(root, kind, len(memoryview(value)))
 
 
-def beyond(root: Any, kind: KindSpec, size: int = LARGE) -> Problem | None:
+def size_problem(root: Any, kind: KindSpec, size: int = LARGE) -> Problem | None:
     """Return the problem of an object that is larger than rules read; None if it is not. `size`: its bytes as JSON."""
     if size < LARGE:
         return None
@@ -193,7 +193,7 @@ def pod_subject(request: Request, root: Json, body: bytes | None) -> Subject | N
         root=root,
         malformed=[],
         owner=reference,
-        owner_row=kind,
+        owner_kind=kind,
         controller=controller,
         takes_part=takes_part,
         is_of_batch=is_batch,

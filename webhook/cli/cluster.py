@@ -81,10 +81,10 @@ class NotOneError(reading.ProblemError):
     """No object has the name that a user gave, or several have it; `problem` says what to do."""
 
 
-async def find(api: Api, target: ObjectArgument, rows: Sequence[KindSpec]) -> tuple[KindSpec, Json]:
+async def find(api: Api, target: ObjectArgument, kinds: Sequence[KindSpec]) -> tuple[KindSpec, Json]:
     """Return the kind and the object that a user names; raise NotOneError, and what `Api` raises.
 
-    `rows`: the kinds of the command, of which one must have an object of that name if the user left the kind out. A
+    `kinds`: the kinds of the command, of which one must have an object of that name if the user left the kind out. A
     kind that the user may not read has none.
     """
     if target.kind is not None:
@@ -93,15 +93,15 @@ async def find(api: Api, target: ObjectArgument, rows: Sequence[KindSpec]) -> tu
             absent = await reading.absent(api, target.kind, target.namespace, target.name)
             raise NotOneError(absent.what, absent.remedy)
         return target.kind, one
-    objects = await asyncio.gather(*(readable(api.find(kind.path(target.namespace, target.name))) for kind in rows))
-    found = [(kind, one) for kind, one in zip(rows, objects, strict=True) if one is not None]
+    objects = await asyncio.gather(*(readable(api.find(kind.path(target.namespace, target.name))) for kind in kinds))
+    found = [(kind, one) for kind, one in zip(kinds, objects, strict=True) if one is not None]
     if len(found) == 1:
         return found[0]
     if found:
         choice = one_of([str(target._replace(kind=kind)) for kind, _ in found])
         raise NotOneError(f"several objects are named {target}", f"write {choice}")
     remedy = f"write NAMESPACE/KIND/NAME, and list what there is: kubectl get -n {target.namespace} jobs,cronjobs"
-    raise NotOneError(f"there is no {kinds_of(rows)} {target} that you may read", remedy)
+    raise NotOneError(f"there is no {kinds_of(kinds)} {target} that you may read", remedy)
 
 
 async def readable(reading: Awaitable[Json | None]) -> Json | None:

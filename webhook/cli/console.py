@@ -85,11 +85,11 @@ def leaving_out(command: Command) -> Command:
 
 
 class WorkloadArgument(click.Argument):
-    """NAMESPACE/[KIND/]NAME; in the plugin [KIND/]NAME. `rows`: the kinds that it can be."""
+    """NAMESPACE/[KIND/]NAME; in the plugin [KIND/]NAME. `kinds`: the kinds that it can be."""
 
-    def __init__(self, declarations: list[str], rows: Iterable[KindSpec], **attributes: Any) -> None:
+    def __init__(self, declarations: list[str], kinds: Iterable[KindSpec], **attributes: Any) -> None:
         super().__init__(declarations, **attributes)
-        self.rows = list(rows)
+        self.kinds = list(kinds)
 
     def make_metavar(self, ctx: click.Context) -> str:
         """Return what the usage shows."""
@@ -101,10 +101,10 @@ class WorkloadArgument(click.Argument):
         namespace, slash, _ = ("", "", "") if bare else incomplete.partition("/")
         if not bare and not slash:
             return []
-        return beginning_with(incomplete, (f"{namespace}{slash}{WORDS[kind]}/" for kind in self.rows))
+        return beginning_with(incomplete, (f"{namespace}{slash}{WORDS[kind]}/" for kind in self.kinds))
 
 
-def workload_argument(name: str, rows: Iterable[KindSpec], *, required: bool = True) -> Callable[[Command], Command]:
+def workload_argument(name: str, kinds: Iterable[KindSpec], *, required: bool = True) -> Callable[[Command], Command]:
     """Add the argument `name`, a workload, to a command, and the option -n; the command gets NAMESPACE/[KIND/]NAME."""
 
     def decorate(command: Command) -> Command:
@@ -115,7 +115,7 @@ def workload_argument(name: str, rows: Iterable[KindSpec], *, required: bool = T
                 options[name] = in_namespace(options[name], namespace, context)
             return command(**options)
 
-        argument = click.argument(name, cls=WorkloadArgument, rows=rows, required=required)
+        argument = click.argument(name, cls=WorkloadArgument, kinds=kinds, required=required)
         option = click.option(
             "-n",
             "--namespace",
@@ -214,20 +214,20 @@ class ObjectArgument(NamedTuple):
         return "/".join([self.namespace, *([WORDS[self.kind]] if self.kind is not None else []), self.name])
 
 
-def object_argument(text: str, rows: Iterable[KindSpec]) -> ObjectArgument:
-    """Read NAMESPACE/KIND/NAME or NAMESPACE/NAME, the kind one of `rows`; raise click.UsageError."""
+def object_argument(text: str, kinds: Iterable[KindSpec]) -> ObjectArgument:
+    """Read NAMESPACE/KIND/NAME or NAMESPACE/NAME, the kind one of `kinds`; raise click.UsageError."""
     by_word: dict[str, KindSpec] = {}
-    for one in rows:
+    for one in kinds:
         for alias in (WORDS[one], one.resource, f"{one.resource}.{one.group}"):
             by_word.setdefault(alias, one)
-    kinds = listed([WORDS[one] for one in dict.fromkeys(by_word.values())])
+    choice = listed([WORDS[one] for one in dict.fromkeys(by_word.values())])
     namespace, _, rest = text.partition("/")
     if not rest:
         remedy = f"write NAMESPACE/{text} or NAMESPACE/KIND/{text}, or use -n"
         raise click.UsageError(f"{text!r} names no namespace; {remedy}")
     kind, slash, name = rest.rpartition("/")
     if slash and kind.lower() not in by_word:
-        remedy = f"write NAMESPACE/KIND/NAME, KIND one of {kinds}; if {kind!r} is a namespace: -n {kind} {name}"
+        remedy = f"write NAMESPACE/KIND/NAME, KIND one of {choice}; if {kind!r} is a namespace: -n {kind} {name}"
         raise click.UsageError(f"{kind!r} is no kind of this command; {remedy}")
     if not is_name(namespace) or not is_name(name):
         raise click.UsageError(f"{text!r} names no object; write NAMESPACE/KIND/NAME, such as ml/job/train")
@@ -239,6 +239,6 @@ def one_of(words: list[str]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
 
 
-def kinds_of(rows: Sequence[KindSpec]) -> str:
+def kinds_of(kinds: Sequence[KindSpec]) -> str:
     """Return kinds as a choice: `Job or CronJob`; `workload` if there are more than MOST_KINDS."""
-    return one_of([kind.kind for kind in rows]) if len(rows) <= MOST_KINDS else "workload"
+    return one_of([kind.kind for kind in kinds]) if len(kinds) <= MOST_KINDS else "workload"

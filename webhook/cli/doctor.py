@@ -40,7 +40,7 @@ ROWS: Final = [kind for kind in FIRST.values() if kind.namespaced]
     ),
     options_metavar="[OPTIONS]",
 )
-@click.argument("workload", cls=WorkloadArgument, rows=ROWS, required=False)
+@click.argument("workload", cls=WorkloadArgument, kinds=ROWS, required=False)
 @click.option(
     "-n",
     "--namespace",

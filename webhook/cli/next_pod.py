@@ -16,7 +16,7 @@ from webhook.accounts.tracker import LAST_ENDS
 from webhook.admission import engine
 from webhook.admission.review import Response
 from webhook.admission.subject import request_to_create, subject_of
-from webhook.explain.next_failure import beyond, verdict
+from webhook.explain.next_failure import limit_exceeded, verdict
 from webhook.kube import names
 from webhook.objects.patch import at
 from webhook.objects.problem import Json, Problem
@@ -147,7 +147,7 @@ def end_by(standing: Standing, pod: Pod, detail: Attempt) -> str:
         return ""
     if told.reason or told.suspends:
         does = "suspends" if told.suspends else "ends"
-        return f"{words.how(detail)}: {does} the Job: {beyond(told, standing.counted.budgets_of())}"
+        return f"{words.how(detail)}: {does} the Job: {limit_exceeded(told, standing.counted.budgets_of())}"
     return f"{words.how(detail)}: {words.cost(detail)}"
 
 

@@ -124,7 +124,7 @@ class Planned:
 
     adapter: Adapter
     run: Json
-    promise: str
+    what_reruns: str
     keep_finally: bool = False
 
 
@@ -200,14 +200,14 @@ async def rerun(
             how = f"kubectl get -n {target.namespace} {adapter.kind.resource}"
             what = f"no {adapter.kind.kind} in {target.namespace} that you chose has failed"
             outcome.warnings.append(f"{what}; list them: {how}")
-        if not planned or not (dry_run or agreed([f"{one.promise} would run again" for one in planned])):
+        if not planned or not (dry_run or agreed([f"{one.what_reruns} would run again" for one in planned])):
             return outcome
         by, when = await api.username(), now()
         for one in planned:
             try:
                 with left_out.around(one.adapter.kind.kind, one.run, ANSWERS):
                     await carry_out(api, one, by, when, dry_run=dry_run)
-                    outcome.done.append(f"{one.promise} {'would' if dry_run else 'will'} run again")
+                    outcome.done.append(f"{one.what_reruns} {'would' if dry_run else 'will'} run again")
             except (RefusedError, StuckError) as error:
                 outcome.refused.append(error.problem)
             except (ApiError, *UNREACHABLE) as error:
@@ -225,7 +225,7 @@ async def chosen(
     begun: dict[str, Planned] = {}
     for one in placeholders if adapter is of_job.ADAPTER else ():
         with left_out.around(adapter.kind.kind, one):
-            begun[of_job.state_of(one).name] = Planned(adapter, one, of_job.promise(one))
+            begun[of_job.state_of(one).name] = Planned(adapter, one, of_job.what_reruns(one))
     for name, held in begun.items():
         if target.name in {name, ""}:
             yield held
@@ -256,7 +256,7 @@ async def plan(  # noqa: PLR0913, PLR0917 - what is known of the object
         what = problem.what if run else f"{refusals.kind_and_name(adapter.kind.kind, root)}: {problem.what}"
         refused.append(Problem((), what, problem.remedy))
         return None
-    return None if run is None else Planned(adapter.of_run, run, adapter.promise(found), keep_finally)
+    return None if run is None else Planned(adapter.of_run, run, adapter.what_reruns(found), keep_finally)
 
 
 async def candidates(api: Api, target: Target, adapter: Adapter, refused: list[Problem]) -> AsyncIterator[Json]:

@@ -179,7 +179,7 @@ class Ledger:
         return self.crashes.is_pending(key)
 
     def _see_rejecting(self, pod: Pod, rejected: int) -> None:
-        """Say of a node that it has rejected pods as often as the profile of the last one of them bears."""
+        """Say of a node that it has rejected pods as often as the profile of the last one of them allows."""
         bad = self.policy.profile(self.recorder.profile_of(pod.namespace)).placement.bad_nodes
         if bad is not None and rejected == bad.rejected:
             why = f"{pod.reason}, the last one of {pod.namespace}/{pod.name}"
@@ -188,7 +188,7 @@ class Ledger:
             )
 
     def _see_faulty(self, namespace: str, detail: Attempt, workloads: int) -> None:
-        """Say of a node that its hardware has ended pods of as many workloads as the profile of the last one bears."""
+        """Say of a node that its hardware has ended pods of as many workloads as the profile of the last one allows."""
         bad = self.policy.profile(self.recorder.profile_of(namespace)).placement.bad_nodes
         if bad is not None and workloads == bad.faults:
             why = f"{detail.reason}, the last one of {namespace}/{detail.pod}"

@@ -55,10 +55,10 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What the user asks: about the whole cluster, one namespace, or an object in it of one of the kinds `rows`."""
+    """What the user asks: about the whole cluster, one namespace, or an object in it of one of `kinds`."""
 
     namespace: str | None = None
-    rows: Sequence[KindSpec] = ()
+    kinds: Sequence[KindSpec] = ()
     name: str = ""
 
 
@@ -75,8 +75,8 @@ async def load(
     await reader.read_installation()
     await reader.read_rest()
     await reader.read_namespaces()
-    if question.rows and question.namespace is not None:
-        await reader.read_objects(question.rows, question.namespace, question.name)
+    if question.kinds and question.namespace is not None:
+        await reader.read_objects(question.kinds, question.namespace, question.name)
     await reader.try_job(warnings)
     return reader.snapshot
 
@@ -334,14 +334,14 @@ class ClusterReader:
                 return []
             raise
 
-    async def read_objects(self, rows: Sequence[KindSpec], namespace: str, name: str) -> None:
+    async def read_objects(self, kinds: Sequence[KindSpec], namespace: str, name: str) -> None:
         """Read the objects of a name; those of the kinds that the cluster has, if the user left the kind out."""
         served = self.snapshot.kinds
-        asked = [kind for kind in rows if len(rows) == 1 or served is None or (kind.group, kind.resource) in served]
+        asked = [kind for kind in kinds if len(kinds) == 1 or served is None or (kind.group, kind.resource) in served]
         answers = await asyncio.gather(*(self.object(kind, namespace, name) for kind in asked))
         found = [one for one in answers if one is not None]
         there = [one for one in found if one.root is not None]
-        if len(rows) == 1 or there:
+        if len(kinds) == 1 or there:
             self.snapshot.stored = there or found
         elif len(found) == len(asked):
             self.snapshot.stored = [Stored(None, f"{namespace}/{name}", None)]

@@ -86,10 +86,10 @@ def explain(  # noqa: PLR0913 - two of them have a default
     standings = standings_of(kind, root, children, account, found, now)
     placed = _is_placed(account, found)
     foretold = [*next_of(standings, found, placed=placed)]
-    alive = [pod for pod in found if not pod.enters_account]
-    shown = newest(alive)
+    uncounted = [pod for pod in found if not pod.enters_account]
+    shown = newest(uncounted)
     rows = [*(ended_row(kind, detail) for detail in account.last), *_running_rows(shown, account, kind, root)]
-    summary, others = words.summary(account), others_of(root, alive, shown)
+    summary, others = words.summary(account), others_of(root, uncounted, shown)
     earlier = account.ended + sum(account.in_place.values()) - len(account.last)
     if kind is tekton.PIPELINE_RUN:  # the TaskRuns have all attempts
         rows, children = pipeline_run.rows_of(children, account, found, left_out)

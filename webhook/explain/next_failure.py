@@ -365,12 +365,12 @@ def _said(what: Forecast, standing: Standing, failed: Pod, *, placed: bool) -> s
     """Return what a failure does, in words; `failed`: the pod after it."""
     budgets, kind, in_set = standing.counted.budgets_of(failed), standing.key.kind_name, standing.job_set is not None
     if what.reason:
-        return f"ends the {_name_of(what.ends, standing)}: {beyond(what, budgets)}"
+        return f"ends the {_name_of(what.ends, standing)}: {limit_exceeded(what, budgets)}"
     if what.ends and not in_set:
         over = f"ends the {_name_of(what.ends, standing)}"
         return f"{over} at once" if _ends_at_once(what, standing, failed) else f"{over}; no retry is left"
     if what.suspends:
-        return f"suspends the {_name_of('workload', standing)}: {beyond(what, budgets)}"
+        return f"suspends the {_name_of('workload', standing)}: {limit_exceeded(what, budgets)}"
     parts = [_cost_in_set(what, standing, failed, budgets) if in_set else _cost_of(what, standing, failed, budgets)]
     if placed and what.off_spot is not None:
         parts.append(f"the next pod goes to {'on-demand' if what.off_spot else 'spot'} nodes")
@@ -393,7 +393,7 @@ def _ends_at_once(what: Forecast, standing: Standing, failed: Pod) -> bool:
     return standing.counted.outcome_of(standing.account, rich).cost != "retry"
 
 
-def beyond(what: Forecast, budgets: limits.Budgets) -> str:
+def limit_exceeded(what: Forecast, budgets: limits.Budgets) -> str:
     """Return which limit the failure exceeds, such as `disruptions exceed the limit of 1`."""
     if what.reason == counting.JOB_WIDE:
         return "so many indexes have failed, and none has finished"

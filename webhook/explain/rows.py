@@ -92,16 +92,16 @@ def _rule_of(kind: KindSpec, detail: Attempt) -> str:
     return "a bug, or no retry left" if fatal and detail.on_failure is None else ""
 
 
-def newest(alive: list[Pod]) -> list[Pod]:
+def newest(uncounted: list[Pod]) -> list[Pod]:
     """Return the pods that are shown, the oldest first: those that have not ended before those that succeeded."""
-    by_age = sorted(alive, key=lambda pod: (not pod.has_ended, pod.created, pod.name))
+    by_age = sorted(uncounted, key=lambda pod: (not pod.has_ended, pod.created, pod.name))
     return sorted(by_age[-MOST_PODS:], key=lambda pod: (pod.started or pod.created, pod.name))
 
 
-def others_of(root: Json, alive: list[Pod], shown: list[Pod]) -> dict[str, int]:
+def others_of(root: Json, uncounted: list[Pod], shown: list[Pod]) -> dict[str, int]:
     """Return how many pods have not failed and are not shown, by state; also those that were not read."""
     states = Counter(map(_state_of, shown))
-    found = Counter(map(_state_of, alive)) - states
+    found = Counter(map(_state_of, uncounted)) - states
     if pending.omits_succeeded(root):
         found["succeeded"] = root["status"]["succeeded"] - states["succeeded"]
     return dict(found)

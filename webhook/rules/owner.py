@@ -34,7 +34,7 @@ LABEL: Final[Path] = ("template", "metadata", "labels", SET_NAME)  # in a JobSpe
 PER_INDEX: Final[Path] = ("spec", "backoffLimitPerIndex")
 
 
-def sparing(job: Json) -> OwnerReference | None:
+def exempting_controller(job: Json) -> OwnerReference | None:
     """Return the controller of a Job because of which some rules do not apply to it; None if there is none."""
     controller = controller_of(job)
     if controller is None or kind_of_controller(controller) is None:
@@ -44,7 +44,7 @@ def sparing(job: Json) -> OwnerReference | None:
 
 def problems(job: Json, reference: OwnerReference, owner: Json | None) -> Iterator[Problem]:
     """Yield what is wrong with the controller of a Job; `owner`: the object that `reference` names, None if missing."""
-    if sparing(job) != reference:
+    if exempting_controller(job) != reference:
         return  # the Job before an update, which had another controller
     if owner is None:
         what = f"the controller is {reference.kind} {reference.name!r} with uid {reference.uid!r}, which does not exist"
@@ -67,7 +67,7 @@ def label_problems(job: EmbeddedJob) -> Iterator[Problem]:
     value = at(job.spec, LABEL)
     if not isinstance(value, str):
         return  # no label, or a value that the API server refuses
-    controller = sparing({"metadata": job.metadata})
+    controller = exempting_controller({"metadata": job.metadata})
     if controller is None or (controller.group, controller.kind, controller.name) != (*batch.JOB_SET, value):
         remedy = "remove it: the JobSet controller writes it into the Jobs that it creates"
         yield Problem((*job.path, *LABEL), f"is {value[:40]!r}, and no such JobSet controls the Job", remedy)

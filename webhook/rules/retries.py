@@ -3,7 +3,7 @@
 Reads and writes:
     in a JobSpec: backoffLimit; if each index has retries of its own, backoffLimitPerIndex, and backoffLimit as the
         bound of their sum
-    elsewhere: the retry fields of the kind's kind
+    elsewhere: the retry fields of the kind
     in a pod template: what webhook/rules/in_place.py writes
 Reads, in a JobSpec:
     completions, parallelism, maxFailedIndexes, template.spec.restartPolicy

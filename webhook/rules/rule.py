@@ -19,7 +19,7 @@ def edits_nothing(_context: object) -> list[Problem]:
     return []
 
 
-def writes_nothing(_row: KindSpec) -> tuple[Pattern, ...]:
+def writes_nothing(_kind: KindSpec) -> tuple[Pattern, ...]:
     """Return no pattern."""
     return ()
 

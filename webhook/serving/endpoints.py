@@ -313,7 +313,7 @@ class Endpoints:
         if subject.owner is not None:
             owner, above = await cluster.owners(namespace, subject.owner)
         if self.counts is not None:
-            if owner is not None and subject.owner_row is batch.JOB:
+            if owner is not None and subject.owner_kind is batch.JOB:
                 counts = await self.counts.of_job(namespace, owner, subject.root) or UNKNOWN
             elif (place := place_of(subject.root["metadata"], subject.owner)) is not None:
                 counts = await self.counts.of_scope(namespace, place) or UNKNOWN

@@ -103,8 +103,8 @@ class Adapter:
 
     `rights` returns the permissions that a user needs to make an object run again. `run_id` returns the name of the run
     that has failed, empty if there is none. `refusal` returns why the object cannot run again, None if it can.
-    `promise` returns a line that says which parts will run again. `cannot_be_suspended` returns why an object can be
-    neither suspended nor resumed, None if it can.
+    `what_reruns` returns a line that says which parts will run again. `cannot_be_suspended` returns why an object can
+    be neither suspended nor resumed, None if it can.
 
     Related objects that are read: `children`, and the controller if it is of the kind `controller`. `in_place`: None if
     an object runs again as another object of the same name. `runs`: the adapter of the objects that it creates; the
@@ -115,7 +115,7 @@ class Adapter:
     rights: Callable[[Json], list[Right]]
     run_id: Callable[[Workload], str]
     refusal: Callable[[Workload], Problem | None]
-    promise: Callable[[Workload], str]
+    what_reruns: Callable[[Workload], str]
     cannot_be_suspended: Callable[[Json], Problem | None]
     children: Children | None = None
     controller: KindSpec | None = None

@@ -41,8 +41,8 @@ def embedded_in(kind: KindSpec, root: Json, depth: int = 0) -> Iterator[tuple[Pa
             inner = kind_of(found)
             if inner is not None:
                 yield path, found, inner
-                for below, one, its_row in embedded_in(inner, found, depth + 1):
-                    yield (*path, *below), one, its_row
+                for below, one, its_kind in embedded_in(inner, found, depth + 1):
+                    yield (*path, *below), one, its_kind
 
 
 def kind_of(root: Any) -> KindSpec | None:

@@ -129,11 +129,11 @@ def test_only_a_controller_of_a_known_kind_that_runs_other_pods_too_exempts_a_jo
     spares: bool,  # noqa: FBT001
 ) -> None:
     root = of(kind, version)
-    assert owner.sparing(root) == (controller_of(root) if spares else None)
+    assert owner.exempting_controller(root) == (controller_of(root) if spares else None)
 
 
 def test_a_job_without_a_controller_is_exempt_from_nothing() -> None:
-    assert owner.sparing(job()) is None
+    assert owner.exempting_controller(job()) is None
 
 
 def label_problems(root: Json, value: Any) -> list[str]:

@@ -38,7 +38,7 @@ def adapter(runs: Adapter | None = None) -> Adapter:
         rights=lambda _root: [],
         run_id=lambda _found: "",
         refusal=lambda _found: None,
-        promise=lambda _found: "",
+        what_reruns=lambda _found: "",
         cannot_be_suspended=lambda _root: None,
         runs=runs,
     )

@@ -69,7 +69,7 @@ def test_an_object_that_another_controller_owns_is_refused(adapter: Adapter) -> 
 def test_a_failed_object_has_a_run_id_and_a_line_for_the_user(adapter: Adapter) -> None:
     found = workload(failed())
     assert adapter.run_id(found)
-    assert adapter.promise(found).startswith(f"{adapter.of_run.kind.kind} ml/train:")
+    assert adapter.what_reruns(found).startswith(f"{adapter.of_run.kind.kind} ml/train:")
 
 
 @EVERY

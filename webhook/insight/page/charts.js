@@ -103,7 +103,7 @@ function legend(parts) {
 
 function asTable({ title, starts, series, format }) {
   const table = el("table", {},
-    el("caption", { class: "only-heard" }, title),
+    el("caption", { class: "visually-hidden" }, title),
     el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "From (UTC)"), series.map((one) => el("th", { scope: "col", class: "number" }, one.label)))));
   const details = el("details", { class: "as-table" }, el("summary", {}, "The numbers as a table", hidden(`: ${title}`)));
   const body = el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `${title}, as a table` }, table);

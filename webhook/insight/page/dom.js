@@ -19,7 +19,7 @@ function fill(node, attributes, children) {
 
 const el = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
 const svg = (tag, attributes, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
-const hidden = (text) => el("span", { class: "only-heard" }, text);
+const hidden = (text) => el("span", { class: "visually-hidden" }, text);
 const byId = (id) => document.getElementById(id);
 
 // A text in which characters that cannot be seen, or that turn the direction of others, are written as U+202E.

@@ -15,7 +15,7 @@ class Table {
     tables.set(id, this.order);
     this.head = el("thead");
     this.body = el("tbody");
-    this.table = el("table", { class: "sortable" }, el("caption", { class: "only-heard" }, caption), this.head, this.body);
+    this.table = el("table", { class: "sortable" }, el("caption", { class: "visually-hidden" }, caption), this.head, this.body);
     this.pager = el("div", { class: "pager" });
     this.node = el("div", { class: "table", id },
       el("div", { class: "scroll", role: "region", "aria-label": caption, tabindex: "0" }, this.table), this.pager);

@@ -53,7 +53,7 @@ function overview() {
       { key: "OnDemand", label: "On-demand", values: valuesOf((bucket) => bucket.onDemand) }, { key: "Spot", label: "Spot", values: valuesOf((bucket) => bucket.spot) }] }),
     barsOverTime({ id: "causes-chart", title: "Attempts that ended", note: "By how they ended", starts, width: report.bar, whole: true, format: (value) => count(value),
       series: Object.keys(CAUSES).filter((key) => key !== "Capacity" && key !== "Running").map((key) => ({ key, label: CAUSES[key].label, values: report.series.map((bucket) => bucket.causes[key] ?? 0) })) }));
-  return [el("h2", { class: "only-heard" }, "Overview"), tiles, suspects(), charts, lostMost(), notes()];
+  return [el("h2", { class: "visually-hidden" }, "Overview"), tiles, suspects(), charts, lostMost(), notes()];
 }
 
 const valuesOf = (of) => state.report.series.map((bucket) => state.measure.of(of(bucket)) ?? 0);
@@ -229,7 +229,7 @@ function tableView({ title, lead, table, view, selects = [] }) {
   });
   for (const { node } of boxes) node.addEventListener("change", apply);
   const form = el("form", { class: "filters", role: "search", onsubmit: (event) => event.preventDefault() },
-    el("label", { class: "only-heard", for: search.id }, `Search in ${title}`), search, boxes.map((one) => one.node), chip);
+    el("label", { class: "visually-hidden", for: search.id }, `Search in ${title}`), search, boxes.map((one) => one.node), chip);
   return (section) => {
     if (!built || !section.firstChild) {
       built = table();

@@ -225,7 +225,7 @@ def has_begun(now: Workload, before: Workload) -> bool:
     return _phase_of(now.root) not in argo.ENDED or _run_of(now.root) != _run_of(before.root)
 
 
-def promise(found: Workload) -> str:
+def what_reruns(found: Workload) -> str:
     """Return which nodes of a Workflow will run again, without the verb."""
     graph = Graph(found.root)
     failed = sorted(
@@ -251,7 +251,7 @@ ADAPTER: Final = Adapter(
     rights=lambda _: [*RIGHTS],
     run_id=lambda found: _run_of(found.root),
     refusal=refusal,
-    promise=promise,
+    what_reruns=what_reruns,
     cannot_be_suspended=cannot_be_suspended,
     children=Children(kinds=(core.POD,), selector=lambda root: f"{WORKFLOW}={root['metadata']['name']}"),
     in_place=InPlace(steps=steps, has_begun=has_begun, status=""),

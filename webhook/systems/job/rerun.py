@@ -378,7 +378,7 @@ def _rights(job: Json) -> list[Right]:
     return [*REPLACES, WRITES_STATUS] if done_patch(done) else [*REPLACES]
 
 
-def promise(job: Json) -> str:
+def what_reruns(job: Json) -> str:
     """Return what of a Job will run again, without the verb; `job` is its placeholder where that has begun."""
     if is_placeholder(job):
         return f"Job {job['metadata']['namespace']}/{state_of(job).name}, whose retry has begun:"
@@ -419,10 +419,10 @@ def _refusal_of_cron_job(found: Workload) -> Problem | None:
     return refusal(found.run, found.root)
 
 
-def _promise_of_cron_job(found: Workload) -> str:
+def _what_reruns_of_cron_job(found: Workload) -> str:
     """Return what of the last Job will run again, without the verb; empty if there is none."""
     run = found.placeholder or found.run
-    return "" if run is None else promise(run)
+    return "" if run is None else what_reruns(run)
 
 
 ADAPTER: Final = Adapter(
@@ -430,7 +430,7 @@ ADAPTER: Final = Adapter(
     rights=_rights,
     run_id=lambda found: str(found.root["metadata"]["uid"]),
     refusal=lambda found: refusal(found.root, found.controller),
-    promise=lambda found: promise(found.root),
+    what_reruns=lambda found: what_reruns(found.root),
     cannot_be_suspended=_cannot_be_suspended,
     controller=batch.CRON_JOB,
 )
@@ -439,7 +439,7 @@ OF_CRON_JOB: Final = Adapter(
     rights=_rights_of_cron_job,
     run_id=_run_id_of_cron_job,
     refusal=_refusal_of_cron_job,
-    promise=_promise_of_cron_job,
+    what_reruns=_what_reruns_of_cron_job,
     cannot_be_suspended=lambda _: None,
     runs=ADAPTER,
 )

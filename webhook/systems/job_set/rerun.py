@@ -99,7 +99,7 @@ ADAPTER: Final = Adapter(
     rights=lambda _: [*IN_PLACE],
     run_id=lambda found: run_of(found.root),
     refusal=lambda found: refusal(found.root),
-    promise=lambda found: f"{refusals.kind_and_name('JobSet', found.root)}: all of its Jobs",
+    what_reruns=lambda found: f"{refusals.kind_and_name('JobSet', found.root)}: all of its Jobs",
     cannot_be_suspended=_cannot_be_suspended,
     in_place=InPlace(steps=steps, has_begun=_has_begun),
 )

@@ -94,7 +94,7 @@ ADAPTER: Final = Adapter(
     rights=lambda _: [*IN_PLACE],
     run_id=lambda found: _run_of(found.root),
     refusal=lambda found: refusal(found.root),
-    promise=lambda found: f"{refusals.kind_and_name(RAY_JOB.kind, found.root)}: the whole job",
+    what_reruns=lambda found: f"{refusals.kind_and_name(RAY_JOB.kind, found.root)}: the whole job",
     cannot_be_suspended=cannot_be_suspended,
     in_place=InPlace(steps=steps, has_begun=has_begun),
 )

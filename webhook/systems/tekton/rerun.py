@@ -250,7 +250,7 @@ def steps(found: Workload, by: str) -> Steps:
     )
 
 
-def _promise(found: Workload) -> str:
+def _what_reruns(found: Workload) -> str:
     """Return which tasks of a PipelineRun will run again, without the verb."""
     again = sorted(plan(found.root, list(found.children), keep_finally=_keeps_finally(found)).again)
     what = f"{', '.join(again)} and what has not run yet" if again else "all of its tasks"
@@ -274,7 +274,7 @@ ADAPTER: Final = Adapter(
     rights=lambda _: [*IN_PLACE],
     run_id=lambda found: run_of(found.root),
     refusal=refusal,
-    promise=_promise,
+    what_reruns=_what_reruns,
     cannot_be_suspended=_cannot_be_suspended,
     children=CHILDREN,
     in_place=InPlace(

@@ -58,9 +58,9 @@ def refusal(found: Workload) -> Problem | None:
         return refusals.has_succeeded(name)
     if not _run_of(job):
         return refusals.has_not_ended(name, "it has failed, or was aborted")
-    alive = sorted(pod["metadata"]["name"] for pod in pods if at(pod, ("status", "phase")) not in core.ENDED)
-    if alive:
-        return Problem((), f"{name} has ended, but its pod {alive[0]} has not", "request the retry again once it has")
+    running = sorted(pod["metadata"]["name"] for pod in pods if at(pod, ("status", "phase")) not in core.ENDED)
+    if running:
+        return Problem((), f"{name} has ended, but its pod {running[0]} has not", "request the retry again once it has")
     without_consent = [] if is_recorded(found, _run_of(job)) else _tasks_without_consent(job, pods)
     if without_consent:
         target = f"{volcano.JOB.resource}.{volcano.GROUP}/{job['metadata']['name']}"
@@ -127,7 +127,7 @@ def steps(found: Workload, by: str) -> Steps:
     )
 
 
-def promise(found: Workload) -> str:
+def what_reruns(found: Workload) -> str:
     """Return how many pods of a Job will run again, without the verb."""
     name, total = refusals.kind_and_name("Job", found.root), volcano.pods_of(found.root)
     kept = len(_stays(found.root, found.children))
@@ -146,7 +146,7 @@ ADAPTER: Final = Adapter(
     rights=lambda _: [*RIGHTS],
     run_id=lambda found: _run_of(found.root),
     refusal=refusal,
-    promise=promise,
+    what_reruns=what_reruns,
     cannot_be_suspended=cannot_be_suspended,
     children=Children(kinds=(core.POD,), selector=lambda root: f"{NAME}={root['metadata']['name']}"),
     in_place=InPlace(

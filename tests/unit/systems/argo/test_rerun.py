@@ -174,8 +174,8 @@ def test_a_retry_is_recorded_once_and_its_account_begins_anew() -> None:
 
 
 def test_a_user_reads_which_nodes_run_again() -> None:
-    assert of_workflow.promise(workload(workflow())) == "Workflow ml/w: train-0, train-1 and what has not run yet"
-    assert of_workflow.promise(workload(workflow({}))) == "Workflow ml/w: all that has not succeeded"
+    assert of_workflow.what_reruns(workload(workflow())) == "Workflow ml/w: train-0, train-1 and what has not run yet"
+    assert of_workflow.what_reruns(workload(workflow({}))) == "Workflow ml/w: all that has not succeeded"
 
 
 def test_a_failed_workflow_with_consent_can_run_again_also_one_of_a_cron_workflow() -> None:
@@ -235,7 +235,7 @@ def test_a_workflow_can_be_suspended_until_it_has_ended() -> None:
 def test_a_status_that_a_user_has_written_is_no_error(nodes: Any) -> None:
     root = workflow()
     root["status"]["nodes"] = nodes
-    of_workflow.promise(workload(root))
+    of_workflow.what_reruns(workload(root))
     of_workflow.run_again(root, WHEN)
 
 

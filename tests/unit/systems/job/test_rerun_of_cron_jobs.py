@@ -63,14 +63,14 @@ def test_a_last_job_that_did_not_fail_is_refused(conditions: list[Json], why: st
 def test_a_cron_job_without_a_job_is_refused() -> None:
     assert str(OF_CRON_JOB.refusal(found(None, YES))) == "it has no Job to retry; wait for its next Job"
     assert OF_CRON_JOB.run_id(found(None)) == ""
-    assert OF_CRON_JOB.promise(found(None)) == ""
+    assert OF_CRON_JOB.what_reruns(found(None)) == ""
 
 
 def test_a_cron_job_whose_last_job_is_being_retried_is_refused() -> None:
     placeholder = of_job.placeholder_for(last_job(YES), "alice", WHEN)
     begun = found(None, YES, placeholder)
     assert str(OF_CRON_JOB.refusal(begun)) == "a retry of its last Job has begun; wait until it has ended"
-    assert OF_CRON_JOB.promise(begun) == "Job ml/nightly-29391, whose retry has begun:"
+    assert OF_CRON_JOB.what_reruns(begun) == "Job ml/nightly-29391, whose retry has begun:"
 
 
 def test_the_refusals_of_a_cron_job_fit_into_a_warning() -> None:
@@ -85,7 +85,7 @@ def test_the_run_is_named_by_the_uid_of_the_last_job() -> None:
 
 def test_succeeded_indexes_of_the_last_job_do_not_run_again() -> None:
     done = last_job(YES, completedIndexes="0-2", succeeded=3)
-    assert OF_CRON_JOB.promise(found(done)) == "Job ml/nightly-29391: 1 of 4 indexes"
+    assert OF_CRON_JOB.what_reruns(found(done)) == "Job ml/nightly-29391: 1 of 4 indexes"
 
 
 def test_a_retry_requires_the_permissions_for_any_job() -> None:

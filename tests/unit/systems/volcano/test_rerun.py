@@ -126,14 +126,14 @@ def test_all_pods_run_again_if_they_work_together(spec: Json) -> None:
 def test_all_pods_run_again_if_a_task_depends_on_others(field: str) -> None:
     job = failed(task(replicas=2), {**task(name="last"), field: {"name": ["main"]}})
     assert again(job, *HALF) == ["main-0", "main-1"]
-    promise = of_volcano_job.promise(workload(job, *HALF))
-    assert promise == "Job ml/train: all of its pods"
+    what_reruns = of_volcano_job.what_reruns(workload(job, *HALF))
+    assert what_reruns == "Job ml/train: all of its pods"
 
 
 @pytest.mark.parametrize("spec", [{}, {"plugins": {"env": []}}, {"minAvailable": 1}], ids=str)
 def test_pods_that_succeeded_stay_if_they_work_alone(spec: Json) -> None:
     assert again(failed(**spec), *HALF) == ["main-1"]
-    assert of_volcano_job.promise(workload(failed(**spec), *HALF)) == "Job ml/train: 1 of 2 pods"
+    assert of_volcano_job.what_reruns(workload(failed(**spec), *HALF)) == "Job ml/train: 1 of 2 pods"
 
 
 def test_its_controller_begins_it_again_with_all_retries() -> None:
