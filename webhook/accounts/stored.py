@@ -58,9 +58,16 @@ Id = Annotated[str, Meta(max_length=LONGEST_ID)]
 
 
 class SpentBudget(Struct, frozen=True, omit_defaults=True):
-    """How much of a budget is spent, and what is left."""
+    """How much of a budget is spent by all attempts, and what the scope of the last one has left.
 
-    spent: Annotated[Count, Meta(description="How many are spent since the last requested retry.")]
+    `spent` counts attempts, `left` what the budget of one scope allows. They differ most in a JobSet, whose pods stand
+    under two levels: `spent` has the retries of its Jobs too, and each of several pods that fail in one run, for which
+    the set restarts once; `left` is restarts. Its status has the restarts that are spent.
+    """
+
+    spent: Annotated[
+        Count, Meta(description="How many attempts have cost one since the last requested retry, in all scopes.")
+    ]
     left: Annotated[
         Count | None, Meta(description="How many the scope of the last pod had left; absent if that is not known.")
     ] = None

@@ -9,6 +9,7 @@ from webhook.accounts.account import Account, Attempt, Left
 from webhook.accounts.counted import PodsOfJob
 from webhook.accounts.counting import count
 from webhook.accounts.limits import budgets_of, is_exceeded, scope_of
+from webhook.accounts.stored import SpentBudget, status_of
 from webhook.objects.problem import Json
 from webhook.pods.pods import Pod
 from webhook.policy.model import Disruptions, Profile
@@ -97,6 +98,16 @@ def test_a_job_set_has_the_restarts_that_its_status_leaves() -> None:
     assert after(account, pod, root, job_set(status=status)) == (2, Left(retries=1, disruptions=20))
     already = {"restarts": 3, "restartsCountTowardsMax": 2}
     assert after(account, disrupted(2, job_set="set", restart=2), root, job_set(status=already))[1].retries == 1
+
+
+def test_pods_of_a_job_set_that_fail_in_one_run_are_as_many_attempts_and_spend_one_restart() -> None:
+    root = job({"completionMode": "Indexed", "completions": 2, "parallelism": 2})
+    root["spec"]["podFailurePolicy"] = {"rules": [exit_codes("FailJob", "In", 1)]}
+    account, above = Account(), job_set(status={"restarts": 0}, maxRestarts=3)
+    for index in range(2):
+        pod = failed(index, 1, job_set="set", job="set-workers-0", index=str(index), restart=0)
+        assert after(account, pod, root, above) == (0, Left(retries=2, disruptions=20))
+    assert status_of(account).retries == SpentBudget(2, 2)
 
 
 def test_a_job_that_is_restarted_alone_spends_restarts_of_its_job_set() -> None:
