@@ -42,8 +42,8 @@ def leaf(authority: issue.KeyPair = AUTHORITY, host: str = f"{NAME}.{NAMESPACE}.
 LEAF: Final = leaf()
 
 
-def deployment(*args: str, **metadata: Any) -> Json:
-    """Return the Deployment with these further options of the server."""
+def deployment(*args: str, wanted: int = 2, ready: int = 2, **metadata: Any) -> Json:
+    """Return the Deployment with these further options of the server, and so many replicas."""
     labels = {"app.kubernetes.io/name": NAME, "app.kubernetes.io/version": VERSION}
     container = {
         "name": "webhook",
@@ -53,8 +53,12 @@ def deployment(*args: str, **metadata: Any) -> Json:
     template = {"metadata": {"labels": labels}, "spec": {"serviceAccountName": NAME, "containers": [container]}}
     return {
         "metadata": {"name": NAME, "namespace": NAMESPACE, "labels": labels, **metadata},
-        "spec": {"replicas": 2, "selector": {"matchLabels": {"app.kubernetes.io/name": NAME}}, "template": template},
-        "status": {"readyReplicas": 2},
+        "spec": {
+            "replicas": wanted,
+            "selector": {"matchLabels": {"app.kubernetes.io/name": NAME}},
+            "template": template,
+        },
+        "status": {"readyReplicas": ready},
     }
 
 

@@ -27,7 +27,8 @@ class Server:
     """Stores objects by path and records each write; answers with an error, or late, if a test says so.
 
     `faults`: what the next calls of a verb raise, in this order, None for a call that succeeds. `late`: verbs whose
-    next call is carried out, but answered only when `answer` is set; `waiting` is set once one waits.
+    next call is carried out, but answered only when `answer` is set; `waiting` is set once one waits. `late_write`:
+    alike, the number of a write.
     """
 
     def __init__(self, *items: tuple[KindSpec, Json]) -> None:
@@ -38,6 +39,7 @@ class Server:
         self.writes: list[tuple[str, str]] = []
         self.faults: defaultdict[str, list[Exception | None]] = defaultdict(list)
         self.late: set[str] = set()
+        self.late_write: int | None = None
         self.waiting = asyncio.Event()
         self.answer = asyncio.Event()
         self.is_allowed = True
@@ -56,7 +58,7 @@ class Server:
     async def answered(self, verb: str, found: Json) -> Json:
         """Return the current state of an object, late if the test says so."""
         answer = copy(found)
-        if verb in self.late:
+        if verb in self.late or (verb not in {"GET", "REVIEW"} and len(self.writes) == self.late_write):
             self.late.discard(verb)
             self.waiting.set()
             await self.answer.wait()

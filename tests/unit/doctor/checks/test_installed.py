@@ -59,13 +59,6 @@ def test_a_kubernetes_that_is_too_old_is_a_problem() -> None:
     assert "is v1.29.4; the webhook needs 1.30" in told(check, healthy(server_version="v1.29.4"))[1]
 
 
-def with_replicas(wanted: int, ready: int) -> Json:
-    root = deployment()
-    root["spec"]["replicas"] = wanted
-    root["status"]["readyReplicas"] = ready
-    return root
-
-
 @pytest.mark.parametrize(
     ("wanted", "ready", "status", "what", "fix"),
     [
@@ -75,7 +68,7 @@ def with_replicas(wanted: int, ready: int) -> Json:
     ],
 )
 def test_replicas_that_are_missing_are_counted(wanted: int, ready: int, status: str, what: str, fix: str) -> None:
-    found = told(check, healthy(deployment=with_replicas(wanted, ready)))
+    found = told(check, healthy(deployment=deployment(wanted=wanted, ready=ready)))
     assert found[0] == status
     assert what in found[1]
     assert fix in found[2]
@@ -92,24 +85,24 @@ def test_what_happens_to_jobs_without_replicas_depends_on_the_failure_policy(
     root = configuration(MUTATING)
     for hook in root["webhooks"]:
         hook["failurePolicy"] = failure_policy
-    text = told(check, healthy(deployment=with_replicas(wanted, 0), mutating=[root]))[1]
+    text = told(check, healthy(deployment=deployment(wanted=wanted, ready=0), mutating=[root]))[1]
     assert text.endswith(f"Jobs in opted-in namespaces {what}")
 
 
 def test_without_replicas_and_webhooks_no_policy_applies() -> None:
-    found = wrong(check, healthy(deployment=with_replicas(0, 0), mutating=[], slices=None))
+    found = wrong(check, healthy(deployment=deployment(wanted=0, ready=0), mutating=[], slices=None))
     assert "no policy applies" in found[0].what
 
 
 def test_without_ready_replicas_the_command_is_about_a_pod_that_is_not_ready() -> None:
     pods = [pod("pod-0", CRASHING), pod("pod-1", CRASHING)]
-    found = wrong(check, healthy(deployment=with_replicas(2, 0), pods=pods, slices=[]))
+    found = wrong(check, healthy(deployment=deployment(wanted=2, ready=0), pods=pods, slices=[]))
     by_place = {one.where.partition(" ")[0]: one.fix for one in found}
     assert by_place["Deployment"] == by_place["Service"] == f"kubectl -n {NAMESPACE} logs pod-0 --previous"
 
 
 def test_with_0_replicas_endpoints_come_back_with_the_replicas() -> None:
-    found = wrong(check, healthy(deployment=with_replicas(0, 0), pods=[], slices=[]))
+    found = wrong(check, healthy(deployment=deployment(wanted=0, ready=0), pods=[], slices=[]))
     assert [one.where.partition(" ")[0] for one in found] == ["Deployment", "Service"]
     assert found[0].fix == found[1].fix == f"kubectl -n {NAMESPACE} scale deployment/{NAME} --replicas=2"
 
