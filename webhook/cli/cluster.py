@@ -13,7 +13,7 @@ import click
 from webhook.cli.console import UNUSABLE, ObjectArgument, kinds_of, one_of, printable
 from webhook.kube.client import UNREACHABLE, Api, ApiError
 from webhook.kube.kubeconfig import Contexts, Kubeconfig, contexts
-from webhook.objects.problem import Json
+from webhook.objects.problem import Json, Problem
 from webhook.retry import reading
 from webhook.systems.kind_spec import KindSpec
 
@@ -77,8 +77,12 @@ def fail(message: str) -> NoReturn:
     sys.exit(UNUSABLE)
 
 
-class NotOneError(reading.ProblemError):
+class NotOneError(Exception):
     """No object has the name that a user gave, or several have it; `problem` says what to do."""
+
+    def __init__(self, what: str, remedy: str) -> None:
+        self.problem = Problem((), what, remedy)
+        super().__init__(str(self.problem))
 
 
 async def find(api: Api, target: ObjectArgument, kinds: Sequence[KindSpec]) -> tuple[KindSpec, Json]:
