@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from tests.cluster.objects import account, condition, ended, has_failed, last
-from tests.cluster.scenarios import test_argo, test_kubeflow, test_mpi
+from tests.cluster.scenarios import test_argo, test_kubeflow, test_mpi, test_trainer
 from tests.cluster.scenarios.conftest import program
 from tests.cluster.scenarios.test_jobs import failed_for
 
@@ -49,7 +49,10 @@ def start_training_job(here: Scene, does: dict[str, str]) -> object:
 TRAINING = Kind(
     "pytorchjobs", "Succeeded", 139, "pytorch", ("pytorchjobs", "train"), ("pytorchjobs", "train"), start_training_job
 )
-KINDS = pytest.mark.parametrize("kind", [TRAINING], ids=lambda kind: kind.kind)
+TRAIN_JOB = Kind(
+    "trainjobs", "Complete", 1, "node", ("jobsets", "train"), ("jobs", "train-node-0"), test_trainer.create
+)
+KINDS = pytest.mark.parametrize("kind", [TRAINING, TRAIN_JOB], ids=lambda kind: kind.kind)
 
 
 @KINDS
