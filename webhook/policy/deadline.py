@@ -110,6 +110,12 @@ def problems(annotations: Json, policy: Deadlines, path: Path) -> Iterator[Probl
         yield Problem((*path, names.DEADLINE), f"{text} is less than the work itself", "set as much or more")
 
 
+def seconds_within(text: str) -> int | None:
+    """Return how many seconds after the creation a deadline is; None if its text names a factor or a time."""
+    said = _deadline(text)
+    return None if said is None else said[1]
+
+
 def _deadline(text: str | None) -> tuple[float | None, int | None, float | None] | None:
     """Return the factor, the duration or the time in a text; None if it is none of them."""
     if text is None or len(text) > LONGEST:

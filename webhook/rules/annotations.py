@@ -17,6 +17,7 @@ from webhook.kube import names
 from webhook.objects.patch import Editor, Pattern, at
 from webhook.objects.problem import Json, Path, Problem, field
 from webhook.pods.work_history import LEAST
+from webhook.policy.deadline import seconds_within
 from webhook.policy.settings import Settings, annotation_problems, count
 from webhook.rules.rule import Rule
 from webhook.systems.job.spec import JOB
@@ -102,7 +103,7 @@ def _edit_job(context: "JobContext") -> list[Problem]:
     where = (*(job.metadata_path if names.MAX_RETRIES in own else ("metadata",)), "annotations")
     said, warnings = handed_down(of_job(root, job), settings, where)
     if said and context.workload.kind is JOB and lacks_work(said):
-        warnings += _say_work(context, editor)
+        warnings += _say_work(context, editor, said[names.DEADLINE])
     if job.metadata_path != ("metadata",):
         copy_missing(names.COPIED_TO_JOBS, said, (*job.metadata_path, "annotations"), editor)
     if not settings.skip and job.spec.get("template") is not None:
@@ -115,8 +116,11 @@ def lacks_work(said: Json) -> bool:
     return names.DEADLINE in said and names.WORK not in said
 
 
-def _say_work(context: "JobContext", editor: Editor) -> list[Problem]:
-    """Write how long the work of a new Job takes, as earlier Jobs tell; return a warning if too few do."""
+def _say_work(context: "JobContext", editor: Editor, allowed: str) -> list[Problem]:
+    """Write how long the work of a new Job takes, as earlier Jobs tell; return a warning if too few do.
+
+    `allowed`: the deadline. One that leaves less time than that refuses no Job, because its author has not said that.
+    """
     workload = context.workload
     if workload.old is not None or context.settings.skip:
         return []
@@ -124,8 +128,14 @@ def _say_work(context: "JobContext", editor: Editor) -> list[Problem]:
     usual = None if history is None else history.usual_of(context.job.metadata)
     if usual is None:
         return [Problem((*OWN, names.DEADLINE), NO_WORK, SAY_WORK)]
-    editor.update(OWN, {names.WORK: f"{usual.seconds}s", names.WORK_SOURCE: usual.source})
-    return []
+    within = seconds_within(allowed)
+    work, source, warnings = usual.seconds, usual.source, []
+    if within is not None and within < work:
+        what = f"{allowed} is less than the {work}s of {source}"
+        warnings = [Problem((*OWN, names.DEADLINE), what, "set as much or more")]
+        work, source = within, f"the deadline allows: less than the {work}s of {source}"
+    editor.update(OWN, {names.WORK: f"{work}s", names.WORK_SOURCE: source})
+    return warnings
 
 
 def _edit_workload(context: "WorkloadContext") -> list[Problem]:

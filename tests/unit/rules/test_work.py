@@ -35,6 +35,15 @@ def test_a_job_with_a_deadline_alone_takes_as_long_as_earlier_ones_and_says_so()
     assert found.warnings == []
 
 
+def test_a_deadline_that_earlier_jobs_have_missed_refuses_no_job_and_warns() -> None:
+    found = mutate(new(deadline="1h"), after(7200))
+    of_earlier = "less than the 7200s of 95 % of the last 3 Jobs named train"
+    assert work_of(found.object) == ("3600s", f"the deadline allows: {of_earlier}")
+    (warning,) = found.warnings
+    assert f"1h is {of_earlier}" in warning
+    assert validate(found.object, OPTED_IN).allowed
+
+
 def test_what_an_author_says_of_the_work_stays() -> None:
     assert work_of(mutate(new(deadline="2x", work="5h"), after(3600)).object) == ("5h", None)
 
