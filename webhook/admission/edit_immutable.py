@@ -95,7 +95,10 @@ UPDATE_RULES: Final[tuple[Rule[Update], ...]] = (
         name="own_keys",
         applies_to="an update of a Job or JobSet",
         edit=put_back_own_keys,
-        writes=lambda _kind: (own_keys.LABEL, own_keys.HISTORY, undo.ANNOTATION),
+        writes=lambda _kind: (
+            *(own_keys.LABEL, own_keys.HISTORY, undo.ANNOTATION),
+            *(own_keys.WORK, own_keys.WORK_SOURCE),
+        ),
     ),
     Rule(
         name="reapply",

@@ -121,10 +121,9 @@ def _say_work(context: "JobContext", editor: Editor, allowed: str) -> list[Probl
 
     `allowed`: the deadline. One that leaves less time than that refuses no Job, because its author has not said that.
     """
-    workload = context.workload
-    if workload.old is not None or context.settings.skip:
+    if context.settings.skip:
         return []
-    history = workload.facts.work_history
+    history = context.workload.facts.work_history
     usual = None if history is None else history.usual_of(context.job.metadata)
     if usual is None:
         return [Problem((*OWN, names.DEADLINE), NO_WORK, SAY_WORK)]

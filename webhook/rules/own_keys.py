@@ -3,6 +3,9 @@
 Reads and writes:
     metadata.labels[retry-policy.dev/profile]
     metadata.annotations[retry-policy.dev/{policy,retry-history}]
+    metadata.annotations[retry-policy.dev/{work,work-source}], if admission has written them
+Reads:
+    metadata.annotations[retry-policy.dev/deadline]
 Reads, before an update:
     metadata.annotations[retry-policy.dev/retry-of], status.{conditions,phase,jobDeploymentStatus}
 
@@ -28,6 +31,9 @@ from webhook.systems.volcano import spec as volcano
 LABEL: Final[Path] = ("metadata", "labels", names.PROFILE)
 HISTORY: Final[Path] = ("metadata", "annotations", names.RETRY_HISTORY)
 RETRY_OF: Final[Path] = ("metadata", "annotations", names.RETRY_OF)
+DEADLINE: Final[Path] = ("metadata", "annotations", names.DEADLINE)
+WORK: Final[Path] = ("metadata", "annotations", names.WORK)
+WORK_SOURCE: Final[Path] = ("metadata", "annotations", names.WORK_SOURCE)
 
 
 def put_back(editor: Editor, kind: KindSpec, old: Json) -> None:
@@ -37,6 +43,20 @@ def put_back(editor: Editor, kind: KindSpec, old: Json) -> None:
         keys.append(HISTORY)
     for path in keys:
         put_back_key(editor, path, old)
+    if at(old, WORK_SOURCE) is not None:
+        _put_back_work(editor, old)
+
+
+def _put_back_work(editor: Editor, old: Json) -> None:
+    """Keep the work that admission has written while an author names a deadline alone; its source only as long.
+
+    A manifest that replaces the Job lacks both.
+    """
+    if at(editor.root, DEADLINE) is not None and at(editor.root, WORK) is None:
+        put_back_key(editor, WORK, old)
+        put_back_key(editor, WORK_SOURCE, old)
+    elif at(editor.root, WORK) != at(old, WORK):
+        editor.remove(WORK_SOURCE)
 
 
 def put_back_key(editor: Editor, path: Path, old: Json) -> None:

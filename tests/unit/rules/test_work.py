@@ -1,5 +1,7 @@
 """How long the work of a new Job takes, if its author names a deadline alone."""
 
+from copy import deepcopy
+
 from msgspec.structs import replace
 
 from tests.admission import OPTED_IN, mutate, validate
@@ -62,6 +64,20 @@ def test_a_second_admission_and_an_update_write_nothing_more() -> None:
     stored = mutate(new(deadline="2x"), after(3600)).object
     assert work_of(mutate(stored, after(7200)).object) == work_of(stored)
     assert work_of(mutate(new(deadline="2x"), after(7200), old=new()).object) == (None, None)
+
+
+def test_a_manifest_that_replaces_a_job_keeps_what_was_written() -> None:
+    stored = mutate(new(deadline="2x"), after(3600)).object
+    replaced = mutate(new(deadline="2x"), after(7200), old=stored)
+    assert work_of(replaced.object) == work_of(stored)
+    assert work_of(mutate(new(), after(7200), old=stored).object) == (None, None)
+
+
+def test_what_an_author_writes_over_it_has_no_source() -> None:
+    stored = mutate(new(deadline="2x"), after(3600)).object
+    changed = deepcopy(stored)
+    changed["metadata"]["annotations"][names.WORK] = "5h"
+    assert work_of(mutate(changed, after(3600), old=stored).object) == ("5h", None)
 
 
 def test_the_template_of_a_cron_job_gets_none_because_its_jobs_do() -> None:
