@@ -5,9 +5,10 @@ Jobs are of the same name if they differ only in what a CronJob, generateName or
 
 import math
 import re
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from webhook.objects.problem import Json
+from webhook.objects.times import seconds
 from webhook.pods.pods import Pod
 from webhook.policy.reader import LONGEST
 from webhook.systems.job_set.spec import REPLICATED_JOB, SET_NAME
@@ -15,8 +16,10 @@ from webhook.systems.job_set.spec import REPLICATED_JOB, SET_NAME
 LEAST: Final = 3  # Jobs that tell how long the work takes: as many as a CronJob keeps that have succeeded
 MOST: Final = 20  # Jobs of one name: the one that took longest of so many is left out
 MOST_NAMES: Final = 100  # in a namespace
-# What numbers Jobs: minutes or a date; five characters of generateName (k8s.io/apimachinery, pkg/util/rand); a hash.
-NUMBER: Final = re.compile(r"[0-9]+|[bcdfghjklmnpqrstvwxz2456789]{5}|(?=[a-f]*[0-9])[0-9a-f]{8,}")
+# What numbers Jobs: minutes or a date; five characters of generateName (k8s.io/apiserver, pkg/storage/names); a hash.
+GENERATED: Final = re.compile("[bcdfghjklmnpqrstvwxz2456789]{5}")
+NUMBER: Final = re.compile(r"[0-9]+|(?=[a-f]*[0-9])[0-9a-f]{8,}")
+LONGEST_PREFIX: Final = 58  # characters of generateName that the API server keeps (maxGeneratedNameLength, same place)
 
 # Of a Job: its name without what numbers it, or that of its JobSet; and in a JobSet the name of the replicated Job.
 Series = tuple[str, str]
@@ -29,11 +32,21 @@ class UsualWork(NamedTuple):
     source: str
 
 
+class _Worked(NamedTuple):
+    """When the last such pod of a Job ended, in Unix time, and the most seconds that one worked."""
+
+    ended: float
+    seconds: int
+
+
 class WorkHistory:
-    """The seconds that pods have worked which nothing had disturbed, the longest of each Job, by namespace and name."""
+    """How long pods have worked which nothing had disturbed, by namespace and name of their Jobs.
+
+    Of the last Jobs of a name, by when they ended: a list has their pods in the order of their names.
+    """
 
     def __init__(self) -> None:
-        self.worked: dict[str, dict[Series, dict[str, int]]] = {}  # by the uid of the Job
+        self.worked: dict[str, dict[Series, dict[str, _Worked]]] = {}  # by the uid of the Job
 
     def begin_list(self) -> None:
         """Do nothing: pods that are gone have worked as long."""
@@ -49,16 +62,21 @@ class WorkHistory:
         """Do nothing; as `begin_list`."""
 
     def seen(self, pod: Pod) -> None:
-        """Take a pod, if it has succeeded, and is the first one of its index."""
+        """Take a pod, if it has succeeded by itself, and is the first one of its index."""
         is_first = pod.attempt == 0 and not pod.disruptions and not pod.restart and pod.restarts is None
-        if not pod.has_succeeded or not pod.worked or not pod.job or pod.kind_name or not is_first:
+        was_told_to_end = pod.deleting or pod.disruption is not None
+        if not pod.has_succeeded or was_told_to_end or not pod.worked or not pod.job or pod.kind_name or not is_first:
             return
         series = _series_of(pod.job_set or pod.job, pod.replicated_job if pod.job_set else "")
         known = self.worked.setdefault(pod.namespace, {})
         known[series] = jobs = known.pop(series, {})  # as the newest
-        jobs[pod.job_uid] = max(jobs.get(pod.job_uid, 0), min(math.ceil(pod.worked), LONGEST))
-        _forget_oldest(jobs, MOST)
-        _forget_oldest(known, MOST_NAMES)
+        before, worked = jobs.get(pod.job_uid, _Worked(0.0, 0)), min(math.ceil(pod.worked), LONGEST)
+        ended = max(before.ended, seconds(pod.finished) or 0.0)
+        jobs[pod.job_uid] = _Worked(ended, max(before.seconds, worked))
+        if len(jobs) > MOST:
+            del jobs[min(jobs, key=lambda uid: jobs[uid].ended)]
+        if len(known) > MOST_NAMES:
+            del known[next(iter(known))]
 
     async def forget_namespaces(self, namespaces: set[str]) -> None:
         """Forget the pods of namespaces that are not opted in any more."""
@@ -74,7 +92,8 @@ class WorkHistory:
         set_name = labels.get(SET_NAME)
         name = set_name or metadata.get("name") or metadata.get("generateName") or ""
         series = _series_of(name, labels.get(REPLICATED_JOB) or "" if set_name else "")
-        worked = sorted(self.worked.get(metadata.get("namespace") or "", {}).get(series, {}).values())
+        jobs = self.worked.get(metadata.get("namespace") or "", {}).get(series, {})
+        worked = sorted(job.seconds for job in jobs.values())
         if len(worked) < LEAST:
             return None
         source = f"95 % of the last {len(worked)} Jobs named {'/'.join(filter(None, series))}"
@@ -82,12 +101,10 @@ class WorkHistory:
 
 
 def _series_of(name: str, replicated_job: str) -> Series:
+    if len(name) > LONGEST_PREFIX:
+        prefix, end = name[:LONGEST_PREFIX], name[LONGEST_PREFIX:]
+        name = prefix if name.endswith("-") or GENERATED.fullmatch(end) else name
     parts = name.rstrip("-").split("-")  # generateName ends with one, most often
-    while len(parts) > 1 and NUMBER.fullmatch(parts[-1]):
+    while len(parts) > 1 and (NUMBER.fullmatch(parts[-1]) or GENERATED.fullmatch(parts[-1])):
         parts.pop()
     return "-".join(parts), replicated_job
-
-
-def _forget_oldest(found: dict[Any, Any], most: int) -> None:
-    while len(found) > most:
-        del found[next(iter(found))]

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from tests.unit.accounts.pods import running_pod
 from webhook.objects.problem import Json
-from webhook.pods.pods import Pod
+from webhook.pods.pods import Condition, Pod
 from webhook.pods.restarts import Restarts
 from webhook.pods.work_history import MOST_NAMES, UsualWork, WorkHistory
 
@@ -69,6 +69,24 @@ def test_the_longest_pod_of_each_job_counts_and_the_longest_of_twenty_jobs_does_
     assert seconds_of(history(*jobs, worked("etl-21", 7)), "etl-22") == 1000
 
 
+def test_a_list_in_the_order_of_names_replaces_no_newer_job_by_an_older_one() -> None:
+    def ended(number: int) -> Pod:
+        return worked(f"etl-{number}", 100 + number, last_end=f"2026-01-{number:02}T00:00:00Z")
+
+    known = history(*map(ended, range(1, 31)))
+    assert seconds_of(known, "etl-31") == 129
+    for pod in sorted(map(ended, range(1, 31)), key=lambda pod: pod.job):
+        known.listed(pod)
+    assert sorted(one.seconds for one in known.worked["ml"]["etl", ""].values()) == list(range(111, 131))
+
+
+def test_a_name_that_the_api_server_has_cut_for_its_five_characters_follows_its_prefix() -> None:
+    prefix = f"{'long-' * 14}name-"
+    known = history(*(worked(f"{prefix[:58]}{end}", 600) for end in ("x7k2p", "bcdfg", "24568")))
+    assert known.usual_of({"namespace": "ml", "generateName": prefix}) is not None
+    assert known.usual_of({"namespace": "ml", "generateName": f"{'other-' * 12}"}) is None
+
+
 def test_two_jobs_are_too_few() -> None:
     assert history(worked("etl-1", 600), worked("etl-2", 600)).usual_of(new("etl-3")) is None
 
@@ -84,6 +102,8 @@ def test_two_jobs_are_too_few() -> None:
         {"restarts": Restarts(number=1, by_api=1)},
         {"group": "argoproj.io", "kind_name": "Workflow"},
         {"worked": 0.0},
+        {"conditions": (Condition("DisruptionTarget", "True", "EvictionByEvictionAPI", ""),)},  # and it exited with 0
+        {"deleting": True},
     ],
     ids=lambda fields: next(iter(fields)),
 )
