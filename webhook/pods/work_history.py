@@ -5,8 +5,10 @@ Jobs are of the same name if they differ only in what a CronJob, generateName or
 
 import math
 import re
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from webhook.kube import terminal
 from webhook.objects.problem import Json
 from webhook.objects.times import seconds
 from webhook.pods.pods import Pod
@@ -32,9 +34,14 @@ class UsualWork(NamedTuple):
     source: str
 
 
-class _Worked(NamedTuple):
-    """When the last such pod of a Job ended, in Unix time, and the most seconds that one worked."""
+def _gone(_namespace: str, _name: str) -> None:
+    """Return a Job where none is known: None."""
 
+
+class _Worked(NamedTuple):
+    """When the last such pod of a Job ended, in Unix time, and the most seconds that one worked; `job`: its name."""
+
+    job: str
     ended: float
     seconds: int
 
@@ -42,10 +49,12 @@ class _Worked(NamedTuple):
 class WorkHistory:
     """How long pods have worked which nothing had disturbed, by namespace and name of their Jobs.
 
-    Of the last Jobs of a name, by when they ended: a list has their pods in the order of their names.
+    Of the last Jobs of a name, by when they ended: a list has their pods in the order of their names. `job_at` returns
+    the Job of a namespace and name; None if it does not exist.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, job_at: Callable[[str, str], Json | None] = _gone) -> None:
+        self.job_at = job_at
         self.worked: dict[str, dict[Series, dict[str, _Worked]]] = {}  # by the uid of the Job
 
     def begin_list(self) -> None:
@@ -70,9 +79,9 @@ class WorkHistory:
         series = _series_of(pod.job_set or pod.job, pod.replicated_job if pod.job_set else "")
         known = self.worked.setdefault(pod.namespace, {})
         known[series] = jobs = known.pop(series, {})  # as the newest
-        before, worked = jobs.get(pod.job_uid, _Worked(0.0, 0)), min(math.ceil(pod.worked), LONGEST)
+        before, worked = jobs.get(pod.job_uid, _Worked("", 0.0, 0)), min(math.ceil(pod.worked), LONGEST)
         ended = max(before.ended, seconds(pod.finished) or 0.0)
-        jobs[pod.job_uid] = _Worked(ended, max(before.seconds, worked))
+        jobs[pod.job_uid] = _Worked(pod.job, ended, max(before.seconds, worked))
         if len(jobs) > MOST:
             del jobs[min(jobs, key=lambda uid: jobs[uid].ended)]
         if len(known) > MOST_NAMES:
@@ -92,12 +101,18 @@ class WorkHistory:
         set_name = labels.get(SET_NAME)
         name = set_name or metadata.get("name") or metadata.get("generateName") or ""
         series = _series_of(name, labels.get(REPLICATED_JOB) or "" if set_name else "")
-        jobs = self.worked.get(metadata.get("namespace") or "", {}).get(series, {})
-        worked = sorted(job.seconds for job in jobs.values())
+        namespace = metadata.get("namespace") or ""
+        jobs = self.worked.get(namespace, {}).get(series, {})
+        worked = sorted(job.seconds for uid, job in jobs.items() if self._may_have_succeeded(namespace, uid, job))
         if len(worked) < LEAST:
             return None
         source = f"95 % of the last {len(worked)} Jobs named {'/'.join(filter(None, series))}"
         return UsualWork(worked[math.ceil(len(worked) * 0.95) - 1], source)
+
+    def _may_have_succeeded(self, namespace: str, uid: str, worked: _Worked) -> bool:
+        """Return True if a Job has succeeded, or is gone; else pods may be missing that work longer."""
+        job = self.job_at(namespace, worked.job)
+        return job is None or job["metadata"]["uid"] != uid or bool(terminal.has_ended_well(job))
 
 
 def _series_of(name: str, replicated_job: str) -> Series:

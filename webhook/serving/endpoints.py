@@ -125,7 +125,7 @@ class Endpoints:
         self.rejections = None if trackers is None else trackers.rejections
         self.faulty_nodes = None if trackers is None else trackers.faulty_nodes
         self.counts = None if trackers is None else AdmissionCounts(trackers)
-        self.work_history = WorkHistory()
+        self.work_history = WorkHistory() if trackers is None else WorkHistory(trackers.cluster.jobs.get)
         if trackers is not None:
             trackers.pods.observers.append(self.work_history)
         self.retry_requests = retry_requests

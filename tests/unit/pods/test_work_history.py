@@ -69,6 +69,24 @@ def test_the_longest_pod_of_each_job_counts_and_the_longest_of_twenty_jobs_does_
     assert seconds_of(history(*jobs, worked("etl-21", 7)), "etl-22") == 1000
 
 
+def test_a_job_that_runs_on_or_has_failed_does_not_tell_how_long_its_longest_pod_works() -> None:
+    conditions = {"etl-1": "Complete", "etl-2": "Failed"}
+
+    def job_at(namespace: str, name: str) -> Json | None:
+        if (namespace, name) == ("ml", "etl-4"):
+            return None  # it is gone
+        uid = "of-the-next-one" if name == "etl-5" else f"uid-of-{name}"
+        status = {"conditions": [{"type": conditions[name], "status": "True"}]} if name in conditions else {}
+        return {"metadata": {"uid": uid}, "status": status}
+
+    known = WorkHistory(job_at)
+    for number, seconds in enumerate([100, 9000, 8000, 104], start=1):
+        known.seen(worked(f"etl-{number}", seconds))
+    assert known.usual_of(new("etl-6")) is None
+    known.seen(worked("etl-5", 105))
+    assert known.usual_of(new("etl-6")) == UsualWork(105, "95 % of the last 3 Jobs named etl")
+
+
 def test_a_list_in_the_order_of_names_replaces_no_newer_job_by_an_older_one() -> None:
     def ended(number: int) -> Pod:
         return worked(f"etl-{number}", 100 + number, last_end=f"2026-01-{number:02}T00:00:00Z")
