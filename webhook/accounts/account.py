@@ -246,19 +246,21 @@ class Account(msgspec.Struct, kw_only=True):
         if progress > self.reached.of(scope):
             self.reached.put(scope, progress)
 
-    def complete(self, progress: int) -> None:
-        """Record how far a Job of several completions is, in thousandths; forget its retries if that is RENEWING more.
+    def see_completed(self, progress: int) -> None:
+        """Record how far a Job of several completions is, in thousandths, unless retries of it count by now."""
+        if (self.retries is None or not self.retries.total()) and progress > self.reached.of(""):
+            self.reached.put("", progress)
 
-        More than when the first of these retries was spent. A Job that has spent none is as far as it is now.
+    def complete(self, progress: int) -> None:
+        """Forget the retries of a Job of several completions that is RENEWING further, in thousandths.
+
+        Further than when the first of these retries was spent, as `see_completed` has recorded.
         """
-        spent, before = 0 if self.retries is None else self.retries.total(), self.reached.of("")
-        if spent and progress < before + RENEWING:
-            return
-        if spent:
+        spent = 0 if self.retries is None else self.retries.total()
+        if spent and progress >= self.reached.of("") + RENEWING:
             self.renewed += spent
             self.retries, self.retry_window_start = Scopes(), ""
-        if progress > before:
-            self.reached.put("", progress)
+        self.see_completed(progress)
 
     def spent_now(self, cost: AttemptCost) -> int:
         """Return how many ended pods had this cost since the last requested retry."""

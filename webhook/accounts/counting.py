@@ -221,6 +221,17 @@ class CountingPass:
             self.save(detail.cause, used, detail.left.retries)
         self.changed = True
 
+    @cached_property
+    def completed(self) -> int | None:
+        """Which part of several completions the Job has, in thousandths; None if it has one, or is none."""
+        part = batch.completed_part(self.root) if self.key.kind is batch.JOB else None
+        return None if part is None else int(part * WHOLE)
+
+    def see_completed(self) -> None:
+        """Record how far a Job of several completions is before it spends retries, if these may be renewed."""
+        if self.renews_retries and self.completed is not None:
+            self.account.see_completed(self.completed)
+
     def renew_retries(self, now: float, further: Mapping[str, int]) -> None:
         """Let the retries count no more whose time is over, or whose scope gets further than any attempt before.
 
@@ -234,9 +245,8 @@ class CountingPass:
         if retries.renew_on_progress:
             for scope, progress in further.items():
                 self.account.get_further(scope, progress)
-            completed = batch.completed_part(self.root) if self.key.kind is batch.JOB else None
-            if completed is not None:
-                self.account.complete(int(completed * WHOLE))
+            if self.completed is not None:
+                self.account.complete(self.completed)
         self.changed |= self.account.renewed != renewed
 
     @cached_property

@@ -343,6 +343,7 @@ class Ledger:
             state.see_raised(None)
         if self.authority.may_act(counting.key):
             counting.renew_retries(self.trackers.now(), further)
+        counting.see_completed()  # also if nothing is renewed now: it may be later
 
     def _wake_for_renewal(self, counting: CountingPass) -> None:
         """Queue a Job for the time at which its retries count no more: its next failure could be one too many."""

@@ -165,6 +165,25 @@ def test_five_percent_more_of_its_completions_give_a_job_all_its_retries_back(sp
     assert (account.renewed, account.reached.of("")) == (2, 570)
 
 
+def test_completions_before_the_first_retry_renew_nothing_once_a_policy_says_that_more_of_them_do() -> None:
+    spec = {**SPEC, "completions": 100, "parallelism": 4}
+
+    async def work() -> None:
+        async with watching(api, BY_TIME, spec) as ledger:
+            see_job(ledger, spec=spec, status={"succeeded": 60})
+            await fails(api, ledger, 1, succeeded=60, **spec)
+            set_policy(ledger, profiles={"default": BY_PROGRESS})
+            for succeeded, raised in ((64, False), (65, True)):
+                text = api.account_writes()[-1].text
+                see_job(ledger, text, spec=spec, status={"failed": 1, "succeeded": succeeded})
+                await asyncio.sleep(5 * INTERVAL)
+                assert bool(raises(api)) is raised
+
+    api = FakeApi()
+    run(work())
+    assert limits(api) == [3]
+
+
 def test_the_progress_of_a_pod_that_may_do_anothers_work_gives_no_retries_back() -> None:
     spec = {"completions": 100, "parallelism": 4}
 
