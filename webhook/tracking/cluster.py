@@ -38,7 +38,6 @@ from webhook.kube.tasks import in_task
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.objects.shape import ANY_KEY, Shape, type_of
-from webhook.objects.times import seconds
 from webhook.policy import quantities
 from webhook.policy.model import Policy
 from webhook.policy.settings import NamedProfile, Settings
@@ -316,13 +315,12 @@ class Cluster:
             one = await self.api.get(NODES, {"limit": "1"})
             for item in one.get("items") or ():
                 yield NodeFacts(labels_of(item), item["spec"].get("providerID") or "")
-        created: dict[str, float] = {}
-        began = time()
+        names, began = set[str](), time()
         async for item in self.api.objects(NODES, {}, accept, type_of(NODE_READ)):
             self.known_nodes.see(item)
-            created[item["metadata"]["name"]] = seconds(item["metadata"].get("creationTimestamp") or "") or 0.0
+            names.add(item["metadata"]["name"])
             yield _facts_of(item)
-        self.known_nodes.see_all(created, began)
+        self.known_nodes.see_only(names, began)
 
     async def _has_node_pools(self) -> bool:
         """Return True if Karpenter has NodePools; False also without its CRD."""

@@ -19,6 +19,7 @@ from webhook.kube.bulkhead import Bulkhead
 from webhook.kube.client import METADATA_ONLY_LIST, UNREACHABLE, Api, ApiError, wait_after
 from webhook.kube.paths import path_of
 from webhook.objects.problem import Json
+from webhook.objects.times import seconds
 from webhook.pods.pods import ZONE
 from webhook.policy.model import Policy
 from webhook.policy.settings import own_spot_labels
@@ -53,7 +54,7 @@ class KnownNodes:
     `spot_labels`: those of the policy's own providers. `keys`: of the labels by which the policy's prices choose, at
     most five. `recognised`: the provider of the cluster; without one, and without a provider of the policy's own, a
     node without any known label may be spot or not. `created`: when the nodes were created that were in the last list,
-    of the time `listed`, in seconds since 1970.
+    of the time `listed`, or that were asked for since; in seconds since 1970.
     """
 
     def __init__(self, api: Api) -> None:
@@ -78,12 +79,15 @@ class KnownNodes:
         return changed
 
     def see(self, node: Json) -> None:
-        """Record the place of a node, of which metadata is read."""
-        self.put(node["metadata"]["name"], self.place_of(labels_of(node)))
+        """Record the place of a node, of which metadata is read, and when it was created."""
+        name = node["metadata"]["name"]
+        self.put(name, self.place_of(labels_of(node)))
+        self.created[name] = seconds(node["metadata"].get("creationTimestamp") or "") or 0.0
 
-    def see_all(self, created: dict[str, float], listed: float) -> None:
-        """Record which nodes a list had that was read from `listed` on, and when they were created."""
-        self.created, self.listed = created, listed
+    def see_only(self, names: set[str], listed: float) -> None:
+        """Record that a list which was read from `listed` on had only nodes of these names, each of which was seen."""
+        self.created = {name: created for name, created in self.created.items() if name in names}
+        self.listed = listed
 
     def since(self, name: str) -> float:
         """Return since when a node may exist under its name: one that the last list lacks is gone, or is younger."""
@@ -143,19 +147,22 @@ class KnownNodes:
                 name = next(iter(self.unknown))
                 with self.bulkhead.around("", name):
                     try:
-                        self.put(name, await self.ask(name))
+                        await self.ask(name)
                     except (ApiError, *UNREACHABLE) as error:
                         log.warning("node not read", node=name, error=repr(error))
-                        if (seconds := wait_after(error)) is not None:
-                            await asyncio.sleep(seconds)  # then it is asked for again
+                        if (wait := wait_after(error)) is not None:
+                            await asyncio.sleep(wait)  # then it is asked for again
                             continue
                 self.unknown.pop(name)
 
-    async def ask(self, name: str) -> NodePlace:
-        """Return the place of one node; NOWHERE if it does not exist. Raise as `Api.get` does."""
+    async def ask(self, name: str) -> None:
+        """Record one node: NOWHERE if it does not exist. Raise as `Api.get` does."""
         query = {"fieldSelector": f"metadata.name={name}"}  # a list, because the Role has no right to get nodes
         found = await self.api.get(NODES, query, METADATA_ONLY_LIST)
-        return next((self.place_of(labels_of(node)) for node in found.get("items") or ()), NOWHERE)
+        self.put(name, NOWHERE)
+        self.created.pop(name, None)
+        for node in found.get("items") or ():
+            self.see(node)
 
 
 @lru_cache(maxsize=MOST_NODES)

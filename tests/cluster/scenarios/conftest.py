@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
+import time
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import pytest
 
@@ -21,14 +23,17 @@ from tests.cluster.manifests import (
 )
 from tests.documents import document_of
 from webhook.kube.names import PROFILE
+from webhook.objects.times import written
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from typing import TextIO
 
     from tests.cluster.kubectl import Kubectl, Object
     from tests.cluster.namespace import Namespace
 
 MANIFESTS = Path(__file__).parent / "manifests"
+BETWEEN: Final = 11.5  # seconds from one pod of a recorded night to the next (pytorch/ci-infra#1058)
 
 
 def program(
@@ -139,3 +144,30 @@ def scene(namespace: NewNamespace, kubectl: Kubectl) -> Iterator[NewScene]:
             return Scene(kubectl, namespace({**(labels or {}), PROFILE: profile}), nodes)
 
         yield create
+
+
+class Turn:
+    """The turn of a test that makes a node bad: the cluster avoids the last one alone, if it has less than forty.
+
+    `times`: when the attempts end that make it bad, later than those of the turns before, and as far from each other
+    as the pods of that night.
+    """
+
+    def __init__(self, file: TextIO) -> None:
+        self.file = file
+
+    def time(self) -> str:
+        """Return the next of these times, RFC 3339."""
+        self.file.seek(0)
+        last = max(time.time(), float(self.file.read() or 0) + BETWEEN)
+        self.file.truncate(0)
+        self.file.write(str(last))
+        self.file.flush()
+        return written(last)
+
+
+@pytest.fixture
+def turn(kubectl: Kubectl) -> Iterator[Turn]:
+    with kubectl.kubeconfig.with_name("bad-nodes.lock").open("a+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # closing the file releases it
+        yield Turn(file)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,15 +9,12 @@ import pytest
 from tests.awaiting import until
 from tests.cluster.objects import is_running
 from tests.cluster.scenarios.conftest import program
-from webhook.objects.times import written
 
 if TYPE_CHECKING:
     from tests.cluster.kubectl import Object
-    from tests.cluster.scenarios.conftest import NewScene, Scene
+    from tests.cluster.scenarios.conftest import NewScene, Scene, Turn
 
-MORE = 40  # nodes, so that two of the cluster may be avoided: other tests have one of their own
 PODS_OF_A_NIGHT = 554
-BETWEEN = 11.5  # seconds from one pod of that night to the next
 
 
 def avoided_by(pod: Object) -> list[str]:
@@ -29,33 +25,30 @@ def avoided_by(pod: Object) -> list[str]:
     return [name for one in fields for name in one["values"]]
 
 
-def reject(here: Scene, pod: Object, number: int) -> None:
-    """Let the kubelet reject a pod, as long after the first one as it would have been at night."""
-    since = {"lastTransitionTime": written(time.time() + BETWEEN * number)}
+def reject(here: Scene, pod: Object, time: str) -> None:
+    """Let the kubelet reject a pod."""
     status = {
         "phase": "Failed",
         "reason": "UnexpectedAdmissionError",
         "containerStatuses": None,
-        "conditions": [{"type": "PodScheduled", "status": "True", **since}],
+        "conditions": [{"type": "PodScheduled", "status": "True", "lastTransitionTime": time}],
     }
     path = f"api/v1/namespaces/{here.team.name}/pods/{pod['metadata']['name']}/status"
     answer = here.team.api.send("PATCH", path, {"status": status})
     assert answer["kind"] == "Pod", answer
 
 
-def rejected(here: Scene, number: int) -> str:
+def rejected(here: Scene, turn: Turn, number: int) -> str:
     """Let the kubelet of the only spot node reject the pods of so many Jobs; return the name of the node."""
     for one in range(number):
         here.create("one-small-pod.yaml", program(), name=f"rejected-{one}")
         (pod,) = here.team.running(f"rejected-{one}", 1)
-        reject(here, pod, one)
+        reject(here, pod, turn.time())
     return str(pod["spec"]["nodeName"])
 
 
 def expect_avoided(here: Scene, node: str, reason: str, message: str) -> None:
     """Wait for an Event on the only node that begins so, add one, and wait until pods of other Jobs prefer that."""
-    for _ in range(MORE):
-        here.nodes.create(spot=False)
     here.nodes.add()
     selector = f"--field-selector=involvedObject.name={node},reason={reason}"
     told: list[Object] = []
@@ -78,16 +71,16 @@ def expect_avoided(here: Scene, node: str, reason: str, message: str) -> None:
 
 @pytest.mark.first
 def test_after_three_rejected_pods_those_of_other_jobs_prefer_another_node_and_an_event_says_why(
-    scene: NewScene,
+    scene: NewScene, turn: Turn
 ) -> None:
     here = scene("bad-nodes", spot=1, on_demand=0)
-    node = rejected(here, 3)
+    node = rejected(here, turn, 3)
     says = "has rejected pods 3 times in ten minutes (UnexpectedAdmissionError"
     expect_avoided(here, node, "RejectsPods", says)
 
 
 @pytest.mark.parametrize("pods", [60, pytest.param(PODS_OF_A_NIGHT, marks=pytest.mark.long)])
-def test_a_node_that_rejects_every_pod_of_a_night_gets_few_of_them(scene: NewScene, pods: int) -> None:
+def test_a_node_that_rejects_every_pod_of_a_night_gets_few_of_them(scene: NewScene, turn: Turn, pods: int) -> None:
     """Recorded (pytorch/ci-infra#1058): one such node, always the emptiest, took 554 pods in 106 minutes."""
     here = scene("bad-nodes", spot=4, on_demand=0)
     bad, path = here.nodes.nodes[0], f"api/v1/namespaces/{here.team.name}/pods"
@@ -98,7 +91,7 @@ def test_a_node_that_rejects_every_pod_of_a_night_gets_few_of_them(scene: NewSce
         """Let the pods end that run; return how many have succeeded."""
         for pod in filter(is_running, seen):
             if pod["spec"]["nodeName"] == bad:
-                reject(here, pod, len(rejections))
+                reject(here, pod, turn.time())
                 rejections.add(pod["metadata"]["name"])
             else:
                 here.team.ends(pod, 0)

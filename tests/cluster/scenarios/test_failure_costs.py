@@ -32,10 +32,13 @@ def has_failed(found: Object) -> Object:
     return condition(found, "Failed")
 
 
-def dies(here: Scene, pod: Object, code: int, reason: str = "Error", message: str = "") -> None:
-    """Let all containers of a running pod end as the kubelet reports it, with a reason and a termination message."""
-    time = condition(pod, "Ready")["lastTransitionTime"]
-    ended = {"exitCode": code, "reason": reason, "message": message, "startedAt": time, "finishedAt": time}
+def dies(here: Scene, pod: Object, code: int, reason: str = "Error", message: str = "", *, time: str = "") -> None:
+    """Let all containers of a running pod end as the kubelet reports it, with a reason and a termination message.
+
+    `time`: when they end, RFC 3339; at once by default.
+    """
+    began = condition(pod, "Ready")["lastTransitionTime"]
+    ended = {"exitCode": code, "reason": reason, "message": message, "startedAt": began, "finishedAt": time or began}
     kept = ("name", "image", "imageID", "ready", "restartCount")
     statuses = [
         {**{key: one[key] for key in kept}, "state": {"terminated": ended}}

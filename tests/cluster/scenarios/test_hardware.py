@@ -9,11 +9,12 @@ import pytest
 from tests.cluster.objects import account, condition, ended
 from tests.cluster.scenarios.conftest import program
 from tests.cluster.scenarios.test_bad_nodes import expect_avoided
+from tests.cluster.scenarios.test_failure_costs import dies
 from tests.cluster.scenarios.test_jobs import failed_for, is_complete
 
 if TYPE_CHECKING:
     from tests.cluster.kubectl import Object
-    from tests.cluster.scenarios.conftest import NewScene, Scene
+    from tests.cluster.scenarios.conftest import NewScene, Scene, Turn
 
 FAULT = '{"status": {"conditions": [{"type": "KernelDeadlock", "status": "True", "reason": "TaskHung"}]}}'
 HARDWARE = "condition KernelDeadlock is True (TaskHung)"
@@ -64,13 +65,15 @@ def test_a_fault_that_is_told_after_the_crash_keeps_the_job_and_without_one_it_i
 
 
 @pytest.mark.first
-def test_after_faults_that_ended_pods_of_two_workloads_those_of_others_prefer_another_node(scene: NewScene) -> None:
+def test_after_faults_that_ended_pods_of_two_workloads_those_of_others_prefer_another_node(
+    scene: NewScene, turn: Turn
+) -> None:
     here = scene("hardware", spot=1, on_demand=0)
     for name in ("one", "two"):
         here.create("one-small-pod.yaml", program(None), name=name)
         (pod,) = here.team.running(name, 1)
         breaks(here, pod["spec"]["nodeName"])
-        here.team.ends(pod, 1)
+        dies(here, pod, 1, time=turn.time())
         here.team.wait_for("jobs", name, blamed)
     says = "has ended pods of 2 workloads in seven days by faults of its hardware"
     expect_avoided(here, pod["spec"]["nodeName"], "HardwareFaults", says)

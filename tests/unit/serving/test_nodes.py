@@ -11,7 +11,7 @@ def test_nodes_that_are_gone_and_nodes_that_never_existed_do_not_count() -> None
     server = warm()
     assert server.cluster is not None
     known = server.cluster.known_nodes
-    known.see_all({"a": 0.0, "b": 0.0}, 0.0)
+    known.created = {"a": 0.0, "b": 0.0}
     known.put("gone", NodePlace())
     known.put("invented", NOWHERE)
     body = pod_of_a_job()

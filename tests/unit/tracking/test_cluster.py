@@ -25,7 +25,7 @@ class NodesApi:
 
     async def get(self, _: str, query: Json, *__: object) -> Json:
         named = "fieldSelector" in query
-        return {"items": [{"metadata": {"labels": {ZONE: "b"}}, "spec": {}}] if named else []}
+        return {"items": [{"metadata": {"name": "new", "labels": {ZONE: "b"}}, "spec": {}}] if named else []}
 
     async def objects(self, *_: object) -> AsyncIterator[Json]:
         yield {"metadata": {"name": "old", "labels": {ZONE: "a", "disk": "fast"}}}
@@ -87,5 +87,7 @@ def test_the_nodes_that_exist_are_those_of_the_last_list_and_of_others_only_youn
         await cluster.read_nodes()
         assert nodes.since("gone") >= before
         assert (set(nodes.created), set(nodes.places)) == ({"old"}, {"old", "gone"})
+        nodes.see({"metadata": {"name": "young", "creationTimestamp": "2026-02-01T00:00:00Z"}})  # one with a pod
+        assert nodes.since("young") == 1769904000.0
 
     run(work())

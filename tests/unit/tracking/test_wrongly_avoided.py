@@ -156,7 +156,8 @@ class Fleet:
         self.created[node] = self.now
 
     def list_nodes(self) -> None:
-        self.trackers.cluster.known_nodes.see_all(dict(self.created), self.now)
+        nodes = self.trackers.cluster.known_nodes
+        nodes.created, nodes.listed = dict(self.created), self.now
 
     def times(self, rate: float) -> list[float]:
         """Draw when something happens that happens so often in a week."""
