@@ -29,7 +29,7 @@ def faster_cluster(policy: str, probe: Json, minute: float, *options: str) -> It
     """Start a control plane whose Job controller waits as much shorter as a minute is, and the webhook with a policy.
 
     `probe`: a Namespace that names a profile of the policy, by which to see that the policy is in force. `minute`: the
-    seconds that a simulated minute takes. `options`: further ones of the webhook's server.
+    seconds that a simulated minute takes. `options`: further ones of the controller.
     """
     programs = binaries.build([*binaries.own_cluster(), FASTER_CONTROLLER_MANAGER])
     programs[CONTROLLER_MANAGER] = programs[FASTER_CONTROLLER_MANAGER.name]

@@ -59,7 +59,7 @@ def start(
     again when it changes.
     Otherwise it is a ConfigMap, as in an installation, with the first policy of the README, and the programs have fixed
     ports, so that it can be started again. The API server reaches this machine at RETRY_POLICY_WEBHOOK_HOST, by default
-    127.0.0.1. `options`: further ones of `serve`.
+    127.0.0.1. `options`: further ones of `control`.
     """
     policy = policy_for(folder, for_tests=for_tests)
     program = Path(sys.executable).with_name("retry-policy")
@@ -84,6 +84,7 @@ def start(
             *(program, "control", source, f"--kubeconfig={kubeconfig_of(kubectl, folder, CONTROLLER_ACCOUNT)}"),
             *(f"--health-port={http_of_controller}", "--requested-retries"),
             *([f"--certificate-host={host}"] if host else []),
+            *options,
         ],
         env=env,
         stdout=folder / CONTROLLER_ANSWER,
@@ -99,7 +100,6 @@ def start(
             f"--health-port={http}",
             "--requested-retries",
             *([f"--host={host}"] if host else []),
-            *options,
         ],
         env=env,
         stdout=answer,
