@@ -49,8 +49,8 @@ from webhook.systems.job_set.spec import (
     RESTART,
     RESTART_SET,
     costly_restarts,
+    counts_towards_max,
     job_restarts,
-    restart_cost,
     whole,
 )
 from webhook.systems.kind_spec import KindSpec, OwnerReference
@@ -258,7 +258,7 @@ def _left_after(account: Account, detail: Attempt, set_action: str) -> Left:
     left = account.left or Left(retries=0, disruptions=0)
     if detail.action == "FailJob":
         return left
-    return Left(retries=max(0, left.retries - restart_cost(set_action)), disruptions=left.disruptions)
+    return Left(retries=max(0, left.retries - counts_towards_max(set_action)), disruptions=left.disruptions)
 
 
 def _ended_by(standing: Standing, account: Account, pod: Pod, detail: Attempt, set_action: str) -> Ended:
@@ -422,15 +422,15 @@ def action_of(job_set: Json, replicated_job: str, end: JobEnd) -> str:
     """Return the action of a JobSet when a Job of it ends so; FailJobSet too if no restart is left for another one."""
     action = matching.rule_of_set(job_set, replicated_job, end)[1]
     most = at(job_set, ("spec", "failurePolicy", "maxRestarts")) or 0
-    return FAIL_SET if costly_restarts(job_set) + restart_cost(action) > most else action
+    return FAIL_SET if counts_towards_max(action) and costly_restarts(job_set) >= most else action
 
 
 def restarted(job_set: Json, replicated_job: str, index: int, action: str) -> Json:
     """Return a JobSet with the status that it has after an action which restarts it, or one of its Jobs."""
-    status, costs = dict(job_set.get("status") or {}), restart_cost(action)
+    status, counts = dict(job_set.get("status") or {}), counts_towards_max(action)
     if action.removesuffix(FREE) == RESTART_SET:
         status["restarts"] = whole(status.get("restarts")) + 1
-        status["restartsCountTowardsMax"] = whole(status.get("restartsCountTowardsMax")) + costs
+        status["restartsCountTowardsMax"] = whole(status.get("restartsCountTowardsMax")) + counts
         return {**job_set, "status": status}
     found = [dict(one) for one in at(job_set, JOBS_STATUS) or ()]
     if not any(one.get("name") == replicated_job for one in found):
@@ -438,7 +438,7 @@ def restarted(job_set: Json, replicated_job: str, index: int, action: str) -> Js
     for one in found:
         if one.get("name") == replicated_job:
             one[JOB_RESTARTS] = _with_more(one.get(JOB_RESTARTS), index, 1)
-            one[COSTLY_JOB_RESTARTS] = _with_more(one.get(COSTLY_JOB_RESTARTS), index, costs)
+            one[COSTLY_JOB_RESTARTS] = _with_more(one.get(COSTLY_JOB_RESTARTS), index, counts)
     return {**job_set, "status": {**status, JOBS_STATUS[-1]: found}}
 
 

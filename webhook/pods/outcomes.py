@@ -14,7 +14,7 @@ from webhook.policy.attempt_costs import AttemptCost
 from webhook.policy.causes import Cause
 from webhook.systems.job import spec as batch
 from webhook.systems.job.spec import UNLIMITED
-from webhook.systems.job_set.spec import FAIL_SET, restart_cost
+from webhook.systems.job_set.spec import FAIL_SET, counts_towards_max
 
 UNSEEN: Final = "Unseen"  # the reason of an end that no watch has delivered
 # The reasons with which the leader ends pods that wait in vain.
@@ -213,7 +213,7 @@ def _cost_of(pod: Pod, matched: MatchedRule | None, spec: Json, job_set: Json | 
         return free
     if matched.action == "FailJob" and job_set is not None:
         action = matching.action_of_set(job_set, pod.replicated_job, matched.message)
-        return "fatal" if action == FAIL_SET else "retry" if restart_cost(action) else free
+        return "fatal" if action == FAIL_SET else "retry" if counts_towards_max(action) else free
     return "fatal"
 
 

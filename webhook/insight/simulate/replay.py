@@ -27,7 +27,7 @@ from webhook.policy.model import Profile
 from webhook.policy.settings import NamedProfile, Settings
 from webhook.rules.pods import on_time
 from webhook.rules.pods.memory import growth_of
-from webhook.systems.job_set.spec import FREE, RESTART_SET, restart_cost
+from webhook.systems.job_set.spec import FREE, RESTART_SET, counts_towards_max
 
 FIRST_BACK_OFF, LONGEST_BACK_OFF = 10.0, 600.0  # seconds, of the Job controller
 MOST_PODS: Final = 500  # of one task in one replay: then it never ends
@@ -559,7 +559,7 @@ class Replay:
     def restart(self, index: int, verdict: SimulatedEnd, now: float) -> None:
         """Restart a JobSet, or the Job of one of its pods."""
         self.restarts += 1
-        self.retries += restart_cost(verdict.set_action)
+        self.retries += counts_towards_max(verdict.set_action)
         whole = verdict.set_action.removesuffix(FREE) == RESTART_SET
         job = self.doing[index].task.scope.rpartition("/")[0]
         for other, one in enumerate(self.doing):

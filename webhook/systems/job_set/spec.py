@@ -121,12 +121,12 @@ def job_restarts(job_set: Json, replicated_job: str, index: int) -> JobRestarts:
     return JobRestarts()
 
 
-def restart_cost(action: str) -> int:
-    """Return how many of a JobSet's maxRestarts an action costs: JobSet's controller counts them, whatever we think.
+def counts_towards_max(action: str) -> bool:
+    """Return True if JobSet's controller counts an action towards maxRestarts; it counts each such restart as one.
 
     Source: executeFailurePolicyAction in pkg/controllers/failure_policy.go of JobSet 0.12.
     """
-    return int(action in {RESTART_SET, RESTART_JOB})
+    return action in {RESTART_SET, RESTART_JOB}
 
 
 def costly_restarts(job_set: Json) -> int:
