@@ -174,7 +174,11 @@ def as_ended(pod: Pod, cause: str, *, reason: str = "", exits: tuple[Exit, ...] 
     `reason`: of the disruption, or of the pod. `exits`: its containers that failed.
     """
     conditions: tuple[Condition, ...] = ()
-    of_pod: dict[str, str] = {"DeadlineExceeded": DEADLINE, NEVER_STARTED: reason, "Other": reason}
+    of_pod: dict[str, str] = {
+        "DeadlineExceeded": DEADLINE,
+        NEVER_STARTED: reason,
+        "Other": reason,
+    }
     if cause in {"Disruption", NEVER_STARTED}:  # the leader deletes a pod that cannot start
         conditions = (Condition(DISRUPTED, "True", reason if cause == "Disruption" else cause, time),)
     elif cause == STALLED:

@@ -7,7 +7,7 @@ own fields add to the limit is not read.
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, assert_never
 
 from msgspec import structs
 
@@ -302,11 +302,16 @@ def _ended_as(match: Match, failed: Pod, container: str) -> Pod | None:
 
     `container`: the one that ended, if the match names none.
     """
-    if match.cause in {"NeverStarted", "Other"}:
-        return None
     reason = next(iter(match.reasons), "")
-    if match.cause in {"Disruption", "DeadlineExceeded", "Stalled"}:
-        return as_ended(failed, match.cause, reason=reason, time=failed.ended)
+    match match.cause:
+        case "NeverStarted" | "Other":
+            return None
+        case "Disruption" | "DeadlineExceeded" | "Stalled" as cause:
+            return as_ended(failed, cause, reason=reason, time=failed.ended)
+        case "OOMKilled" | "ExitCode" | None:
+            pass
+        case unknown:
+            assert_never(unknown)
     killed = match.cause == "OOMKilled"
     code = costs.KILLED if killed else next(iter(match.exit_codes), 1)
     why, said = outcomes.OOM if killed else reason or "Error", (match.message or "").replace("*", "")

@@ -5,6 +5,7 @@ from hypothesis import assume, event, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from tests import objects
 from tests.histories import DISRUPTION, foretold, index_of, manifests, profiles, steps
 from tests.strategies import examples
 from tests.unit.accounts import restarting_pods as in_place
@@ -14,8 +15,8 @@ from webhook.accounts.account import Account, Attempt, Left
 from webhook.accounts.forecast import Forecast, Standing, as_ended, failed_indexes, foretell
 from webhook.kube import names
 from webhook.objects.problem import Json
-from webhook.pods.outcomes import OOM, cause_of
-from webhook.pods.pods import Exit
+from webhook.pods.outcomes import OOM, cause_of, outcome_of
+from webhook.pods.pods import Exit, Pod
 from webhook.policy.causes import CAUSES, Cause
 from webhook.policy.model import Duration, Placement, Profile
 from webhook.policy.settings import NamedProfile
@@ -69,12 +70,31 @@ def step(world: World, number: int, ending: int, data: st.DataObject) -> None:
             assert placement == ("OnDemand" if forecast.off_spot else "Spot")
 
 
-@pytest.mark.parametrize("cause", [cause for cause, row in CAUSES.items() if not row.is_verdict and row.loss])
-def test_a_pod_that_ends_by_a_cause_is_read_as_one(cause: Cause) -> None:
-    """If a new cause fails here: `as_ended` says how such a pod looks; an earlier branch of `cause_of` may take it."""
+SEEN_IN_PODS = [cause for cause, row in CAUSES.items() if not row.is_verdict and row.loss]
+
+
+def ended_by(cause: Cause) -> Pod:
     of_memory = Exit("main", 137, OOM, "")
     exits = {"ExitCode": (Exit("main", 3, "Error", ""),), "OOMKilled": (of_memory,)}.get(cause, ())
-    assert cause_of(as_ended(failed(1), cause, reason="Why", exits=exits), None)[0] == cause
+    return as_ended(failed(1), cause, reason="Why", exits=exits)
+
+
+@pytest.mark.parametrize("cause", SEEN_IN_PODS)
+def test_a_pod_that_ends_by_a_cause_is_read_as_one(cause: Cause) -> None:
+    """If a new cause fails here: `as_ended` says how such a pod looks; an earlier branch of `cause_of` may take it."""
+    assert cause_of(ended_by(cause), None)[0] == cause
+
+
+@pytest.mark.parametrize("rules", [(), (objects.DISRUPTION, objects.exit_codes("Ignore", "In", 3, 137))])
+@pytest.mark.parametrize("cause", SEEN_IN_PODS)
+def test_only_a_pod_with_the_condition_of_a_disruption_costs_one(cause: Cause, rules: tuple[Json, ...]) -> None:
+    pod, root = ended_by(cause), job()
+    root["spec"]["podFailurePolicy"] = {"rules": [*rules]}
+    is_disruption = outcome_of(pod, root).cost == "disruption"
+    assert is_disruption == (bool(rules) and pod.disruption is not None), (
+        f"{cause}: the Job controller counts a pod without the condition DisruptionTarget as a retry; "
+        "`as_ended` in webhook/accounts/forecast.py gives it that condition, if the cluster does"
+    )
 
 
 def test_a_forecast_that_ends_nothing_names_no_reason() -> None:
