@@ -16,6 +16,7 @@ from webhook.objects.problem import Json
 from webhook.pods import outcomes
 from webhook.pods.matching import POD_FAILURE_POLICY
 from webhook.program.start import LEDGER_LEASE
+from webhook.systems.job.rerun import NOT_IN_MANIFEST
 from webhook.tracking import certificates, state_key
 
 MANIFESTS: Final = Path(__file__).parents[2] / "manifests"
@@ -99,8 +100,18 @@ def test_every_key_is_listed_as_written_or_as_never_written_by_the_server() -> N
         if isinstance(value, str) and value.startswith(names.PREFIX) and value != names.PREFIX
     }
     written = {key for keys in WRITTEN.values() for key in keys.ours}
-    assert written | NEVER == keys - {names.DELAY, names.STALLED}  # a scheduling gate, and a condition
-    assert written & NEVER == set()
+    keys -= {names.DELAY, names.STALLED}  # a scheduling gate, and a condition
+    put = "into WRITTEN or NEVER in tools/generate/written.py, then make generated"
+    assert sorted(keys - written - NEVER) == [], f"put them {put}"
+    assert sorted((written | NEVER) - keys) == [], f"not in webhook/kube/names.py: do not put them {put}"
+    assert sorted(written & NEVER) == [], f"put them {put}: not into both"
+
+
+def test_a_job_that_runs_again_begins_without_the_annotations_that_the_server_wrote_on_the_failed_one() -> None:
+    lacking = {*WRITTEN["jobs"].set_annotations, *WRITTEN["jobs"].removed_annotations} - NOT_IN_MANIFEST
+    assert sorted(lacking) == [], (
+        "put them into KEPT in webhook/kube/names.py, or NOT_IN_MANIFEST in webhook/systems/job/rerun.py"
+    )
 
 
 def test_the_policies_use_the_same_names_as_the_server() -> None:

@@ -145,7 +145,8 @@ SAID_BY_AUTHORS: Final = (
     *(ON_FAILURE, RETRYABLE, SKIP, WORK),
 )
 SAID: Final = frozenset(SAID_BY_AUTHORS)  # a set: every annotations map is tested against it
-ASKED: Final = frozenset({KEEP_FINALLY, RETRY_REQUESTED_AT})  # for a requested retry
+# For a requested retry: whoever writes it may decide the same without it.
+ASKED: Final = frozenset({KEEP_FINALLY, RETRY_REQUESTED_AT, STAYS_SUSPENDED})
 
 # What a program says of itself while it runs; admission does not see it.
 TOLD: Final = frozenset({PROGRESS})
@@ -157,7 +158,7 @@ PROVEN: Final = (AFTER_FAILURE, ATTEMPT, DISRUPTIONS, MAX_RETRIES, PLACEMENT)
 PROOFS: Final = frozenset({COUNTED, PROOF})
 
 # Records of ours on a workload. Admission refuses or undoes what others write into them, wherever the namespace is.
-KEPT: Final = frozenset({POLICY, RETRY_ACCEPTED, RETRY_HISTORY, RETRY_OF, STAYS_SUSPENDED, SUCCESSOR})
+KEPT: Final = frozenset({POLICY, RETRY_ACCEPTED, RETRY_HISTORY, RETRY_OF, SUCCESSOR})
 
 # For people: no decision reads it from an object that exists.
 SHOWN: Final = frozenset({ATTEMPT_SOURCE, MEMORY, WORK_SOURCE})

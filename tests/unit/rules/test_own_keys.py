@@ -1,6 +1,7 @@
 """Keys that only the webhook and its ledger write are restored in updates by other users."""
 
 from copy import deepcopy
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -13,6 +14,7 @@ from tests.volcano import volcano_job
 from webhook.kube import names
 from webhook.objects.patch import Editor
 from webhook.objects.problem import Json
+from webhook.retry import requests
 from webhook.rules import own_keys
 from webhook.rules.facts import Facts
 from webhook.systems.argo import spec as argo
@@ -47,6 +49,8 @@ def ours(answer: Answer | Json) -> dict[str, Any]:
     }
 
 
+MANIFESTS = Path(__file__).parents[3] / "manifests"
+OVERLAY = MANIFESTS / "overlays" / "requested-retries"
 KEYS = [("labels", names.PROFILE), ("annotations", names.POLICY), ("annotations", names.RETRY_HISTORY)]
 
 
@@ -62,6 +66,26 @@ def test_an_update_cannot_change_or_remove_our_keys(root: Json, value: str | Non
 def test_an_update_cannot_add_our_keys_to_a_job_from_before_the_opt_in(field: str, key: str) -> None:
     old = job(job_spec(backoffLimit=3), labels={"a": "b"}, annotations={"a": "b"})
     assert mutate(changed(old, field, key, "other"), old=old).object == old
+
+
+@pytest.mark.parametrize("key", sorted(names.KEPT))
+def test_what_others_write_into_a_record_of_ours_is_undone_or_judged(key: str) -> None:
+    editor = Editor(job(annotations={key: "new"}))
+    own_keys.put_back(editor, batch.JOB, job(annotations={key: "old"}))
+    is_undone = editor.root["metadata"]["annotations"].get(key) == "old"
+    is_judged = key in {path[-1] for path in requests.GUARDED}
+    assert is_undone or is_judged, (
+        "undo it in `put_back` of webhook/rules/own_keys.py, or judge it: GUARDED in webhook/retry/requests.py"
+    )
+    if is_judged:
+        condition = (OVERLAY / "kustomization.yaml").read_text().split("name: is-about-a-retry")[1]
+        assert f"'{key.removeprefix(names.PREFIX)}'" in condition, "add it to is-about-a-retry, or no request is judged"
+    else:
+        policies = (MANIFESTS / "base" / "protected-keys.yaml").read_text().split("\n---\n")
+        (of_status,) = (
+            one for one in policies if "name: retry-policy-webhook-job-status-keys\nspec:\n  failurePolicy" in one
+        )
+        assert f"'{key}'" in of_status, "add it to the policy: no webhook sees an update of a Job's status"
 
 
 def test_our_keys_are_restored_in_every_mode_and_under_a_profile_that_no_longer_exists() -> None:

@@ -45,13 +45,7 @@ STATE: Final[Path] = ("metadata", "annotations", names.SUCCESSOR)
 # (pkg/registry/batch/job/strategy.go).
 GENERATED: Final = ("batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name", "controller-uid", "job-name")
 # Annotations that belong to the failed Job, not to its manifest.
-NOT_IN_MANIFEST: Final = frozenset(
-    (
-        *(names.POLICY, names.RETRY_OF, names.STAYS_SUSPENDED, names.RETRY_HISTORY),
-        names.RETRY_ACCEPTED,
-        "batch.kubernetes.io/job-tracking",
-    )
-)
+NOT_IN_MANIFEST: Final = names.KEPT | {names.STAYS_SUSPENDED, "batch.kubernetes.io/job-tracking"}
 # Labels that the placeholder does not get: with the first Kueue would start it, with the second Argo CD could prune it.
 NOT_ON_PLACEHOLDER: Final = (kueue.QUEUE_NAME, "app.kubernetes.io/instance")
 MANAGED_BY: Final = "retry-policy.dev/placeholder"  # of a placeholder: no controller runs it, even if it is resumed
