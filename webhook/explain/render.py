@@ -1,9 +1,9 @@
 """Prints an explanation: as a table, or as JSON for programs."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from math import ceil
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -18,13 +18,22 @@ from webhook.objects.times import time_of
 from webhook.systems.accounts import SYSTEMS
 from webhook.systems.job_set.spec import JOB_SET
 
-HEADINGS: Final = ("ATTEMPT", "POD", "NODE", "ON", "START", "DURATION", "ENDED", "RULE", "COST", "LEFT")
 BUDGETS: Final = {JOB_SET.kind: "restart"}  # else retry
 LATEST: Final = 30  # seconds that the leader may take for a verdict, or to end a delay, after it was due
 MOST_DELAYS: Final = 5  # delayed pods that are shown
 SHORT: Final = 2  # minutes under which a duration is shown in seconds
 LONG: Final = 120  # minutes from which it is shown in hours
 UNITS: Final = {one.kind.kind: one.unit.upper() for one in reversed(SYSTEMS.values())}
+
+
+class Column(NamedTuple):
+    """A column of the table of attempts.
+
+    `cell`: the text of a row, empty if there is none, given the noun for what a failure costs: retry or restart.
+    """
+
+    heading: str
+    cell: Callable[[Row, str], str]
 
 
 def as_json(explanation: Explanation | CronJobExplanation) -> str:
@@ -70,12 +79,14 @@ def parts(explanation: Explanation, now: datetime | None = None) -> Iterator[Par
 def attempts_of(explanation: Explanation) -> Iterator[Part]:
     """Yield the table of attempts, and how many pods it lacks."""
     if explanation.rows:
-        units = any(row.unit for row in explanation.rows)
+        shown, budget = [*COLUMNS], BUDGETS.get(explanation.kind, "retry")
+        if any(row.unit for row in explanation.rows):
+            shown.insert(1, Column(UNITS[explanation.kind], lambda row, _: row.unit))
         yield ""
-        unit = UNITS[explanation.kind]
-        headings = [*HEADINGS[:1], *([unit] if units else []), *HEADINGS[1:]]
-        budget = BUDGETS.get(explanation.kind, "retry")
-        yield [headings, *(cells_of(row, budget, units=units) for row in explanation.rows)]
+        yield [
+            [column.heading for column in shown],
+            *([column.cell(row, budget) or "-" for column in shown] for row in explanation.rows),
+        ]
     if explanation.others:
         by_state = ", ".join(f"{number} {state}" for state, number in explanation.others.items())
         yield f"(and {counted(sum(explanation.others.values()), 'other pod')}: {by_state})"
@@ -113,26 +124,6 @@ def seconds_until(time: str, now: datetime) -> int:
     return 0 if until is None else ceil((until - now).total_seconds())
 
 
-def cells_of(row: Row, budget: str, *, units: bool) -> list[str]:
-    """Return a row's cells as text; `budget`: the noun for what a failure costs, retry or restart."""
-    lefts = ((row.retries_left, budget), (row.disruptions_left, "disruption"))
-    left = ", ".join(counted(number, name) for number, name in lefts if number is not None)
-    by_profile = "" if row.on_failure is None else f"onFailure {row.on_failure}"
-    return [
-        str(row.attempt),
-        *([row.unit or "-"] if units else []),
-        row.pod or "-",
-        row.node or "-",
-        row.placement or "-",
-        row.start or "-",
-        duration(row.start, row.end),
-        row.ended,
-        ", ".join(filter(None, (row.rule, by_profile))) or "-",
-        row.cost or "-",
-        left or "-",
-    ]
-
-
 def duration(start: str, end: str) -> str:
     """Return how long an attempt took, such as `8s`, `10m21s` or `2h5m`; `-` if that is unknown."""
     begun, ended = time_of(start), time_of(end)
@@ -143,3 +134,26 @@ def duration(start: str, end: str) -> str:
     if minutes < SHORT:
         return f"{seconds:.0f}s"
     return f"{minutes // 60}h{minutes % 60}m" if minutes >= LONG else f"{minutes}m{rest}s"
+
+
+def _rule(row: Row, _: str) -> str:
+    return ", ".join(filter(None, (row.rule, "" if row.on_failure is None else f"onFailure {row.on_failure}")))
+
+
+def _left(row: Row, budget: str) -> str:
+    lefts = ((row.retries_left, budget), (row.disruptions_left, "disruption"))
+    return ", ".join(counted(number, name) for number, name in lefts if number is not None)
+
+
+COLUMNS: Final = (
+    Column("ATTEMPT", lambda row, _: str(row.attempt)),
+    Column("POD", lambda row, _: row.pod),
+    Column("NODE", lambda row, _: row.node),
+    Column("ON", lambda row, _: row.placement),
+    Column("START", lambda row, _: row.start),
+    Column("DURATION", lambda row, _: duration(row.start, row.end)),
+    Column("ENDED", lambda row, _: row.ended),
+    Column("RULE", _rule),
+    Column("COST", lambda row, _: row.cost),
+    Column("LEFT", _left),
+)
