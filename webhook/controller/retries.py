@@ -221,10 +221,9 @@ class RetryController:
             return
         due.work = asyncio.current_task()
         try:
-            request = await self.execute(ADAPTERS[key.kind], root)
+            request = await self._execute_or_forget(key, root)
         except RefusedError as error:
             self.report(key.kind, root, "RetryRefused", f"not retried: {error}")
-            await executor.forget(self.api, key.kind, root)
         except StuckError as error:
             await self._report_stuck(key, root, due, str(error))
         except ApiError as error:
@@ -239,6 +238,14 @@ class RetryController:
             if request is None or ADAPTERS[key.kind].runs is not None:
                 await executor.forget(self.api, key.kind, root)
 
+    async def _execute_or_forget(self, key: RetryKey, root: Json) -> Requested | None:
+        """Run the retry of an object, as `execute`; remove a refused request first, so that it is reported once."""
+        try:
+            return await self.execute(ADAPTERS[key.kind], root)
+        except RefusedError:
+            await executor.forget(self.api, key.kind, root)
+            raise
+
     async def _report_stuck(self, key: RetryKey, root: Json, due: RetryDue, why: str) -> None:
         due.stuck += 1
         self.report(key.kind, root, "RetryStuck", why)
@@ -249,7 +256,8 @@ class RetryController:
         """Report the start of a retry on the object that runs again; raise as `Api` does."""
         if of_job.is_placeholder(root):
             key = key._replace(name=of_job.state_of(root).name)
-        now = await self.find(key)
+        # The request of an object that runs again in place is removed already: a read that fails now would lose it.
+        now = root if ADAPTERS[key.kind].in_place is not None else await self.find(key)
         if now is not None:
             self.report(key.kind, now, "RetryStarted", f"runs again, as {request.by} requested")
 
@@ -276,6 +284,9 @@ class RetryController:
         if found.run is None or (request.of != adapter.run_id(found) and not is_unfinished):
             if adapter.in_place is None:
                 await self._check_done(found, request)
+            elif requests.accepted(root) is not None and record.is_last(root, request.of):
+                await executor.forget(self.api, adapter.kind, root)  # the rest of a pass that failed after the retry
+                return request
             return None
         await executor.rerun(self.api, adapter.of_run, found.run, request.by, when, keep_finally=keep_finally)
         return request

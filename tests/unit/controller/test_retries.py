@@ -285,6 +285,49 @@ def test_a_retry_that_a_busy_api_server_refuses_waits_as_long_as_it_asks_and_is_
     virtual_time.run(work())
 
 
+@pytest.mark.parametrize("retryable", ["true", "false"])
+def test_the_result_is_told_once_if_the_mark_cannot_be_removed_at_first(retryable: str) -> None:
+    async def work() -> None:
+        server = Server(job_set(retryable=retryable))
+        is_refused = retryable == "false"
+        server.faults["PATCH"] = [UNAVAILABLE] if is_refused else [None, UNAVAILABLE, UNAVAILABLE]
+        leader = Leader(server, SET_KEY)
+        for _ in range(4):
+            await leader.act()
+            leader.clock.now += LONGEST_PAUSE
+        assert [reason for reason, _ in queued_events(leader.events)] == [
+            "RetryRefused" if is_refused else "RetryStarted"
+        ]
+        assert server.items[SETS]["status"]["restarts"] == (0 if is_refused else 1)
+        assert not requests.is_marked(server.items[SETS])
+
+    run(work)
+
+
+def test_a_leader_tells_the_start_of_a_retry_whose_mark_the_leader_before_could_not_remove() -> None:
+    async def work() -> None:
+        server = Server(job_set())
+        server.faults["PATCH"] = [None, UNAVAILABLE]
+        before, leader = Leader(server, SET_KEY), Leader(server, SET_KEY)
+        await before.act()
+        await leader.act()
+        assert queued_events(before.events) == []
+        assert queued_events(leader.events) == [("RetryStarted", "runs again, as alice requested")]
+
+    run(work)
+
+
+def test_a_refusal_whose_mark_may_not_be_removed_is_stuck() -> None:
+    async def work() -> None:
+        server = Server(job_set(retryable="false"))
+        server.faults["PATCH"] = [FORBIDDEN]
+        leader = Leader(server, SET_KEY)
+        await leader.act()
+        assert [reason for reason, _ in queued_events(leader.events)] == ["RetryStuck"]
+
+    run(work)
+
+
 def test_a_workload_that_cannot_run_again_gets_an_event_and_its_mark_is_removed() -> None:
     async def work() -> None:
         server = Server(job_set(retryable="false"))
