@@ -12,6 +12,8 @@ from typing import Final
 
 import pytest
 
+from tools.generate import FILES, PART, PARTS
+
 pytestmark = pytest.mark.first
 ROOT: Final = Path(__file__).parents[2]
 TYPED: Final = ROOT / ".mypy_cache"
@@ -329,6 +331,17 @@ def followed(copy: Path) -> Path:
 
 def test_half_a_criterion_or_a_cause_does_not_import_and_the_whole_of_each_recipe_generates(followed: Path) -> None:
     assert run(followed, "-c", "import webhook.serving.app, webhook.controller.app").returncode == 0
+
+
+def test_one_run_of_the_generator_makes_all_parts_anew_whatever_they_were_before(followed: Path) -> None:
+    files = [followed / name for name in (*PARTS, *FILES)]
+    first = {file: file.read_bytes() for file in files}
+    for name in PARTS:
+        file = followed / name
+        file.write_text(PART.sub(r"\g<begin>\g<end>", file.read_text()))
+    done = run(followed, "-m", "tools.generate")
+    assert done.returncode == 0, done.stderr
+    assert [str(file.relative_to(followed)) for file in files if file.read_bytes() != first[file]] == []
 
 
 def test_the_new_kind_is_limited_and_in_what_is_generated(followed: Path) -> None:

@@ -129,7 +129,7 @@ PARTS: Final[dict[str, dict[str, Callable[[], str]]]] = {
     "manifests/overlays/requested-retries/admission-policies.yaml": {
         f"metadata of {resource}": partial(written.validations, resource) for resource in ("cronjobs", "pipelineruns")
     },
-    **chart.PARTS,  # the last ones, because they are made from manifests/
+    **chart.PARTS,
 }
 # Files that are generated as a whole.
 FILES: Final[dict[str, Callable[[], str]]] = {
@@ -149,16 +149,20 @@ def generated(text: str, makers: dict[str, Callable[[], str]]) -> str:
 
 
 def write() -> None:
-    """Write every generated part, and every generated file; if one cannot be made, leave all as they were."""
+    """Write every generated part, and every generated file; if one cannot be made, leave all as they were.
+
+    The parts of manifests come first, because files are made from them, and docs and the chart from both.
+    """
     if lacks := [*features.lacking()]:
         sys.exit("\n".join(lacks))
-    before = {file: file.read_bytes() if file.exists() else None for file in (ROOT / name for name in (*PARTS, *FILES))}
+    of_manifests = [name for name in PARTS if name.startswith("manifests/")]
+    names = dict.fromkeys((*of_manifests, *FILES, *PARTS))
+    before = {file: file.read_bytes() if file.exists() else None for file in (ROOT / name for name in names)}
     try:
-        for name, makers in PARTS.items():
+        for name in names:
             target = ROOT / name
-            target.write_text(generated(target.read_text(), makers))
-        for name, make in FILES.items():
-            (ROOT / name).write_text(make(), encoding="utf-8")
+            text = FILES[name]() if name in FILES else generated(target.read_text(), PARTS[name])
+            target.write_text(text, encoding="utf-8")
     except BaseException:
         for file, content in before.items():
             file.unlink(missing_ok=True) if content is None else file.write_bytes(content)
