@@ -1,7 +1,10 @@
 """The pairs of criterion and answer that scenarios play on a real control plane, judged offline."""
 
 from datetime import UTC, datetime
+from itertools import product
+from operator import attrgetter
 
+import msgspec
 import pytest
 
 from tests.cluster.installation import policy_of_tests
@@ -17,11 +20,15 @@ from tests.cluster.on_failure_matrix import (
 )
 from tests.documents import document_of
 from tests.objects import job_spec, stored_job
+from tests.unit.accounts.pods import failed, job
 from webhook.cli import next_pod
 from webhook.cli.next_pod import After, Ended
 from webhook.kube import names
 from webhook.pods import on_failure
-from webhook.policy.model import Policy
+from webhook.pods.outcomes import outcome_of
+from webhook.policy import costs
+from webhook.policy.criteria import KILLED
+from webhook.policy.model import FailureRule, Match, Next, Policy
 from webhook.policy.parse import parse
 from webhook.policy.settings import NamedProfile
 
@@ -76,3 +83,20 @@ def test_each_make_test_plays_every_criterion_and_every_answer_at_least_once() -
     played = [one for one in pairs() if name_of(*one) in each_once()]
     assert {criterion.name for criterion, _ in played} == {criterion.name for criterion in CRITERIA}
     assert {following.name for _, following in played} == {following.name for following in FOLLOWINGS}
+
+
+@pytest.mark.parametrize("second", CRITERIA, ids=attrgetter("name"))
+@pytest.mark.parametrize("first", CRITERIA, ids=attrgetter("name"))
+def test_every_pod_that_ends_with_a_sure_code_of_a_match_is_one_that_it_matches(
+    first: Criterion, second: Criterion
+) -> None:
+    named = {**first.match, **second.match}
+    if "exitCodes" in named:
+        named["exitCodes"] = [75, KILLED]
+    match = msgspec.convert(named, Match)
+    rules = (FailureRule(match=match, next=Next(cost="Free")),)
+    for code, reason in product(costs.sure_codes(match), ("Error", "OOMKilled")):
+        if reason == "Error" or code == KILLED:
+            pod = failed(1, code, container=next(iter(match.containers), "main"), exit_reason=reason)
+            wrong = f"sure_codes of a row in webhook/policy/criteria.py has {code}, but {match} does not match {pod}"
+            assert on_failure.decided(pod, outcome_of(pod, job(), None), rules) == 0, wrong

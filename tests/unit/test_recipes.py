@@ -231,7 +231,9 @@ CRITERION: Final[tuple[Recipe, ...]] = (
         "webhook/policy/criteria.py": (
             '    "same_node": Criterion(',
             (
-                '    "signal": Criterion(seen_by_api=False, simulated=False, words=lambda _: " by signal"),\n'
+                '    "signal": Criterion(\n'
+                "        sure_codes=lambda match, codes: codes & {128 + (match.signal or 0)},\n"
+                '        simulated=False,\n        words=lambda _: " by signal",\n    ),\n'
                 '    "same_node": Criterion('
             ),
         )
@@ -388,9 +390,11 @@ def test_the_new_field_and_criterion_are_in_the_reference_and_in_a_policy(follow
     assert '"signal"' in (followed / "docs/reference/policy.schema.json").read_text()
 
 
-def test_a_free_cost_is_refused_where_the_api_cannot_see_the_new_criterion(
-    followed: Path,
-) -> None:
+def test_a_free_cost_is_refused_for_exit_codes_that_are_not_enough_for_the_new_criterion(followed: Path) -> None:
     done = run(followed, "-c", PROGRAM, "check", "--policy", "policy.yaml")
     assert done.returncode == 1
     assert "onFailure[0].next: is Free, which the API cannot tell by this match" in done.stdout
+    (followed / "enough.yaml").write_text(POLICY.replace("[3]", "[137]"))
+    done = run(followed, "-c", PROGRAM, "render", "--policy", "enough.yaml", "-f", "-", "-o", "json", stdin=JOB)
+    injected = '{"action":"Ignore","onExitCodes":{"operator":"In","values":[137]}}'
+    assert injected in "".join(done.stdout.split()), done.stdout + done.stderr

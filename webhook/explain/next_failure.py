@@ -21,7 +21,7 @@ from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.pods import matching, on_failure, outcomes, pods
 from webhook.pods.pods import Exit, Pod
-from webhook.policy import costs, criteria
+from webhook.policy import criteria
 from webhook.policy.model import Match
 from webhook.policy.settings import LARGEST_COUNT
 from webhook.systems.job import spec as batch
@@ -313,7 +313,7 @@ def _ended_as(match: Match, failed: Pod, container: str) -> Pod | None:
         case unknown:
             assert_never(unknown)
     killed = match.cause == "OOMKilled"
-    code = costs.KILLED if killed else next(iter(match.exit_codes), 1)
+    code = criteria.KILLED if killed else next(iter(match.exit_codes), 1)
     why, said = outcomes.OOM if killed else reason or "Error", (match.message or "").replace("*", "")
     ended = _exited(failed, Exit(next(iter(match.containers), container), code, why, failed.ended, said))
     if not (match.same_node or match.failures):

@@ -19,7 +19,6 @@ from webhook.policy.model import FailureRule, Match, Next, Profile
 
 Cost = Literal["Retry", "Free", "Fatal"]
 
-KILLED: Final = 137  # the exit code of a container that was killed, for its memory too
 REMEMBERED: Final = bounds.MOST_PROFILES * bounds.MOST_FAILURE_RULES  # answers about rules, which each Job asks for
 OF_DISRUPTIONS: Final = Match(cause="Disruption")
 
@@ -50,13 +49,12 @@ def cost_of(rule: FailureRule) -> Cost:
 
 @lru_cache(REMEMBERED)
 def sure_codes(match: Match) -> frozenset[int]:
-    """Return the exit codes that a match names and that are enough for it, whatever else is true of the pod.
-
-    With the cause ExitCode not 137: the container may have been killed for its memory.
-    """
-    if match.cause not in {None, "ExitCode"} or not criteria.is_seen_by_api(match):
-        return frozenset()
-    return frozenset(match.exit_codes) - ({KILLED} if match.cause == "ExitCode" else set())
+    """Return the exit codes that a match names and that are enough for it, whatever else is true of the pod."""
+    codes = frozenset(match.exit_codes)
+    for name in criteria.named_in(match):
+        of_codes = criteria.CRITERIA[name].sure_codes
+        codes = of_codes(match, codes) if of_codes is not None else frozenset()
+    return codes
 
 
 @lru_cache(REMEMBERED)
@@ -65,7 +63,7 @@ def unsure_codes(match: Match) -> frozenset[int] | None:
     if match.cause is not None and not CAUSES[match.cause].has_codes:
         return frozenset()
     if match.cause == "OOMKilled":
-        return frozenset({KILLED})
+        return frozenset({criteria.KILLED})
     return frozenset(match.exit_codes) - sure_codes(match) if match.exit_codes else None
 
 

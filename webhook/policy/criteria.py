@@ -9,18 +9,21 @@ from typing import Final, NamedTuple
 from webhook.policy.causes import need_rows
 from webhook.policy.model import Match
 
+OfCodes = Callable[[Match, frozenset[int]], frozenset[int]]
+KILLED: Final = 137  # the exit code of a container that was killed, for its memory too
+
 
 class Criterion(NamedTuple):
     """One field of a match.
 
     Attributes:
-        seen_by_api: whether a podFailurePolicy can see that it holds. If not, the ledger decides about the exit codes
-            of a match with it.
+        sure_codes: returns those of some exit codes that are enough for it, whatever else is true of the pod; None if a
+            podFailurePolicy cannot see that it holds: then the ledger decides about the exit codes of a match with it.
         simulated: whether a simulation can tell that it holds.
         words: what a match says by it beside its cause and exit codes, such as ` of main`.
     """
 
-    seen_by_api: bool
+    sure_codes: OfCodes | None
     simulated: bool
     words: Callable[[Match], str]
 
@@ -29,22 +32,29 @@ def _nothing(_match: Match) -> str:
     return ""
 
 
+def _all(_match: Match, codes: frozenset[int]) -> frozenset[int]:
+    return codes
+
+
+def _of_cause(match: Match, codes: frozenset[int]) -> frozenset[int]:
+    """Return all codes but 137, which may be a kill for memory; none with another cause than ExitCode."""
+    return codes - {KILLED} if match.cause == "ExitCode" else frozenset()
+
+
 ORDINALS: Final = ("", "first", "second", "third", "fourth", "fifth")
 CRITERIA: Final[dict[str, Criterion]] = {
-    "cause": Criterion(seen_by_api=True, simulated=True, words=_nothing),
-    "exit_codes": Criterion(seen_by_api=True, simulated=True, words=_nothing),
+    "cause": Criterion(sure_codes=_of_cause, simulated=True, words=_nothing),
+    "exit_codes": Criterion(sure_codes=_all, simulated=True, words=_nothing),
     "containers": Criterion(
-        seen_by_api=True, simulated=True, words=lambda match: f" of {' or '.join(match.containers)}"
+        sure_codes=_all, simulated=True, words=lambda match: f" of {' or '.join(match.containers)}"
     ),
-    "reasons": Criterion(seen_by_api=False, simulated=True, words=lambda match: f" for {' or '.join(match.reasons)}"),
-    "message": Criterion(
-        seen_by_api=False, simulated=False, words=lambda match: f" with a message like {match.message}"
-    ),
+    "reasons": Criterion(sure_codes=None, simulated=True, words=lambda match: f" for {' or '.join(match.reasons)}"),
+    "message": Criterion(sure_codes=None, simulated=False, words=lambda match: f" with a message like {match.message}"),
     "same_node": Criterion(
-        seen_by_api=False, simulated=False, words=lambda match: f" {match.same_node} times on the same node"
+        sure_codes=None, simulated=False, words=lambda match: f" {match.same_node} times on the same node"
     ),
     "failures": Criterion(
-        seen_by_api=False, simulated=True, words=lambda match: f" for the {ORDINALS[match.failures or 0]} time"
+        sure_codes=None, simulated=True, words=lambda match: f" for the {ORDINALS[match.failures or 0]} time"
     ),
 }
 # The names of the fields, as a policy spells them.
@@ -63,11 +73,6 @@ need_all({*CRITERIA}, __name__)
 def named_in(match: Match) -> Iterator[str]:
     """Yield the names of the criteria that a match has."""
     return (name for name in CRITERIA if getattr(match, name) != getattr(ANY, name))
-
-
-def is_seen_by_api(match: Match) -> bool:
-    """Return True if a podFailurePolicy can see each criterion that a match names."""
-    return all(CRITERIA[name].seen_by_api for name in named_in(match))
 
 
 def words_of(match: Match) -> str:
