@@ -12,6 +12,7 @@ Retries10 = Annotated[int, Meta(ge=0, le=bounds.MOST_RETRIES)]
 Count = Annotated[int, Meta(ge=0)]
 ExitCode = Annotated[int, Meta(ge=1, le=2147483647)]
 
+MOST_LISTED: Final = bounds.MOST_POLICY_EVENTS  # entries of a list without a narrower bound: a whole policy has no more
 LONGEST_SETTLING: Final = 3600  # seconds of settleWithin, after which the ledger forgets what disturbed the pods
 
 # A description is the remedy of a problem: the text after "must be".
@@ -215,8 +216,11 @@ class Toleration(Struct, frozen=True, kw_only=True, rename="camel"):
 class CustomProvider(Struct, frozen=True, kw_only=True, rename="camel"):
     """The labels and taints of spot nodes in this cluster."""
 
-    spot_labels: Annotated[dict[LabelKey, Annotated[list[LabelValue], Meta(min_length=1)]], Meta(min_length=1)]
-    tolerations: list[Annotated[Json, Meta(extra={"shape": Toleration})]] = []
+    spot_labels: Annotated[
+        dict[LabelKey, Annotated[list[LabelValue], Meta(min_length=1, max_length=MOST_LISTED)]],
+        Meta(min_length=1, max_length=MOST_LISTED),
+    ]
+    tolerations: Annotated[list[Annotated[Json, Meta(extra={"shape": Toleration})]], Meta(max_length=MOST_LISTED)] = []
 
 
 class Match(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
