@@ -5,9 +5,11 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec import inspect
 
 from tests.unit.insight.simulate.stories import attempt, crashed, disrupted, ended, killed, paid, policy, without_prices
 from tests.unit.insight.simulate.world import PRICES, Rules, World
+from tools.generate.docs import fields
 from webhook.history.record import Record
 from webhook.insight.simulate import past, render, result, sweep
 from webhook.insight.simulate.prediction import Simulator
@@ -24,6 +26,7 @@ from webhook.policy.model import (
     Placement,
     Policy,
     Prices,
+    Profile,
     Wave,
 )
 
@@ -176,6 +179,44 @@ def test_fields_that_are_not_simulated_are_named() -> None:
 
     ignored = "placement.wave, avoid: Node, match.sameNode, kueue.evictions.limit, actions: Report"
     assert f"profile default: {ignored} are not simulated" in said
+
+
+# What `simulate` obeys: it asks the functions that read these fields in a cluster, or reads them itself.
+OBEYED = {
+    *("retries.limit", "retries.total", "retries.onExceed", "retries.default"),
+    *(
+        "failurePolicy.inject",
+        "failurePolicy.retriableExitCodes",
+        "failurePolicy.coupled",
+        "failurePolicy.settleWithin",
+    ),
+    *("failurePolicy.unknownExit", "failurePolicy.manyPods", "failurePolicy.jobWide"),
+    *("disruptions.action", "disruptions.limit", "disruptions.onExceed", "disruptions.per"),
+    *("backOff.perIndex", "backOff.disruptions", "backOff.singlePod"),
+    *("placement.interruptibleFailureThreshold", "placement.spot", "placement.spotWait"),
+    *("deadline.factor", "deadline.limit", "deadline.start"),
+    *("onFailure", "attemptTimeout", "startTimeout"),
+}
+# What could change nothing of what `simulate` knows: docs/how-to/simulate.md says what it takes as given.
+WITHOUT_EFFECT = {
+    *("failurePolicy.onFailureRestartPolicy", "failurePolicy.absentRestartPolicy"),  # history has no restartPolicy
+    *("failurePolicy.hardware", "unreachableTimeout"),  # nodes fail as they did
+    *("placement.provider", "placement.custom", "placement.protect"),  # so does the market
+    "kueue.evictions.onExceed",  # has an effect with kueue.evictions.limit alone
+    *("requestedRetry.retryable", "requestedRetry.placement"),  # nobody requests a retry
+    *("environment", "diagnostics.lastWords", "allowSkip", "message"),
+}
+
+
+def test_each_field_of_a_profile_is_simulated_or_said_not_to_be() -> None:
+    said = {re.split(r": | ", what)[0] for what in result.NOT_SIMULATED}
+    paths = [path for path, _ in fields(inspect.type_info(Profile), "")]
+    for path in paths:
+        assert path in OBEYED | WITHOUT_EFFECT | said, (
+            f"{path}: if simulate does not obey it, add it to NOT_SIMULATED in webhook/insight/simulate/result.py, "
+            "else to a set above this test"
+        )
+    assert (OBEYED | WITHOUT_EFFECT) - {*paths} == set()
 
 
 def swept(*limits: int, problem: str = "") -> str:
