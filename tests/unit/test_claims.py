@@ -3,7 +3,8 @@
 import re
 from collections.abc import Iterator
 from itertools import chain
-from typing import Final
+from operator import attrgetter
+from typing import Final, get_args
 
 import msgspec
 import pytest
@@ -15,11 +16,14 @@ from webhook.accounts.account import DETAILS, MOST_MESSAGES
 from webhook.accounts.stored import LARGEST
 from webhook.kube.lease import DURATION
 from webhook.objects.problem import Json
+from webhook.policy.causes import MatchedCause
 from webhook.policy.criteria import CRITERIA, SPELT
 from webhook.policy.model import RateLimit
 from webhook.serving.app import DRAIN
 from webhook.systems.accounts import SYSTEMS
 from webhook.systems.flyte.spec import TASK_ACTION
+from webhook.systems.job.spec import JOB
+from webhook.systems.kind_spec import KindSpec
 from webhook.systems.kubeflow.spec import MPI_JOB
 from webhook.systems.pod_source import NONE
 from webhook.systems.pods import SOURCES
@@ -38,6 +42,11 @@ WORDS_OF: Final = {
 def said(page: str) -> str:
     """Return the words of a page, without line breaks."""
     return " ".join((DOCS / page).read_text().split())
+
+
+def row_of(page: str, first: str) -> str:
+    """Return the line of a table whose first cell is this; empty if there is none."""
+    return next((line for line in (DOCS / page).read_text().splitlines() if line.startswith(f"| {first} |")), "")
 
 
 def shipped() -> Iterator[Json]:
@@ -62,6 +71,27 @@ def test_pages_name_the_kind_whose_attempts_the_ledger_alone_knows(page: str) ->
 def test_the_page_of_on_failure_names_all_criteria_that_the_api_cannot_see() -> None:
     unseen = [f"`{SPELT[name]}`" for name, criterion in CRITERIA.items() if criterion.sure_codes is None]
     assert f"or one of {', '.join(unseen)} | the ledger" in said("reference/on-failure.md")
+
+
+@pytest.mark.parametrize("name", SPELT.values())
+def test_the_page_of_on_failure_has_a_row_for_each_criterion(name: str) -> None:
+    assert row_of("reference/on-failure.md", f"`{name}`"), f"docs/reference/on-failure.md, ## match: add a row `{name}`"
+
+
+@pytest.mark.parametrize("cause", get_args(MatchedCause))
+def test_the_page_of_on_failure_names_each_cause_that_a_rule_may_name(cause: str) -> None:
+    row = row_of("reference/on-failure.md", "`cause`")
+    assert f"`{cause}`" in row, f"docs/reference/on-failure.md, ## match: name `{cause}` in the row `cause`"
+
+
+@pytest.mark.parametrize("kind", [kind for kind in SYSTEMS if kind is not JOB], ids=attrgetter("resource"))
+def test_the_pages_of_systems_and_of_accounts_name_each_kind_with_an_account(kind: KindSpec) -> None:
+    word = re.compile(rf"\b{kind.kind}\b")
+    section = f"docs/reference/systems.md: add a section that says what {kind.kind} has an account of"
+    assert word.search(said("reference/systems.md")), section
+    row = f"docs/reference/account.md, ## Other kinds: add a row with the scope of {kind.kind}"
+    table = said("reference/account.md").partition("## Other kinds")[2].partition("## ")[0]
+    assert SYSTEMS[kind].has_jobs or word.search(table), row
 
 
 def test_the_page_of_installation_names_every_kind_of_object() -> None:
