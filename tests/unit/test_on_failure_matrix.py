@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 from itertools import product
 from operator import attrgetter
+from typing import get_args
 
 import msgspec
 import pytest
@@ -12,6 +13,7 @@ from tests.cluster.on_failure_matrix import (
     CRITERIA,
     FOLLOWINGS,
     Criterion,
+    Ending,
     Following,
     each_once,
     name_of,
@@ -27,24 +29,25 @@ from webhook.kube import names
 from webhook.pods import on_failure
 from webhook.pods.outcomes import outcome_of
 from webhook.policy import costs
+from webhook.policy.causes import MatchedCause
 from webhook.policy.criteria import KILLED
 from webhook.policy.model import FailureRule, Match, Next, Policy
 from webhook.policy.parse import parse
 from webhook.policy.settings import NamedProfile
 
-ENDS = {
-    "out-of-memory": [Ended(cause="OOMKilled", node="n1")],
-    "exit": [Ended(exit_code=143)],
-    "disruption": [Ended(cause="Disruption")],
-    "deadline": [Ended(cause="DeadlineExceeded", exit_code=143)],
-    "other": [Ended(cause="Other")],
-    "reason": [Ended(reason="UnexpectedAdmissionError")],
-    "exit-code": [Ended(exit_code=75)],
-    "container": [Ended(exit_code=143, container="proxy")],
-    "same-node": [Ended(exit_code=143, node="n1")] * 2,
-    "failures": [Ended(exit_code=143)] * 2,
-    "message": [Ended(exit_code=143, message="rank 3: NCCL error")],
-}
+
+def ended(ending: Ending) -> Ended:
+    """Return the end of an attempt as a file of `retry-policy test` says it."""
+    caused = [one for one in get_args(MatchedCause) if one in {ending.reason, ending.of_pod}]
+    has_run = ending.code is not None
+    return Ended(
+        cause="Disruption" if ending.evicted else next(iter(caused), None),
+        reason=ending.of_pod or None,
+        container=ending.container if has_run else None,
+        exit_code=ending.code,
+        message=ending.message,
+        node="n1",
+    )
 
 
 def policy() -> Policy:
@@ -61,7 +64,8 @@ def test_the_first_of_two_rules_that_match_decides(criterion: Criterion, followi
     name = name_of(criterion, following)
     profile = NamedProfile(name, POLICY.profiles[name])
     root = stored_job(job_spec(containers=("main", "proxy"), backoffLimit=5))
-    after = After(tuple(ENDS[criterion.name]), datetime(2026, 1, 1, tzinfo=UTC))
+    ends = (ended(criterion.ending),) * criterion.ending.times
+    after = After(ends, datetime(2026, 1, 1, tzinfo=UTC))
     made = next_pod.of_job(root, after, None, profile)
     next_pod.admit(made, POLICY)
     said = made.pod["metadata"]["annotations"][names.AFTER_FAILURE]

@@ -169,17 +169,22 @@ def test_explain_says_that_the_ledger_ends_a_job_for_a_fatal_message() -> None:
     ]
 
 
+def assert_foretold(match: Match) -> None:
+    """Assert that explain has a line for a rule with a match."""
+    found = by_rules(FailureRule(match=match, next=Next(cost="Fatal")), injected=[])
+    wrong = f"_ended_as in webhook/explain/next_failure.py makes no end that {match} matches"
+    assert any("rule 0 of onFailure" in text for text in found), wrong
+
+
 @pytest.mark.parametrize("one", [one for one in CRITERIA if one.name != "other"], ids=attrgetter("name"))
 def test_explain_foretells_a_failure_that_each_criterion_matches(one: Criterion) -> None:
     """A failure of which the API says nothing, as `other`, is told by "anything else"."""
-    fatal = FailureRule(match=msgspec.convert(one.match, Match), next=Next(cost="Fatal"))
-    assert any("rule 0 of onFailure" in text for text in by_rules(fatal, injected=[]))
+    assert_foretold(msgspec.convert(one.match, Match))
 
 
 @pytest.mark.parametrize("cause", sorted({*get_args(MatchedCause)} - {"NeverStarted", "Other"}))
 def test_explain_foretells_a_failure_of_each_cause_that_a_rule_may_name(cause: MatchedCause) -> None:
-    rule = FailureRule(match=Match(cause=cause), next=Next(cost="Fatal"))
-    assert any("rule 0 of onFailure" in text for text in by_rules(rule, injected=[]))
+    assert_foretold(Match(cause=cause))
 
 
 def test_without_rules_there_is_nothing_else_that_a_failure_could_be() -> None:
