@@ -390,6 +390,11 @@ def test_the_new_field_and_criterion_are_in_the_reference_and_in_a_policy(follow
     assert '"signal"' in (followed / "docs/reference/policy.schema.json").read_text()
 
 
+def test_the_new_criterion_is_judged_with_each_answer_and_beside_each_other_criterion(followed: Path) -> None:
+    done = run(followed, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/unit/test_on_failure_matrix.py")
+    assert done.returncode == 0, done.stdout
+
+
 def test_a_free_cost_is_refused_for_exit_codes_that_are_not_enough_for_the_new_criterion(followed: Path) -> None:
     done = run(followed, "-c", PROGRAM, "check", "--policy", "policy.yaml")
     assert done.returncode == 1
