@@ -68,6 +68,8 @@ def main() -> None:
     parser.add_argument("--server-history", action="store_true", help="keep the records of the server too")
     parser.add_argument("--draw", action="store_true", help="draw what was measured")
     options = parser.parse_args()
+    if options.server_history and options.records is None:
+        parser.error("--server-history needs --records FOLDER")
     whole = options.days == DAYS and options.part == 1
     if not options.draw:
         cells: list[Cell] = []
