@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 OWN: Final[Path] = ("metadata", "annotations")
 NO_WORK: Final = "has no effect yet: nothing says how long the work takes"
-SAY_WORK: Final = f"say it in {names.WORK}, such as 12h, or wait until {LEAST} Jobs of the same name have succeeded"
+SAY_WORK: Final = f"say it in {names.WORK}, such as 12h"
 
 
 def writes_in_jobs(kind: KindSpec) -> tuple[Pattern, ...]:
@@ -126,7 +126,8 @@ def _say_work(context: "JobContext", editor: Editor, allowed: str) -> list[Probl
     history = context.workload.facts.work_history
     usual = None if history is None else history.usual_of(context.job.metadata)
     if usual is None:
-        return [Problem((*OWN, names.DEADLINE), NO_WORK, SAY_WORK)]
+        remedy = f"{SAY_WORK}, or wait until {LEAST} Jobs of the same name have succeeded"
+        return [Problem((*OWN, names.DEADLINE), NO_WORK, remedy)]
     within = seconds_within(allowed)
     work, source, warnings = usual.seconds, usual.source, []
     if within is not None and within < work:

@@ -69,6 +69,27 @@ def test_a_deadline_says_what_is_left_of_time_and_work_and_where_pods_start(hour
     assert line.startswith(f"deadline: 2026-01-01T09:00:00Z, {text}")
 
 
+@pytest.mark.parametrize(
+    ("said", "line"),
+    [
+        (
+            {names.DEADLINE: "2x"},
+            f"deadline: has no effect yet: nothing says how long the work takes; say it in {names.WORK}, such as 12h",
+        ),
+        (
+            {names.DEADLINE: "2x", names.WORK: "600s", names.WORK_SOURCE: "95 % of the last 3 Jobs named etl"},
+            "work: 600s, as 95 % of the last 3 Jobs named etl",
+        ),
+    ],
+    ids=["nothing says it", "earlier Jobs say it"],
+)
+def test_who_says_how_long_the_work_takes_is_shown_where_the_author_does_not(said: Json, line: str) -> None:
+    metadata = {"namespace": "ml", "name": "etl-4", "creationTimestamp": "2026-01-01T00:00:00Z", "annotations": said}
+    root = {"metadata": metadata, "spec": job_spec(), "status": {}}
+    standing = Standing(job=root, account=Account(), live=(), profile=NamedProfile("default", Profile()), now=2e9)
+    assert list(deadlines([standing]))[-1] == line
+
+
 def test_a_deadline_of_billions_of_rounds_is_shown_as_the_last_time_that_can_be_written() -> None:
     said = {names.WORK: "500000h", names.DEADLINE: "1x"}
     metadata = {"namespace": "ml", "name": "train", "creationTimestamp": "2026-01-01T00:00:00Z", "annotations": said}
