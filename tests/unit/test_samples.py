@@ -69,7 +69,7 @@ def with_retries(retries: int, folder: Path) -> list[str]:
 
 
 def test_every_kind_of_the_table_has_a_sample() -> None:
-    assert {kind_of(root) for root in SAMPLES.values()} == HERE
+    assert {kind_of(root) for root in SAMPLES.values()} == HERE, "add a file to manifests/samples/kinds/"
 
 
 def test_every_retry_field_of_the_table_is_in_a_sample() -> None:

@@ -118,7 +118,7 @@ def table_of(model: type, prefix: str) -> str:
         if not field.required:
             default = msgspec.json.encode(field.default, enc_hook=int).decode()
             meaning = meanings.get(f"{prefix}{path}")
-            if meaning is None and getattr(field.type, "extra", None) is None:
+            if not meaning and getattr(field.type, "extra", None) is None:
                 raise SystemExit(f"webhook/policy/default.yaml lacks {prefix}{path}, with a comment: what is it for?")
             meaning = meaning or stated(field.type)
             lines.append(f"| `{path}` | {values(field.type)} | `{default}` | {meaning} |")

@@ -32,7 +32,8 @@ SUCCESSOR: Final[Path] = (*ANNOTATIONS, names.SUCCESSOR)
 RETRY_OF: Final[Path] = (*LABELS, names.RETRY_OF)
 # The leader acts on these fields: users who change one need the permissions that the leader would use.
 GUARDED: Final = (MARK, RETRY_OF, ACCEPTED, SUCCESSOR, record.ANNOTATION)
-NOT_COPIED: Final = (ACCEPTED, MARK, record.ANNOTATION)  # fields that a copy of the object must not have
+# Fields that a copy of the object must not have. A successor has the other two, until it is released.
+NOT_COPIED: Final = tuple(path for path in GUARDED if path not in {SUCCESSOR, RETRY_OF})
 RFC_3339: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 LONGEST_ACCEPTED: Final = 4096  # characters of the accepted request; most of it is the username
 CLOCK_TOLERANCE: Final = timedelta(minutes=1)  # by which a user's clock may be ahead
