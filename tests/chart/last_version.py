@@ -15,7 +15,7 @@ from pathlib import Path
 from tests.cluster.processes import HarnessError
 
 ROOT = Path(__file__).parents[2]
-COMMIT = "9a786ef7f1ec9bf08617d38a44e9cf3e3a76802a"
+COMMIT = "e9ae6c574822bc43c9f49e54143080aee357df8f"
 FOLDERS = ("webhook", "certs", "manifests")
 
 

@@ -86,6 +86,12 @@ def one(objects: Iterable[Object], kind: str) -> Object:
     return found
 
 
+def programs(objects: Iterable[Object], kind: str) -> list[Object]:
+    """Return the objects of a kind of which the webhook and the controller have one each, in this order."""
+    found = {root["metadata"]["name"]: root for root in objects if root["kind"] == kind}
+    return [found.pop("retry-policy-webhook"), found.pop("retry-policy-controller")]
+
+
 def policy_of(objects: Iterable[Object]) -> str:
     return str(one(objects, "ConfigMap")["data"][KEY])
 
@@ -168,8 +174,8 @@ def test_large_numbers_in_a_policy_object_stay_integers(helm: Helm) -> None:
     assert parsed.profiles["default"].failure_policy.retriable_exit_codes == (2147483647,)
 
 
-def pod_spec(helm: Helm, values: Object) -> Any:
-    return one(helm.rendered(values), "Deployment")["spec"]["template"]["spec"]
+def pod_specs(helm: Helm, values: Object) -> list[Any]:
+    return [one["spec"]["template"]["spec"] for one in programs(helm.rendered(values), "Deployment")]
 
 
 @pytest.mark.parametrize(
@@ -184,7 +190,7 @@ def pod_spec(helm: Helm, values: Object) -> Any:
     ],
 )
 def test_the_image_is_the_digest_or_the_tag_or_the_version(image: Object, expected: str, helm: Helm) -> None:
-    assert pod_spec(helm, {"image": image})["containers"][0]["image"] == expected
+    assert [spec["containers"][0]["image"] for spec in pod_specs(helm, {"image": image})] == [expected, expected]
 
 
 def test_values_for_pods_are_added_to_them(helm: Helm) -> None:
@@ -196,19 +202,20 @@ def test_values_for_pods_are_added_to_them(helm: Helm) -> None:
         "affinity": {"nodeAffinity": {}},
         "priorityClassName": "important",
     }
-    spec = pod_spec(helm, values)
-    assert {name: spec[name] for name in values if name != "nodeSelector"} == {
-        name: value for name, value in values.items() if name != "nodeSelector"
-    }
-    assert spec["nodeSelector"] == {"kubernetes.io/os": "linux", "pool": "system"}
+    for spec in pod_specs(helm, values):
+        assert {name: spec[name] for name in values if name != "nodeSelector"} == {
+            name: value for name, value in values.items() if name != "nodeSelector"
+        }
+        assert spec["nodeSelector"] == {"kubernetes.io/os": "linux", "pool": "system"}
     assert not [root for root in helm.rendered(values) if root["kind"] == "ResourceQuota"]
 
 
 def test_extra_labels_are_on_every_object_and_on_the_pods(helm: Helm) -> None:
     rendered = helm.rendered({**values_of(OVERLAYS), "labels": {"team": "batch"}})
     assert [root["metadata"]["name"] for root in rendered if root["metadata"]["labels"].get("team") != "batch"] == []
-    assert one(rendered, "Deployment")["spec"]["template"]["metadata"]["labels"]["team"] == "batch"
-    assert "team" not in one(rendered, "Deployment")["spec"]["selector"]["matchLabels"]
+    for deployment in programs(rendered, "Deployment"):
+        assert deployment["spec"]["template"]["metadata"]["labels"]["team"] == "batch"
+        assert "team" not in deployment["spec"]["selector"]["matchLabels"]
 
 
 def test_prometheus_finds_its_objects_by_labels_of_the_values(helm: Helm) -> None:
@@ -219,9 +226,10 @@ def test_prometheus_finds_its_objects_by_labels_of_the_values(helm: Helm) -> Non
 
 def test_only_the_addresses_and_namespaces_of_the_values_reach_the_ports(helm: Helm) -> None:
     values = {"networkPolicy": {"apiServers": ["192.0.2.0/28"], "metricsNamespaceLabels": {"name": "monitoring"}}}
-    admission, metrics = one(helm.rendered(values), "NetworkPolicy")["spec"]["ingress"]
+    found = [rule for policy in programs(helm.rendered(values), "NetworkPolicy") for rule in policy["spec"]["ingress"]]
+    admission, *metrics = found
     assert admission["from"] == [{"ipBlock": {"cidr": "192.0.2.0/28"}}]
-    assert metrics["from"] == [{"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}]
+    assert [one["from"] for one in metrics] == [[{"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}]] * 2
 
 
 def test_the_packaged_chart_has_the_version_of_the_program(helm: Helm, tmp_path: Path) -> None:
