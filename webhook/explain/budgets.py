@@ -176,7 +176,7 @@ def _disruption_budget(root: Json, account: Account, budgets: limits.Budgets) ->
 
 def deadlines(standings: Iterable[Standing]) -> Iterator[str]:
     """Yield how much time and work the Jobs with a deadline have left: the slowest part of each."""
-    for standing in standings:
+    for standing in (one for one in standings if one.system.has_jobs):  # others have no deadlines
         said = annotations.of(standing.job)
         if annotations.lacks_work(said):
             yield f"deadline: {annotations.NO_WORK}; {annotations.SAY_WORK}"

@@ -19,6 +19,7 @@ from webhook.policy.model import Disruptions, FailurePolicy, Profile
 from webhook.policy.settings import NamedProfile
 from webhook.rules.undo import Record
 from webhook.systems.job.spec import JOB
+from webhook.systems.tekton.spec import TASK_RUN
 
 ENDED = {"conditions": [{"type": "Failed", "status": "True"}]}
 ONE = NamedProfile("default", Profile(disruptions=Disruptions(limit=1))).settings({})
@@ -88,6 +89,14 @@ def test_who_says_how_long_the_work_takes_is_shown_where_the_author_does_not(sai
     root = {"metadata": metadata, "spec": job_spec(), "status": {}}
     standing = Standing(job=root, account=Account(), live=(), profile=NamedProfile("default", Profile()), now=2e9)
     assert list(deadlines([standing]))[-1] == line
+
+
+@pytest.mark.parametrize("said", [{names.DEADLINE: "2x"}, {names.DEADLINE: "2x", names.WORK: "1h"}])
+def test_of_a_kind_without_deadlines_none_is_shown(said: Json) -> None:
+    root = {"metadata": {"namespace": "ml", "name": "build", "annotations": said}, "spec": {}, "status": {}}
+    profile = NamedProfile("default", Profile())
+    standing = Standing(kind=TASK_RUN, job=root, account=Account(), live=(), profile=profile, now=2e9)
+    assert list(deadlines([standing])) == []
 
 
 def test_a_deadline_of_billions_of_rounds_is_shown_as_the_last_time_that_can_be_written() -> None:
