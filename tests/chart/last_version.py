@@ -15,7 +15,7 @@ from pathlib import Path
 from tests.cluster.processes import HarnessError
 
 ROOT = Path(__file__).parents[2]
-COMMIT = "e9ae6c574822bc43c9f49e54143080aee357df8f"
+COMMIT = "c8991fca79cdbd02ae78729b22e6811c39c17e7d"
 FOLDERS = ("webhook", "certs", "manifests")
 
 

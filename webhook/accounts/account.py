@@ -260,7 +260,7 @@ class Account(msgspec.Struct, kw_only=True):
         if spent and progress >= self.reached.of("") + RENEWING:
             self.renewed += spent
             self.retries, self.retry_window_start = Scopes(), ""
-        self.see_completed(progress)
+            self.reached.put("", progress)
 
     def spent_now(self, cost: AttemptCost) -> int:
         """Return how many ended pods had this cost since the last requested retry."""
