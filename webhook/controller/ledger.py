@@ -6,6 +6,7 @@ fails if the account has changed; the watch then delivers the change.
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from http import HTTPStatus
@@ -35,7 +36,7 @@ from webhook.kube import names
 from webhook.kube.bulkhead import Bulkhead, repeat
 from webhook.kube.client import CHANGED, UNREACHABLE, ApiError, wait_after
 from webhook.kube.events import Events, Notice
-from webhook.kube.lease import Lease
+from webhook.kube.lease import DURATION, Lease
 from webhook.objects.problem import Json
 from webhook.objects.times import between, written
 from webhook.pods import outcomes
@@ -58,6 +59,8 @@ from webhook.tracking.workload_state import INTERVAL, LONGEST_PAUSE, Verdict, Wo
 GATHERING: Final = 0.2  # from the end of a pod to the write, so that pods which end together are in one write
 FORGOTTEN: Final = 60.0  # after which vanished pods are forgotten, because another leader has counted them
 RENEWED_BY_TIME: Final = '"retryWindowStart"'  # in the text of an account
+UNLED: Final = 2 * DURATION  # seconds within which a replica leads again after a leader has died
+MOST_UNTOLD: Final = 100
 WRITERS: Final = 32  # requests at once: the API server may take 50 ms for each
 
 log = structlog.get_logger()
@@ -75,6 +78,7 @@ class Ledger:
     - `accounts`: writes them.
     - `crashes`: the pods that may have failed by a bug. `ends`: what reads and ends workloads.
     - `kueue`: the Workloads of Kueue.
+    - `untold`: what became known of nodes while another replica led, or none, and when.
     - `forbidden`: whether the API server denies this replica the Lease.
     - `clock`: monotonic, in seconds, the same as the event loop's. `record`: writes the line of a record about a
       namespace into history.
@@ -127,6 +131,7 @@ class Ledger:
         self.crashes = Crashes(cluster.api, self.trackers, self.ends, self.authority, self.wake)
         self.later: dict[Key, float] = {}
         self.bulkhead = Bulkhead("accounts", clock)
+        self.untold: deque[tuple[float, Notice]] = deque(maxlen=MOST_UNTOLD)
         self.forbidden = False
         metrics.LEDGER_LEADING.set_function(lambda: self.leading)
         metrics.LEDGER_FORBIDDEN.set_function(lambda: self.forbidden)
@@ -196,11 +201,21 @@ class Ledger:
             self._tell_of_node(detail.node, "HardwareFaults", what, bad.avoid_for)
 
     def _tell_of_node(self, node: str, reason: str, what: str, avoid_for: int) -> None:
+        does = f"pods under profiles with placement.badNodes prefer other nodes for {avoid_for} s"
+        message = f"{what}: {does}; drain and repair it"
+        # A node's Events are found by its name as uid, as a kubelet writes them.
+        notice = Notice("Node", "", node, reason, message, uid=node)
         if self.leading:
-            does = f"pods under profiles with placement.badNodes prefer other nodes for {avoid_for} s"
-            message = f"{what}: {does}; drain and repair it"
-            # A node's Events are found by its name as uid, as a kubelet writes them.
-            self.events.tell(Notice("Node", "", node, reason, message, uid=node))
+            self.events.tell(notice)
+        else:
+            self.untold.append((self.clock(), notice))
+
+    def _tell_untold(self) -> None:
+        """Tell of the nodes that became bad while no replica led; perhaps once more what the last leader told."""
+        while self.untold:
+            seen, notice = self.untold.popleft()
+            if seen > self.clock() - UNLED:
+                self.events.tell(notice)
 
     def _see_crash(self, key: Key, pod: Pod, job: CachedJob) -> None:
         self.crashes.see(key, pod, job)
@@ -235,6 +250,7 @@ class Ledger:
             await self.cluster.jobs.synced.wait()
             await self.cluster.namespaces.synced.wait()
             await self.recorder.lead()
+            self._tell_untold()
             await self.bulkhead.each(list(self.trackers.states), self.wake, place_of)
             newest = [same[-1] for same in self.kueue.by_owner.values()]
             await self.bulkhead.each(newest, self.see_workload, lambda one: (one.namespace, one.name))

@@ -15,6 +15,7 @@ from tests.unit.controller.leader import (
     Write,
     events_of,
     failures,
+    leading,
     new_ledger,
     running,
     see_job,
@@ -29,7 +30,7 @@ from webhook.controller.ledger import Ledger
 from webhook.objects import bounds
 from webhook.objects.problem import Json
 from webhook.pods.outcomes import outcome_of
-from webhook.policy.model import Disruptions, FailurePolicy, Hardware, Profile, Retries
+from webhook.policy.model import BadNodes, Disruptions, FailurePolicy, Hardware, Placement, Profile, Retries
 from webhook.tracking.workload_state import INTERVAL
 
 NODES: Final = "/api/v1/nodes"
@@ -307,3 +308,21 @@ def test_the_next_leader_does_not_judge_a_fault_again_whose_node_is_well_by_then
     api = FakeApi()
     run(work())
     assert not failures(api)
+
+
+def test_the_next_leader_tells_of_a_node_that_became_bad_while_no_replica_led_and_of_no_older_one() -> None:
+    async def scenario() -> None:
+        ledger = new_ledger(FakeApi(), Profile(placement=Placement(bad_nodes=BadNodes())))
+        ledger.trackers.rejecting(failed(1, node="long-ago"), 3)
+        await asyncio.sleep(60)
+        ledger.trackers.rejecting(failed(2, node="bad"), 3)
+        assert ledger.events.waiting.empty()
+        async with leading(ledger):
+            await asyncio.sleep(1)
+        notice = ledger.events.waiting.get_nowait()
+        assert (notice.kind, notice.name, notice.reason) == ("Node", "bad", "RejectsPods")
+        async with leading(ledger):
+            await asyncio.sleep(1)
+        assert ledger.events.waiting.empty()
+
+    run(scenario())
