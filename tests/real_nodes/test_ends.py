@@ -49,6 +49,17 @@ def test_a_retriable_exit_code_costs_a_retry_and_the_last_attempt_runs_on_demand
     assert [one["spec"]["nodeName"].rpartition("-")[0] for one in pods] == ["spot", "on-demand"]
 
 
+def test_retries_that_count_for_a_time_let_a_job_fail_more_often_than_its_backoff_limit(
+    namespace: NewNamespace,
+) -> None:
+    team = opted_in(namespace, "renewed")
+    team.create(job("sleep 12; exit 143", backoffLimit=1))
+    found = team.wait_for("jobs", "train", lambda one: ended(one, 3))
+    assert last(found) == [("ExitCode", "main 143", "retry")] * 3
+    assert "backoffLimit raised from 1 to 2: retries count no more" in team.told("train", "BackoffLimitRaised")
+    assert not has_failed(found)
+
+
 def test_a_failure_that_nothing_explains_is_a_bug_once_it_has_happened_again(namespace: NewNamespace) -> None:
     team = opted_in(namespace, "confirm")
     team.create(job("exit 1", backoffLimit=5))
