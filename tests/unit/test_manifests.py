@@ -98,7 +98,7 @@ def test_the_shipped_policy_lists_no_field_that_only_newer_versions_know() -> No
             "disruptions": ["limit"],
             "placement": ["provider", "spot"],
         },
-        "confirm": {"failurePolicy": ["unknownExit", "manyPods", "hardware"]},
+        "confirm": {"retries": ["onExceed"], "failurePolicy": ["unknownExit", "manyPods", "hardware"]},
     }
 
 

@@ -6,16 +6,19 @@ from typing import Any
 from msgspec import inspect
 
 from tests.documents import document_of
-from webhook.policy.model import FailurePolicy, Hardware, Policy, Profile
+from webhook.policy.model import FailurePolicy, Hardware, Policy, Profile, Retries
 from webhook.policy.parse import load_default
 
 
 def test_the_packaged_policy_equals_the_defaults_of_the_model() -> None:
-    confirming = FailurePolicy(unknown_exit="Confirm", many_pods="Auto", hardware=Hardware())
+    confirming = Profile(
+        retries=Retries(on_exceed="Clamp"),
+        failure_policy=FailurePolicy(unknown_exit="Confirm", many_pods="Auto", hardware=Hardware()),
+    )
     assert load_default() == Policy(
         api_version="retry-policy.dev/v1alpha1",
         kind="RetryPolicy",
-        profiles={"default": Profile(), "confirm": Profile(failure_policy=confirming)},
+        profiles={"default": Profile(), "confirm": confirming},
     )
 
 
