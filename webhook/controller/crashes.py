@@ -231,7 +231,7 @@ class Crashes:
     async def end(self, key: Key, state: WorkloadState, crash: Crash, pod: Pod, within: int) -> bool:
         """End the workload of a pod, or its part, if its crash was a bug; as `decide`."""
         cost = next((one.cost for one in reversed(state.account.last) if one.pod == pod.name), "")
-        is_over = not key.system.has_jobs and cost in {"fatal", "none"}
+        is_over = cost == "fatal" or (not key.system.has_jobs and cost == "none")  # its controller ends it by itself
         whole = None if is_over else await self.ends.read_running(pod)
         message = None if whole is None else settling.bug_in(self.counted(key, whole), pod, within)
         if whole is None or message is None:

@@ -42,11 +42,11 @@ SPEC: Final[Json] = {"podFailurePolicy": {"rules": [DISRUPTION]}, "parallelism":
 
 
 @asynccontextmanager
-async def watching(api: FakeApi) -> AsyncIterator[Ledger]:
+async def watching(api: FakeApi, spec: Json = SPEC) -> AsyncIterator[Ledger]:
     """Yield a leader that has just begun to watch two pods which do not depend on each other."""
-    api.objects[JOB_PATH] = {**job(SPEC), "metadata": {**job()["metadata"], "resourceVersion": "7"}}
+    api.objects[JOB_PATH] = {**job(spec), "metadata": {**job()["metadata"], "resourceVersion": "7"}}
     async with running(new_ledger(api, PROFILE)) as ledger:
-        see_job(ledger, spec=SPEC)
+        see_job(ledger, spec=spec)
         for number in (1, 2):
             tell(api, watch_event("ADDED", stored_pod(number)))
         await asyncio.sleep(INTERVAL)
@@ -59,10 +59,10 @@ def ends(api: FakeApi, number: int, code: int, reason: str = "Error") -> None:
     tell(api, watch_event("MODIFIED", pod))
 
 
-async def counted(api: FakeApi, ledger: Ledger) -> None:
+async def counted(api: FakeApi, ledger: Ledger, spec: Json = SPEC) -> None:
     """Wait until the account is written, and let the watch deliver it."""
     await asyncio.sleep(INTERVAL)
-    see_job(ledger, api.account_writes()[-1].text, spec=SPEC)
+    see_job(ledger, api.account_writes()[-1].text, spec=spec)
     await asyncio.sleep(2 * INTERVAL)
 
 
@@ -94,6 +94,21 @@ def test_an_end_is_judged_only_once_the_account_has_it() -> None:
 
     api = FakeApi()
     run(work())
+    assert failures(api) == []
+
+
+def test_a_job_without_a_retry_left_is_failed_by_its_own_controller_alone() -> None:
+    """Which of the two came first would else decide whether its reason is BackoffLimitExceeded."""
+
+    async def work() -> None:
+        async with watching(api, spec) as ledger:
+            ends(api, 1, 137)
+            await counted(api, ledger, spec)
+            assert ledger.crashes.pending == {}
+
+    api, spec = FakeApi(), {**SPEC, "backoffLimit": 0}
+    run(work())
+    assert api.account_writes()[-1].account.cost == {"fatal": 1}
     assert failures(api) == []
 
 
