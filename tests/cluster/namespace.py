@@ -14,7 +14,7 @@ from kubernetes import config
 from tests.awaiting import LONGEST
 from tests.cluster.kubectl import Kubectl, KubectlError, Object
 from tests.cluster.manifests import exits
-from tests.cluster.objects import ACCOUNT, condition, is_running
+from tests.cluster.objects import ACCOUNT, Accounts, condition, is_running
 from webhook.kube import names
 from webhook.kube.paths import path_of
 from webhook.systems.kinds import KINDS
@@ -259,12 +259,13 @@ class Namespace(Kubectl):
         while True:  # the API server ends a watch early if the client reads its events too slowly
             listed = self.api.list(path, **query)
             found: dict[str, Object] = {item["metadata"]["uid"]: item for item in listed["items"]}
-            if until(self.with_accounts(resource, _oldest_first(found))):
-                return _oldest_first(found)
+            objects, accounts = self._with_accounts_later(resource, found)
+            if until(objects):
+                return self.with_accounts(resource, objects, accounts)
             left = math.ceil(end - time.monotonic())
             if left <= 0:
                 break
-            if resource not in UNCOUNTED:
+            if accounts.were_read:
                 left = 1  # an Account changes without its workload
             version = listed["metadata"]["resourceVersion"]
             for kind, item in self.api.watch(path, **query, resourceVersion=version, timeoutSeconds=str(left)):
@@ -273,18 +274,31 @@ class Namespace(Kubectl):
                     found.pop(item["metadata"]["uid"], None)
                 else:
                     found[item["metadata"]["uid"]] = item
-                if until(self.with_accounts(resource, _oldest_first(found))):
-                    return _oldest_first(found)
+                objects, accounts = self._with_accounts_later(resource, found)
+                if until(objects):
+                    return self.with_accounts(resource, objects, accounts)
+                if accounts.were_read and left > 1:
+                    break
+        shown = _shown(self.with_accounts(resource, objects))
         raise AssertionError(
-            f"waited {seconds:g} s for {resource} in {self.name}; they are now:\n{_shown(found)}\n"
-            f"events:\n{self._events()}"
+            f"waited {seconds:g} s for {resource} in {self.name}; they are now:\n{shown}\nevents:\n{self._events()}"
         )
 
-    def with_accounts(self, resource: str, found: list[Object]) -> list[Object]:
-        """Add to each workload its Account under the key ACCOUNT."""
+    def _accounts(self) -> Accounts:
+        return Accounts(lambda: self.api.list(f"{PATHS['accounts']}/namespaces/{self.name}/accounts"))
+
+    def _with_accounts_later(self, resource: str, found: dict[str, Object]) -> tuple[list[Object], Accounts]:
+        """Return the objects, oldest first, and their Accounts, which are read once `until` asks for one."""
+        accounts = self._accounts()
+        if resource not in UNCOUNTED:
+            for one in found.values():
+                one[ACCOUNT] = accounts
+        return _oldest_first(found), accounts
+
+    def with_accounts(self, resource: str, found: list[Object], accounts: Accounts | None = None) -> list[Object]:
+        """Add to each workload its Account under the key ACCOUNT; `accounts`: what was known of them just now."""
         if resource not in UNCOUNTED and found:
-            accounts = self.api.list(f"{PATHS['accounts']}/namespaces/{self.name}/accounts")["items"]
-            by_uid = {one["spec"]["uid"]: one for one in accounts}
+            by_uid = (accounts or self._accounts()).by_uid
             for one in found:
                 one.pop(ACCOUNT, None)
                 if one["metadata"]["uid"] in by_uid:
@@ -323,7 +337,7 @@ def _oldest_first(found: dict[str, Object]) -> list[Object]:
     return sorted(found.values(), key=lambda item: str(item["metadata"]["creationTimestamp"]))
 
 
-def _shown(found: dict[str, Object]) -> str:
-    for item in found.values():
+def _shown(objects: list[Object]) -> str:
+    for item in objects:
         item["metadata"].pop("managedFields", None)
-    return yaml.safe_dump(_oldest_first(found), sort_keys=False)
+    return yaml.safe_dump(objects, sort_keys=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -12,6 +13,8 @@ from webhook.accounts.stored import decode
 from webhook.kube import names
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.cluster.kubectl import Object
 
 ACCOUNT: Final = "account"  # the key of a workload under which `Namespace` adds its Account
@@ -68,14 +71,31 @@ def restarts(found: Object) -> tuple[int, int]:
     return status.get("restarts", 0), status.get("restartsCountTowardsMax", 0)
 
 
+class Accounts:
+    """The Accounts of a namespace, which are read once one is asked for."""
+
+    def __init__(self, read: Callable[[], Object]) -> None:
+        self._read = read
+        self.were_read = False
+
+    @cached_property
+    def by_uid(self) -> dict[str, Object]:
+        """The Accounts by the uids of their workloads."""
+        self.were_read = True
+        return {one["spec"]["uid"]: one for one in self._read()["items"]}
+
+
 def account_in(found: Object) -> list[Object]:
     """Return the Account of a workload that `Namespace` has read; empty if it has none yet."""
-    return [found[ACCOUNT]] if ACCOUNT in found else []
+    stored = found.get(ACCOUNT)
+    if isinstance(stored, Accounts):
+        stored = stored.by_uid.get(found["metadata"]["uid"])
+    return [] if stored is None else [stored]
 
 
 def account(found: Object) -> Object:
     """Return what is not empty of the account of a workload that `Namespace` has read, or in an Account."""
-    stored = found if found.get("kind") == "Account" else found.get(ACCOUNT) or {}
+    (stored,) = [found] if found.get("kind") == "Account" else account_in(found) or [{}]
     if "status" not in stored:
         return {}
     read = decode(json.dumps(stored["status"]))

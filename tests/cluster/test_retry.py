@@ -33,9 +33,10 @@ if TYPE_CHECKING:
 
 MAY_RUN_TWICE = {names.RETRYABLE: "true"}
 INDEX = "batch.kubernetes.io/job-completion-index"
-CRASHES = 100  # Jobs that are retried despite crashes
+JOB_WRITES, SET_WRITES = 8, 3  # of a retry, at least
+CRASHES = 2 * JOB_WRITES  # Jobs that are retried despite crashes: the first one before a write, the next one after it
 WHEN = "2026-11-21T12:00:00+00:00"
-CRASHING_SETS = 12  # JobSets, likewise
+CRASHING_SETS = 2 * SET_WRITES  # JobSets, likewise
 
 
 def run_retry(team: Namespace, target: str, *options: str, kubeconfig: Path | None = None) -> tuple[int, str, str]:
@@ -413,23 +414,31 @@ def test_a_retry_of_all_cron_jobs_retries_only_those_whose_last_job_has_failed(n
     team.wait_for("jobs", "nightly-1", successor_runs(before))
 
 
-async def retry_despite_crashes(
-    kubeconfig: str, crashes: random.Random, writes: int, retry: Callable[[CrashingApi, int], Awaitable[None]]
+async def retry_all_despite_crashes(
+    kubeconfig: str, writes: int, before: list[Object], retry: Callable[[CrashingApi, Object, int], Awaitable[None]]
 ) -> int:
-    """Retry until it ends without a crash; return the number of crashes.
+    """Retry each object until that ends without a crash; return the number of crashes.
 
-    The first five crashes come within this number of writes.
+    The first crash comes before or after another write for each of them, and four more within as many writes.
     """
-    for number in range(50):
-        async with await CrashingApi.connect(kubeconfig) as api:
-            api.left, api.after = crashes.randrange(writes if number < 5 else 50), crashes.random() < 0.5
-            with suppress(CrashError):
-                await retry(api, number)
-                return number
-    raise AssertionError("it did not come to an end")
+    crashes = random.Random(7)  # noqa: S311 - not a secret
+
+    async def one(which: int, root: Object) -> int:
+        for number in range(50):
+            async with await CrashingApi.connect(kubeconfig) as api:
+                api.left, api.after = crashes.randrange(writes if number < 5 else 50), crashes.random() < 0.5
+                if number == 0:
+                    api.left, api.after = which // 2, bool(which % 2)
+                with suppress(CrashError):
+                    await retry(api, root, number)
+                    assert number, f"it ended without write {which // 2 + 1}"
+                    return number
+        raise AssertionError("it did not come to an end")
+
+    return sum(await asyncio.gather(*(one(which, root) for which, root in enumerate(before))))
 
 
-async def retry_job(api: CrashingApi, before: Object) -> None:
+async def retry_job(api: CrashingApi, before: Object, _number: int) -> None:
     """Start or continue the retry of a Job as the command does."""
     namespace, name = before["metadata"]["namespace"], before["metadata"]["name"]
     begun = [one for one in await reading.placeholders(api, namespace) if of_job.state_of(one).name == name]
@@ -451,21 +460,8 @@ def test_after_a_crash_between_any_two_steps_a_job_is_retried_exactly_once(names
     for index, code in (("0", 0), ("1", 1)):
         team.all_end([pod for pod in pods if pod["metadata"]["annotations"][INDEX] == index], code)
     before = team.wait_for_all("jobs", lambda found: len(found) == CRASHES and all(map(has_failed, found)))
-    crashes = random.Random(7)  # noqa: S311 - not a secret
-
-    async def retry_all() -> list[int]:
-        limit = asyncio.Semaphore(8)
-
-        async def one(root: Object) -> int:
-            async with limit:
-                return await retry_despite_crashes(
-                    str(team.kubeconfig), crashes, 8, lambda api, _: retry_job(api, root)
-                )
-
-        return await asyncio.gather(*map(one, before))
-
-    crashed = asyncio.run(retry_all())
-    assert sum(crashed) > CRASHES  # else the test has tried nothing
+    crashed = asyncio.run(retry_all_despite_crashes(str(team.kubeconfig), JOB_WRITES, before, retry_job))
+    assert crashed > CRASHES  # else the test has tried nothing
     old_uids = {one["metadata"]["name"]: one["metadata"]["uid"] for one in before}
     now = {one["metadata"]["name"]: one for one in team.get("jobs")["items"]}
     assert now.keys() == old_uids.keys()
@@ -479,7 +475,7 @@ def test_after_a_crash_between_any_two_steps_a_job_is_retried_exactly_once(names
     assert [pod["metadata"]["annotations"][INDEX] for pod in again if owner_of(pod) in uids] == ["1"] * CRASHES
 
 
-async def retry_job_set(api: CrashingApi, before: Object) -> None:
+async def retry_job_set(api: CrashingApi, before: Object, _number: int) -> None:
     found = await api.get(JOB_SET.path(before["metadata"]["namespace"], before["metadata"]["name"]))
     if has_failed(found) and restarts(found)[0] == 0:
         await executor.rerun(api, of_job_set.ADAPTER, found, "somebody", WHEN)
@@ -491,17 +487,8 @@ def test_after_a_crash_between_any_two_steps_a_job_set_is_retried_exactly_once(n
     for number in range(CRASHING_SETS):
         team.create(retryable(job_set(f"set-{number}", replicated_job("worker", exits(1), backoffLimit=0))))
     before = team.wait_for_all("jobsets", lambda found: len(found) == CRASHING_SETS and all(map(has_failed, found)))
-    crashes = random.Random(7)  # noqa: S311 - not a secret
-
-    async def retry_all() -> list[int]:
-        async def one(root: Object) -> int:
-            return await retry_despite_crashes(
-                str(team.kubeconfig), crashes, 3, lambda api, _: retry_job_set(api, root)
-            )
-
-        return await asyncio.gather(*map(one, before))
-
-    assert sum(asyncio.run(retry_all())) > CRASHING_SETS  # else the test has tried nothing
+    crashed = asyncio.run(retry_all_despite_crashes(str(team.kubeconfig), SET_WRITES, before, retry_job_set))
+    assert crashed > CRASHING_SETS  # else the test has tried nothing
     after = team.wait_for_all("jobsets", lambda found: all(map(has_failed, found)))
     assert [restarts(one) for one in after] == [(1, 0)] * CRASHING_SETS
     assert [[entry.of for entry in record.read(one)] for one in after] == [["restart 0"]] * CRASHING_SETS

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,7 @@ from tests.cluster.conftest import with_operators
 from tests.cluster.nodes import PLACEMENT
 from tests.cluster.objects import is_running
 from tests.cluster.test_ledger import explained
-from tests.cluster.test_retry import CrashingApi, retry_despite_crashes, run_retry
+from tests.cluster.test_retry import CrashingApi, retry_all_despite_crashes, run_retry
 from webhook.kube import names
 from webhook.kube.client import Api
 from webhook.retry import executor, record
@@ -28,7 +27,8 @@ if TYPE_CHECKING:
 
 pytestmark = with_operators
 
-CRASHING_RUNS = 8
+WRITES = 4  # of a retry, at least
+CRASHING_RUNS = 2 * WRITES  # PipelineRuns that are retried despite crashes
 
 STEP = {"name": "main", "image": "example.invalid/main", "command": ["main"]}
 
@@ -175,17 +175,8 @@ def test_after_a_crash_between_any_two_steps_a_pipeline_run_is_retried_exactly_o
         team.all_end(pods, code)
     before = team.wait_for_all("pipelineruns", lambda found: all(succeeded_is("False")(one) for one in found))
     old_uids = task_runs(team)
-    crashes = random.Random(7)  # noqa: S311 - not a secret
-
-    async def retry_all() -> list[int]:
-        async def one(root: Object) -> int:
-            return await retry_despite_crashes(
-                str(team.kubeconfig), crashes, 5, lambda api, number: retry_pipeline_run(api, root, number)
-            )
-
-        return await asyncio.gather(*map(one, before))
-
-    assert sum(asyncio.run(retry_all())) > CRASHING_RUNS  # else the test has tried nothing
+    crashed = asyncio.run(retry_all_despite_crashes(str(team.kubeconfig), WRITES, before, retry_pipeline_run))
+    assert crashed > CRASHING_RUNS  # else the test has tried nothing
     again = team.wait_for_all("pods", are_running(len(builds)), selector=f"{TASK}=b")
     team.all_end(again, 0)
     after = team.wait_for_all("pipelineruns", lambda found: all(succeeded_is("True")(one) for one in found))
