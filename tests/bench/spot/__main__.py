@@ -1,8 +1,9 @@
 """What a deadline costs on recorded spot markets: `python -m tests.bench.spot FOLDER`, FOLDER with spot_traces.json.gz.
 
-Each Job is one pod; `replay.py` says what is assumed. Prints what its policies cost, over on-demand, when the last Job
-was done, over the shortest time, how many Jobs were late where on-demand would not have been, and by how much the
-median trace cost more than a bound for whoever had known the market before.
+Each Job is one pod, in a region with all of its zones that were recorded, or in one zone; `replay.py` says what is
+assumed. Prints what its policies cost, over on-demand, when the last Job was done, over the shortest time, how many
+Jobs were late where on-demand would not have been, and by how much the median trace cost more than a bound for whoever
+had known the market before.
 """
 
 from __future__ import annotations
@@ -41,6 +42,11 @@ def traces_in(folder: Path, shortest: float = SHORTEST) -> list[Trace]:
     return [trace for trace in found if trace.length >= shortest * HOUR and trace.spans]
 
 
+def regions_of(traces: list[Trace]) -> list[list[Trace]]:
+    """Return for each trace that and those of the other zones of its region."""
+    return [[trace, *(one for one in traces if one.place == trace.place and one is not trace)] for trace in traces]
+
+
 def begins_of(trace: Trace, starts: int) -> list[float]:
     chance = Random(trace.name)  # noqa: S311 - no secret
     return [chance.uniform(0, trace.length) for _ in range(starts)]
@@ -49,19 +55,19 @@ def begins_of(trace: Trace, starts: int) -> list[float]:
 class Line:
     """What one policy made of one case on all traces."""
 
-    def __init__(self, case: Case, profile: Profile, traces: list[Trace], starts: int) -> None:
+    def __init__(self, case: Case, profile: Profile, markets: list[list[Trace]], starts: int) -> None:
         self.ideal = case.work + START
         self.over_best: list[float] = []
         self.best: list[float] = []
         settings = settings_of(profile, case)
         costs, finishes = [], []
-        for trace in traces:
-            begins = begins_of(trace, starts)
-            results = [replay(case, settings, trace, begin) for begin in begins]
+        for zones in markets:
+            begins = begins_of(zones[0], starts)
+            results = [replay(case, settings, zones, begin) for begin in begins]
             costs.append(mean(result.cost for result in results))
             finishes += [result.finished for result in results]
             if case.factor is not None:
-                self.best.append(mean(at_best(case, case.factor, trace, one) for one in begins))
+                self.best.append(mean(at_best(case, case.factor, zones, one) for one in begins))
                 self.over_best.append(costs[-1] / self.best[-1])
         self.cost = mean(costs) / self.ideal
         self.worst = max(finishes) / self.ideal
@@ -74,26 +80,26 @@ class Line:
         return f"{self.cost:.2f}, {self.late} late, +{median(self.over_best) - 1:.0%}"
 
 
-def rows(traces: list[Trace], starts: int) -> Iterator[list[str]]:
+def rows(markets: list[list[Trace]], starts: int) -> Iterator[list[str]]:
     """Yield the rows of the table: the policies without a deadline, then each deadline."""
     kinds = (None, CHECKPOINT)
     cases = [Case(hours * HOUR, checkpoint) for hours in WORK for checkpoint in kinds]
     for name, under in profiles().items():
-        yield [name, *(Line(case, under, traces, starts).cell() for case in cases)]
+        yield [name, *(Line(case, under, markets, starts).cell() for case in cases)]
     packaged = Profile()
     for factor in FACTORS:
         late = [replace(case, factor=factor) for case in cases]
-        yield [f"deadline {factor:g}x", *(Line(case, packaged, traces, starts).cell() for case in late)]
+        yield [f"deadline {factor:g}x", *(Line(case, packaged, markets, starts).cell() for case in late)]
         telling = [replace(case, tells=case.checkpoint is not None) for case in late]
-        cells = [Line(case, packaged, traces, starts).cell() if case.tells else "" for case in telling]
+        cells = [Line(case, packaged, markets, starts).cell() if case.tells else "" for case in telling]
         yield [f"deadline {factor:g}x, with `progress`", *cells]
 
 
-def draw(traces: list[Trace], starts: int) -> None:
+def draw(markets: list[list[Trace]], starts: int) -> None:
     """Draw the picture of Jobs of twelve hours with checkpoints."""
     case = Case(12 * HOUR, CHECKPOINT)
-    without = {name: Line(case, under, traces, starts) for name, under in profiles().items()}
-    timed = {factor: Line(replace(case, factor=factor), Profile(), traces, starts) for factor in FACTORS}
+    without = {name: Line(case, under, markets, starts) for name, under in profiles().items()}
+    timed = {factor: Line(replace(case, factor=factor), Profile(), markets, starts) for factor in FACTORS}
     picture.draw(
         [Dot(name.replace("`", ""), line.cost, line.worst) for name, line in without.items()],
         [Dot(f"{factor:g}x", line.cost, line.worst) for factor, line in timed.items()],
@@ -112,14 +118,15 @@ def main() -> None:
     if not traces:
         parser.error(f"no trace is {options.shortest:g} hours long; name less with --shortest")
     if options.picture:
-        draw(traces, options.starts)
+        draw(regions_of(traces), options.starts)
         return
-    print(f"{len(traces)} traces, {options.starts} Jobs on each\n")
+    print(f"{len(traces)} traces, {options.starts} Jobs on each")
     heads = [f"{hours} h{', checkpoints' if kind else ''}" for hours in WORK for kind in (None, CHECKPOINT)]
-    print(f"| Policy | {' | '.join(heads)} |")
-    print("| --- " * (len(heads) + 1) + "|")
-    for row in rows(traces, options.starts):
-        print(f"| {' | '.join(row)} |", flush=True)
+    for place, markets in (("a region", regions_of(traces)), ("one zone", [[trace] for trace in traces])):
+        print(f"\n| In {place} | {' | '.join(heads)} |")
+        print("| --- " * (len(heads) + 1) + "|")
+        for row in rows(markets, options.starts):
+            print(f"| {' | '.join(row)} |", flush=True)
 
 
 if __name__ == "__main__":

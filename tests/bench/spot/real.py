@@ -101,7 +101,9 @@ class Markets(Simulation):
         """Take the spot node of a market away while its trace has none."""
         path = f"/api/v1/nodes/market-spot-{market}"
         own, *_ = (await self.api.get(path))["spec"]["taints"]
-        for first, last in trace.spans_from(0.0):
+        last = 0.0
+        while True:
+            first, last = trace.span_after(last)
             for time, taints in ((first, [own]), (last, [own, LOST])):
                 if time == first > self.now:
                     await self.taint(path, [own, LOST])
@@ -239,7 +241,7 @@ def main() -> None:
     print(f"{sum(time > due + 1 for time in took.values())} of {len(took)} late; a start took {markets.start:.1f} s")
     for number, trace in enumerate(traces):
         begins = [markets.created[f"job-{number}-{one}"] for one in range(JOBS)]
-        foretold = sum(replay(CASE, settings, trace, one, start=markets.start, faster=FASTER).cost for one in begins)
+        foretold = sum(replay(CASE, settings, [trace], one, start=markets.start, faster=FASTER).cost for one in begins)
         paid, ideal = markets.cost(number), JOBS * CASE.work
         print(f"{trace.name}: cost {paid / ideal:.3f} of on-demand, replayed {foretold / ideal:.3f}")
 

@@ -1,8 +1,9 @@
 """One Job of one pod on a recorded spot market, placed by the functions that place pods in a cluster.
 
-Times are seconds from the beginning of the Job. A spot node can be had, and is kept, while the trace says so. A trace
-that ends begins anew. A disrupted pod is followed after the Job controller's back-off. What is not recorded is assumed:
-how long a start takes (START, of a node, an image and a program), and that an on-demand node can always be had.
+Times are seconds from the beginning of the Job. A spot node can be had, and is kept, while the trace of its zone says
+so; of several zones a pod takes the first that has one. A trace that ends begins anew. A disrupted pod is followed
+after the Job controller's back-off. What is not recorded is assumed: how long a start takes (START, of a node, an image
+and a program), and that an on-demand node can always be had.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from math import inf
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tests.unit.accounts.pods import disrupted
@@ -25,7 +27,7 @@ from webhook.systems.pod_source import Level
 from webhook.systems.pods import LEDGER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Sequence
 
     from webhook.objects.problem import Json
 
@@ -35,21 +37,37 @@ GIVEN_UP: Final = 60  # times the work
 CREATED: Final = 1_800_000_000  # Unix time of each Job
 
 
-class Trace(NamedTuple):
+@dataclass(frozen=True)
+class Trace:
     """When a spot node could be had: the times at which it began and ended to be, over a whole trace of `length`."""
 
     name: str
     spans: tuple[tuple[float, float], ...]
     length: float
 
-    def spans_from(self, begin: float) -> Iterator[tuple[float, float]]:
-        """Yield the spans that end after a time, from that time on, without an end."""
-        lap = begin - begin % self.length
-        place = bisect_right(self.spans, begin - lap, key=lambda span: span[1])
-        while True:
-            for first, last in self.spans[place:]:
-                yield max(0.0, lap + first - begin), lap + last - begin
+    @property
+    def place(self) -> tuple[str, str]:
+        """The recording and the region, and the sort of node: what one node pool with nodes in several zones has."""
+        zone, _, sort = self.name.partition("_")
+        return zone[:-1], sort
+
+    @cached_property
+    def ends(self) -> list[float]:
+        return [last for _, last in self.spans]
+
+    def span_after(self, time: float) -> tuple[float, float]:
+        """Return from when to when a spot node can be had next, from a time on."""
+        lap = time - time % self.length
+        place = bisect_right(self.ends, time - lap)
+        if place == len(self.ends):
             lap, place = lap + self.length, 0
+        first, last = self.spans[place]
+        return max(time, lap + first), lap + last
+
+
+def _soonest(zones: Sequence[Trace], time: float) -> tuple[float, float]:
+    """Return from when to when a spot node can be had next in any zone; if that is in several, in the first of them."""
+    return min([zone.span_after(time) for zone in zones], key=itemgetter(0))
 
 
 def trace_of(root: Json) -> Trace:
@@ -108,33 +126,29 @@ def settings_of(profile: Profile, case: Case) -> Settings:
 
 
 def replay(
-    case: Case, settings: Settings, trace: Trace, begin: float, *, start: float = START, faster: float = 1.0
+    case: Case, settings: Settings, zones: Sequence[Trace], begin: float, *, start: float = START, faster: float = 1.0
 ) -> Result:
-    """Return what becomes of a Job that begins at a time of the trace; `inf` if it is not done in GIVEN_UP.
+    """Return what becomes of a Job that begins at a time of the traces; `inf` if it is not done in GIVEN_UP.
 
     `faster`: how much shorter the Job controller's back-off is.
     """
-    spans = trace.spans_from(begin)
-    now, done, cost, disruptions, believed = 0.0, 0.0, 0.0, 0, 0
-    first, last = next(spans)
-    while now < GIVEN_UP * case.work:
-        while last <= now:
-            first, last = next(spans)
+    time, done, cost, disruptions, believed = begin, 0.0, 0.0, 0, 0  # `time`: of the traces
+    while (now := time - begin) < GIVEN_UP * case.work:
+        first, last = _soonest(zones, time)
         until = _waits_until(case, settings, disruptions, believed, now)
         rest = start + case.work - done
-        begins = max(now, first)
-        if begins > until:
+        if first - begin > until:
             waited = until > now  # until the leader ends the pod, after which the Job controller waits
             begins = until + batch.back_off(disruptions + 1) / faster if waited else now
             return Result(begins + rest, cost + rest)
-        if begins + rest <= last:
-            return Result(begins + rest, cost + PRICE * rest)
-        cost += PRICE * (last - begins)
-        ran = max(0.0, last - begins - start)
+        if first + rest <= last:
+            return Result(first - begin + rest, cost + PRICE * rest)
+        cost += PRICE * (last - first)
+        ran = max(0.0, last - first - start)
         done = case.saved(done, ran)
         believed = _believed(case, settings, believed, done, ran)
         disruptions += 1
-        now = last + batch.back_off(disruptions) / faster
+        time = last + batch.back_off(disruptions) / faster
     return Result(inf, cost)
 
 
@@ -161,19 +175,23 @@ def _believed(case: Case, settings: Settings, saved: int, done: float, worked: f
     return on_time.saved_with(saved, lost, case.job, settings.deadline)
 
 
-def at_best(case: Case, factor: float, trace: Trace, begin: float) -> float:
-    """Return a cost below which nobody could have run a Job in time, who had known the trace and moved it for nothing.
+def at_best(case: Case, factor: float, zones: Sequence[Trace], begin: float) -> float:
+    """Return a cost below which nobody could have run a Job in time, who had known the traces and moved it for nothing.
 
     It takes those spans of spot nodes in which a start costs least, as many as the deadline leaves time for starts.
     """
     within, spans = factor * (case.work + START), []
-    for first, last in trace.spans_from(begin):
-        if first >= within:
-            break
-        works = min(last, within) - first - START
+    first, last = _soonest(zones, begin)
+    while first < begin + within:
+        following = _soonest(zones, last)
+        if following[0] <= last < begin + within:  # in another zone
+            last = following[1]
+            continue
+        works = min(last, begin + within) - first - START
         if works >= case.work:
             return PRICE * (START + case.work)
         spans.append(case.saved(0.0, works) if works > 0 else 0.0)
+        first, last = following
     rest, cost = float(case.work), 0.0
     starts = int((within - case.work) // START) - 1
     for saved in sorted(spans, reverse=True)[: max(0, starts)]:

@@ -188,7 +188,8 @@ def test_where_the_next_pod_may_have_other_work_nothing_is_saved(at_once: int) -
 
 
 PROFILE = Profile(deadline=Deadlines(start=Duration(int(START))))
-MARKETS = st.lists(st.tuples(st.integers(1, 40_000), st.integers(1, 40_000)), min_size=1, max_size=30)
+MARKET = st.lists(st.tuples(st.integers(1, 40_000), st.integers(1, 40_000)), min_size=1, max_size=30)
+ZONES = st.lists(MARKET, min_size=1, max_size=3)
 CASES = st.builds(
     Case,
     work=st.integers(600, 200_000),
@@ -198,14 +199,28 @@ CASES = st.builds(
 )
 
 
-@given(MARKETS, CASES, st.integers(0, 1_000_000))
-def test_on_no_market_is_a_job_late_that_would_not_be_on_demand(
-    market: list[tuple[int, int]], case: Case, begin: int
-) -> None:
+def drawn(market: list[tuple[int, int]]) -> Trace:
+    """Return a trace of pairs: how long there is no spot node, and then how long there is one."""
     spans, time = [], 0.0
     for down, up in market:
         spans.append((time + down, time + down + up))
         time += down + up
-    result = replay(case, settings_of(PROFILE, case), Trace("drawn", tuple(spans), time), begin)
+    return Trace("drawn", tuple(spans), time)
+
+
+@given(ZONES, CASES, st.integers(0, 1_000_000))
+def test_on_no_market_is_a_job_late_that_would_not_be_on_demand(
+    markets: list[list[tuple[int, int]]], case: Case, begin: int
+) -> None:
+    result = replay(case, settings_of(PROFILE, case), [*map(drawn, markets)], begin)
     assert case.factor is not None
     assert result.finished <= max(case.factor * (case.work + START) + 91, case.work + START)
+
+
+def test_a_pod_takes_the_zone_that_has_a_spot_node_first_and_stays_in_it() -> None:
+    """After an hour there is one in the second zone for an hour, then in the first one."""
+    case = Case(4 * HOUR, 1800, factor=3.0)
+    late, soon = drawn([(2 * HOUR - 60, 9 * HOUR)]), drawn([(HOUR, HOUR), (20 * HOUR, HOUR)])
+    done_in_the_second = HOUR - 1800  # with a start, half an hour is saved of the hour
+    result = replay(case, settings_of(PROFILE, case), [late, soon], 0)
+    assert result.finished == 2 * HOUR + 10 + START + 4 * HOUR - done_in_the_second
