@@ -126,7 +126,7 @@ def late(number: int, **fields: Any) -> Pod:
 def test_with_a_deadline_the_account_keeps_the_work_that_attempts_have_saved() -> None:
     said = {names.WORK: "3h", names.DEADLINE: "2x", names.CHECKPOINT: "30m"}
     counted = counting(late(1), late(2), said=said)
-    assert decode(encode(counted.account)).work.of("") == 3456  # of two half hours, in hundredths of the work
+    assert decode(encode(counted.account)).work.of("") == 3600  # of two half hours
 
 
 def test_with_a_deadline_disruptions_have_no_limit_unless_the_author_names_one() -> None:

@@ -115,7 +115,7 @@ def test_the_work_that_attempts_have_saved_includes_the_one_that_is_not_counted_
     found.see_pod(failed(worked=3600))
     known = counted(found, root, {})
     assert known is not None
-    assert known.saved_work == (2376, 1)  # in hundredths of the work
+    assert known.saved_work == (2400, 1)
 
 
 def test_admission_of_a_pod_does_not_wait_for_the_patterns_of_its_job_set() -> None:

@@ -22,7 +22,7 @@ from webhook.systems.job_set.spec import JOB_SET
 from webhook.systems.kind_spec import controller_of
 
 GRACE: Final = 30  # seconds in which a pod that is told to end does so, by default
-STEPS: Final = 100  # of the work of a pod, in which an account keeps what is saved: equal numbers need little room
+NUMBERS: Final = 100  # of seconds of saved work that differ, for which an account has room: one for each index
 
 
 class SavedWork(NamedTuple):
@@ -68,9 +68,10 @@ def saved_with(saved: int, pod: Pod, job: Json, deadline: Deadline) -> int:
     """Return the seconds of work that are saved after a pod has ended, of its index; `saved`: those before it.
 
     What the pod says itself counts; else all that it worked but what one disruption costs at most. Nothing where the
-    next pod may do another one's work.
+    next pod may do another one's work. Of a Job with many indexes it is rounded down, each time that one ends.
     """
-    if not batch.pods_continue(job["spec"]):
+    spec = job["spec"]
+    if not batch.pods_continue(spec):
         return 0
     if pod.progress is not None:
         found = pod.progress * deadline.work
@@ -78,5 +79,6 @@ def saved_with(saved: int, pod: Pod, job: Json, deadline: Deadline) -> int:
         found = saved + max(0.0, pod.worked - deadline.loss)
     else:
         return saved
-    step = max(1, deadline.work // STEPS)
+    is_exact = (spec.get("completions") or 1) <= NUMBERS
+    step = 1 if is_exact else max(1, deadline.work // NUMBERS)
     return max(saved, int(min(found, deadline.work)) // step * step)

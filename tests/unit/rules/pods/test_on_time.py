@@ -11,6 +11,9 @@ from tests.admission import OPTED_IN, mutate, policy
 from tests.bench.spot.replay import START, Case, Trace, replay, settings_of
 from tests.objects import job_spec, pod, stored_job
 from tests.unit.accounts.pods import disrupted, job_set
+from webhook.accounts.account import Account
+from webhook.accounts.scopes import Scopes
+from webhook.accounts.stored import decode, encode
 from webhook.kube import names
 from webhook.objects.problem import Json
 from webhook.objects.times import written
@@ -31,7 +34,6 @@ TURNS_AFTER = 18 * HOUR - 12 * HOUR - 1800 - 1200 - 40
 SETTINGS = NamedProfile("default", Profile()).settings(SAID)
 DEADLINE = Deadline(12 * HOUR, 1800, None, 18 * HOUR, None, 10, 600)
 PER_INDEX = {"backoffLimitPerIndex": 3}
-STEP = 432  # of a hundred in twelve hours
 
 
 def owner(spec: Json | None = None, said: Json | None = None, **status: Any) -> Json:
@@ -172,9 +174,19 @@ def test_what_the_pods_say_of_a_deadline_counts_only_if_the_job_says_it() -> Non
     ],
 )
 def test_what_an_ended_attempt_has_saved(saved: int, ran: int, progress: float | None, after: int) -> None:
-    assert on_time.saved_with(saved, disrupted(worked=ran, progress=progress), owner(), DEADLINE) == max(
-        saved, after // STEP * STEP
-    )
+    assert on_time.saved_with(saved, disrupted(worked=ran, progress=progress), owner(), DEADLINE) == after
+
+
+@pytest.mark.parametrize(("indexes", "after"), [(100, 3601), (101, 3456)])
+def test_what_many_indexes_have_saved_is_kept_in_hundredths_of_the_work(indexes: int, after: int) -> None:
+    """A hundredth of twelve hours is 432 s."""
+    root = owner(job_spec(completions=indexes, completionMode="Indexed"))
+    assert on_time.saved_with(0, disrupted(worked=5401), root, DEADLINE) == after
+
+
+def test_an_account_has_room_for_as_many_numbers_of_saved_seconds() -> None:
+    saved = {str(index): 30 * 24 * HOUR - index for index in range(on_time.NUMBERS)}
+    assert decode(encode(Account(work=Scopes(saved)))).work == Scopes(saved)
 
 
 def test_without_checkpoints_nothing_is_saved() -> None:
