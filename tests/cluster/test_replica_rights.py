@@ -146,7 +146,8 @@ def as_ledger(namespace: Namespace, root: Object) -> None:
 def fill(namespace: Namespace) -> None:
     """Create the objects for the writes, before the namespace is opted in."""
     asked_for = {"labels": {names.RETRY_IN_PROGRESS: "true"}, "annotations": {names.RETRY_ACCEPTED: "{}"}}
-    namespace.create(with_metadata(pod("worker")))
+    namespace.create(with_metadata(pod("worker"), annotations={names.PROGRESS: "0.42"}))
+    namespace.create(with_metadata(pod("member"), labels={names.PROFILE: "default"}, annotations={names.PROGRESS: "0"}))
     owner = namespace.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "owner"}})["metadata"]
     reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["uid"]}
     made = account.new(FLYTE_WORKFLOW, {"metadata": owner})
@@ -162,6 +163,8 @@ def fill(namespace: Namespace) -> None:
     namespace.create(leaving)
     for name in ("running", "waits"):
         namespace.pods_of(name, bool)
+    for name in ("worker", "member"):
+        namespace.wait_for("pods", name, is_running)
     for name in ("telling", "hangs"):
         namespace.create(job(name))
         (tells,) = namespace.running(name, 1)
@@ -249,11 +252,18 @@ def pod_ends(
     return lambda replica: Write("PATCH", path_of_pod(replica, job, "/status", opted_in=opted_in), operations)
 
 
+MARK = put({**CONDITION, "type": names.STALLED}, "status", "conditions", "-")
+
+
 def marks_as_stalled(job: str, *, opted_in: bool = True, **status: Any) -> Callable[[Replica], Write]:
     """Return the write that marks the pod of a Job as stalled; `status` replaces fields of its status."""
-    operations = put({**CONDITION, "type": names.STALLED}, "status", "conditions", "-")
-    operations += [one for key, value in status.items() for one in put(value, "status", key)]
+    operations = [*MARK, *(one for key, value in status.items() for one in put(value, "status", key))]
     return lambda replica: Write("PATCH", path_of_pod(replica, job, "/status", opted_in=opted_in), operations)
+
+
+def marks_bare_pod(name: str) -> Callable[[Replica], Write]:
+    """Return the write that marks a pod without a Job as stalled."""
+    return lambda replica: Write("PATCH", replica.of(core.POD, name, sub="/status"), MARK)
 
 
 def limits_time(job: str, *, opted_in: bool = True) -> Callable[[Replica], Write]:
@@ -491,6 +501,7 @@ MUST_NOT: Mapping[str, tuple[Callable[[Replica], Write], str]] = {
         marks_as_stalled("telling", opted_in=False),
         "may end only pods of Jobs, in",
     ),
+    "mark a pod as stalled that is not counted": (marks_bare_pod("worker"), "and mark as stalled only these and pods"),
     "end a pod that runs": (pod_ends("running"), "may end a pod only before it has started"),
     "end a pod that runs, as on a lost node": (pod_ends("running", outcomes.NODE_LOST), "or while it is being deleted"),
     "end a pod that waits, as on a lost node": (
@@ -861,6 +872,7 @@ DOES: Mapping[str, Callable[[Replica], Write]] = {
     "end a pod that has never started": pod_ends(reason=outcomes.NEVER_STARTED),
     "end a pod that is being deleted on a lost node": pod_ends("leaving", outcomes.NODE_LOST),
     "mark a pod as stalled": marks_as_stalled("telling"),
+    "mark a pod of another kind as stalled": marks_bare_pod("member"),
     "end a pod that is marked as stalled": limits_time("hangs"),
     "write the caBundle of every webhook": ca_bundles,
     "suspend a Job": of_a_job(put_suspend(suspend=True)),

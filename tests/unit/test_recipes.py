@@ -185,13 +185,13 @@ KIND: Final[Recipe] = {
     "manifests/samples/kinds/render.yaml": SAMPLE,
     "tests/cluster/crds/render.yaml": CRD,
 }
-LACKS: Final = ("Fail fast", "`onFailure`", "Requested retry")
+LACKS: Final = ("Fail fast", "`onFailure`", "Requested retry", "Renewed retries")
 REASONS: Final[Recipe] = {
     "tools/generate/features.py": (
         "    flyte.FLYTE_WORKFLOW: FLYTE,\n",
         (
             '    KINDS["example.dev", "Render"]: dict.fromkeys(\n'
-            '        ("Fail fast", "`onFailure`", "Requested retry"), "nobody can"\n    ),\n'
+            f'        {LACKS}, "nobody can"\n    ),\n'
             "    flyte.FLYTE_WORKFLOW: FLYTE,\n"
         ),
     )

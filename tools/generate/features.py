@@ -8,6 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from tests.admission import mutate
 from tests.bench.curve.figures import markdown
 from tests.documents import documents_of
@@ -15,16 +17,19 @@ from webhook.accounts.account import Account
 from webhook.accounts.counted import counted_of
 from webhook.explain.roots import MADE, MAKERS
 from webhook.objects.problem import Json
-from webhook.pods.pods import Condition, Pod
+from webhook.pods.outcomes import DEADLINE
+from webhook.pods.pods import Condition, Exit, Pod
 from webhook.policy.model import Profile
 from webhook.policy.settings import NamedProfile
 from webhook.rules import registry
 from webhook.systems import app_wrapper, core
 from webhook.systems.accounts import SYSTEMS
-from webhook.systems.core import DISRUPTED
+from webhook.systems.argo import spec as argo
+from webhook.systems.core import DISRUPTED, KILLED
 from webhook.systems.flyte import spec as flyte
 from webhook.systems.job import spec as batch
 from webhook.systems.job.spec import CRON_JOB
+from webhook.systems.job_set.spec import JOB_SET
 from webhook.systems.kind_spec import KindSpec
 from webhook.systems.kinds import KINDS
 from webhook.systems.kubeflow import spec as kubeflow
@@ -38,9 +43,12 @@ YES: Final = "Y"
 SAMPLES: Final = Path(__file__).parents[2] / "manifests" / "samples"
 DISRUPTIONS: Final = ("EvictionByEvictionAPI", "PreemptionByScheduler", "DeletionByTaintManager")
 SCOPES: Final = ("", "head", "driver", "worker/0")  # the parts that a kind may treat apart
+CONTAINERS: Final = ("main", "worker")  # of the samples
 BEFORE, AFTER = "2026-11-23T12:00:00Z", "2026-11-23T12:00:01Z"
 INJECTING: Final = "failure_policy"  # the rules that inject what ends a workload for a bug
+DEFAULT: Final = NamedProfile("default", Profile()).settings({})
 NO_RERUN: Final = "its operator never starts a finished one again"
+BOUNDED: Final = "its own controller bounds the retries"
 TRAINING: Final = {
     "Requested retry": NO_RERUN,
 }
@@ -48,18 +56,22 @@ TRAINING: Final = {
 COSTS_ANOTHER: Final = frozenset({kubeflow.MPI_JOB})
 CANNOT_FAIL: Final = "its rules count, but nothing outside can make it fail"
 MPI: Final = {
+    "Hangs": "a worker that ends fails it; its launcher, a Job, is ended",
+    "Renewed retries": BOUNDED,
     "Fail fast": "its launcher ends with 1 when a worker is lost, so its exit codes say nothing",
     "Disruption free": "a lost worker is created again, but costs its launcher, a Job, a retry",
     "`onFailure`": "its rules count; only its launcher, a Job, can be made to fail",
     "Requested retry": NO_RERUN,
 }
 SPARK: Final = {
+    "Renewed retries": BOUNDED,
     "`onFailure`": CANNOT_FAIL,
     "Fail fast": "it has no field for exit codes, and nothing outside can make it fail",
     "Disruption free": "every end of a driver counts; executors are replaced at no cost",
     "Requested retry": "a change of its spec runs all of it again; its operator has no other way",
 }
 FLYTE: Final = {
+    "Renewed retries": BOUNDED,
     "Fail fast": "the program decides: Flyte retries a `FlyteRecoverableException` alone",
     "`onFailure`": "its rules count, but only Flyte can make it fail",
     "Requested retry": "Flyte recovers an execution itself",
@@ -67,21 +79,32 @@ FLYTE: Final = {
 OF_TEKTON: Final = "Tekton retries whatever ended a pod: a disruption costs a retry"
 # By kind and column, why the code lacks a feature. A test names the entries that no longer apply.
 REASONS: Final[dict[KindSpec, dict[str, str]]] = {
+    JOB_SET: {
+        "Renewed retries": "its `maxRestarts` is immutable",
+    },
+    argo.WORKFLOW: {
+        "Renewed retries": BOUNDED,
+    },
     tekton.PIPELINE_RUN: {
+        "Renewed retries": BOUNDED,
         "Disruption free": OF_TEKTON,
     },
     tekton.TASK_RUN: {
+        "Renewed retries": BOUNDED,
         "Disruption free": OF_TEKTON,
         "Requested retry": "a TaskRun without a PipelineRun is created again in seconds; `retry` the PipelineRun",
     },
     **dict.fromkeys(kubeflow.KINDS, TRAINING),
     kubeflow.MPI_JOB: MPI,
     RAY_JOB: {
+        "Hangs": "the end of a pod of its RayCluster costs no retry, so nothing would bound such ends",
+        "Renewed retries": BOUNDED,
         "`onFailure`": CANNOT_FAIL,
         "Fail fast": "the exit code of its job is on no pod, and nothing outside can make it fail",
     },
     **{KINDS[group, "SparkApplication"]: SPARK for group in ("sparkoperator.k8s.io", "spark.apache.org")},
     VOLCANO_JOB: {
+        "Renewed retries": BOUNDED,
         "Disruption free": "each restart counts for `maxRetry`",
     },
     flyte.FLYTE_WORKFLOW: FLYTE,
@@ -91,12 +114,15 @@ REASONS: Final[dict[KindSpec, dict[str, str]]] = {
         "Disruption free": "Flyte decides: it has a budget of its own for what the system ended",
         "Ledger": "Flyte keeps its attempts itself; they are in history",
         "`onFailure`": "it has no account",
+        "Hangs": "it has no account",
     },
     app_wrapper.APP_WRAPPER: {
         "Fail fast": "what is in it fails fast; a reset follows",
         "Disruption free": "what is in it does not spend retries; a reset costs one, whatever caused it",
         "Ledger": "the workload in it has the account",
         "`onFailure`": "for the workload in it",
+        "Hangs": "for the workload in it",
+        "Renewed retries": "for the workload in it",
         "Requested retry": "for the workload in it, as long as it runs",
     },
 }
@@ -140,8 +166,7 @@ def cost_of(system: System, root: Json, reason: str, scope: str) -> str:
         ended=AFTER,
         conditions=(Condition(DISRUPTED, "True", reason, BEFORE),),
     )
-    settings = NamedProfile("default", Profile()).settings({})
-    return counted_of(system, root, None, settings).outcome_of(Account(), pod).cost
+    return counted_of(system, root, None, DEFAULT).outcome_of(Account(), pod).cost
 
 
 def has_account(kind: KindSpec) -> bool:
@@ -187,6 +212,22 @@ def can_run_again(kind: KindSpec) -> bool:
     return kind in ADAPTERS
 
 
+def ends_hangs(kind: KindSpec) -> bool:
+    """Return True if the end of a pod whose program hangs costs a retry, in one scope of the sample of a kind."""
+    system = SYSTEMS.get(kind)
+    if system is None or system.has_jobs:
+        return system is not None
+    counted, hung = counted_of(system, admitted(kind), None, DEFAULT), pod_of(kind, phase="Failed", reason=DEADLINE)
+    killed = tuple(Exit(container, KILLED, "Error", AFTER) for container in CONTAINERS)
+    return any(counted.counts_as_retry(replace(hung, scope=scope, exits=killed)) for scope in SCOPES)
+
+
+def renews_retries(kind: KindSpec) -> bool:
+    """Return True if retries of a kind may count no more after a time, or once its program gets further."""
+    system = SYSTEMS.get(kind)
+    return system is not None and (kind is batch.JOB or not (system.has_jobs or system.bounded))
+
+
 # What each column asks of the code.
 COLUMNS: Final[dict[str, Callable[[KindSpec], bool]]] = {
     "Limit": holds_limit,
@@ -195,6 +236,8 @@ COLUMNS: Final[dict[str, Callable[[KindSpec], bool]]] = {
     "Ledger": has_account,
     "`onFailure`": obeys_rules,
     "Requested retry": can_run_again,
+    "Hangs": ends_hangs,
+    "Renewed retries": renews_retries,
 }
 
 

@@ -14,7 +14,7 @@ from webhook.accounts.account import Account, Attempt, Left
 from webhook.accounts.limits import Budgets
 from webhook.objects.patch import Editor, at
 from webhook.objects.problem import Json
-from webhook.pods import outcomes
+from webhook.pods import matching, outcomes
 from webhook.pods.outcomes import Outcome
 from webhook.pods.pods import Pod
 from webhook.policy.settings import Settings, count
@@ -119,6 +119,14 @@ class PodsOfJob:
         spent = (pod.index_failures or 0) if self.budgets.per_index else account.failures_now
         return spent >= max(self.budgets.retries, account.backoff_limit or 0)  # the watch may not have the raise yet
 
+    def counts_as_retry(self, pod: Pod) -> bool:
+        """Return True if the end of a pod, which nothing has disrupted, costs a retry by the rules of the Job.
+
+        These are those of its creation, and its author's may stand first.
+        """
+        found = matching.match_by_job(self.job["spec"], pod)
+        return found is None or found.action == "Count"
+
     def left_of(self, account: Account, pod: Pod, detail: Attempt) -> Left:
         """Return what the scope of a counted pod has left; `detail` is the pod's Attempt."""
         budgets, is_retry = self.budgets, detail.cost == "retry"
@@ -204,6 +212,10 @@ class PodsOfSystem:
         cost = self.cost_of(pod, self.job, spent, self.settings)
         is_last = cost == "retry" and spent.retries >= budget and self.system.knows_retries
         return replace(outcome, cost="fatal" if is_last else cost)
+
+    def counts_as_retry(self, pod: Pod) -> bool:
+        """Return True if the end of a pod costs a retry, as long as its scope has one."""
+        return self.cost_of(pod, self.job, Spent(retries=0, disruptions=0, budget=1), self.settings) == "retry"
 
     def left_of(self, account: Account, pod: Pod, detail: Attempt) -> Left:
         """Return what the scope of a counted pod has left; `detail` is the pod's Attempt."""

@@ -92,8 +92,10 @@ def fault_within(settings: Settings) -> int | None:
 
 
 def disturbs(counted: Counted, pod: Pod) -> bool:
-    """Return True if the end of a pod, though no suspect, may explain crashes of other pods of its Job."""
-    return isinstance(counted, PodsOfJob) and is_crash(pod) and may_settle(counted.job, counted.settings)
+    """Return True if the end of a pod, though no suspect, may explain crashes of other pods of its workload."""
+    if isinstance(counted, PodsOfSystem):
+        return pod.stalled
+    return is_crash(pod) and may_settle(counted.job, counted.settings)
 
 
 def window(job: Json, settings: Settings) -> int:
@@ -200,7 +202,7 @@ def _bug_of_system(counted: PodsOfSystem, pod: Pod) -> str | None:
     index, cost = _decision(counted, pod)
     if cost == "Fatal":
         return _fatal(pod, index, settings)
-    if cost is not None:
+    if cost is not None or pod.stalled:
         return None
     codes = settings.profile.failure_policy.retriable_exit_codes
     bug = next((one for one in pod.exits if one.code not in codes), None)

@@ -32,27 +32,30 @@ from msgspec.structs import replace
 
 from webhook import metrics
 from webhook.accounts import limits
+from webhook.accounts.counted import Counted, counted_of
 from webhook.accounts.tracker import Key, key_of
 from webhook.controller import deadlines
 from webhook.controller.brake import HELD_FOR, STOPPED, Action, Brake, BrakeSubject, subject_of
 from webhook.controller.deadlines import Due
 from webhook.controller.ends import WorkloadEnds
-from webhook.kube import names, terminal
+from webhook.kube import names
 from webhook.kube.bulkhead import Bulkhead, repeat
 from webhook.kube.client import CHANGED, UNREACHABLE, ApiError, wait_after
 from webhook.kube.tasks import in_slices
 from webhook.objects.patch import unless_changed
 from webhook.objects.problem import Json
 from webhook.objects.times import seconds
-from webhook.pods import matching, outcomes
+from webhook.pods import outcomes
 from webhook.pods.matching import POD_FAILURE_POLICY
 from webhook.pods.pods import Condition, Exit, Pod
 from webhook.policy.settings import Settings
 from webhook.rules.facts import NO_WORK
 from webhook.rules.pods import on_time, spot_wait
 from webhook.systems import core, system
+from webhook.systems.accounts import SYSTEMS
 from webhook.systems.core import DISRUPTED, KILLED
 from webhook.systems.job import spec as batch
+from webhook.systems.kind_spec import KindSpec
 from webhook.tracking.nodes import NODES
 from webhook.tracking.trackers import Trackers
 
@@ -83,7 +86,9 @@ class Entry:
 
 
 class WaitingPods:
-    """The pods that do not get on, and what the leader does to them; for other kinds than Job it only ends a delay.
+    """The pods that do not get on, and what the leader does to them.
+
+    Of pods of other kinds than Job it only ends a delay, and a program that tells no progress.
 
     `settings_of`: returns the settings of a Job. `may_act`: whether the leader may change the objects of a workload.
     `clock`: seconds since 1970. `quiet_until`: the time until which a busy API server wants to get nothing.
@@ -138,7 +143,7 @@ class WaitingPods:
         before = self.entries.get(pod.uid)
         self.forget(pod.uid)
         gated = pod.waiting is not None and pod.waiting.gated
-        if not pod.job or not (_is_watched(pod) or (pod.waiting is not None and pod.waiting.gate is not None)):
+        if not pod.job or not _is_watched(pod):
             return
         entry = self.entries[pod.uid] = Entry(pod, told=self.trackers.clock())
         if before is not None:
@@ -291,12 +296,12 @@ class WaitingPods:
 
         What the watch has delivered may be old, and is only a part: so this reads pod and Job. Raise what `Api` raises.
         """
-        known = entry.pod
+        known = self.trackers.identified(entry.pod)
         if not self.may_act(key_of(known)):
             return LOOK_AGAIN
         root = await self.api.find(core.POD.path(known.namespace, known.name))
-        job = await self.api.find(batch.JOB.path(known.namespace, known.job))
-        if root is None or job is None or job["metadata"]["uid"] != known.job_uid or not _is_running(job):
+        job = await self.ends.read_running(known)
+        if root is None or job is None:
             return LOOK_AGAIN
         pod, settings = self.trackers.read_pod(root), self.settings_of(job)
         still = self._due_of(pod, job, settings, entry) if pod.uid == known.uid else None
@@ -321,7 +326,7 @@ class WaitingPods:
         if settings.deadline is not None:
             message = "no spot node took the pod while its deadline left time for that; the next one runs on-demand"
         step = f"end pod {pod.name}: {message}"
-        if not self.is_allowed("evict", settings, job, step):
+        if not self.is_allowed("evict", settings, pod.kind, job, step):
             return HELD_FOR
         await self._fail_pod(root, outcomes.SPOT_UNAVAILABLE, outcomes.SPOT_UNAVAILABLE, message)
         return AFTER_ERROR
@@ -333,10 +338,10 @@ class WaitingPods:
             return LOOK_AGAIN
         message = deadlines.words_about(pod, stalled, settings)
         if deadlines.may_try_again(pod, stalled, settings) and self._has_disruptions_left(pod, job, settings):
-            if not self.is_allowed("evict", settings, job, f"end pod {pod.name}: {message}"):
+            if not self.is_allowed("evict", settings, pod.kind, job, f"end pod {pod.name}: {message}"):
                 return HELD_FOR
             await self._fail_pod(root, outcomes.NEVER_STARTED, stalled.reason, message)
-        elif not self.is_allowed("fail", settings, job, f"fail the Job: {message}"):
+        elif not self.is_allowed("fail", settings, pod.kind, job, f"fail the Job: {message}"):
             return HELD_FOR
         else:
             # A JobSet treats the reason PodFailurePolicy as a bug; after any other it would restart.
@@ -350,17 +355,17 @@ class WaitingPods:
             return LOOK_AGAIN
         timeout = settings.profile.unreachable_timeout
         message = f"the node {pod.node} was unreachable {timeout} s after the grace period of the pod"
-        if not self.is_allowed("evict", settings, job, f"end pod {pod.name}: {message}"):
+        if not self.is_allowed("evict", settings, pod.kind, job, f"end pod {pod.name}: {message}"):
             return HELD_FOR
         await self._fail_pod(root, outcomes.NODE_LOST, outcomes.NODE_LOST, message)
         return AFTER_ERROR
 
     async def end_stalled(self, pod: Pod, root: Json, job: Json, settings: Settings, entry: Entry) -> float:
-        """End a pod whose program tells no progress, if its Job counts that as a retry; as `end`.
+        """End a pod whose program tells no progress, if its workload counts that as a retry; as `end`.
 
         The time in which its node did not report does not count: it may not have been able to tell anything either.
         """
-        if not _counts_stalls(job, pod):
+        if not self._counted(pod, job, settings).counts_as_retry(_ended(pod, root)):
             return LONGEST_PAUSE
         now, since = self.clock(), await self._reports_since(pod.node)
         told = self.trackers.clock() - (0.0 if since is None else now - since)
@@ -372,7 +377,7 @@ class WaitingPods:
             return LONGEST_PAUSE  # its kubelet ends it
         timeout = settings.profile.stall_timeout
         message = f"no progress beyond {pod.progress or 0:.1%} in {timeout} s; find out where the program hangs"
-        if not self.is_allowed("evict", settings, job, f"end pod {pod.name}: {message}"):
+        if not self.is_allowed("evict", settings, pod.kind, job, f"end pod {pod.name}: {message}"):
             return LONGEST_PAUSE
         if not pod.stalled:
             await self._mark_stalled(root, message)
@@ -415,9 +420,13 @@ class WaitingPods:
         spent = state.disruptions_of(scope, job, job_set, is_first=is_first, is_over=is_over)
         return spent < budgets.disruptions
 
-    def is_allowed(self, action: Action, settings: Settings, job: Json, step: str) -> bool:
-        """Return True if the leader may act on the pods of a Job now."""
-        return self.brake.allows(action, settings.profile, subject_of(batch.JOB, job), step)
+    def _counted(self, pod: Pod, job: Json, settings: Settings) -> Counted:
+        """Return what the ends of the pods of a Job cost, or of a workload of another kind."""
+        return counted_of(SYSTEMS[pod.kind], job, self.trackers.job_set_of(key_of(pod)), settings)
+
+    def is_allowed(self, action: Action, settings: Settings, kind: KindSpec, job: Json, step: str) -> bool:
+        """Return True if the leader may act on the pods of a Job now, or of a workload of another kind."""
+        return self.brake.allows(action, settings.profile, subject_of(kind, job), step)
 
     async def _fail_pod(self, root: Json, disruption: str, reason: str, message: str) -> None:
         """End a pod as disrupted, unless it has changed since it was read; raise what `Api` raises.
@@ -433,21 +442,17 @@ class WaitingPods:
 
 
 def _is_watched(pod: Pod) -> bool:
-    """Return True if a pod of a Job waits, or runs and has told its progress."""
+    """Return True if a pod waits, or runs and has told its progress; of another kind than Job, if it has our gate."""
     is_told = pod.progress is not None and pod.phase == "Running" and not pod.deleting
-    return pod.kind is batch.JOB and (pod.waiting is not None or is_told)
+    waits = pod.waiting is not None and (pod.kind is batch.JOB or pod.waiting.gate is not None)
+    return is_told or waits
 
 
-def _counts_stalls(job: Json, pod: Pod) -> bool:
-    """Return True if a stalled pod costs its Job a retry, and is no bug, though it must be killed.
-
-    The rules of a Job are those of its creation, and its author's may stand first.
-    """
+def _ended(pod: Pod, root: Json) -> Pod:
+    """Return a pod as it is after its kubelet has ended it because its program hangs, and had to be killed."""
     mark = Condition(names.STALLED, "True", "", "")
-    killed = tuple(Exit(one["name"], KILLED, "", "") for one in job["spec"]["template"]["spec"].get("containers") or ())
-    ended = replace(pod, phase="Failed", conditions=(*pod.conditions, mark), exits=killed)
-    found = matching.match_by_job(job["spec"], ended)
-    return found is None or found.action == "Count"
+    killed = tuple(Exit(one["name"], KILLED, "", "") for one in root["spec"].get("containers") or ())
+    return replace(pod, phase="Failed", reason=outcomes.DEADLINE, conditions=(*pod.conditions, mark), exits=killed)
 
 
 def _reason_of(pod: Pod) -> str:
@@ -457,11 +462,6 @@ def _reason_of(pod: Pod) -> str:
     if waiting.deadline:
         return "Terminating"
     return "Delay" if waiting.gated else "Unschedulable" if waiting.unschedulable else "NotStarted"
-
-
-def _is_running(job: Json) -> bool:
-    is_held = job["spec"].get("suspend") or job["metadata"].get("deletionTimestamp")
-    return not is_held and not terminal.is_decided(job.get("status") or {})
 
 
 def _ending(status: Json, disruption: str, reason: str, message: str) -> Json:

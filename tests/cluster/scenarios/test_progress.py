@@ -12,14 +12,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cluster.objects import account, condition, ended, last
+from tests.cluster.conftest import opted_in, with_operators
+from tests.cluster.objects import account, condition, ended, is_running, last
 from tests.cluster.scenarios.conftest import program
 from tests.cluster.scenarios.test_jobs import failed_for, is_complete
+from tests.cluster.scenarios.test_tekton import task_that
 from tests.cluster.test_ledger import explained
+from tests.cluster.test_retry_pipeline_runs import pipeline_run, succeeded_is
 from tests.documents import document_of
 from webhook.kube import names
 
 if TYPE_CHECKING:
+    from tests.cluster.conftest import NewNamespace
     from tests.cluster.kubectl import Object
     from tests.cluster.scenarios.conftest import NewScene
 
@@ -54,6 +58,18 @@ def test_a_program_that_hangs_costs_a_retry_though_it_must_be_killed_and_at_the_
     assert condition(failed, "Failed")["message"].endswith(
         "ended as the attempt before it, and got no further: stalled: no progress in time, with 42.0% of its work saved"
     )
+
+
+@with_operators
+def test_a_step_of_a_pipeline_that_hangs_is_ended_and_tekton_retries_it(namespace: NewNamespace) -> None:
+    team = opted_in(namespace, "progress")
+    team.create(pipeline_run(task_that("a", does=program(None, 0), retries=1)))
+    first = team.wait_for("pods", "build-a-pod", is_running)
+    team.tells(first, "0.42")
+    team.wait_for("pods", "build-a-pod", stalled)
+    team.ends(first, 137)
+    run = team.wait_for("pipelineruns", "build", lambda found: succeeded_is("True")(found) and ended(found, 1))
+    assert last(run) == [("Stalled", "", "retry")]
 
 
 def test_slow_programs_that_get_on_are_left_alone(scene: NewScene) -> None:

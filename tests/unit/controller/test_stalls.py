@@ -9,16 +9,34 @@ from msgspec.structs import replace
 
 from tests.metrics import counted
 from tests.unit.accounts.pods import RULES, running_pod
-from tests.unit.controller.leader import JOB_PATH, Answer, FakeApi, events_of
-from tests.unit.controller.test_waiting import POD_PATH, STATUS_PATH, act, at, ledger, see, stored, stored_job, take
-from tests.virtual_time import run
+from tests.unit.controller.leader import JOB_PATH, Answer, FakeApi, events_of, new_ledger
+from tests.unit.controller.test_elsewhere import RUN, see_root, workflow
+from tests.unit.controller.test_systems_that_restart import PATH as TRAINING_PATH
+from tests.unit.controller.test_systems_that_restart import PYTORCH, failures, training_job, worker, written
+from tests.unit.controller.test_waiting import (
+    BEGIN,
+    POD_PATH,
+    STATUS_PATH,
+    act,
+    at,
+    ledger,
+    see,
+    stored,
+    stored_job,
+    take,
+)
+from tests.virtual_time import now, run
 from webhook.controller.ledger import Ledger
 from webhook.kube import names
 from webhook.kube.client import ApiError
 from webhook.objects.problem import Json
 from webhook.pods import pods as read_pods
+from webhook.pods.pods import Condition
 from webhook.policy.model import Duration, Profile
 from webhook.systems.job.rules.failure_policy import stall_rule
+from webhook.systems.kind_spec import KindSpec
+from webhook.systems.kubeflow.spec import MPI_JOB
+from webhook.systems.tekton.spec import PIPELINE_RUN
 from webhook.tracking.nodes import NODES
 
 TIMEOUT: Final = 60  # seconds
@@ -199,3 +217,60 @@ def test_with_actions_report_an_event_says_what_would_be_done() -> None:
     api, told = watched(telling("0.42"), TIMEOUT + 5, REPORTS)
     assert api.writes == []
     assert any("no progress beyond 42.0% in 60 s" in message for _, message in told)
+
+
+REPLICA: Final = {"training.kubeflow.org/replica-type": "worker", "training.kubeflow.org/replica-index": "0"}
+TASK: Final = {
+    "tekton.dev/pipelineRun": "build",
+    "tekton.dev/pipelineRunUID": "run-uid",
+    "tekton.dev/pipelineTask": "compile",
+}
+MPI_PATH: Final = "/apis/kubeflow.org/v2beta1/namespaces/ml/mpijobs/train"
+
+
+def watched_elsewhere(kind: KindSpec, path: str, root: Json, labels: Json, owner: Json) -> list[str]:
+    """Return the paths of what the leader writes with a running pod of a workload of another kind that hangs."""
+
+    async def work() -> None:
+        found = new_ledger(api, PROFILE)
+        found.waiting.clock = lambda: BEGIN.timestamp() + now()
+        api.objects[path], api.objects[NODES] = root, {"items": []}
+        see_root(found, kind, root)
+        pod = telling("0.42")
+        pod["metadata"] |= {"labels": labels, "ownerReferences": [{**owner, "controller": True}]}
+        take(found, api, pod)
+        await act(found, TIMEOUT + 5)
+
+    api = FakeApi()
+    run(work())
+    return [write.path for write in api.writes]
+
+
+def training_pod_in(**status: Any) -> list[str]:
+    owner = {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "name": "train", "uid": "job-uid"}
+    return watched_elsewhere(PYTORCH, TRAINING_PATH, {**training_job(), "status": status}, REPLICA, owner)
+
+
+def test_a_pod_of_another_kind_that_hangs_is_ended_where_that_costs_a_retry() -> None:
+    assert training_pod_in() == [STATUS_PATH, POD_PATH]
+    run_uid = workflow("build", "run-uid")
+    owner = {"apiVersion": "tekton.dev/v1", "kind": "TaskRun", "name": "build-compile", "uid": "task-run-uid"}
+    assert watched_elsewhere(PIPELINE_RUN, RUN, run_uid, TASK, owner) == [STATUS_PATH, POD_PATH]
+
+
+def test_a_pod_of_another_kind_is_left_alone_if_its_end_would_fail_its_workload() -> None:
+    owner = {"apiVersion": "kubeflow.org/v2beta1", "kind": "MPIJob", "name": "train", "uid": "job-uid"}
+    mpi_job = {**training_job(), "apiVersion": "kubeflow.org/v2beta1", "kind": "MPIJob"}
+    assert watched_elsewhere(MPI_JOB, MPI_PATH, mpi_job, REPLICA, owner) == []
+
+
+def test_a_pod_of_a_workload_that_has_ended_is_left_to_its_controller() -> None:
+    assert training_pod_in(conditions=[{"type": "Succeeded", "status": "True"}]) == []
+
+
+def test_the_end_of_a_pod_that_hung_is_no_bug_and_explains_the_crashes_of_its_peers() -> None:
+    mark = (Condition(names.STALLED, "True", "StallTimeout", ""),)
+    hung = replace(worker(1, 137), conditions=mark)
+    peer = worker(3, replica=1)
+    assert failures(written(peer, hung, worker(3, 134, replica=1))) == []
+    assert failures(written(peer, worker(1, 143), worker(3, 134, replica=1))) != []

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.unit.controller.leader import FakeApi, beside, leading, new_ledger, stored_pod
 from tests.unit.controller.test_elsewhere import account_in, see_root
@@ -124,6 +125,14 @@ def test_a_retry_beyond_the_limit_fails_a_job_that_nobody_else_bounds() -> None:
 
 def test_the_retries_of_another_replica_are_others() -> None:
     assert failures(written(worker(1, 143, retries=1), worker(2, 143, replica=1, retries=1))) == []
+
+
+def test_a_replica_that_gets_further_gets_its_retries_back_while_it_runs() -> None:
+    profile = Profile(retries=Retries(renew_on_progress=True))
+    first, again = worker(1, 143, retries=1), worker(2, 143, retries=1)
+    runs = replace(worker(2, retries=1), progress=0.60)
+    assert failures(written(replace(first, progress=0.30), runs, again, profile=profile)) == []
+    assert failures(written(replace(first, progress=0.58), runs, again, profile=profile)) != []
 
 
 def test_a_profile_that_injects_nothing_bounds_nothing() -> None:
