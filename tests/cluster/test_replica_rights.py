@@ -45,6 +45,7 @@ from webhook.systems.job_set.spec import JOB_SET
 from webhook.systems.kueue import QUEUE_NAME
 from webhook.systems.tekton import rerun as of_pipeline_run
 from webhook.systems.tekton import spec as tekton
+from webhook.systems.trainer.progress import SERVER
 from webhook.systems.volcano import account as systems_volcano
 from webhook.systems.volcano import rerun as of_volcano_job
 from webhook.systems.volcano import spec as volcano
@@ -165,12 +166,7 @@ def fill(namespace: Namespace) -> None:
         namespace.pods_of(name, bool)
     for name in ("worker", "member"):
         namespace.wait_for("pods", name, is_running)
-    for name in ("telling", "hangs"):
-        namespace.create(job(name))
-        (tells,) = namespace.running(name, 1)
-        namespace.run("annotate", "pod", tells["metadata"]["name"], f"{names.PROGRESS}=0.42")
-    marked = json.dumps({"status": {"conditions": [{**CONDITION, "type": names.STALLED}]}})
-    namespace.run("patch", "pod", tells["metadata"]["name"], "--subresource=status", f"--patch={marked}")
+    create_telling(namespace)
     (stays,) = namespace.running("leaving", 1)
     namespace.run("delete", "pod", stays["metadata"]["name"], "--wait=false")
     again = job("again", suspend=True, completions=3, completionMode="Indexed")
@@ -195,6 +191,20 @@ def fill(namespace: Namespace) -> None:
     variables = [{"name": f"VARIABLE_{number}", "value": "x"} for number in range(LARGE)]
     large["spec"]["template"]["spec"]["containers"][0]["env"] = variables
     namespace.create(large)
+
+
+def create_telling(namespace: Namespace) -> None:
+    """Create Jobs whose programs tell their progress, or may tell it the Trainer; one is marked as stalled."""
+    trains = job("trains")
+    trains["spec"]["template"]["spec"]["containers"][0]["env"] = [{"name": SERVER, "value": "https://trainer"}]
+    namespace.create(trains)
+    namespace.running("trains", 1)
+    for name in ("telling", "hangs"):
+        namespace.create(job(name))
+        (tells,) = namespace.running(name, 1)
+        namespace.run("annotate", "pod", tells["metadata"]["name"], f"{names.PROGRESS}=0.42")
+    marked = json.dumps({"status": {"conditions": [{**CONDITION, "type": names.STALLED}]}})
+    namespace.run("patch", "pod", tells["metadata"]["name"], "--subresource=status", f"--patch={marked}")
 
 
 def with_metadata(manifest: Object, **more: Any) -> Object:
@@ -873,6 +883,7 @@ DOES: Mapping[str, Callable[[Replica], Write]] = {
     "end a pod that is being deleted on a lost node": pod_ends("leaving", outcomes.NODE_LOST),
     "mark a pod as stalled": marks_as_stalled("telling"),
     "mark a pod of another kind as stalled": marks_bare_pod("member"),
+    "mark a pod as stalled that tells its progress to the Trainer": marks_as_stalled("trains"),
     "end a pod that is marked as stalled": limits_time("hangs"),
     "write the caBundle of every webhook": ca_bundles,
     "suspend a Job": of_a_job(put_suspend(suspend=True)),

@@ -17,6 +17,7 @@ from webhook.pods import outcomes
 from webhook.pods.matching import POD_FAILURE_POLICY
 from webhook.program.start import LEDGER_LEASE
 from webhook.systems.job.rerun import NOT_IN_MANIFEST
+from webhook.systems.trainer import progress
 from webhook.tracking import certificates, state_key
 
 MANIFESTS: Final = Path(__file__).parents[2] / "manifests"
@@ -130,6 +131,7 @@ def test_the_policies_use_the_same_names_as_the_server() -> None:
     assert f"['{outcomes.NODE_LOST}'] : {ends}" in str(POLICIES["retry-policy-webhook-pod-status"]["validations"])
     for policy, part in (("pods", "validations"), ("pod-status", "variables")):
         assert f"one.type == '{names.STALLED}'" in str(POLICIES[f"retry-policy-webhook-{policy}"][part])
+    assert f"variable.name == '{progress.SERVER}'" in str(POLICIES["retry-policy-webhook-pod-status"]["variables"])
     assert f"gate.name != '{names.DELAY}'" in str(POLICIES["retry-policy-webhook-pods"]["validations"])
 
 

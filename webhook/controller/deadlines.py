@@ -36,7 +36,7 @@ def due(
 
     `settings`: those of its Job. `released`: when its last scheduling gate was removed; 0 if that is not known.
     `turns_at`: until when its deadline lets it wait for a spot node; None without one. `told`: when its program told
-    its progress last, or a replica could not have seen it.
+    its progress last, or a replica could not have seen it; infinite if it is not expected to.
     """
     waiting = pod.waiting
     if waiting is None:
@@ -81,12 +81,9 @@ def _until_given_up(stalled: Stalled, settings: Settings) -> Due | None:
 
 
 def _until_stalled(pod: Pod, settings: Settings, told: float) -> Due | None:
-    """Return when a pod that runs is ended because its program tells no progress; None if that is never.
-
-    Not one that has never told any, nor one that has done all: what is left to it then is not told.
-    """
+    """Return when a pod that runs is ended because its program tells no progress; None if that is never."""
     timeout = settings.profile.stall_timeout
-    if timeout is None or pod.phase != "Running" or pod.progress is None or pod.progress >= 1:
+    if timeout is None or pod.phase != "Running" or told == math.inf:
         return None
     return Due("end_stalled", told + timeout)
 

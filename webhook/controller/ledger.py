@@ -53,6 +53,7 @@ from webhook.tracking.cluster import Cluster
 from webhook.tracking.kueue_workloads import KueueWorkloads
 from webhook.tracking.policy_source import PolicySource
 from webhook.tracking.trackers import UNSEEN_AFTER, Trackers, ignore
+from webhook.tracking.train_jobs import TrainJobs
 from webhook.tracking.workload_state import INTERVAL, LONGEST_PAUSE, Verdict, WorkloadState, read, where
 
 # Seconds.
@@ -77,7 +78,7 @@ class Ledger:
       not counted yet, or with retries that will count no more.
     - `accounts`: writes them.
     - `crashes`: the pods that may have failed by a bug. `ends`: what reads and ends workloads.
-    - `kueue`: the Workloads of Kueue.
+    - `kueue`: the Workloads of Kueue. `train_jobs`: what TrainJobs say of their training.
     - `untold`: what became known of nodes while another replica led, or none, and when.
     - `forbidden`: whether the API server denies this replica the Lease.
     - `clock`: monotonic, in seconds, the same as the event loop's. `record`: writes the line of a record about a
@@ -120,8 +121,10 @@ class Ledger:
         self.ends = WorkloadEnds(cluster.api, self.trackers, events, self.authority.allows, self.wake)
         self.eviction_limit = EvictionLimit(cluster.api, events, self.ends, self.authority.allows)
         self.kueue.changed = self.see_workload
+        self.train_jobs = TrainJobs(cluster.api, cluster.scope, clock)
         self.waiting = WaitingPods(
             self.trackers,
+            self.train_jobs,
             self.brake,
             self.ends,
             settings_of=self.authority.settings_of,
@@ -149,6 +152,7 @@ class Ledger:
         async with asyncio.TaskGroup() as group:
             group.create_task(self.trackers.run())
             group.create_task(self.kueue.informer.run())
+            group.create_task(self.train_jobs.informer.run())
             group.create_task(repeat("settle", INTERVAL, self.settle))
             group.create_task(self.waiting.run(lambda: self.leading))
             group.create_task(lease.lead(self.work))

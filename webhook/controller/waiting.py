@@ -12,9 +12,10 @@ plane's own pod garbage collector does it. The Job controller then counts it, by
 replaces it. Deletion would be a second write, and would need the permission to delete any pod; and the Job controller
 would wait until the garbage collector has seen the pod, up to 20 seconds.
 
-A pod that runs, and whose program tells no progress, is ended by its kubelet, as one that has exceeded its
-activeDeadlineSeconds, which the leader sets to what has passed. So its program gets SIGTERM, and its grace period. The
-condition STALLED, written before, is by what the Job controller counts it as a retry.
+A pod that runs, and whose program tells no progress, in an annotation of the pod or in the status of its TrainJob, is
+ended by its kubelet, as one that has exceeded its activeDeadlineSeconds, which the leader sets to what has passed. So
+its program gets SIGTERM, and its grace period. The condition STALLED, written before, is by what the Job controller
+counts it as a retry.
 """
 
 import asyncio
@@ -55,9 +56,13 @@ from webhook.systems import core, system
 from webhook.systems.accounts import SYSTEMS
 from webhook.systems.core import DISRUPTED, KILLED
 from webhook.systems.job import spec as batch
+from webhook.systems.job_set.spec import JOB_SET
 from webhook.systems.kind_spec import KindSpec
+from webhook.systems.trainer import progress
+from webhook.systems.trainer.spec import TRAIN_JOB
 from webhook.tracking.nodes import NODES
 from webhook.tracking.trackers import Trackers
+from webhook.tracking.train_jobs import Told, TrainJobs, train_job_of
 
 # Seconds.
 INTERVAL: Final = 1.0  # between two looks at the pods that are due
@@ -66,13 +71,14 @@ AFTER_ERROR: Final = 5.0
 LONGEST_PAUSE: Final = 60.0  # before another look at a pod that cannot leave spot nodes, or after an unexpected error
 
 AT_ONCE: Final = 8  # pods
+FIRST: Final = ("", "0")  # the index of the first pod of a Job
 
 log = structlog.get_logger()
 
 
 @dataclass(slots=True)
 class Entry:
-    """A pod that waits, or that has told its progress. Times are in seconds since 1970.
+    """A pod that waits, or that has told its progress, or its TrainJob has. Times are in seconds since 1970.
 
     `released`: when its last scheduling gate was removed; 0 if it had none, or that is not known. `told`: when it told
     its progress last, as far as this replica has seen, in seconds of a monotonic clock. `next`: when to look at it
@@ -90,14 +96,16 @@ class WaitingPods:
 
     Of pods of other kinds than Job it only ends a delay, and a program that tells no progress.
 
-    `settings_of`: returns the settings of a Job. `may_act`: whether the leader may change the objects of a workload.
-    `clock`: seconds since 1970. `quiet_until`: the time until which a busy API server wants to get nothing.
-    `blind_until`: the time until which this replica may not have seen what pods told, in seconds of a monotonic clock.
+    `train_jobs`: what TrainJobs say of their training. `settings_of`: returns the settings of a Job. `may_act`: whether
+    the leader may change the objects of a workload. `clock`: seconds since 1970. `quiet_until`: the time until which a
+    busy API server wants to get nothing. `blind_until`: the time until which this replica may not have seen what pods
+    told, in seconds of a monotonic clock.
     """
 
     def __init__(  # noqa: PLR0913 - what it watches, acts with and asks
         self,
         trackers: Trackers,
+        train_jobs: TrainJobs,
         brake: Brake,
         ends: WorkloadEnds,
         *,
@@ -106,6 +114,7 @@ class WaitingPods:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.trackers = trackers
+        self.train_jobs = train_jobs
         self.cluster = trackers.cluster
         self.api = trackers.cluster.api
         self.brake = brake
@@ -143,7 +152,7 @@ class WaitingPods:
         before = self.entries.get(pod.uid)
         self.forget(pod.uid)
         gated = pod.waiting is not None and pod.waiting.gated
-        if not pod.job or not _is_watched(pod):
+        if not self._is_watched(pod):
             return
         entry = self.entries[pod.uid] = Entry(pod, told=self.trackers.clock())
         if before is not None:
@@ -152,6 +161,26 @@ class WaitingPods:
             if before.pod.progress == pod.progress:
                 entry.told = before.told
         self.reasons[_reason_of(pod)] += 1
+
+    def _is_watched(self, pod: Pod) -> bool:
+        """Return True if a pod waits, or if it runs and has told its progress, or its TrainJob may have.
+
+        Of another kind than Job it waits only if it has our gate.
+        """
+        if not pod.job:
+            return False
+        waits = pod.waiting is not None and (pod.kind is batch.JOB or pod.waiting.gate is not None)
+        return waits or (pod.progress is not None and _runs(pod)) or self._may_be_of_train_job(pod)
+
+    def _may_be_of_train_job(self, pod: Pod) -> bool:
+        """Return True if a pod is a first one that runs, of a JobSet of a TrainJob, or of one that is not known yet.
+
+        Only the first pod of a training stands for it: if that ends, the others cannot go on, and it costs one retry.
+        """
+        if not pod.job_set or pod.index not in FIRST or not _runs(pod):
+            return False
+        job_set = self.trackers.job_set_of(key_of(pod))
+        return not self.trackers.knows_all(JOB_SET) if job_set is None else train_job_of(job_set) is not None
 
     def deleted(self, pod: Pod) -> None:
         """Take the last state of a deleted pod."""
@@ -209,7 +238,10 @@ class WaitingPods:
         return None
 
     def due(self, entry: Entry, now: float) -> Due | None:
-        """Return the step that is due for a pod; None if there is none, then look again later."""
+        """Return the step that is due for a pod; None if there is none, then look again later, or forget it."""
+        if not self._is_watched(entry.pod):
+            self.forget(entry.pod.uid)
+            return None
         job = self.job_of(entry.pod)
         if job is None and not self.trackers.knows_all(entry.pod.kind):
             entry.next = now + LOOK_AGAIN
@@ -228,10 +260,36 @@ class WaitingPods:
 
     def _due_of(self, pod: Pod, job: Json, settings: Settings, entry: Entry) -> Due | None:
         """Return what follows for a pod, as it is now, by what is known of it."""
-        told, now = max(entry.told, self.blind_until), self.trackers.clock()
-        silent = now - told if pod.progress == entry.pod.progress else 0.0
+        silent = self.trackers.clock() - self._told_at(pod, entry)
         turns_at = None if pod.waiting is None else self._turns_at(pod, job, settings)
         return deadlines.due(pod, settings, entry.released, turns_at, self.clock() - silent)
+
+    def _told_at(self, pod: Pod, entry: Entry) -> float:
+        """Return when a program told its progress last, by a monotonic clock; infinite if nothing is expected of it.
+
+        Nothing is of one that has never told any, nor of one that has done all: what is left to it then is not told.
+        """
+        train_job, reached = self._train_job_of(pod), self._reached(pod)
+        if reached is not None and reached >= 1:
+            return math.inf
+        times = [] if train_job is None else [max(entry.told, train_job.at)]
+        if pod.progress is not None:
+            is_new = pod.progress != entry.pod.progress
+            times.append(self.trackers.clock() if is_new else max(entry.told, self.blind_until))
+        return max(times, default=math.inf)
+
+    def _reached(self, pod: Pod) -> float | None:
+        """Return how much of the work is done, 0 to 1, as a pod or its TrainJob says; None if neither does."""
+        train_job = self._train_job_of(pod)
+        percent = None if train_job is None else train_job.status.percent
+        said = (pod.progress, None if percent is None else percent / progress.WHOLE)
+        return max((one for one in said if one is not None), default=None)
+
+    def _train_job_of(self, pod: Pod) -> Told | None:
+        """Return what the TrainJob of a pod has said since the pod has started; None if that is nothing."""
+        job_set = self.trackers.job_set_of(key_of(pod))
+        told, started = None if job_set is None else self.train_jobs.of(job_set), seconds(pod.started)
+        return told if told is not None and started is not None and told.status.time > started else None
 
     def _turns_at(self, pod: Pod, job: Json, settings: Settings) -> float | None:
         """Return until when a pod's deadline lets it wait for a spot node; None without one."""
@@ -299,6 +357,11 @@ class WaitingPods:
         known = self.trackers.identified(entry.pod)
         if not self.may_act(key_of(known)):
             return LOOK_AGAIN
+        told = self._train_job_of(known)
+        if told is not None:
+            train_job = await self.api.find(TRAIN_JOB.path(known.namespace, told.status.name))
+            if train_job is not None:
+                self.train_jobs.seen(progress.read(train_job))
         root = await self.api.find(core.POD.path(known.namespace, known.name))
         job = await self.ends.read_running(known)
         if root is None or job is None:
@@ -365,6 +428,8 @@ class WaitingPods:
 
         The time in which its node did not report does not count: it may not have been able to tell anything either.
         """
+        if pod.progress is None and not progress.may_tell(root):
+            return LONGEST_PAUSE
         if not self._counted(pod, job, settings).counts_as_retry(_ended(pod, root)):
             return LONGEST_PAUSE
         now, since = self.clock(), await self._reports_since(pod.node)
@@ -375,8 +440,9 @@ class WaitingPods:
         ran, limit = math.ceil(now - (seconds(pod.started) or now)), root["spec"].get("activeDeadlineSeconds")
         if pod.stalled and limit is not None and limit <= ran:
             return LONGEST_PAUSE  # its kubelet ends it
-        timeout = settings.profile.stall_timeout
-        message = f"no progress beyond {pod.progress or 0:.1%} in {timeout} s; find out where the program hangs"
+        timeout, reached = settings.profile.stall_timeout, self._reached(pod)
+        beyond = "" if reached is None else f" beyond {reached:.1%}"
+        message = f"no progress{beyond} in {timeout} s; find out where the program hangs"
         if not self.is_allowed("evict", settings, pod.kind, job, f"end pod {pod.name}: {message}"):
             return LONGEST_PAUSE
         if not pod.stalled:
@@ -441,11 +507,8 @@ class WaitingPods:
         log.info("pod ended", namespace=metadata["namespace"], pod=metadata["name"], reason=disruption, message=message)
 
 
-def _is_watched(pod: Pod) -> bool:
-    """Return True if a pod waits, or runs and has told its progress; of another kind than Job, if it has our gate."""
-    is_told = pod.progress is not None and pod.phase == "Running" and not pod.deleting
-    waits = pod.waiting is not None and (pod.kind is batch.JOB or pod.waiting.gate is not None)
-    return is_told or waits
+def _runs(pod: Pod) -> bool:
+    return pod.phase == "Running" and not pod.deleting
 
 
 def _ended(pod: Pod, root: Json) -> Pod:

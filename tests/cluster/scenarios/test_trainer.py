@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import time
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.awaiting import until
+from tests.cluster import train_job_crd
 from tests.cluster.command_line import run
 from tests.cluster.objects import account, condition, ended, has_failed, is_running, last, noted
 from tests.cluster.scenarios.conftest import BY_SCHEDULER_AND_EVICTION, program
+from tests.cluster.scenarios.test_progress import stalled
 from tests.cluster.test_ledger import explained
+from webhook.objects.times import written
+from webhook.systems.trainer.progress import SERVER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -129,3 +136,39 @@ def test_a_person_suspends_and_resumes_a_train_job_at_no_cost(scene: NewScene) -
     job_set = here.team.wait_for("jobsets", "train", lambda found: ended(found, 1))
     assert last(job_set) == [("Other", "Stopped", "none")]
     assert job_set["spec"] == before  # the Trainer has written it again, and the webhook its rules
+
+
+def tells(here: Scene) -> None:
+    """Let the Trainer write that the training is where it was, as of now."""
+    status = {"trainerStatus": {"progressPercentage": 42, "lastUpdatedTime": written(time.time())}}
+    patch = json.dumps({"status": status})
+    done = here.team.run("patch", "trainjob", "train", "--subresource=status", "--type=merge", f"--patch={patch}")
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_training_whose_status_says_nothing_new_is_ended_and_one_that_says_a_new_time_is_not(scene: NewScene) -> None:
+    """The Trainer of these tests writes no trainerStatus; the CRD of the next one has it."""
+    here = scene("progress")
+    with train_job_crd.newer(here.kubectl):
+        here.create("training-runtime.yaml")
+        container = "/spec/template/spec/replicatedJobs/0/template/spec/template/spec/containers/0"
+        patch = json.dumps(
+            [{"op": "add", "path": f"{container}/env", "value": [{"name": SERVER, "value": "https://x"}]}]
+        )
+        assert here.team.run("patch", "trainingruntime", "torch", "--type=json", f"--patch={patch}").returncode == 0
+        here.team.create(TRAIN_JOB)
+        first = running(here)
+        begin = time.monotonic()
+
+        def is_over() -> bool:
+            tells(here)
+            return time.monotonic() > begin + 40  # twice the timeout
+
+        until(is_over)
+        name = first["metadata"]["name"]
+        assert not stalled(here.team.get("pod", name))
+        here.team.wait_for("pods", name, stalled)
+        here.team.ends(first, 137)
+        running(here, but=first)
+        job_set = here.team.wait_for("jobsets", "train", lambda found: ended(found, 1))
+        assert last(job_set) == [("Stalled", "", "retry")]

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from tests.metrics import counted
 from tests.unit.accounts.pods import RULES, running_pod
+from tests.unit.accounts.pods import job_set as job_set_of_pods
 from tests.unit.controller.leader import JOB_PATH, Answer, FakeApi, events_of, new_ledger
 from tests.unit.controller.test_elsewhere import RUN, see_root, workflow
 from tests.unit.controller.test_systems_that_restart import PATH as TRAINING_PATH
@@ -25,7 +26,10 @@ from tests.unit.controller.test_waiting import (
     stored_job,
     take,
 )
+from tests.unit.systems.trainer.test_progress import train_job
+from tests.unit.tracking.test_train_jobs import set_of_train_job, tell
 from tests.virtual_time import now, run
+from webhook.accounts.cached import trimmed_job_set
 from webhook.controller.ledger import Ledger
 from webhook.kube import names
 from webhook.kube.client import ApiError
@@ -37,6 +41,8 @@ from webhook.systems.job.rules.failure_policy import stall_rule
 from webhook.systems.kind_spec import KindSpec
 from webhook.systems.kubeflow.spec import MPI_JOB
 from webhook.systems.tekton.spec import PIPELINE_RUN
+from webhook.systems.trainer.progress import SERVER
+from webhook.systems.trainer.spec import TRAIN_JOB
 from webhook.tracking.nodes import NODES
 
 TIMEOUT: Final = 60  # seconds
@@ -274,3 +280,185 @@ def test_the_end_of_a_pod_that_hung_is_no_bug_and_explains_the_crashes_of_its_pe
     peer = worker(3, replica=1)
     assert failures(written(peer, hung, worker(3, 134, replica=1))) == []
     assert failures(written(peer, worker(1, 143), worker(3, 134, replica=1))) != []
+
+
+TRAIN_JOB_PATH: Final = TRAIN_JOB.path("ml", "set")
+TOLD: Final = {"progressPercentage": 42}
+ADDRESS: Final = {"name": SERVER, "value": "https://trainer"}
+
+
+def training(*, index: str = "0", progress: str | None = None, env: Json = ADDRESS, started: float = 0) -> Json:
+    """Return a running pod of the JobSet of a TrainJob."""
+    root = telling(progress, containers=[{"name": "main", "env": [env]}])
+    metadata = root["metadata"]
+    metadata["labels"] = {"jobset.sigs.k8s.io/jobset-name": "set"}
+    metadata["annotations"]["batch.kubernetes.io/job-completion-index"] = index
+    root["status"]["startTime"] = at(started)
+    return root
+
+
+def say(found: Ledger, api: FakeApi, second: float, **told: Any) -> None:
+    """Let the program of a TrainJob tell something at this second, by its clock."""
+    root = train_job(**{**TOLD, "lastUpdatedTime": at(second), **told})
+    api.objects[TRAIN_JOB_PATH] = root
+    tell(found.train_jobs, root)
+
+
+def watching_training(api: FakeApi, root: Json) -> Ledger:
+    """Return a leader that has seen a running pod of the JobSet of a TrainJob."""
+    found = watching(api, root)
+    found.train_jobs.informer.live = True
+    job_set = {"kind": "JobSet", **set_of_train_job()}
+    job_set["metadata"]["resourceVersion"] = "7"
+    found.cluster.job_sets.items["ml", "set"] = trimmed_job_set(job_set)
+    return found
+
+
+def trained(*told: float, seconds: float = 3 * TIMEOUT, root: Json | None = None, **status: Any) -> list[str]:
+    """Return the paths of what the leader writes while a TrainJob says something at these seconds."""
+
+    async def work() -> None:
+        found = watching_training(api, root or training())
+        for second in told:
+            await act(found, second - now())
+            say(found, api, second, **status)
+        await act(found, seconds - now())
+
+    api = FakeApi()
+    run(work())
+    return [write.path for write in api.writes]
+
+
+ENDS: Final = [STATUS_PATH, POD_PATH]
+
+
+def test_a_training_that_says_nothing_new_in_time_is_ended_by_its_first_pod() -> None:
+    assert trained(10, seconds=TIMEOUT + 5) == []
+    assert trained(10, seconds=TIMEOUT + 25) == ENDS
+    assert trained(10, root=training(index="1")) == []
+
+
+def test_a_training_that_says_a_new_time_gets_on() -> None:
+    assert trained(*range(10, 600, TIMEOUT - 5), seconds=600) == []
+
+
+@pytest.mark.parametrize(
+    ("root", "status"),
+    [
+        (training(), {"progressPercentage": 100}),
+        (training(progress="1"), {}),
+        (training(), {"lastUpdatedTime": "soon"}),
+        (training(started=30), {}),
+        (training(env={"name": "OTHER", "value": "x"}), {}),
+    ],
+    ids=["all done", "all done as the pod says", "no time", "told by the attempt before it", "not by this pod"],
+)
+def test_a_training_of_which_nothing_is_expected_is_left_alone(root: Json, status: Json) -> None:
+    assert trained(10, seconds=10 * TIMEOUT, root=root, **status) == []
+
+
+def test_a_training_that_told_nothing_since_its_attempt_began_is_not_expected_to() -> None:
+    assert trained(10, seconds=10 * TIMEOUT, root=training(started=20)) == []
+
+
+def test_a_program_that_tells_in_one_of_two_places_gets_on() -> None:
+    async def work() -> None:
+        found = watching_training(api, training(progress="0.1"))
+        for step in range(1, 10):
+            await act(found, TIMEOUT - 10)
+            if step % 2:
+                say(found, api, now())
+            else:
+                take(found, api, training(progress=f"0.{step}"))
+        assert api.writes == []
+        await act(found, TIMEOUT + 20)
+
+    api = FakeApi()
+    run(work())
+    assert [write.path for write in api.writes] == ENDS
+
+
+def test_a_pod_is_known_whether_it_or_its_job_set_or_the_first_word_of_its_train_job_is_seen_first() -> None:
+    async def work(order: str) -> list[str]:
+        api = FakeApi()
+        found = watching_training(api, {**training(), "status": {"phase": "Pending"}})
+        job_set = found.cluster.job_sets.items.pop(("ml", "set"))
+        found.cluster.job_sets.synced.clear()
+        for step in order:
+            await act(found, 5)
+            if step == "p":
+                take(found, api, training(started=now() - 1))
+            elif step == "s":
+                found.cluster.job_sets.items["ml", "set"] = job_set
+                found.cluster.job_sets.synced.set()
+            else:
+                say(found, api, now() + 10)
+        await act(found, TIMEOUT + 25)
+        return [write.path for write in api.writes]
+
+    for order in ("pst", "pts", "spt", "stp", "tps", "tsp"):
+        assert run(work(order)) == ENDS, order
+
+
+def test_the_first_pods_of_other_job_sets_are_not_kept_once_these_are_known() -> None:
+    async def work() -> None:
+        found = watching_training(api, training())
+        job_set = {"kind": "JobSet", **job_set_of_pods()}
+        job_set["metadata"]["resourceVersion"] = "7"
+        for cached in (job_set, None):
+            del found.cluster.job_sets.items["ml", "set"]
+            found.cluster.job_sets.synced.clear()
+            take(found, api, training())
+            await act(found, 15)
+            assert len(found.waiting.entries) == 1
+            found.cluster.job_sets.items["ml", "set"] = trimmed_job_set(job_set)
+            if cached is None:
+                found.cluster.job_sets.items.pop(("ml", "set"))
+            found.cluster.job_sets.synced.set()
+            await act(found, 15)
+            assert found.waiting.entries == {}
+            found.cluster.job_sets.items["ml", "set"] = trimmed_job_set(job_set)
+
+    api = FakeApi()
+    run(work())
+
+
+def test_what_a_train_job_says_now_counts_though_the_watch_has_not_delivered_it_yet() -> None:
+    async def work() -> None:
+        found = watching_training(api, training())
+        say(found, api, 10)
+        await act(found, TIMEOUT - 10)
+        api.objects[TRAIN_JOB_PATH] = train_job(**TOLD, lastUpdatedTime=at(TIMEOUT))
+        await act(found, TIMEOUT)
+        assert api.writes == []
+        await act(found, TIMEOUT)
+
+    api = FakeApi()
+    run(work())
+    assert [write.path for write in api.writes] == ENDS
+
+
+def test_a_training_is_left_alone_while_train_jobs_are_not_watched() -> None:
+    async def work() -> None:
+        found = watching_training(api, training())
+        say(found, api, 10)
+        found.train_jobs.informer.live = False
+        await act(found, 10 * TIMEOUT)
+
+    api = FakeApi()
+    run(work())
+    assert api.writes == []
+
+
+@pytest.mark.parametrize("told", [{"progressPercentage": 42}, {"progressPercentage": "x" * 1000}])
+def test_the_mark_says_how_far_a_training_was_if_that_is_known(told: Json) -> None:
+    async def work() -> str:
+        found = watching_training(api, training())
+        say(found, api, 10, **told)
+        await act(found, 2 * TIMEOUT)
+        message: str = api.writes[0].operations[-1]["value"][-1]["message"]
+        return message
+
+    api = FakeApi()
+    beyond = " beyond 42.0%" if told["progressPercentage"] == 42 else ""
+    assert run(work()) == f"no progress{beyond} in 60 s; find out where the program hangs"
