@@ -10,28 +10,25 @@ from webhook.cli.console import PROBLEMS, kubeconfig_option, leaving_out, printa
 from webhook.cli.findings import Collected, Printed
 from webhook.cli.manifests import Run, on_files
 from webhook.cli.policy_file import policy_or_problems, policy_text, profile_of
-from webhook.cli.terminal import Progress, WithExamples
+from webhook.cli.terminal import Progress, command
 from webhook.kube.kubeconfig import Kubeconfig
 from webhook.objects.left_out import LeftOut
 
 
-@click.command(
-    cls=WithExamples,
-    examples=(
-        ("The manifests of a repository", "retry-policy check -f manifests/"),
-        (
-            "In a GitHub workflow: problems and warnings at the lines of a pull request, both fail the step",
-            "retry-policy check -f manifests/ --policy policy.yaml -o github --fail-on warning",
-        ),
-        ("What Helm renders", "helm template my-chart | retry-policy check -f -"),
-        ("What the namespaces of a cluster have that are opted in", "retry-policy check --cluster"),
-        ("What one has, before it is opted in", "retry-policy check --cluster -n ml"),
-        (
-            "The whole cluster, under a policy that is not installed yet",
-            "retry-policy check --cluster -A --policy policy.yaml",
-        ),
-        ("The policy itself", "retry-policy check --policy policy.yaml"),
+@command(
+    ("The manifests of a repository", "retry-policy check -f manifests/"),
+    (
+        "In a GitHub workflow: problems and warnings at the lines of a pull request, both fail the step",
+        "retry-policy check -f manifests/ --policy policy.yaml -o github --fail-on warning",
     ),
+    ("What Helm renders", "helm template my-chart | retry-policy check -f -"),
+    ("What the namespaces of a cluster have that are opted in", "retry-policy check --cluster"),
+    ("What one has, before it is opted in", "retry-policy check --cluster -n ml"),
+    (
+        "The whole cluster, under a policy that is not installed yet",
+        "retry-policy check --cluster -A --policy policy.yaml",
+    ),
+    ("The policy itself", "retry-policy check --policy policy.yaml"),
     options_metavar="-f FILE|FOLDER|- | --cluster [OPTIONS]",
 )
 @on_files

@@ -16,8 +16,8 @@ from webhook.admission import engine
 from webhook.admission.engine import read_policy
 from webhook.admission.judge import WORST_FIRST, Judgement, Verdict, judge
 from webhook.cli import terminal
-from webhook.cli.cluster import ask, fail, kubeconfig_or_default
-from webhook.cli.console import PROBLEMS, UNUSABLE, printable
+from webhook.cli.cluster import ask, kubeconfig_or_default
+from webhook.cli.console import PROBLEMS, UNUSABLE, fail, printable
 from webhook.cli.policy_file import POLICY_CONFIGMAP, default_profile, profile_of, stored_policy, usable_policy
 from webhook.cli.terminal import EVERY, Progress
 from webhook.kube import names

@@ -2,15 +2,12 @@
 
 import asyncio
 import os
-import sys
 from collections.abc import Awaitable, Coroutine, Sequence
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Any, Final, TypeVar
 
-import click
-
-from webhook.cli.console import UNUSABLE, ObjectArgument, kinds_of, one_of, printable
+from webhook.cli.console import ObjectArgument, fail, kinds_of, one_of
 from webhook.kube.client import UNREACHABLE, Api, ApiError
 from webhook.kube.kubeconfig import Contexts, Kubeconfig, contexts
 from webhook.objects.problem import Json, Problem
@@ -69,12 +66,6 @@ def why(error: BaseException) -> str:
         said = os.strerror(cause.errno) if cause.errno > 0 else cause.strerror
         return f"{getattr(error, 'host', '')}:{getattr(error, 'port', '')}: {said}"
     return str(error) or repr(error)
-
-
-def fail(message: str) -> NoReturn:
-    """Print why the cluster cannot be asked, and exit 2."""
-    click.echo(printable(message), err=True)
-    sys.exit(UNUSABLE)
 
 
 class NotOneError(Exception):

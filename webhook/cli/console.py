@@ -1,10 +1,12 @@
-"""Shared by the commands: exit codes, safe printing of a line, the options that name a cluster and an object in it."""
+"""Shared by the commands: exit codes, safe printing of a line, options that name files, a cluster, an object in it."""
 
 import functools
+import io
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, NamedTuple
+from pathlib import Path
+from typing import Any, BinaryIO, Final, NamedTuple, NoReturn
 
 import click
 from click.shell_completion import CompletionItem
@@ -25,6 +27,7 @@ LONGEST_LINE: Final = 4096  # characters of a message
 MOST_KINDS: Final = 4  # in a message
 MOST_LEFT_OUT: Final = 1_000  # objects that a command names
 ERASE: Final = "\r\x1b[K"  # the line of a terminal
+FILE: Final = click.Path(path_type=Path)
 PLUGIN: Final = "kubectl retry-policy"
 COMMAND: Final = re.compile(r"(kubectl\s+)?\bretry-policy ([a-z-]+)")  # maybe a command, in help texts and remedies
 
@@ -173,9 +176,17 @@ def beginning_with(incomplete: str, texts: Iterable[str]) -> list[CompletionItem
     return [CompletionItem(text) for text in texts if text.startswith(incomplete)]
 
 
+def valid_namespace(name: str | None) -> str | None:
+    """Return the name of a namespace; raise click.UsageError if it cannot be one."""
+    if name is not None and not is_name(name):
+        raise click.UsageError(f"{name!r} is not the name of a namespace; list them: kubectl get namespaces")
+    return name
+
+
 namespace_option: Final = click.option(
     "-n",
     "--namespace",
+    callback=lambda _context, _option, name: valid_namespace(name),
     metavar="NAMESPACE",
     help="Only this namespace.  [default: all that you may read]",
 )
@@ -201,6 +212,18 @@ def printable(line: str) -> str:
     if len(line) > LONGEST_LINE:
         line = f"{line[: LONGEST_LINE // 2]} … {line[-LONGEST_LINE // 2 :]}"
     return "".join(character if character.isprintable() else repr(character)[1:-1] for character in line)
+
+
+def fail(*lines: str) -> NoReturn:
+    """Print why a command cannot do what is asked, and exit 2."""
+    for line in lines:
+        click.echo(printable(line), err=True)
+    sys.exit(UNUSABLE)
+
+
+def standard_input() -> BinaryIO:
+    """Return stdin, which is empty if it is closed."""
+    return io.BytesIO() if sys.stdin is None else sys.stdin.buffer
 
 
 class ObjectArgument(NamedTuple):

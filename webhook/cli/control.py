@@ -1,18 +1,17 @@
 """retry-policy control."""
 
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import click
 
 from webhook.cli import program
-from webhook.cli.terminal import WithExamples
+from webhook.cli.console import FILE
+from webhook.cli.terminal import command
 
 
-@click.command(
-    cls=WithExamples,
-    examples=(("As the Deployment does", "retry-policy control --policy-configmap retry-policy-system/retry-policy"),),
+@command(
+    ("As the Deployment does", "retry-policy control --policy-configmap retry-policy-system/retry-policy"),
 )
 @program.options_of_a_program
 @click.option("--requested-retries", is_flag=True, help="Rerun what an annotation requests.")
@@ -20,11 +19,9 @@ from webhook.cli.terminal import WithExamples
 @click.option(
     "--certificate-host", "certificate_hosts", multiple=True, metavar="HOST", help="One more host of the certificate."
 )
-@click.option(
-    "--history", type=click.Path(path_type=Path), help="Folder for records of ended attempts. Default: the log."
-)
+@click.option("--history", type=FILE, help="Folder for records of ended attempts. Default: the log.")
 @click.option("--history-url", help="Collector that gets these records by POST, as NDJSON.")
-@click.option("--history-token-file", type=click.Path(path_type=Path), help="File with a bearer token for it.")
+@click.option("--history-token-file", type=FILE, help="File with a bearer token for it.")
 def control(*, no_certificates: bool, **options: Any) -> None:
     """Count what attempts cost, end and rerun workloads, issue certificates, until SIGTERM."""
     program.see_config_map(options)

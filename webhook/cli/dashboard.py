@@ -10,10 +10,10 @@ from typing import Final, Self
 
 import click
 
-from webhook.cli.cluster import ask, fail, kubeconfig_or_default
-from webhook.cli.console import kubeconfig_option, leaving_out, namespace_option
+from webhook.cli.cluster import ask, kubeconfig_or_default
+from webhook.cli.console import fail, kubeconfig_option, leaving_out, namespace_option
 from webhook.cli.report import ReportQuestion, facts_in, made_of, named
-from webhook.cli.terminal import WithExamples
+from webhook.cli.terminal import command
 from webhook.insight.dashboard import NothingReadableError, PortTakenError
 from webhook.insight.dashboard import dashboard as serving
 from webhook.insight.report.build import About
@@ -22,27 +22,16 @@ from webhook.insight.report.load import NothingReadError, ReportScope
 from webhook.insight.report.model import Report
 from webhook.kube.client import Api, ApiError
 from webhook.kube.kubeconfig import Kubeconfig
-from webhook.kube.paths import is_name
 from webhook.objects.left_out import LeftOut
 
 PORT: Final = click.IntRange(0, 65535)
 ENDS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
-@click.command(
-    cls=WithExamples,
-    examples=(
-        ("The whole cluster; it prints an address to open", "retry-policy dashboard"),
-        (
-            "One namespace, for a user who may read only this, in the default browser",
-            "retry-policy dashboard -n ml --open",
-        ),
-        (
-            "On another machine, seen through SSH: ssh -t -L 8090:127.0.0.1:8090 HOST",
-            "retry-policy dashboard --port 8090",
-        ),
-    ),
-    options_metavar="[OPTIONS]",
+@command(
+    ("The whole cluster; it prints an address to open", "retry-policy dashboard"),
+    ("One namespace, for a user who may read only this, in the default browser", "retry-policy dashboard -n ml --open"),
+    ("On another machine, seen through SSH: ssh -t -L 8090:127.0.0.1:8090 HOST", "retry-policy dashboard --port 8090"),
 )
 @namespace_option
 @click.option("--port", type=PORT, default=0, help="Port of 127.0.0.1.  [default: a free one]")
@@ -55,8 +44,6 @@ def dashboard(namespace: str | None, port: int, kubeconfig: Kubeconfig, *, is_op
     Reads with your rights, every few seconds while a page is open, and never writes. The address that it prints opens
     the page once, in one browser. Exit 0, or 2 if the cluster cannot be read.
     """
-    if namespace is not None and not is_name(namespace):
-        raise click.UsageError(f"{namespace!r} is not the name of a namespace; list them: kubectl get namespaces")
     file = kubeconfig_or_default(kubeconfig)
     try:
         ask(file, serve(DashboardReader(file, ReportScope(namespace), left_out), port, is_opened=is_opened))

@@ -16,29 +16,25 @@ from webhook.cli.console import (
     leaving_out,
     object_argument,
     printable,
+    valid_namespace,
 )
-from webhook.cli.terminal import WithExamples
+from webhook.cli.terminal import command
 from webhook.doctor.judge import judge
 from webhook.doctor.load import Question, load
 from webhook.doctor.render import as_json, lines, numbers
 from webhook.doctor.snapshot import Snapshot
 from webhook.kube.client import Api
 from webhook.kube.kubeconfig import Kubeconfig
-from webhook.kube.paths import is_name
 from webhook.objects.left_out import LeftOut
 from webhook.systems.kinds import FIRST
 
 ROWS: Final = [kind for kind in FIRST.values() if kind.namespaced]
 
 
-@click.command(
-    cls=WithExamples,
-    examples=(
-        ("Is the installation healthy?", "retry-policy doctor"),
-        ("Why does nothing happen in this namespace?", "retry-policy doctor -n ml"),
-        ("Why was this Job left alone?", "retry-policy doctor -n ml job/train"),
-    ),
-    options_metavar="[OPTIONS]",
+@command(
+    ("Is the installation healthy?", "retry-policy doctor"),
+    ("Why does nothing happen in this namespace?", "retry-policy doctor -n ml"),
+    ("Why was this Job left alone?", "retry-policy doctor -n ml job/train"),
 )
 @click.argument("workload", cls=WorkloadArgument, kinds=ROWS, required=False)
 @click.option(
@@ -77,9 +73,7 @@ def asked(workload: str | None, namespace: str | None, kubeconfig: Kubeconfig) -
     if workload is not None:
         target = object_argument(in_namespace(workload, namespace, kubeconfig), ROWS)
         return Question(target.namespace, [target.kind] if target.kind is not None else ROWS, target.name)
-    if namespace is not None and not is_name(namespace):
-        raise click.UsageError(f"{namespace!r} is not the name of a namespace; list them: kubectl get namespaces")
-    return Question(namespace)
+    return Question(valid_namespace(namespace))
 
 
 async def seen(kubeconfig: Kubeconfig, question: Question, left_out: LeftOut) -> Snapshot:

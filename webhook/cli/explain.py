@@ -1,7 +1,5 @@
 """The command retry-policy explain, which reads from the cluster or from files."""
 
-import io
-import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
@@ -13,17 +11,17 @@ from webhook.accounts.stored import is_account
 from webhook.capacity.recognition import NodeFacts
 from webhook.cli import documents, terminal
 from webhook.cli.console import (
-    UNUSABLE,
     ObjectArgument,
+    fail,
     kinds_of,
     kubeconfig_option,
     leaving_out,
     object_argument,
     one_of,
-    printable,
+    standard_input,
     workload_argument,
 )
-from webhook.cli.terminal import Progress, WithExamples
+from webhook.cli.terminal import Progress, command
 from webhook.explain import build, build_cron_job, render
 from webhook.explain.build import Explanation, is_counted_for, placed_by_nodes
 from webhook.explain.build_cron_job import CronJobExplanation
@@ -62,14 +60,10 @@ ACCOUNT: Final = "account"
 COUNTED: Final = "counted for"
 
 
-@click.command(
-    cls=WithExamples,
-    examples=(
-        ("Why a Job retried as often as it did, and what its next failure does", "retry-policy explain ml/job/train"),
-        ("A JobSet as JSON, for a program", "retry-policy explain ml/jobset/train -o json"),
-        ("Without access to the cluster, from a dump", "retry-policy explain -f dump.yaml"),
-    ),
-    options_metavar="[OPTIONS]",
+@command(
+    ("Why a Job retried as often as it did, and what its next failure does", "retry-policy explain ml/job/train"),
+    ("A JobSet as JSON, for a program", "retry-policy explain ml/jobset/train -o json"),
+    ("Without access to the cluster, from a dump", "retry-policy explain -f dump.yaml"),
 )
 @workload_argument("workload", ROOTS, required=False)
 @click.option("-f", "files", multiple=True, metavar="FILE|FOLDER|-", help="Objects as kubectl get -o yaml prints them.")
@@ -91,13 +85,11 @@ def explain(
     try:
         refuse(target)
         if files or target is None:
-            stdin = io.BytesIO() if sys.stdin is None else sys.stdin.buffer
-            found = of_files(files, stdin, target, left_out)
+            found = of_files(files, standard_input(), target, left_out)
         else:
             found = [of_cluster(kubeconfig, target, left_out)]
     except UnexplainableError as error:
-        click.echo(printable(str(error)), err=True)
-        sys.exit(UNUSABLE)
+        fail(str(error))
     is_first = True
     for one in found:
         said = told(one, output, left_out)

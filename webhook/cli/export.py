@@ -6,26 +6,17 @@ from pathlib import Path
 import click
 
 from webhook.cli import writing
+from webhook.cli.console import FILE
 from webhook.cli.policy_file import usable_policy
-from webhook.cli.terminal import WithExamples
+from webhook.cli.terminal import command
 from webhook.export.limits import objects
 
 
-@click.command(
-    cls=WithExamples,
-    examples=(
-        (
-            "Hold the limits without the webhook",
-            "retry-policy export --policy policy.yaml | kubectl apply -f -",
-        ),
-    ),
-    options_metavar="[OPTIONS]",
+@command(
+    ("Hold the limits without the webhook", "retry-policy export --policy policy.yaml | kubectl apply -f -"),
 )
 @click.option(
-    "--policy",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Policy, or the ConfigMap with it.  [default: the packaged policy]",
+    "--policy", type=FILE, metavar="FILE", help="Policy, or the ConfigMap with it.  [default: the packaged policy]"
 )
 @click.option("-o", "output", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True)
 def export(policy: Path | None, output: str) -> None:

@@ -8,13 +8,13 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, Final
 
 import click
 
 from webhook.cli import admission, documents
 from webhook.cli.admission import AdmissionVerdict
-from webhook.cli.console import PROBLEMS, UNUSABLE
+from webhook.cli.console import FILE, PROBLEMS, UNUSABLE, fail, standard_input
 from webhook.cli.documents import Document, Unusable
 from webhook.cli.findings import FindingsTaker, Printed, Sourced
 from webhook.cli.next_pod import After
@@ -42,8 +42,7 @@ def on_files(command: Callable[..., None]) -> Callable[..., None]:
         try:
             command(**options)
         except OSError as error:
-            click.echo(f"the output cannot be written: {error.strerror}; write it elsewhere", err=True)
-            sys.exit(UNUSABLE)
+            fail(f"the output cannot be written: {error.strerror}; write it elsewhere")
 
     for option in (
         click.option(
@@ -54,7 +53,7 @@ def on_files(command: Callable[..., None]) -> Callable[..., None]:
         ),
         click.option(
             "--policy",
-            type=click.Path(path_type=Path),
+            type=FILE,
             metavar="FILE",
             help="Policy, or the ConfigMap with it. Default: the packaged policy.",
         ),
@@ -95,7 +94,7 @@ class Run:
         self.policy = usable_policy(policy)
         self.profile_name = profile_name or default_profile(self.policy)
         profile_of(self.policy, self.profile_name)
-        self.stdin: BinaryIO = io.BytesIO() if sys.stdin is None else sys.stdin.buffer  # None if it is closed
+        self.stdin = standard_input()
         self.streams: dict[str, bytes] = {}  # what was read of stdin and of pipes, which can be read once alone
         self.profiles = {} if profile_name is not None else self.profiles_of_namespaces()
         self.number_of_objects = 0

@@ -1,13 +1,12 @@
 """Read the policy: the file of the option `--policy`, or the ConfigMap of a cluster."""
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
 from webhook.admission.engine import read_policy
-from webhook.cli.console import UNUSABLE, printable
+from webhook.cli.console import fail
 from webhook.kube.paths import path_of
 from webhook.objects.problem import Problem
 from webhook.policy.model import Policy, Profile
@@ -40,9 +39,7 @@ def usable_policy(file: Path | None) -> Policy:
         return load_default()
     policy = policy_or_problems(file)
     if isinstance(policy, list):
-        for problem in policy:
-            click.echo(printable(f"{file}: {problem}"), err=True)
-        sys.exit(UNUSABLE)
+        fail(*(f"{file}: {problem}" for problem in policy))
     return policy
 
 
@@ -51,8 +48,7 @@ def policy_or_problems(file: Path) -> Policy | list[Problem]:
     try:
         text = policy_text(file)
     except ValueError as error:
-        click.echo(printable(f"{file}: {error}"), err=True)
-        sys.exit(UNUSABLE)
+        fail(f"{file}: {error}")
     policy, problems = read_policy(text)
     return problems if policy is None else policy
 

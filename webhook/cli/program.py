@@ -1,16 +1,16 @@
 """What `serve` and `control` have in common on the command line. Their packages are those of the extra `server`."""
 
 from collections.abc import Callable, Coroutine
-from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
 
+from webhook.cli.console import FILE
 from webhook.kube.paths import is_name
 
 PORT: Final = click.IntRange(0, 65535)
 OPTIONS: Final = (
-    click.option("--policy", type=click.Path(path_type=Path), help="Policy file, read again when it changes."),
+    click.option("--policy", type=FILE, help="Policy file, read again when it changes."),
     click.option(
         "--policy-configmap", metavar="NS/NAME", help="ConfigMap with the policy in key policy.yaml, watched."
     ),

@@ -17,7 +17,7 @@ from webhook.cli.findings import Printed
 from webhook.cli.main import is_for_people
 from webhook.cli.manifests import Run, on_files
 from webhook.cli.next_pod import After, Ended, parsed
-from webhook.cli.terminal import Progress, WithExamples
+from webhook.cli.terminal import Progress, command
 from webhook.objects.problem import Json, field
 from webhook.policy.model import Profile
 from webhook.policy.settings import resolve
@@ -40,19 +40,13 @@ def ended(_context: click.Context, _option: click.Parameter, texts: tuple[str, .
     return tuple(found)
 
 
-@click.command(
-    cls=WithExamples,
-    examples=(
-        ("What admission would make of a manifest", "retry-policy render -f job.yaml"),
-        ("Only what it would change, in all files of a folder", "retry-policy render -f manifests/ -o diff"),
-        (
-            "Where the third attempt of a Pod would run",
-            "retry-policy render -f pod.yaml --policy policy.yaml --attempt 2",
-        ),
-        (
-            "The pod of a Job after one that ran out of memory",
-            "retry-policy render -f job.yaml --policy policy.yaml --after cause=OOMKilled,node=n1",
-        ),
+@command(
+    ("What admission would make of a manifest", "retry-policy render -f job.yaml"),
+    ("Only what it would change, in all files of a folder", "retry-policy render -f manifests/ -o diff"),
+    ("Where the third attempt of a Pod would run", "retry-policy render -f pod.yaml --policy policy.yaml --attempt 2"),
+    (
+        "The pod of a Job after one that ran out of memory",
+        "retry-policy render -f job.yaml --policy policy.yaml --after cause=OOMKilled,node=n1",
     ),
     options_metavar="-f FILE|FOLDER|- [OPTIONS]",
 )

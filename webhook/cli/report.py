@@ -1,9 +1,7 @@
 """retry-policy report."""
 
 import asyncio
-import io
 import re
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,9 +12,9 @@ import click
 from webhook.admission.engine import read_policy
 from webhook.cli import terminal
 from webhook.cli.cluster import ask, kubeconfig_or_default
-from webhook.cli.console import UNUSABLE, kubeconfig_option, leaving_out, namespace_option, printable
+from webhook.cli.console import FILE, fail, kubeconfig_option, leaving_out, namespace_option, standard_input
 from webhook.cli.policy_file import stored_policy, usable_policy
-from webhook.cli.terminal import Progress, WithExamples
+from webhook.cli.terminal import Progress, command
 from webhook.history import reading
 from webhook.history.reading import NoHistoryError
 from webhook.insight.page import render as page
@@ -29,7 +27,6 @@ from webhook.insight.report.model import Report
 from webhook.insight.report.opencost import PricesUnreadableError, Source
 from webhook.kube.client import Api, ApiError
 from webhook.kube.kubeconfig import Kubeconfig
-from webhook.kube.paths import is_name
 from webhook.objects.left_out import LeftOut
 from webhook.objects.times import seconds
 from webhook.policy.model import Policy
@@ -80,25 +77,18 @@ def _moment(_ctx: click.Context, _param: click.Parameter, text: str | None) -> f
     return at
 
 
-@click.command(
-    cls=WithExamples,
-    examples=(
-        ("What is in the cluster: what it used, what was lost to what", "retry-policy report"),
-        ("One team, for a spreadsheet", "retry-policy report -n ml -o csv"),
+@command(
+    ("What is in the cluster: what it used, what was lost to what", "retry-policy report"),
+    ("One team, for a spreadsheet", "retry-policy report -n ml -o csv"),
+    ("The last week, from the records of the server", "retry-policy report --history /history --since 7d"),
+    ("A page for a browser, or to send to somebody", "retry-policy report -o html > report.html"),
+    (
+        "The same from the log of all replicas",
         (
-            "The last week, from the records of the server",
-            "retry-policy report --history /history --since 7d",
-        ),
-        ("A page for a browser, or to send to somebody", "retry-policy report -o html > report.html"),
-        (
-            "The same from the log of all replicas",
-            (
-                "kubectl logs -n retry-policy-system -l app.kubernetes.io/name=retry-policy-webhook --tail=-1"
-                " | retry-policy report --history - --since 7d"
-            ),
+            "kubectl logs -n retry-policy-system -l app.kubernetes.io/name=retry-policy-webhook --tail=-1"
+            " | retry-policy report --history - --since 7d"
         ),
     ),
-    options_metavar="[OPTIONS]",
 )
 @namespace_option
 @click.option("--profile", metavar="NAME", help="Only workloads under this profile.")
@@ -115,20 +105,13 @@ def _moment(_ctx: click.Context, _param: click.Parameter, text: str | None) -> f
 )
 @click.option(
     "--policy",
-    type=click.Path(path_type=Path),
+    type=FILE,
     metavar="FILE",
     help="Policy whose prices apply.  [default: of records their own, else the policy in the cluster]",
 )
 @click.option("--prometheus", metavar="URL", help="Take prices from this Prometheus, which scrapes OpenCost.")
-@click.option(
-    "--prometheus-token-file", type=click.Path(path_type=Path), metavar="FILE", help="Bearer token for Prometheus."
-)
-@click.option(
-    "--prometheus-ca-file",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Certificates of the authority of Prometheus.",
-)
+@click.option("--prometheus-token-file", type=FILE, metavar="FILE", help="Bearer token for Prometheus.")
+@click.option("--prometheus-ca-file", type=FILE, metavar="FILE", help="Certificates of the authority of Prometheus.")
 @click.option("-o", "output", type=click.Choice([TEXT, *FORMS]), default=TEXT, show_default=True)
 @kubeconfig_option
 @leaving_out
@@ -153,8 +136,6 @@ def report(  # noqa: PLR0913 - one parameter for each option
     Reads the cluster with your rights, and changes nothing: accounts, the pods that exist, nodes if you may. What you
     may not read is named in a note. A question about last month needs --history. Exit 0, or 2 if nothing can be read.
     """
-    if namespace is not None and not is_name(namespace):
-        raise click.UsageError(f"{namespace!r} is not the name of a namespace; list them: kubectl get namespaces")
     if history and selector is not None:
         raise click.UsageError("-l needs the cluster, because records have no labels; leave out -l or --history")
     if prometheus is None and (prometheus_token_file or prometheus_ca_file):
@@ -173,8 +154,7 @@ def report(  # noqa: PLR0913 - one parameter for each option
         made = made_of(facts, source, about, left_out)
     except (NoHistoryError, NothingReadError, PricesUnreadableError) as error:
         progress.clear()
-        click.echo(printable(str(error)), err=True)
-        sys.exit(UNUSABLE)
+        fail(str(error))
     progress.clear()
     if output == TEXT:
         terminal.show(render.parts(made))
@@ -195,9 +175,8 @@ def _of_history(
     paths: tuple[str, ...], scope: ReportScope, window: Window, policy: Policy | None, progress: Progress
 ) -> ReportFacts:
     """Return what records say; raise NoHistoryError."""
-    stdin = io.BytesIO() if sys.stdin is None else sys.stdin.buffer
     wanted = known.wanted(window, scope.namespace, scope.profile)
-    found = reading.read(paths, stdin, wanted, progress.show)
+    found = reading.read(paths, standard_input(), wanted, progress.show)
     notes = []
     if found.bad:
         notes.append(f"{found.bad:,} lines were skipped, of which: {'; '.join(found.problems)}")

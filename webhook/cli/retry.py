@@ -18,7 +18,7 @@ from webhook.cli.console import (
     printable,
     workload_argument,
 )
-from webhook.cli.terminal import WithExamples
+from webhook.cli.terminal import command
 from webhook.kube import terminal
 from webhook.kube.client import UNREACHABLE, Api, ApiError
 from webhook.kube.kubeconfig import Kubeconfig
@@ -45,16 +45,12 @@ KINDS: Final = ", ".join(WORDS[kind] for kind in ADAPTERS)
 ANSWERS: Final = (ApiError, *UNREACHABLE, RefusedError, StuckError)  # errors that are not those of an object
 
 
-@click.command(
-    cls=WithExamples,
-    examples=(
-        ("One Job that has failed", "retry-policy retry ml/job/train"),
-        (
-            "All Jobs of one team that failed in the last two hours; first only list them",
-            "retry-policy retry ml/job -l team=vision --failed-since 2h --dry-run",
-        ),
+@command(
+    ("One Job that has failed", "retry-policy retry ml/job/train"),
+    (
+        "All Jobs of one team that failed in the last two hours; first only list them",
+        "retry-policy retry ml/job -l team=vision --failed-since 2h --dry-run",
     ),
-    options_metavar="[OPTIONS]",
 )
 @workload_argument("target", ADAPTERS)
 @click.option("-l", "selector", metavar="SELECTOR", help="Rerun the failed ones with these labels.")

@@ -1,28 +1,25 @@
 """retry-policy serve."""
 
-from pathlib import Path
 from typing import Any
 
 import click
 
 from webhook.cli import program
-from webhook.cli.terminal import WithExamples
+from webhook.cli.console import FILE
+from webhook.cli.terminal import command
 
 
-@click.command(
-    cls=WithExamples,
-    examples=(
-        (
-            "On this machine, with the packaged policy and a self-made certificate; it prints its addresses",
-            "retry-policy serve --port 0 --health-port 0",
-        ),
-        ("As the Deployment does", "retry-policy serve --policy-configmap retry-policy-system/retry-policy"),
+@command(
+    (
+        "On this machine, with the packaged policy and a self-made certificate; it prints its addresses",
+        "retry-policy serve --port 0 --health-port 0",
     ),
+    ("As the Deployment does", "retry-policy serve --policy-configmap retry-policy-system/retry-policy"),
 )
 @program.options_of_a_program
-@click.option("--tls-cert", type=click.Path(path_type=Path), help="Certificate chain, PEM. Without: the controller's.")
-@click.option("--tls-key", type=click.Path(path_type=Path), help="Its private key, PEM.")
-@click.option("--client-ca", type=click.Path(path_type=Path), help="Serve only clients with a certificate of this CA.")
+@click.option("--tls-cert", type=FILE, help="Certificate chain, PEM. Without: the controller's.")
+@click.option("--tls-key", type=FILE, help="Its private key, PEM.")
+@click.option("--client-ca", type=FILE, help="Serve only clients with a certificate of this CA.")
 @click.option(
     "--port", type=program.PORT, default=8443, show_default=True, help="HTTPS: /mutate, /validate; 0 picks one."
 )

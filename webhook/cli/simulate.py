@@ -1,21 +1,27 @@
 """retry-policy simulate."""
 
-import io
-import sys
 import time
 from functools import partial
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Final
 
 import click
 
 from webhook.cli import documents, forms, terminal
 from webhook.cli.cluster import ask, kubeconfig_or_default
-from webhook.cli.console import UNUSABLE, kubeconfig_option, leaving_out, namespace_option, printable
+from webhook.cli.console import (
+    FILE,
+    fail,
+    kubeconfig_option,
+    leaving_out,
+    namespace_option,
+    printable,
+    standard_input,
+)
 from webhook.cli.documents import Unusable
 from webhook.cli.policy_file import profile_of, usable_policy
 from webhook.cli.report import policy_in
-from webhook.cli.terminal import Progress, WithExamples
+from webhook.cli.terminal import Progress, command
 from webhook.history import reading
 from webhook.history.reading import NoHistoryError
 from webhook.history.record import Record
@@ -61,28 +67,24 @@ def _seconds_of(_context: click.Context, _parameter: click.Parameter, text: str 
     return found
 
 
-@click.command(
-    cls=WithExamples,
-    examples=(
-        (
-            "What another policy would have done to the workloads of a history",
-            "retry-policy simulate --history history/ --policy new.yaml",
-        ),
-        ("To what is still in the cluster, under the policy there", "retry-policy simulate --policy new.yaml"),
-        (
-            "To Jobs and pods as kubectl printed them; the policy that was in force is in old.yaml",
-            "kubectl get job,pod,node,account -Ao json | retry-policy simulate -f - --from old.yaml --policy new.yaml",
-        ),
-        (
-            "Which threshold is best",
-            "retry-policy simulate --history history/ --sweep placement.interruptibleFailureThreshold=-3..3",
-        ),
-        (
-            "Which deadline is cheapest, if nothing may take more than twice as long as alone",
-            "retry-policy simulate --history history/ --sweep deadline.factor=null,1,2,3 --late 2x --checkpoint 30m",
-        ),
+@command(
+    (
+        "What another policy would have done to the workloads of a history",
+        "retry-policy simulate --history history/ --policy new.yaml",
     ),
-    options_metavar="[OPTIONS]",
+    ("To what is still in the cluster, under the policy there", "retry-policy simulate --policy new.yaml"),
+    (
+        "To Jobs and pods as kubectl printed them; the policy that was in force is in old.yaml",
+        "kubectl get job,pod,node,account -Ao json | retry-policy simulate -f - --from old.yaml --policy new.yaml",
+    ),
+    (
+        "Which threshold is best",
+        "retry-policy simulate --history history/ --sweep placement.interruptibleFailureThreshold=-3..3",
+    ),
+    (
+        "Which deadline is cheapest, if nothing may take more than twice as long as alone",
+        "retry-policy simulate --history history/ --sweep deadline.factor=null,1,2,3 --late 2x --checkpoint 30m",
+    ),
 )
 @click.option(
     "--history", "histories", multiple=True, metavar="FILE|FOLDER|-", help="Records, or the server's log; .gz too."
@@ -93,11 +95,11 @@ def _seconds_of(_context: click.Context, _parameter: click.Parameter, text: str 
 @click.option(
     "--from",
     "in_force",
-    type=click.Path(path_type=Path),
+    type=FILE,
     metavar="FILE",
     help="The policy that was in force.  [default: of a cluster the one in it, else the packaged policy]",
 )
-@click.option("--policy", type=click.Path(path_type=Path), metavar="FILE", help="The other policy.")
+@click.option("--policy", type=FILE, metavar="FILE", help="The other policy.")
 @click.option(
     "--sweep",
     "swept",
@@ -176,12 +178,12 @@ def simulate(  # noqa: PLR0913 - one parameter for each option
     simulator = Simulator(past.read(records, time.time()), before, seed, after.prices, said)
     if not simulator.workloads:
         where = "" if namespace is None else f" of namespace {namespace}"
-        stop([f"no workload{where} has ended in this history, so that nothing can be replayed"])
+        fail(f"no workload{where} has ended in this history, so that nothing can be replayed")
     used = {one.shape.profile for one in simulator.workloads}
     if used.isdisjoint(after.profiles):
         these, those = (", ".join(sorted(one)[:5]) for one in (used, after.profiles))
         what = f"the history has the profile {these}, the other policy {those}"
-        stop([f"{what}: profiles are matched by name; rename one in the policy"])
+        fail(f"{what}: profiles are matched by name; rename one in the policy")
     if swept is not None:
         drawn = _curve_of(simulator, after, swept, profile_name, measure, replications or OF_A_SWEEP, progress)
         progress.clear()
@@ -223,11 +225,11 @@ def _curve_of(  # noqa: PLR0913, PLR0917 - what the options say
         points.append(sweep.point(value, result.plain(played.prediction())))
         plays.append(played)
     if not plays:
-        stop([f"{field}={one.value}: {one.problems[0]}" for one in points])
+        fail(*(f"{field}={one.value}: {one.problems[0]}" for one in points))
     has_prices = all(played.has_prices for played in plays)
     by = measure or ("money" if has_prices else "time")
     if by == "money" and not has_prices:
-        stop([f"{line}; use --best time" for line in result.why_no_money(simulator, *plays)])
+        fail(*(f"{line}; use --best time" for line in result.why_no_money(simulator, *plays)))
     return Curve(
         field=field,
         since=written(simulator.history.begin),
@@ -248,13 +250,6 @@ def tell(progress: Progress, what: str, done: int, of: int) -> None:
     progress.show(f"{what}: {done} of {of} replications")
 
 
-def stop(lines: list[str]) -> NoReturn:
-    """Print why nothing can be simulated, and exit 2."""
-    for line in lines:
-        click.echo(printable(line), err=True)
-    sys.exit(UNUSABLE)
-
-
 def of_cluster(
     kubeconfig: Kubeconfig, in_force: Path | None, namespace: str | None, progress: Progress, left_out: LeftOut
 ) -> tuple[Policy, list[Record]]:
@@ -263,7 +258,7 @@ def of_cluster(
         found, policy, notes = ask(kubeconfig, loaded(kubeconfig, ReportScope(namespace), progress, left_out))
     except NothingReadError as error:
         progress.clear()
-        stop([str(error)])
+        fail(str(error))
     progress.clear()
     if notes:
         click.echo(printable(f"some things cannot be read; ask for the rights: {'; '.join(notes)}"), err=True)
@@ -295,20 +290,20 @@ def read(  # noqa: PLR0913, PLR0917 - what the options say
 
     Say which lines are no records; exit 2 if a file cannot be read.
     """
-    stdin = io.BytesIO() if sys.stdin is None else sys.stdin.buffer
+    source = standard_input()
     try:
-        found = reading.read(histories, stdin, lambda one: namespace in {None, one.namespace}, progress.show)
+        found = reading.read(histories, source, lambda one: namespace in {None, one.namespace}, progress.show)
     except NoHistoryError as error:
         progress.clear()
-        stop([str(error)])
+        fail(str(error))
     if found.bad:
         progress.clear()
         click.echo(printable(f"{found.bad:,} lines left out, of which: {'; '.join(found.problems)}"), err=True)
     objects = []
     for place in dumps:
-        for document in documents.read(place, stdin):
+        for document in documents.read(place, source):
             if isinstance(document, Unusable):
-                stop([str(document)])
+                fail(str(document))
             objects += [root for _, root in document.objects()]
     made = live.records_of(live.loaded(objects, left_out), policy, left_out)
     of_dumps = [one for one in made if namespace in {None, one.namespace}]

@@ -3,12 +3,10 @@
 import re
 from typing import Final
 
-import click
-
 from webhook.cli.cluster import NotOneError, find, kubeconfig_or_default
 from webhook.cli.console import ObjectArgument, kubeconfig_option, object_argument, workload_argument
 from webhook.cli.retry import RetryOutcome, conclude
-from webhook.cli.terminal import WithExamples
+from webhook.cli.terminal import command
 from webhook.kube import terminal
 from webhook.kube.client import Api
 from webhook.kube.kubeconfig import Kubeconfig
@@ -21,10 +19,8 @@ from webhook.systems.reruns import ADAPTERS
 WARNING: Final = re.compile(r'\d{3} \S+ "(.*)"')  # a header, as the API server writes it
 
 
-@click.command(
-    cls=WithExamples,
-    examples=(("A nightly Job, until it is resumed", "retry-policy suspend etl/cronjob/nightly"),),
-    options_metavar="[OPTIONS]",
+@command(
+    ("A nightly Job, until it is resumed", "retry-policy suspend etl/cronjob/nightly"),
 )
 @workload_argument("target", ADAPTERS)
 @kubeconfig_option
@@ -33,10 +29,8 @@ def suspend(target: str, kubeconfig: Kubeconfig) -> None:
     switch(target, kubeconfig, suspend=True)
 
 
-@click.command(
-    cls=WithExamples,
-    examples=(("What was suspended", "retry-policy resume etl/cronjob/nightly"),),
-    options_metavar="[OPTIONS]",
+@command(
+    ("What was suspended", "retry-policy resume etl/cronjob/nightly"),
 )
 @workload_argument("target", ADAPTERS)
 @kubeconfig_option

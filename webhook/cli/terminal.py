@@ -34,6 +34,11 @@ class WithExamples(click.Command):
             formatter.write("\n".join(f"{indent}# {what}\n{indent}{line}\n" for what, line in self.examples))
 
 
+def command(*examples: tuple[str, str], **attributes: Any) -> Callable[[Callable[..., Any]], WithExamples]:
+    """Make a command with examples: for each, what it is for, and its command line."""
+    return click.command(cls=WithExamples, examples=examples, **attributes)
+
+
 SILENT: Final = 1.0  # seconds until the line is shown
 EVERY: Final = 0.1  # seconds between two lines
 

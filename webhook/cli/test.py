@@ -8,9 +8,9 @@ from typing import Final
 import click
 
 from webhook.cli import policy_tests
-from webhook.cli.console import PROBLEMS, UNUSABLE, printable
+from webhook.cli.console import FILE, PROBLEMS, UNUSABLE, printable
 from webhook.cli.policy_tests import Result, differences
-from webhook.cli.terminal import Progress, WithExamples
+from webhook.cli.terminal import Progress, command
 
 FORMS: Final[dict[str, Callable[[list[Result]], str]]] = {
     "json": policy_tests.as_json,
@@ -19,12 +19,9 @@ FORMS: Final[dict[str, Callable[[list[Result]], str]]] = {
 }
 
 
-@click.command(
-    cls=WithExamples,
-    examples=(
-        ("The tests of a policy, before it is installed", "retry-policy test -f policy_tests.yaml"),
-        ("In CI, with a report that it shows", "retry-policy test -f policy_tests.yaml -o junit > report.xml"),
-    ),
+@command(
+    ("The tests of a policy, before it is installed", "retry-policy test -f policy_tests.yaml"),
+    ("In CI, with a report that it shows", "retry-policy test -f policy_tests.yaml -o junit > report.xml"),
     options_metavar="-f FILE [OPTIONS]",
 )
 @click.option(
@@ -32,7 +29,7 @@ FORMS: Final[dict[str, Callable[[list[Result]], str]]] = {
     "files",
     multiple=True,
     required=True,
-    type=click.Path(path_type=Path),
+    type=FILE,
     metavar="FILE",
     help="Cases: manifests, each with what admission is expected to do. May be repeated.",
 )

@@ -15,7 +15,7 @@ PROGRAM: Final = "retry-policy"
 
 def examples_of(name: str) -> list[tuple[str, str]]:
     command = main.get_command(click.Context(main), name)
-    assert isinstance(command, WithExamples), f"{name} has no examples: @click.command(cls=WithExamples, examples=…)"
+    assert isinstance(command, WithExamples), f"{name} has no examples: @command((WHAT, LINE), …)"
     return list(command.examples)
 
 
