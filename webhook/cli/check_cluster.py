@@ -24,10 +24,9 @@ from webhook.kube import names
 from webhook.kube.client import METADATA_ONLY_LIST, Api, ApiError
 from webhook.kube.kubeconfig import Kubeconfig
 from webhook.kube.paths import path_of
-from webhook.objects import columns
 from webhook.objects.columns import Part
 from webhook.objects.left_out import RAISING, LeftOut
-from webhook.objects.problem import Json, listed
+from webhook.objects.problem import Json, cut, listed
 from webhook.policy.model import Policy
 from webhook.policy.parse import load_default
 from webhook.rules.facts import Facts
@@ -54,8 +53,7 @@ OWNERS_FIRST: Final = sorted(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterScope:
+class ClusterScope(NamedTuple):
     """Which namespaces are judged: the opted-in ones, or all, or one; and under which profile.
 
     `profile`: None for the profile of each namespace, which is `default` where it is not opted in.
@@ -64,60 +62,6 @@ class ClusterScope:
     namespace: str | None = None
     all_namespaces: bool = False
     profile: str | None = None
-
-
-@dataclass(slots=True)
-class Chosen:
-    """The profile of each namespace that is judged, and what must be said of those that are judged otherwise or not.
-
-    `outside`: the namespaces that are not opted in.
-    """
-
-    profiles: dict[str, str] = field(default_factory=dict)
-    outside: list[str] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-    unread: list[str] = field(default_factory=list)
-
-
-async def chosen(api: Api, policy: Policy, scope: ClusterScope) -> Chosen:
-    """Return the namespaces that are judged; raise what `Api` raises."""
-    if scope.namespace is not None and scope.profile is not None:
-        return Chosen(profiles={scope.namespace: scope.profile})
-    query = {} if scope.all_namespaces else {"labelSelector": names.PROFILE}
-    if scope.namespace is not None:
-        query = {"fieldSelector": f"metadata.name={scope.namespace}"}
-    found = Chosen()
-    async for one in api.objects(NAMESPACES, query, METADATA_ONLY_LIST):
-        if scope.profile is None:
-            _add(found, one, policy)
-        else:
-            found.profiles[one["metadata"]["name"]] = scope.profile
-    default = default_profile(policy)
-    if found.outside and default in policy.profiles:
-        found.warnings.append(f"not opted in, judged under profile {default!r}: {listed(found.outside)}")
-    elif found.outside:
-        found.unread.append(f"not opted in, name a profile for them with --profile: {listed(found.outside)}")
-    if found == Chosen() and scope.namespace is None:
-        found.warnings.append("no namespace is opted in; choose one with -n NAMESPACE, or all with -A")
-    elif found == Chosen():
-        found.unread.append(f"there is no namespace {scope.namespace}; list them: kubectl get namespaces")
-    return found
-
-
-def _add(found: Chosen, namespace: Json, policy: Policy) -> None:
-    """Add a namespace with the profile that its labels name."""
-    name, labels = namespace["metadata"]["name"], labels_of(namespace)
-    if names.PROFILE not in labels:
-        found.outside.append(name)
-        if (default := default_profile(policy)) in policy.profiles:
-            found.profiles[name] = default
-        return
-    facts = Facts(profile_name=labels[names.PROFILE], mode=labels.get(names.MODE))
-    if engine.profile_for(policy, facts) is not None:
-        found.profiles[name] = labels[names.PROFILE]
-        return
-    wrong = engine.response_without_profile(policy, facts).warnings
-    found.warnings += [f"namespace {name}: {problem}" for problem in wrong]
 
 
 class RowKey(NamedTuple):
@@ -153,7 +97,7 @@ class Judgements:
         if verdict not in self.rows:
             return
         rows = self.rows[verdict]
-        key = RowKey(namespace, kind, tuple(_cut(finding) for finding in findings))
+        key = RowKey(namespace, kind, tuple(cut(finding, LONGEST_FINDING) for finding in findings))
         if key not in rows and len(rows) >= MOST_ROWS:
             self.unlisted[verdict] += 1
             return
@@ -162,10 +106,6 @@ class Judgements:
         entry.number += 1
         if self.every_name:
             entry.names.append(name)
-
-    def lines(self) -> Iterator[str]:
-        """Yield the lines of the table, and a summary."""
-        return columns.lines(self.parts())
 
     def parts(self) -> Iterator[Part]:
         """Yield the table, and the lines of a summary."""
@@ -180,7 +120,8 @@ class Judgements:
     def cells(self) -> Iterator[tuple[str, str, str]]:
         """Yield the cells of each line: a line for each finding."""
         for verdict in WORST_FIRST:
-            for key, name, others in sorted(self.named(verdict), key=_place):
+            by_place = sorted(self.named(verdict), key=lambda one: (one[0].namespace, one[0].kind.kind, one[1]))
+            for key, name, others in by_place:
                 for finding in key.findings:
                     yield verdict.upper(), f"{full_name(key.kind, key.namespace, name)}{others}", finding
 
@@ -202,17 +143,6 @@ class Judgements:
         )
 
 
-def _place(one: tuple[RowKey, str, str]) -> tuple[str, str, str]:
-    """Return by what the rows of a verdict are sorted: namespace, kind and name."""
-    key, name, _ = one
-    return key.namespace, key.kind.kind, name
-
-
-def _cut(finding: str) -> str:
-    """Return a finding without its end if it is too long for a table."""
-    return finding if len(finding) <= LONGEST_FINDING else f"{finding[: LONGEST_FINDING - 1]}…"
-
-
 @dataclass(slots=True)
 class ClusterCheck:
     """The check of one cluster: `report` has the judgements, `unread` says which lists could not be read, and why."""
@@ -228,14 +158,44 @@ class ClusterCheck:
 
     async def run(self) -> None:
         """Judge every object; raise what `Api` raises if the Namespaces cannot be read."""
-        found = await chosen(self.api, self.policy, self.scope)
-        profiles = found.profiles
-        self.warnings += found.warnings
-        self.unread += found.unread
-        facts = await self.facts()
+        profiles, facts = await self.profiles(), await self.facts()
         for kind in OWNERS_FIRST:
             if profiles if kind.namespaced else self.scope.namespace is None:
                 await self.judge_all(kind, profiles, facts)
+
+    async def profiles(self) -> dict[str, str]:
+        """Return the profile of each namespace that is judged; say which are judged otherwise than by their labels."""
+        scope, default = self.scope, default_profile(self.policy)
+        if scope.namespace is not None and scope.profile is not None:
+            return {scope.namespace: scope.profile}
+        query = {} if scope.all_namespaces else {"labelSelector": names.PROFILE}
+        if scope.namespace is not None:
+            query = {"fieldSelector": f"metadata.name={scope.namespace}"}
+        namespaces = {
+            one["metadata"]["name"]: labels_of(one)
+            async for one in self.api.objects(NAMESPACES, query, METADATA_ONLY_LIST)
+        }
+        if not namespaces and scope.namespace is None:
+            self.warnings.append("no namespace is opted in; choose one with -n NAMESPACE, or all with -A")
+        elif not namespaces:
+            self.unread.append(f"there is no namespace {scope.namespace}; list them: kubectl get namespaces")
+        if scope.profile is not None:
+            return dict.fromkeys(namespaces, scope.profile)
+        found: dict[str, str] = {}
+        for name, labels in namespaces.items():
+            facts = Facts(profile_name=labels.get(names.PROFILE), mode=labels.get(names.MODE))
+            if engine.profile_for(self.policy, facts) is not None:
+                found[name] = labels[names.PROFILE]
+            else:
+                wrong = engine.response_without_profile(self.policy, facts).warnings
+                self.warnings += [f"namespace {name}: {problem}" for problem in wrong]
+        outside = [name for name, labels in namespaces.items() if names.PROFILE not in labels]
+        if outside and default in self.policy.profiles:
+            self.warnings.append(f"not opted in, judged under profile {default!r}: {listed(outside)}")
+            found |= dict.fromkeys(outside, default)
+        elif outside:
+            self.unread.append(f"not opted in, name a profile for them with --profile: {listed(outside)}")
+        return found
 
     async def facts(self) -> Facts:
         """Return what the rules must know of the cluster."""

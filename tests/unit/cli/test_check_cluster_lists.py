@@ -6,10 +6,11 @@ from copy import deepcopy
 from typing import Any, Final, cast
 
 from tests.objects import cron_job, job, job_spec, pod
-from webhook.cli.check_cluster import ClusterCheck, ClusterScope, chosen
+from webhook.cli.check_cluster import ClusterCheck, ClusterScope
 from webhook.cli.policy_file import stored_policy
 from webhook.kube import names
 from webhook.kube.client import Api, ApiError
+from webhook.objects import columns
 from webhook.objects.problem import Json
 from webhook.policy.model import Policy
 from webhook.policy.parse import parse
@@ -71,7 +72,7 @@ def checked(scope: ClusterScope | None = None, **lists: list[Json] | ApiError) -
 
 
 def rows(done: ClusterCheck) -> list[str]:
-    return [" ".join(line.split()[:2]) for line in done.report.lines() if line[:1].isupper()][1:]
+    return [" ".join(line.split()[:2]) for line in columns.lines(done.report.parts()) if line[:1].isupper()][1:]
 
 
 def test_an_object_is_judged_under_the_profile_of_its_namespace() -> None:
@@ -100,7 +101,9 @@ def test_a_namespace_without_opt_in_is_judged_with_a_warning_if_it_is_named() ->
 def test_a_namespace_without_opt_in_needs_a_named_profile_if_the_policy_has_several_and_no_default() -> None:
     named = "{apiVersion: retry-policy.dev/v1alpha1, kind: RetryPolicy, profiles: {lax: {}, strict: {}}}"
     api = cast("Api", Lists({"/api/v1/namespaces": [namespace_of("ml")]}))
-    assert asyncio.run(chosen(api, policy(named), ClusterScope("ml"))).unread == [
+    done = ClusterCheck(api, policy(named), ClusterScope("ml"))
+    asyncio.run(done.profiles())
+    assert done.unread == [
         "not opted in, name a profile for them with --profile: ml",
     ]
 

@@ -3,6 +3,7 @@
 from webhook.admission.judge import Judgement
 from webhook.cli import check_cluster
 from webhook.cli.check_cluster import Judgements
+from webhook.objects import columns
 from webhook.systems.job.spec import CRON_JOB, JOB
 from webhook.systems.job_set.spec import JOB_SET
 from webhook.systems.kind_spec import KindSpec
@@ -18,7 +19,7 @@ def reported(*objects: tuple[KindSpec, str, str, Judgement]) -> list[str]:
     found = Judgements()
     for one in objects:
         found.add(*one)
-    return list(found.lines())
+    return list(columns.lines(found.parts()))
 
 
 def test_rows_are_sorted_by_verdict_then_namespace_kind_and_name() -> None:
@@ -51,7 +52,7 @@ def test_with_every_name_each_object_has_a_line_of_its_own() -> None:
     found = Judgements(every_name=True)
     for name, judgement in (("train-3", DENIED), ("eval", WARNED), ("train-1", DENIED), ("train-2", CHANGED)):
         found.add(JOB, "ml", name, judgement)
-    assert list(found.lines())[1:-2] == [
+    assert list(columns.lines(found.parts()))[1:-2] == [
         "DENIED    ml/job/train-1   spec.backoffLimit: too many",
         "DENIED    ml/job/train-3   spec.backoffLimit: too many",
         "CHANGED   ml/job/train-2   spec.podFailurePolicy would be added",
