@@ -1,7 +1,7 @@
 """The command retry-policy explain, which reads from the cluster or from files."""
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import BinaryIO, Final, NamedTuple
 
@@ -23,8 +23,7 @@ from webhook.cli.console import (
 )
 from webhook.cli.terminal import Progress, command
 from webhook.explain import build, build_cron_job, render
-from webhook.explain.build import Explanation, is_counted_for, placed_by_nodes
-from webhook.explain.build_cron_job import CronJobExplanation
+from webhook.explain.build import is_counted_for, placed_by_nodes
 from webhook.explain.roots import OTHERS, ROOTS, instead
 from webhook.kube.kubeconfig import Kubeconfig
 from webhook.objects.columns import Part
@@ -38,18 +37,15 @@ from webhook.systems.job.spec import CRON_JOB
 from webhook.systems.job_set.spec import JOB_SET, SET_NAME
 from webhook.systems.kind_spec import KindSpec, controller_of
 from webhook.systems.kinds import full_name, kind_of
-from webhook.systems.pod_source import Place
 from webhook.systems.pods import place_of
 from webhook.systems.tekton import rerun as pipeline_run
 from webhook.systems.tekton import spec as tekton
 
 LABELS: Final = {JOB_SET: SET_NAME, tekton.PIPELINE_RUN: pipeline_run.LABEL}
-TASKS: Final = (tekton.TASK_RUN, tekton.CUSTOM_RUN)
-READ: Final = frozenset({*ROOTS, core.POD, *TASKS})
+PARTS: Final = (batch.JOB, tekton.TASK_RUN, tekton.CUSTOM_RUN)
+READ: Final = frozenset({*ROOTS, core.POD, *PARTS})
 PARTS_LABELS: Final = (batch.JOB_NAME, *LABELS.values())
 DUMP: Final = "kubectl get jobs,pods,accounts -o yaml, or such as workflows,pods,accounts for another kind"
-
-Explained = Explanation | CronJobExplanation
 
 # Objects by namespace, label and the label's value; Jobs also by namespace, OWNER and the uid of their controller; pods
 # of other kinds by namespace, COUNTED and the name of the workload that they are counted for; Accounts by namespace,
@@ -82,8 +78,9 @@ def explain(
     if not files and workload is None:
         raise click.UsageError("no workload is named; name one as NAMESPACE/[KIND/]NAME, or a file with -f")
     target = None if workload is None else object_argument(workload, (*ROOTS, *OTHERS))
+    if target is not None and target.kind in OTHERS:
+        fail(str(instead(target.kind, target.namespace, target.name)))
     try:
-        refuse(target)
         if files or target is None:
             found = of_files(files, standard_input(), target, left_out)
         else:
@@ -102,17 +99,14 @@ def explain(
 
 def told(found: "Found", output: str, left_out: LeftOut) -> str | list[Part] | None:
     """Return what is printed of a workload: JSON, or lines and a table; None if it is left out."""
-    with left_out.around(found.kind.kind, found.root):
-        made = explained(found, left_out)
-        return render.as_json(made) if output == "json" else [*parts_of(made)]
+    kind, root, parts, pods, nodes = found
+    with left_out.around(kind.kind, root):
+        if kind is CRON_JOB:
+            last_jobs = build_cron_job.explain(root, parts, pods, left_out)
+            return render.as_json(last_jobs) if output == "json" else [*build_cron_job.parts(last_jobs)]
+        made = placed_by_nodes(build.explain(kind, root, parts, pods, left_out, now=time.time()), nodes)
+        return render.as_json(made) if output == "json" else [*render.parts(made)]
     return None
-
-
-def parts_of(explanation: Explained) -> Iterable[Part]:
-    """Return an explanation for people: lines, and a table."""
-    if isinstance(explanation, CronJobExplanation):
-        return build_cron_job.parts(explanation)
-    return render.parts(explanation)
 
 
 class Found(NamedTuple):
@@ -130,12 +124,6 @@ class Found(NamedTuple):
 
 class UnexplainableError(Exception):
     """There is no workload to explain; the message says why, and what to do."""
-
-
-def refuse(target: ObjectArgument | None) -> None:
-    """Raise UnexplainableError if a user names an object of a kind that has no attempts."""
-    if target is not None and target.kind in OTHERS:
-        raise UnexplainableError(str(instead(target.kind, target.namespace, target.name)))
 
 
 def of_cluster(kubeconfig: Kubeconfig, target: ObjectArgument, left_out: LeftOut) -> Found:
@@ -192,39 +180,24 @@ def by_label(found: list[Json], left_out: LeftOut) -> Labelled:
 
 def keys_of(found: Json) -> list[tuple[str, str]]:
     """Return the keys of an object in Labelled, without its namespace."""
-    labels = found["metadata"].get("labels")
+    labels, kind = found["metadata"].get("labels"), kind_of(found)
     known = labels if isinstance(labels, dict) else {}
     keys = [(label, name) for label in PARTS_LABELS if isinstance(name := known.get(label), str)]
-    if uid := uid_in(found):
+    uid = at(found, ("spec", "uid")) if is_account(found) else None
+    if isinstance(uid, str) and uid:
         keys.append((ACCOUNT, uid))
-    if uid := owner_of(found):
-        keys.append((OWNER, uid))
-    if (place := place_in(found)) is not None:
+    if kind not in {batch.JOB, core.POD}:
+        return keys
+    try:
+        controller = controller_of(found)
+        place = place_of(found["metadata"], controller) if kind is core.POD else None
+    except (AttributeError, TypeError):  # of something else than an owner, or than metadata
+        return keys
+    if kind is batch.JOB and controller is not None and isinstance(controller.uid, str) and controller.uid:
+        keys.append((OWNER, controller.uid))
+    if place is not None:
         keys.append((counted_for(place.kind), place.name))
     return keys
-
-
-def owner_of(found: Json) -> str:
-    """Return the uid of the controller of a Job; empty without."""
-    try:
-        controller = controller_of(found) if is_job(found) else None
-    except (AttributeError, TypeError):  # of something else than an owner
-        return ""
-    return "" if controller is None or not isinstance(controller.uid, str) else controller.uid
-
-
-def uid_in(found: Json) -> str:
-    """Return the uid of the workload that an Account is about; empty for anything else."""
-    uid = at(found, ("spec", "uid")) if is_account(found) else None
-    return uid if isinstance(uid, str) else ""
-
-
-def place_in(found: Json) -> Place | None:
-    """Return the place of a pod of another kind than Job; None for anything else."""
-    try:
-        return place_of(found["metadata"], controller_of(found)) if kind_of(found) is core.POD else None
-    except (AttributeError, TypeError):  # of something else than metadata
-        return None
 
 
 def counted_for(kind: KindSpec) -> str:
@@ -250,7 +223,7 @@ def of_objects(root: Json, labelled: Labelled, left_out: LeftOut) -> Found:
     namespace, name, kind = namespace_of(root), root["metadata"].get("name"), kind_of(root) or batch.JOB
     label = LABELS.get(kind) or (counted_for(kind) if kind in WITHOUT_JOBS else batch.JOB_NAME)
     its_own = labelled.get((namespace, label, name), []) if isinstance(name, str) else []
-    parts = [root] if is_job(root) else [one for one in its_own if is_job(one) or kind_of(one) in TASKS]
+    parts = [root] if kind is batch.JOB else [one for one in its_own if kind_of(one) in PARTS]
     if kind is CRON_JOB:
         uid = root["metadata"].get("uid")
         parts = labelled.get((namespace, OWNER, uid), []) if isinstance(uid, str) and uid else []
@@ -266,14 +239,6 @@ def of_objects(root: Json, labelled: Labelled, left_out: LeftOut) -> Found:
     return Found(kind, root, parts, [*pods, *accounts])
 
 
-def explained(found: Found, left_out: LeftOut) -> Explained:
-    """Explain a workload; raise UnfitError if its account is malformed."""
-    kind, root, parts, pods, nodes = found
-    if kind is CRON_JOB:
-        return build_cron_job.explain(root, parts, pods, left_out)
-    return placed_by_nodes(build.explain(kind, root, parts, pods, left_out, now=time.time()), nodes)
-
-
 def read(file: str, stdin: BinaryIO, progress: Progress) -> Iterator[Json]:
     """Yield the workloads, Jobs, task runs and pods in a file; raise UnexplainableError if it cannot be read."""
     try:
@@ -287,11 +252,6 @@ def read(file: str, stdin: BinaryIO, progress: Progress) -> Iterator[Json]:
                     yield one
     except OSError as error:
         raise UnexplainableError(str(documents.unreadable(file, error))) from None
-
-
-def is_job(found: Json) -> bool:
-    """Return True if an object is a Job."""
-    return kind_of(found) is batch.JOB
 
 
 def namespace_of(found: Json) -> str:

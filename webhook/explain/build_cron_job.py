@@ -7,7 +7,6 @@ from typing import Final
 from webhook.accounts.words import counted
 from webhook.explain import build
 from webhook.kube import names
-from webhook.objects import columns
 from webhook.objects.columns import Part
 from webhook.objects.left_out import RAISING, LeftOut
 from webhook.objects.patch import at
@@ -128,11 +127,6 @@ def next_steps(root: Json, jobs: list[Json]) -> Iterator[str]:
         )
     if jobs and build.state_of(batch.JOB, jobs[-1]).startswith("Failed"):
         yield f"the last Job has failed; to rerun it: retry-policy retry {name}"
-
-
-def lines(found: CronJobExplanation) -> Iterator[str]:
-    """Yield the lines that `explain` prints."""
-    return columns.lines(parts(found))
 
 
 def parts(found: CronJobExplanation) -> Iterator[Part]:

@@ -12,7 +12,6 @@ from webhook.explain.build import Explanation
 from webhook.explain.build_cron_job import CronJobExplanation
 from webhook.explain.pending import Delayed
 from webhook.explain.rows import Row
-from webhook.objects import columns
 from webhook.objects.columns import Part
 from webhook.objects.times import time_of
 from webhook.systems.accounts import SYSTEMS
@@ -39,11 +38,6 @@ class Column(NamedTuple):
 def as_json(explanation: Explanation | CronJobExplanation) -> str:
     """Return the fields of an explanation as JSON."""
     return msgspec.json.format(msgspec.json.encode(explanation), indent=2).decode()
-
-
-def as_table(explanation: Explanation, now: datetime | None = None) -> Iterator[str]:
-    """Yield the lines of the table, and what stands before and after it; `now`: the time from which seconds count."""
-    return columns.lines(parts(explanation, now))
 
 
 def parts(explanation: Explanation, now: datetime | None = None) -> Iterator[Part]:

@@ -116,7 +116,7 @@ def test_the_rule_of_on_failure_that_decided_is_shown_beside_that_of_the_failure
     last = [{**first, "onFailure": 1}, {**second, "onFailure": 0}, third]
     found = explain(job({**ACCOUNT, "last": last}), [job()], [])
     assert [row.on_failure for row in found.rows] == [1, 0, None]
-    by_pod = {line.split()[1]: line for line in render.as_table(found) if " train-" in line}
+    by_pod = {line.split()[1]: line for line in columns.lines(render.parts(found)) if " train-" in line}
     assert "no rule, onFailure 1" in by_pod["train-a"]
     assert "rule 0 (Ignore), onFailure 0" in by_pod["train-b"]
     assert "onFailure" not in by_pod["train-c"]
@@ -125,7 +125,9 @@ def test_the_rule_of_on_failure_that_decided_is_shown_beside_that_of_the_failure
 def test_what_the_rules_of_on_failure_ask_of_a_running_pod_is_shown() -> None:
     running = pod("train-d", "Running")
     running["metadata"]["annotations"][AFTER_FAILURE] = '{"rule":0,"cause":"OOMKilled","kills":{"main":2}}'
-    found = list(render.as_table(explain(job(ACCOUNT), [job(ACCOUNT)], [running, pod("train-e", "Running")])))
+    found = list(
+        columns.lines(render.parts(explain(job(ACCOUNT), [job(ACCOUNT)], [running, pod("train-e", "Running")])))
+    )
     assert found[found.index("By the rules of onFailure:") :][1:3] == [
         "  train-d: rule 0 decided after OOMKilled; container main was killed for its memory 2 times",
         "",
@@ -135,10 +137,10 @@ def test_what_the_rules_of_on_failure_ask_of_a_running_pod_is_shown() -> None:
 def test_the_last_words_of_attempts_are_shown_after_the_table() -> None:
     last = [{**ACCOUNT["last"][0], "message": "loss is NaN"}, *ACCOUNT["last"][1:]]
     found = explain(job({**ACCOUNT, "last": last}), [job()], [])
-    lines = list(render.as_table(found))
+    lines = list(columns.lines(render.parts(found)))
     assert lines[lines.index("Last words:") :][:2] == ["Last words:", "  train-a: loss is NaN"]
     assert json.loads(render.as_json(found))["rows"][0]["last_words"] == "loss is NaN"
-    assert "Last words:" not in list(render.as_table(explain(job(ACCOUNT), [job(ACCOUNT)], [])))
+    assert "Last words:" not in list(columns.lines(render.parts(explain(job(ACCOUNT), [job(ACCOUNT)], []))))
 
 
 def test_the_last_words_of_an_uncounted_pod_are_shown_if_the_account_keeps_those_of_others() -> None:
@@ -176,7 +178,7 @@ def test_where_nothing_was_placed_no_node_is_foretold_and_the_reason_is_said() -
     assert made.placement == UNPLACED
     bare = NodeFacts({"kubernetes.io/hostname": "n2"})
     assert placed_by_nodes(made, {"n2": bare}).placement == NOT_RECOGNISED
-    assert f"  {NOT_RECOGNISED}" in [*render.as_table(placed_by_nodes(made, {"n2": bare}))]
+    assert f"  {NOT_RECOGNISED}" in [*columns.lines(render.parts(placed_by_nodes(made, {"n2": bare})))]
 
 
 def test_the_nodes_of_attempts_are_spot_or_on_demand_by_their_labels_as_in_a_report() -> None:
@@ -531,7 +533,7 @@ def test_the_cost_of_explaining_jobs_grows_with_their_number() -> None:
 
     def explained(data: bytes) -> None:
         for found in command.of_files(("-",), io.BytesIO(data), None, RAISING):
-            command.explained(found, RAISING)
+            command.told(found, "table", RAISING)
 
     assert_grows_with_its_input(explained, made, 6)
 

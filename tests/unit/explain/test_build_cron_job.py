@@ -11,8 +11,9 @@ from tests.objects import cron_job, exit_codes, job, job_spec
 from webhook.accounts.account import Account
 from webhook.cli.main import main
 from webhook.explain import build_cron_job
-from webhook.explain.build_cron_job import MOST_JOBS, CronJobExplanation, lines
+from webhook.explain.build_cron_job import MOST_JOBS, CronJobExplanation, parts
 from webhook.kube import names
+from webhook.objects import columns
 from webhook.objects.problem import Json
 from webhook.systems.job import spec as batch
 
@@ -94,7 +95,7 @@ def test_explain_says_what_happens_next(spec: Json, jobs: list[Json], expected: 
 
 def test_the_text_output_shows_the_schedule_the_budgets_the_jobs_and_what_happens_next() -> None:
     root = nightly(timeZone="Europe/Berlin", suspend=True)
-    found = list(lines(explain(root, [job_of(1, FAILED)])))
+    found = list(columns.lines(parts(explain(root, [job_of(1, FAILED)]))))
     assert found[:3] == [
         "CronJob ml/nightly: schedule 0 3 * * * (Europe/Berlin), suspended",
         "Each Job gets, by its template:",

@@ -12,8 +12,9 @@ from webhook.accounts.account import Account, Attempt, Left, id_of
 from webhook.cli.main import main
 from webhook.explain.budgets import MOST_SCOPES
 from webhook.explain.build import is_counted_for, state_of
-from webhook.explain.render import as_table
+from webhook.explain.render import parts
 from webhook.explain.rows import MOST_PODS
+from webhook.objects import columns
 from webhook.objects.left_out import UnfitError
 from webhook.objects.problem import Json
 from webhook.pods.pods import read
@@ -85,7 +86,7 @@ def test_attempts_are_listed_with_their_node_and_then_the_pods_that_run() -> Non
         ("build", 2, "running", ""),
         ("test", 0, "running", ""),
     ]
-    assert any(line.startswith("ATTEMPT   STEP    POD") for line in as_table(explanation))
+    assert any(line.startswith("ATTEMPT   STEP    POD") for line in columns.lines(parts(explanation)))
 
 
 def test_of_ten_thousand_pods_those_that_run_are_listed_and_the_others_are_added_up() -> None:
@@ -95,8 +96,10 @@ def test_of_ten_thousand_pods_those_that_run_are_listed_and_the_others_are_added
     assert len(explanation.rows) == MOST_PODS
     assert sum(row.ended == "running" for row in explanation.rows) == 10
     assert explanation.others == {"succeeded": 9_990 - (MOST_PODS - 10)}
-    assert as_table(explanation)
-    assert f"(and {10_000 - MOST_PODS} other pods: {10_000 - MOST_PODS} succeeded)" in [*as_table(explanation)]
+    assert columns.lines(parts(explanation))
+    assert f"(and {10_000 - MOST_PODS} other pods: {10_000 - MOST_PODS} succeeded)" in [
+        *columns.lines(parts(explanation))
+    ]
 
 
 def test_of_many_nodes_that_spent_retries_the_first_are_listed_and_the_others_are_added_up() -> None:

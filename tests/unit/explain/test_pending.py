@@ -12,6 +12,7 @@ from tests.unit.explain.test_next_failure import COUPLED, standing
 from webhook.explain import pending, render
 from webhook.explain.rows import others_of, running_row
 from webhook.kube.names import AFTER_FAILURE, DELAY, POLICY
+from webhook.objects import columns
 from webhook.objects.problem import Json
 from webhook.pods.pods import Pod
 from webhook.pods.waiting import Stalled, Waiting
@@ -24,7 +25,7 @@ def evicted(number: int, end: str) -> Json:
 
 
 def printed(root: Json, *parts: Json, now: str = "2026-01-01T01:00:00Z") -> list[str]:
-    return list(render.as_table(explain(root, [root], parts), datetime.fromisoformat(now)))
+    return list(columns.lines(render.parts(explain(root, [root], parts), datetime.fromisoformat(now))))
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,9 @@ from webhook.accounts.account import Account, Attempt
 from webhook.accounts.scopes import Scopes
 from webhook.explain import build, pipeline_run
 from webhook.explain.build import Explanation
-from webhook.explain.render import as_table
+from webhook.explain.render import parts
 from webhook.kube import names
+from webhook.objects import columns
 from webhook.objects.left_out import UnfitError
 from webhook.objects.problem import Json
 from webhook.retry import record
@@ -79,7 +80,7 @@ def test_a_pod_that_still_exists_shows_where_its_attempt_ran() -> None:
 
 def test_a_requested_retry_is_shown_with_its_user_and_the_failure_before_it() -> None:
     request = record.Requested(at="2026-11-22T08:10:00Z", by="alice", of="x", ended=("b: Failed: exited with code 1",))
-    lines = list(as_table(explain(run(**{names.RETRY_HISTORY: record.with_new(run(), request)}), [A], [])))
+    lines = list(columns.lines(parts(explain(run(**{names.RETRY_HISTORY: record.with_new(run(), request)}), [A], []))))
     assert "retry requested by alice at 2026-11-22T08:10:00Z, after b: Failed: exited with code 1" in lines
     assert any(line.startswith("ATTEMPT   TASK   POD") for line in lines)
 
