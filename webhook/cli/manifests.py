@@ -197,34 +197,21 @@ class Run:
             self.refuse(Unusable(document.file, document.number, None, what, remedy))
 
         with LeftOut(refuse).around(root["kind"], root, passing=(OSError,)):  # of the output
-            return self.verdict(document, path, root, attempt, compare=compare, after=after)
+            name = admission.full_name_of(root)
+            verdict = admission.admit(root, self.policy, self.profile_for(root), attempt, compare=compare, after=after)
+            problem_rules = [verdict.rule_of(problem) for problem in verdict.problems]
+            warning_rules = [verdict.rule_of(warning) for warning in verdict.warnings]
+            verdict.problems = admission.prefixed(path, verdict.problems)
+            self.number_of_objects += 1
+            self.show_progress(document)
+            self.report.judged(document, name)
+            self.warn(document, name, zip(warning_rules, admission.prefixed(path, verdict.warnings), strict=True))
+            if verdict.problems:
+                self.progress.clear()
+                self.report.add("problem", document, name, zip(problem_rules, verdict.problems, strict=True))
+                self.exit_code = self.exit_code or PROBLEMS
+            return verdict
         return None
-
-    def verdict(  # noqa: PLR0913 - as `judge`
-        self,
-        document: Document,
-        path: FieldPath,
-        root: Json,
-        attempt: int | None,
-        *,
-        compare: bool,
-        after: After | None,
-    ) -> AdmissionVerdict:
-        """Return the verdict on an object, as `judge`; raise whatever the object makes the rules raise."""
-        name = admission.full_name_of(root)
-        verdict = admission.admit(root, self.policy, self.profile_for(root), attempt, compare=compare, after=after)
-        problem_rules = [verdict.rule_of(problem) for problem in verdict.problems]
-        warning_rules = [verdict.rule_of(warning) for warning in verdict.warnings]
-        verdict.problems = admission.prefixed(path, verdict.problems)
-        self.number_of_objects += 1
-        self.show_progress(document)
-        self.report.judged(document, name)
-        self.warn(document, name, zip(warning_rules, admission.prefixed(path, verdict.warnings), strict=True))
-        if verdict.problems:
-            self.progress.clear()
-            self.report.add("problem", document, name, zip(problem_rules, verdict.problems, strict=True))
-            self.exit_code = self.exit_code or PROBLEMS
-        return verdict
 
 
 def has_opted_in_namespaces(text: str) -> bool:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -27,7 +27,7 @@ from webhook.objects.patch import at
 from webhook.objects.problem import Json, Problem
 from webhook.objects.problem import Path as FieldPath
 from webhook.objects.problem import field as field_of
-from webhook.policy.model import Policy
+from webhook.policy.model import Policy, Profile
 from webhook.policy.parse import load_default
 from webhook.policy.reader import Reader, TooManyProblemsError, one_of
 from webhook.policy.relations import Relations, Wrong
@@ -155,7 +155,9 @@ def load(file: Path) -> tuple[Policy, list[Prepared]]:
             remedy = f"must be {one_of(sorted(policy.profiles), profile)}"
             found.append(Problem((*path, "profile"), f"is {profile!r}, which the policy does not have", remedy))
         root = object_of(files, case, path, found)
-        whole = whole_of(files, case.expect, (*path, "expect"), found)
+        whole = case.expect.object
+        if case.expect.manifest is not None:
+            whole = files.one(case.expect.manifest, (*path, "expect", "manifest"), found)
         for name in ("attempt",) * (case.attempt is not None) + ("after",) * bool(case.after):
             if root is not None and root["kind"] not in PLACED:
                 what = f"is set for a {root['kind']}"
@@ -246,10 +248,11 @@ class Files:
         self.folder = folder
         self.read: dict[str, list[Document | Unusable]] = {}
 
-    def objects(
-        self, name: str, path: FieldPath, problems: list[Problem], number: int | None = None
-    ) -> list[Json] | None:
-        """Return the objects in a file, or in one document of it; None if it cannot be read, with the problem."""
+    def one(self, name: str, path: FieldPath, problems: list[Problem], case: Case | None = None) -> Json | None:
+        """Return the object in a file; None if there is not exactly one, with the problem.
+
+        `case`: the one whose object it is, if its document may be named.
+        """
         if name not in self.read:
             self.read[name] = list(documents.read(str(self.folder / name), io.BytesIO()))
         objects: list[Json] = []
@@ -257,41 +260,25 @@ class Files:
             if isinstance(found, Unusable):
                 problems.append(Problem(path, f"{found.file}: {found.what}", found.remedy))
                 return None
-            if number in {None, found.number}:
+            if case is None or case.document in {None, found.number}:
                 objects += [root for _, root in found.objects()]
-        return objects
+        if len(objects) == 1:
+            return objects[0]
+        what = f"{name} has {len(objects)} objects"
+        is_one_of_many = objects and case is not None
+        remedy = "name one by its document, or write it inline" if is_one_of_many else "name a file with one"
+        problems.append(Problem(path, what, remedy))
+        return None
 
 
 def object_of(files: Files, case: Case, path: FieldPath, problems: list[Problem]) -> Json | None:
     """Return the object of a case; None if there is none, with the problem."""
     if case.manifest is not None:
-        found = files.objects(case.manifest, (*path, "manifest"), problems, case.document)
-        if found is None:
-            return None
-        if len(found) == 1:
-            return deepcopy(found[0])
-        what = f"{case.manifest} has {len(found)} objects"
-        remedy = "name one by its document, or write it inline" if found else "name a file with one"
-        problems.append(Problem((*path, "manifest"), what, remedy))
-        return None
+        return deepcopy(files.one(case.manifest, (*path, "manifest"), problems, case))
     if documents.is_object(case.object):
         return case.object
     problems.append(Problem((*path, "object"), "has no apiVersion and kind", "write them first"))
     return None
-
-
-def whole_of(files: Files, expect: Expectation, path: FieldPath, problems: list[Problem]) -> Json | None:
-    """Return the whole object that a case expects; None if it expects none."""
-    if expect.manifest is None:
-        return expect.object
-    found = files.objects(expect.manifest, (*path, "manifest"), problems)
-    if found is None:
-        return None
-    if len(found) != 1:
-        what = f"{expect.manifest} has {len(found)} objects"
-        problems.append(Problem((*path, "manifest"), what, "name a file with one"))
-        return None
-    return found[0]
 
 
 def one_object(case: Case) -> Wrong | None:
@@ -338,37 +325,24 @@ class Difference:
     lines: list[str]
 
 
-@dataclass(slots=True)
-class AdmittedCase:
-    """What admission made of an object: the problems, the warnings, and the object, or the pod of its attempt."""
-
-    problems: list[Problem]
-    warnings: list[Problem]
-    root: Json = field(default_factory=dict)
-
-
 def differences(prepared: Prepared, policy: Policy) -> list[Difference]:
-    """Return how what admission does differs from what a case expects; empty if it does not."""
-    expect = prepared.case.expect
-    admitted = admit(prepared, policy)
-    found = [*messages("denied", expect.denied, admitted.problems)]
-    if expect.warnings is not None:
-        found += messages("warnings", expect.warnings, admitted.warnings)
-    if not admitted.problems:
-        found += of_fields(expect, admitted.root)
-        found += of_placement(expect, admitted.root, is_auto(policy, prepared.profile))
-        if prepared.whole is not None and prepared.whole != admitted.root:
-            found.append(Difference("object", compared(as_lines(prepared.whole), as_lines(admitted.root))))
-    return found
+    """Return how what admission does differs from what a case expects; empty if it does not.
 
-
-def admit(prepared: Prepared, policy: Policy) -> AdmittedCase:
-    """Admit the object of a case; with an attempt, a Job stands for the pod that its controller creates for it."""
-    case, root = prepared.case, prepared.root
+    With an attempt, a Job stands for the pod that its controller creates for it.
+    """
+    case, root, expect = prepared.case, prepared.root, prepared.case.expect
     as_pod = case.after or (case.attempt is not None and root["kind"] != "Pod")
     after = After(tuple(case.after), CREATED) if as_pod else None
     verdict = admission.admit(root, policy, prepared.profile, case.attempt, after=after)
-    return AdmittedCase(verdict.problems, verdict.warnings, root)
+    found = [*messages("denied", expect.denied, verdict.problems)]
+    if expect.warnings is not None:
+        found += messages("warnings", expect.warnings, verdict.warnings)
+    if not verdict.problems:
+        found += of_fields(expect, root)
+        found += of_placement(expect, root, policy.profiles[prepared.profile])
+        if prepared.whole is not None and prepared.whole != root:
+            found.append(Difference("object", compared(as_lines(prepared.whole), as_lines(root))))
+    return found
 
 
 def messages(where: str, expected: list[Message], found: list[Problem]) -> Iterator[Difference]:
@@ -399,17 +373,12 @@ def of_fields(expect: Expectation, root: Json) -> Iterator[Difference]:
             yield Difference(name, compared(as_lines(value), as_lines(found)))
 
 
-def of_placement(expect: Expectation, root: Json, is_auto: bool) -> Iterator[Difference]:  # noqa: FBT001 - called once
+def of_placement(expect: Expectation, root: Json, profile: Profile) -> Iterator[Difference]:
     """Yield a difference if a pod is placed on other nodes than expected."""
     found = at(root, ("metadata", "annotations", names.PLACEMENT))
     if expect.placement not in {None, found}:
         lines = [f"{EXPECTED} {expect.placement}", f"{FOUND} {found or ABSENT}"]
-        yield Difference("placement", [*lines, f"  {AUTO}"] if is_auto else lines)
-
-
-def is_auto(policy: Policy, profile: str) -> bool:
-    """Return True if a profile leaves the provider to the nodes of a cluster."""
-    return policy.profiles[profile].placement.provider == "auto"
+        yield Difference("placement", [*lines, f"  {AUTO}"] if profile.placement.provider == "auto" else lines)
 
 
 def as_lines(value: Any) -> list[str]:

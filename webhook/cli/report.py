@@ -177,9 +177,7 @@ def _of_history(
     """Return what records say; raise NoHistoryError."""
     wanted = known.wanted(window, scope.namespace, scope.profile)
     found = reading.read(paths, standard_input(), wanted, progress.show)
-    notes = []
-    if found.bad:
-        notes.append(f"{found.bad:,} lines were skipped, of which: {'; '.join(found.problems)}")
+    notes = [f"{found.bad:,} lines were skipped, of which: {'; '.join(found.problems)}"] if found.bad else []
     return ReportFacts(known.recorded(found, window), policy, notes)
 
 

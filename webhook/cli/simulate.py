@@ -254,8 +254,16 @@ def of_cluster(
     kubeconfig: Kubeconfig, in_force: Path | None, namespace: str | None, progress: Progress, left_out: LeftOut
 ) -> tuple[Policy, list[Record]]:
     """Return the policy in force, and the records of what a cluster has; exit 2 if it cannot be read."""
+
+    async def loaded() -> tuple[Loaded, Policy | None, list[str]]:
+        notes: list[str] = []
+        async with await Api.connect(kubeconfig) as api:
+            api.left_out = left_out
+            found = await Loader(api, ReportScope(namespace), progress.show, left_out).load()
+            return found, await policy_in(api, notes), [*found.notes, *notes]
+
     try:
-        found, policy, notes = ask(kubeconfig, loaded(kubeconfig, ReportScope(namespace), progress, left_out))
+        found, policy, notes = ask(kubeconfig, loaded())
     except NothingReadError as error:
         progress.clear()
         fail(str(error))
@@ -264,18 +272,6 @@ def of_cluster(
         click.echo(printable(f"some things cannot be read; ask for the rights: {'; '.join(notes)}"), err=True)
     before = usable_policy(in_force) if policy is None or in_force is not None else policy
     return before, list(live.records_of(found, before, left_out))
-
-
-async def loaded(
-    kubeconfig: Kubeconfig, scope: ReportScope, progress: Progress, left_out: LeftOut
-) -> tuple[Loaded, Policy | None, list[str]]:
-    """Return what a cluster has, its policy if it can be read, and what could not; raise what the reading raises."""
-    async with await Api.connect(kubeconfig) as api:
-        api.left_out = left_out
-        found = await Loader(api, scope, progress.show, left_out).load()
-        notes: list[str] = []
-        policy = await policy_in(api, notes)
-        return found, policy, [*found.notes, *notes]
 
 
 def read(  # noqa: PLR0913, PLR0917 - what the options say
