@@ -16,14 +16,13 @@ from webhook.doctor.installation import Installation, installation
 from webhook.doctor.shipped import CONTROLLER, LEDGER, NAME, NAMESPACE, REQUESTED_RETRIES
 from webhook.doctor.snapshot import Objects, SeenLease, Snapshot, Stored, Unread
 from webhook.kube import names
-from webhook.kube.client import METADATA_ONLY, METADATA_ONLY_LIST, Api, ApiError, TooLargeError
+from webhook.kube.client import METADATA_ONLY_LIST, Api, ApiError, TooLargeError
 from webhook.kube.paths import path_of
 from webhook.objects.left_out import RAISING, LeftOut
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.objects.shape import ANY_KEY, type_of
 from webhook.objects.times import time_of
-from webhook.policy.model import Policy
 from webhook.policy.parse import KEY
 from webhook.systems.job.spec import JOB_NAME
 from webhook.systems.job_set.spec import JOB_SET
@@ -36,7 +35,6 @@ SLICES: Final = "discovery.k8s.io/v1"
 CRDS: Final = path_of(
     "apiextensions.k8s.io/v1", "customresourcedefinitions", name=f"{JOB_SET.resource}.{JOB_SET.group}"
 )
-NODES: Final = path_of("v1", "nodes")
 NODE: Final = type_of({"metadata": {"name": str, "labels": {ANY_KEY: str}}, "spec": {"providerID": str}})
 DISCOVERY: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 LARGEST_DISCOVERY: Final = 32 * 1024 * 1024  # bytes; a cluster with 300 CRDs has less than one million
@@ -104,14 +102,23 @@ class ClusterReader:
             self.snapshot.unread.append(Unread(section, what, "", "the answer is too large"))
         return None
 
-    async def objects(self, section: str, path: str, right: str, *, most: int = MOST, **options: Any) -> Objects:
+    async def objects(
+        self,
+        section: str,
+        api_version: str,
+        resource: str,
+        namespace: str | None = None,
+        *,
+        most: int = MOST,
+        **how: Any,
+    ) -> Objects:
         """Return the first objects of a list; None if the user may not read it."""
-        resource = path.rpartition("/")[2]
-        options.setdefault("query", {})
+        group, path = api_version.rpartition("/")[0], path_of(api_version, resource, namespace)
+        right = f"list {resource}" + f".{group}" * bool(group) + (f" in namespace {namespace}" if namespace else "")
 
         async def first() -> list[Json]:
             found: list[Json] = []
-            async for one in self.api.objects(path, **options):
+            async for one in self.api.objects(path, **{"query": {}, **how}):
                 if len(found) >= most:
                     self.snapshot.cut[section] = f"only the first {most:,} {resource} were looked at"
                     break
@@ -135,9 +142,9 @@ class ClusterReader:
         snapshot = self.snapshot
         named = {"labelSelector": f"app.kubernetes.io/name={NAME}"}
         snapshot.mutating, snapshot.validating, snapshot.deployments, snapshot.kinds, version = await asyncio.gather(
-            self.configurations("mutatingwebhookconfigurations"),
-            self.configurations("validatingwebhookconfigurations"),
-            self.objects("Installation", path_of("apps/v1", "deployments"), "list deployments.apps", query=named),
+            self.objects("Webhooks", ADMISSION, "mutatingwebhookconfigurations"),
+            self.objects("Webhooks", ADMISSION, "validatingwebhookconfigurations"),
+            self.objects("Installation", "apps/v1", "deployments", query=named),
             self.allowed("Kinds", "the served kinds", "get /apis", self.discovered()),
             self.allowed("Installation", "the version of Kubernetes", "get /version", self.api.get_dated("/version")),
         )
@@ -152,11 +159,6 @@ class ClusterReader:
             read = await asyncio.gather(*(self.one("Installation", path, right) for path in paths))
             snapshot.installed = installation(found, [one for some in read for one in some or ()])
 
-    async def configurations(self, resource: str) -> Objects:
-        """Return all webhook configurations of a kind."""
-        right = f"list {resource}.admissionregistration.k8s.io"
-        return await self.objects("Webhooks", path_of(ADMISSION, resource), right)
-
     async def discovered(self) -> dict[tuple[str, str], list[str]]:
         """Return the served versions of all resources, by group and resource; raise as `Api` does."""
         body = await self.api.body("/apis", {}, DISCOVERY, LARGEST_DISCOVERY)
@@ -170,7 +172,7 @@ class ClusterReader:
     async def read_rest(self) -> None:
         """Read everything whose place is known once the installation is found."""
         await asyncio.gather(
-            self.read_server_and_leases(),
+            self.read_server(),
             self.read_certificate(),
             self.read_delayed(),
             self.read_policy(),
@@ -179,34 +181,22 @@ class ClusterReader:
             self.read_crd(),
         )
 
-    async def read_server_and_leases(self) -> None:
-        """Read the server, and then the Leases: how long one is awaited depends on the age of the pods."""
-        await self.read_server()
-        await self.read_leases()
-
     async def read_server(self) -> None:
-        """Read the Service, its endpoints, the pods, and the Events that say what is wrong with them."""
+        """Read the Service, its endpoints, the pods, and the Events that say what is wrong with them; then the Leases.
+
+        How long a Lease is awaited depends on the age of the pods.
+        """
         snapshot, namespace = self.snapshot, self.snapshot.installed.namespace
         labels = ",".join(f"{key}={value}" for key, value in snapshot.installed.selector.items())
-        within = f"in namespace {namespace}"
+        of_service = {"labelSelector": f"kubernetes.io/service-name={NAME}"}
+        path, right = path_of("v1", "services", namespace, NAME), f"get services in namespace {namespace}"
         snapshot.services, snapshot.slices, snapshot.pods, snapshot.events = await asyncio.gather(
-            self.one("Installation", path_of("v1", "services", namespace, NAME), f"get services {within}"),
-            self.objects(
-                "Installation",
-                path_of(SLICES, "endpointslices", namespace),
-                f"list endpointslices.discovery.k8s.io {within}",
-                query={"labelSelector": f"kubernetes.io/service-name={NAME}"},
-            ),
-            self.objects(
-                "Installation", path_of("v1", "pods", namespace), f"list pods {within}", query={"labelSelector": labels}
-            ),
-            self.objects(
-                "Installation",
-                path_of("v1", "events", namespace),
-                f"list events {within}",
-                query={"fieldSelector": "type=Warning"},
-            ),
+            self.one("Installation", path, right),
+            self.objects("Installation", SLICES, "endpointslices", namespace, query=of_service),
+            self.objects("Installation", "v1", "pods", namespace, query={"labelSelector": labels}),
+            self.objects("Installation", "v1", "events", namespace, query={"fieldSelector": "type=Warning"}),
         )
+        await self.read_leases()
 
     async def read_certificate(self) -> None:
         """Read the served certificate; the private key beside it is dropped."""
@@ -232,7 +222,7 @@ class ClusterReader:
     async def read_delayed(self) -> None:
         """Read the pods that are held back by a delay."""
         of_jobs = {"labelSelector": f"{names.PROFILE},{JOB_NAME}", "fieldSelector": "status.phase=Pending"}
-        found = await self.objects("Delays", path_of("v1", "pods"), "list pods", query=of_jobs)
+        found = await self.objects("Delays", "v1", "pods", query=of_jobs)
         if found is not None:
             self.snapshot.delayed = []
             for pod in found:
@@ -273,14 +263,14 @@ class ClusterReader:
         found = await self.one("Policy", path, f"get configmaps/{name} in namespace {namespace}")
         self.snapshot.config_maps = found
         text = at(found[0], ("data", KEY)) if found else None
-        self.snapshot.policy = policy_in(text)
+        self.snapshot.policy = read_policy(text)[0] if isinstance(text, str) else None
 
     async def read_nodes(self) -> None:
         """Read the nodes, and whether Karpenter makes some."""
-        self.snapshot.nodes = await self.objects("Placement", NODES, "list nodes", kind=NODE)
-        pools = ("karpenter.sh", "nodepools") in (self.snapshot.kinds or {})
-        path = path_of("karpenter.sh/v1", "nodepools")
-        self.snapshot.node_pools = await self.objects("Placement", path, "list nodepools", most=1) if pools else []
+        snapshot, pools = self.snapshot, ("Placement", "karpenter.sh/v1", "nodepools")
+        snapshot.nodes = await self.objects("Placement", "v1", "nodes", kind=NODE)
+        has_pools = ("karpenter.sh", "nodepools") in (snapshot.kinds or {})
+        snapshot.node_pools = await self.objects(*pools, most=1) if has_pools else []
 
     async def read_permissions(self) -> None:
         """Read which permissions the server lacks, and the admission policies that limit it."""
@@ -291,17 +281,12 @@ class ClusterReader:
             "create subjectaccessreviews.authorization.k8s.io (or get clusterroles, roles and their bindings)",
             rights.missing(self.api, snapshot.installed, snapshot.installed.rights),
         )
-        for resource, field in (
-            ("validatingadmissionpolicies", "admission_policies"),
-            ("validatingadmissionpolicybindings", "admission_bindings"),
-        ):
-            right = f"list {resource}.admissionregistration.k8s.io"
-            setattr(snapshot, field, await self.objects("Permissions", path_of(ADMISSION, resource), right))
-        served = (snapshot.kinds or {}).get(("admissionregistration.k8s.io", "mutatingadmissionpolicies"), [])
-        if served:
-            path = path_of(f"admissionregistration.k8s.io/{served[0]}", "mutatingadmissionpolicies")
-            right = "list mutatingadmissionpolicies.admissionregistration.k8s.io"
-            snapshot.mutating_policies = await self.objects("Others", path, right)
+        policies, bindings = "validatingadmissionpolicies", "validatingadmissionpolicybindings"
+        snapshot.admission_policies = await self.objects("Permissions", ADMISSION, policies)
+        snapshot.admission_bindings = await self.objects("Permissions", ADMISSION, bindings)
+        group, resource = "admissionregistration.k8s.io", "mutatingadmissionpolicies"
+        if served := (snapshot.kinds or {}).get((group, resource)):
+            snapshot.mutating_policies = await self.objects("Others", f"{group}/{served[0]}", resource)
 
     async def read_crd(self) -> None:
         """Read the CRD of JobSets, whose fields decide what a disruption restarts."""
@@ -313,26 +298,12 @@ class ClusterReader:
         """Read the metadata of all Namespaces, else of the one that the user asks about."""
         snapshot, asked = self.snapshot, self.snapshot.asked
         snapshot.namespaces = await self.objects(
-            "Namespaces",
-            path_of("v1", "namespaces"),
-            "list namespaces",
-            most=MOST_NAMESPACES,
-            accept=METADATA_ONLY_LIST,
+            "Namespaces", "v1", "namespaces", most=MOST_NAMESPACES, accept=METADATA_ONLY_LIST
         )
         found = {one["metadata"]["name"] for one in snapshot.namespaces or ()}
         if asked is not None and asked not in found and (snapshot.namespaces is None or "Namespaces" in snapshot.cut):
-            what = f"namespaces/{asked}"
-            one = await self.allowed("Namespaces", what, f"get {what}", self.namespace(asked))
+            one = await self.one("Namespaces", path_of("v1", "namespaces", name=asked), f"get namespaces/{asked}")
             snapshot.namespaces = [*(snapshot.namespaces or ()), *one] if one is not None else snapshot.namespaces
-
-    async def namespace(self, name: str) -> list[Json]:
-        """Return the metadata of a Namespace as a list, which is empty if there is none; raise as `Api` does."""
-        try:
-            return [await self.api.get(path_of("v1", "namespaces", name=name), accept=METADATA_ONLY)]
-        except ApiError as error:
-            if error.status == HTTPStatus.NOT_FOUND:
-                return []
-            raise
 
     async def read_objects(self, kinds: Sequence[KindSpec], namespace: str, name: str) -> None:
         """Read the objects of a name; those of the kinds that the cluster has, if the user left the kind out."""
@@ -377,8 +348,3 @@ def is_fresh(lease: Json, now: datetime) -> bool:
     """Return True if a Lease was renewed a moment ago by a replica that holds it."""
     renewed_at = time_of(at(lease, ("spec", "renewTime")))
     return is_held(lease) and renewed_at is not None and (now - renewed_at).total_seconds() <= FRESH
-
-
-def policy_in(text: object) -> Policy | None:
-    """Return the policy in a text; None if there is none, or it has problems."""
-    return read_policy(text)[0] if isinstance(text, str) else None

@@ -6,7 +6,8 @@ from typing import Final
 
 import msgspec
 
-from webhook.doctor.finding import Diagnosis, Section, Status
+from webhook.accounts.words import counted
+from webhook.doctor.finding import Section, Status
 
 WIDTH: Final = len("problem")
 
@@ -32,11 +33,6 @@ def summary(sections: list[Section]) -> str:
     return f"{text}; begin with the first problem, it may explain others" if found["problem"] > 1 else text
 
 
-def counted(number: int, word: str) -> str:
-    """Return a number with its word."""
-    return f"{number} {word}" + ("" if number == 1 else "s")
-
-
 def numbers(sections: list[Section]) -> Counter[Status]:
     """Return the number of findings by status."""
     return Counter(one.status for section in sections for one in section.findings)
@@ -45,11 +41,10 @@ def numbers(sections: list[Section]) -> Counter[Status]:
 def as_json(sections: list[Section]) -> str:
     """Return all findings as JSON."""
     found = numbers(sections)
-    listed = [shown(section.title, one) for section in sections for one in section.findings]
+    listed = [
+        {"section": section.title, "status": one.status, "object": one.where, "what": one.what, "fix": one.fix}
+        for section in sections
+        for one in section.findings
+    ]
     whole = {"problems": found["problem"], "warnings": found["warning"], "findings": listed}
     return msgspec.json.format(msgspec.json.encode(whole), indent=2).decode()
-
-
-def shown(title: str, one: Diagnosis) -> dict[str, str]:
-    """Return a finding as a JSON object."""
-    return {"section": title, "status": one.status, "object": one.where, "what": one.what, "fix": one.fix}

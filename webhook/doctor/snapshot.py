@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from webhook.doctor.installation import Installation
-from webhook.doctor.shipped import NeededRight
+from webhook.doctor.shipped import MUTATING, VALIDATING, NeededRight
 from webhook.objects.left_out import RAISING, LeftOut
 from webhook.objects.problem import Json
 from webhook.policy.model import Policy
@@ -53,7 +53,6 @@ class Probe(NamedTuple):
     refusal: str
     warnings: tuple[str, ...] = ()
     denial: str = ""
-    denial_warnings: tuple[str, ...] = ()
 
 
 class Stored(NamedTuple):
@@ -106,6 +105,11 @@ class Snapshot:
     def named(self, objects: Objects, name: str) -> Json | None:
         """Return the object of a list with this name; None if there is none, or the list could not be read."""
         return next((one for one in objects or () if one["metadata"]["name"] == name), None)
+
+    @property
+    def configurations(self) -> tuple[tuple[str, Objects], ...]:
+        """The mutating and the validating webhook configurations, each with their kind."""
+        return (MUTATING, self.mutating), (VALIDATING, self.validating)
 
     @property
     def nothing_read(self) -> bool:

@@ -11,7 +11,7 @@ from cryptography import x509
 from certs import bundle
 from webhook.doctor.checks.installed import last_event
 from webhook.doctor.finding import Diagnosis, ok, problem, warning
-from webhook.doctor.shipped import MUTATING, NAME, VALIDATING
+from webhook.doctor.shipped import NAME
 from webhook.doctor.snapshot import Snapshot
 from webhook.objects.patch import at
 from webhook.objects.problem import Json, listed
@@ -22,35 +22,27 @@ SOON: Final = timedelta(days=5)  # the certificate should have been renewed long
 
 def check(snapshot: Snapshot) -> Iterator[Diagnosis]:
     """Yield what is right and wrong with the certificate and the caBundles."""
-    found = list(configurations(snapshot))
+    stored = ((kind, snapshot.named(found, NAME)) for kind, found in snapshot.configurations)
+    found = [(kind, root) for kind, root in stored if root is not None]
     yield from writers(snapshot, found)
     wrong = list(bundles(snapshot, found))
     yield from wrong
     leaf = served(snapshot)
     if isinstance(leaf, Diagnosis):
         yield leaf
+    if not isinstance(leaf, x509.Certificate):
         return
-    if leaf is None:
-        return
-    trouble = [*untrusted(snapshot, found, leaf), *dates(snapshot, leaf)] if not wrong else dates(snapshot, leaf)
-    findings = [*trouble, *names(snapshot, leaf)]
+    trouble = [] if wrong else untrusted(snapshot, found, leaf)
+    findings = [*trouble, *dates(snapshot, leaf), *names(snapshot, leaf)]
     yield from findings
     if not findings and not wrong and found:
         until = f"{leaf.not_valid_after_utc:%Y-%m-%d}"
-        yield ok(f"Secret {secret(snapshot)}", f"every caBundle has its CA; the certificate is valid until {until}")
+        yield ok(secret(snapshot), f"every caBundle has its CA; the certificate is valid until {until}")
 
 
 def secret(snapshot: Snapshot) -> str:
-    """Return the full name of the Secret with the certificate."""
-    return f"{snapshot.installed.namespace}/{snapshot.installed.secret}"
-
-
-def configurations(snapshot: Snapshot) -> Iterator[tuple[str, Json]]:
-    """Yield both webhook configurations, with their kind."""
-    for kind, found in ((MUTATING, snapshot.mutating), (VALIDATING, snapshot.validating)):
-        root = snapshot.named(found, NAME)
-        if root is not None:
-            yield kind, root
+    """Return the Secret with the certificate, with its kind."""
+    return f"Secret {snapshot.installed.namespace}/{snapshot.installed.secret}"
 
 
 def writers(snapshot: Snapshot, found: list[tuple[str, Json]]) -> Iterator[Diagnosis]:
@@ -85,7 +77,7 @@ def served(snapshot: Snapshot) -> x509.Certificate | Diagnosis | None:
     """Return the certificate in the Secret, or what is wrong with it; None if it was not read."""
     if snapshot.certificates is None or not snapshot.installed.secret:
         return None
-    where = f"Secret {secret(snapshot)}"
+    where = secret(snapshot)
     if not snapshot.certificates:
         return problem(where, "does not exist, so the server has no certificate", remedy(snapshot))
     try:
@@ -106,13 +98,8 @@ def untrusted(snapshot: Snapshot, found: list[tuple[str, Json]], leaf: x509.Cert
         ]
         if wrong:
             which = "every caBundle" if len(wrong) == len(root["webhooks"]) else f"the caBundle of {listed(wrong)}"
-            what = f"{which} lacks the CA of the served certificate ({issuer(leaf)})"
+            what = f"{which} lacks the CA of the served certificate ({leaf.issuer.rfc4514_string()})"
             yield problem(f"{kind} {NAME}", f"{what}{blame(snapshot, root)}", remedy(snapshot))
-
-
-def issuer(leaf: x509.Certificate) -> str:
-    """Return the name of the authority that signed a certificate."""
-    return leaf.issuer.rfc4514_string()
 
 
 def blame(snapshot: Snapshot, root: Json) -> str:
@@ -135,7 +122,7 @@ def remedy(snapshot: Snapshot) -> str:
 def dates(snapshot: Snapshot, leaf: x509.Certificate) -> Iterator[Diagnosis]:
     """Yield what is wrong with the dates of the certificate, by the API server's clock."""
     now = snapshot.now
-    where = f"Secret {secret(snapshot)}"
+    where = secret(snapshot)
     if now is None:
         return
     begin, end = leaf.not_valid_before_utc, leaf.not_valid_after_utc
@@ -156,4 +143,4 @@ def names(snapshot: Snapshot, leaf: x509.Certificate) -> Iterator[Diagnosis]:
         hosts = []
     if host not in hosts:
         what = f"the certificate is for {listed(hosts) or 'no host'}, and the API server calls {host}"
-        yield problem(f"Secret {secret(snapshot)}", what, remedy(snapshot))
+        yield problem(secret(snapshot), what, remedy(snapshot))

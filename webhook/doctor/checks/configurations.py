@@ -1,16 +1,15 @@
 """Checks both webhook configurations: whether they call this installation, for what this version ships. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from webhook.doctor.finding import Diagnosis, ok, problem, warning
-from webhook.doctor.shipped import MUTATING, NAME, VALIDATING, normal, shipped_in
-from webhook.doctor.snapshot import Objects, Snapshot
+from webhook.doctor.shipped import MUTATING, NAME, normal, shipped_in
+from webhook.doctor.snapshot import Snapshot
 from webhook.objects.patch import at
 from webhook.objects.problem import Json, listed
 from webhook.systems.job_set.spec import JOB_SET, features_of
-from webhook.systems.kind_spec import KindSpec
 from webhook.systems.kinds import KINDS
 
 # The fields of a webhook whose values are compared, besides its rules, its failurePolicy and where it calls.
@@ -33,14 +32,13 @@ Call = tuple[str, str, str, str]  # group, version, resource and operation of wh
 
 def check(snapshot: Snapshot) -> Iterator[Diagnosis]:
     """Yield what is right and wrong with both configurations."""
-    for kind, found in ((MUTATING, snapshot.mutating), (VALIDATING, snapshot.validating)):
-        yield from judged(snapshot, kind, found)
+    for kind, found in snapshot.configurations:
+        if found is not None:
+            yield from judged(snapshot, kind, found)
 
 
-def judged(snapshot: Snapshot, kind: str, found: Objects) -> Iterator[Diagnosis]:
+def judged(snapshot: Snapshot, kind: str, found: list[Json]) -> Iterator[Diagnosis]:
     """Yield what is right and wrong with one configuration."""
-    if found is None:
-        return
     root, installed = snapshot.named(found, NAME), snapshot.installed
     if root is None:
         what = "does not exist, so nothing is " + ("changed" if kind == MUTATING else "denied")
@@ -198,29 +196,22 @@ def kinds(snapshot: Snapshot) -> Iterator[Diagnosis]:
         if set(served) & set(kind.versions):
             handled.append(kind.kind)
         else:
-            yield unknown_version(kind, served)
+            known = listed(list(kind.versions))
+            what = f"is served only as {listed(served)}, and the webhook knows {known}: it is not called"
+            yield of_crd(problem, f"{kind.resource}.{kind.group}", f"{what}; upgrade the operator")
     yield from job_sets(snapshot)
     yield ok("Kinds", f"handled in this cluster: {listed(list(dict.fromkeys(handled)))}")
 
 
-def unknown_version(kind: KindSpec, served: list[str]) -> Diagnosis:
-    """Return the problem that no version of a kind is served that the webhook knows."""
-    name = f"{kind.resource}.{kind.group}"
-    what = f"is served only as {listed(served)}, and the webhook knows {listed(list(kind.versions))}: it is not called"
-    return problem(
-        f"CustomResourceDefinition {name}", f"{what}; upgrade the operator", f"kubectl get crd {name} -o yaml"
-    )
+def of_crd(say: Callable[[str, str, str], Diagnosis], name: str, what: str) -> Diagnosis:
+    """Return what is wrong with a CRD."""
+    return say(f"CustomResourceDefinition {name}", what, f"kubectl get crd {name} -o yaml")
 
 
 def job_sets(snapshot: Snapshot) -> Iterator[Diagnosis]:
     """Yield a warning if the CRD of JobSets is too old for the rules that a disruption needs."""
+    served = (snapshot.kinds or {}).get((JOB_SET.group, JOB_SET.resource), ())
     for crd in snapshot.job_set_crd or ():
-        served = snapshot.kinds is not None and set(JOB_SET.versions) & set(
-            snapshot.kinds.get((JOB_SET.group, JOB_SET.resource), ())
-        )
-        if served and not features_of(crd).message_patterns:
-            name = crd["metadata"]["name"]
+        if not set(JOB_SET.versions).isdisjoint(served) and not features_of(crd).message_patterns:
             what = "is older than JobSet 0.10 (no onJobFailureMessagePatterns): a disruption replaces only the pod"
-            yield warning(
-                f"CustomResourceDefinition {name}", f"{what}; upgrade JobSet", f"kubectl get crd {name} -o yaml"
-            )
+            yield of_crd(warning, crd["metadata"]["name"], f"{what}; upgrade JobSet")

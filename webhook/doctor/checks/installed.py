@@ -6,7 +6,7 @@ from typing import Final
 
 from webhook.doctor.finding import Diagnosis, ok, problem, warning
 from webhook.doctor.installation import called_in, version_of
-from webhook.doctor.shipped import CONTROLLER, MUTATING, NAME, VALIDATING, WORKLOADS
+from webhook.doctor.shipped import CONTROLLER, NAME, WORKLOADS
 from webhook.doctor.snapshot import Snapshot
 from webhook.objects.patch import at
 from webhook.objects.problem import Json, listed
@@ -47,7 +47,7 @@ def is_absent(snapshot: Snapshot) -> bool:
 
 def configurations(snapshot: Snapshot) -> Iterator[tuple[str, Json]]:
     """Yield the webhook configurations that have webhooks of ours, with their kind."""
-    for kind, found in ((MUTATING, snapshot.mutating), (VALIDATING, snapshot.validating)):
+    for kind, found in snapshot.configurations:
         for one in found or ():
             if one["metadata"]["name"] == NAME or any(is_ours(hook) for hook in one.get("webhooks") or ()):
                 yield kind, one

@@ -1,7 +1,7 @@
 """Checks the other admission plugins of the cluster that see Jobs or pods of opted-in namespaces. Pure."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from webhook.doctor.checks.installed import is_ours
@@ -84,13 +84,19 @@ def on_updates(snapshot: Snapshot, found: list[Other]) -> Iterator[Diagnosis]:
     """Yield a warning for each webhook that is called for the server's own updates."""
     username = snapshot.installed.username(CONTROLLER)
     for one in found:
-        rules, conditions = one.hook.get("rules") or (), one.hook.get("matchConditions") or ()
-        seen = [resource for group, resource in UPDATED if sees(rules, group, resource, "UPDATE")]
-        if not seen or one.program in SAFE or any(username in str(at(each, ("expression",))) for each in conditions):
+        seen = updates_seen(one.hook.get("rules") or (), one.hook.get("matchConditions") or (), username)
+        if not seen or one.program in SAFE:
             continue
         what = f"{one.name} is called for updates of {listed(seen)} by the server"
         why = "if it changes one, the update is denied"
         yield warning(f"{MUTATING} {one.configuration}", f"{what}: {why}", exclusion(one, username))
+
+
+def updates_seen(rules: Iterable[Json], conditions: Iterable[Json], username: str) -> list[str]:
+    """Return of what a plugin sees updates by the server; nothing if its conditions name the server."""
+    if any(username in str(at(one, ("expression",))) for one in conditions):
+        return []
+    return [resource for group, resource in UPDATED if sees(rules, group, resource, "UPDATE")]
 
 
 def exclusion(one: Other, username: str) -> str:
@@ -121,9 +127,7 @@ def elsewhere(snapshot: Snapshot) -> Iterator[Diagnosis]:
     for root in snapshot.mutating_policies or ():
         spec = root.get("spec") or {}
         rules = at(spec, ("matchConstraints", "resourceRules")) or ()
-        excluded = any(username in str(at(one, ("expression",))) for one in spec.get("matchConditions") or ())
-        seen = [resource for group, resource in UPDATED if sees(rules, group, resource, "UPDATE")]
-        if seen and not excluded:
+        if seen := updates_seen(rules, spec.get("matchConditions") or (), username):
             name = root["metadata"]["name"]
             what = f"is applied to updates of {listed(seen)} by the server: if it changes one, the update is denied"
             condition = f"matchConditions: request.userInfo.username != '{username}'"

@@ -1,10 +1,11 @@
 """Checks the permissions of the two programs, and the admission policies that limit them. Pure."""
 
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
 from webhook.doctor.finding import Diagnosis, ok, problem, warning
-from webhook.doctor.shipped import BINDING, CONTROLLER, LEDGER, NAME, POLICY, NeededRight, Shipped, normal, shipped_in
+from webhook.doctor.shipped import BINDING, CONTROLLER, LEDGER, NAME, POLICY, NeededRight, normal, shipped_in
 from webhook.doctor.snapshot import Snapshot
 from webhook.objects.patch import at
 from webhook.objects.problem import Json, listed
@@ -24,7 +25,10 @@ def rights(snapshot: Snapshot) -> Iterator[Diagnosis]:
     if lacking is None:
         return
     installed = snapshot.installed
-    for (account, role), found in by_role(lacking).items():
+    roles: dict[tuple[str, str], list[NeededRight]] = defaultdict(list)
+    for one in lacking:
+        roles[one.account, one.role].append(one)
+    for (account, role), found in roles.items():
         where = f"ServiceAccount {installed.namespace}/{account}"
         what = f"lacks permissions of the role {role}: {listed(by_resource(found))}"
         if role == LEDGER:
@@ -43,14 +47,6 @@ def is_left_out(snapshot: Snapshot) -> bool:
     never_led = any(one.name == LEDGER and one.lease is None for one in snapshot.leases or ())
     wanted = {one for one in snapshot.installed.rights if one.role == LEDGER}
     return never_led and wanted <= {*(snapshot.missing_rights or ())}
-
-
-def by_role(found: list[NeededRight]) -> dict[tuple[str, str], list[NeededRight]]:
-    """Return permissions by their ServiceAccount and the name of their role."""
-    roles: dict[tuple[str, str], list[NeededRight]] = {}
-    for one in found:
-        roles.setdefault((one.account, one.role), []).append(one)
-    return roles
 
 
 def by_resource(found: list[NeededRight]) -> list[str]:
@@ -72,7 +68,8 @@ def policies(snapshot: Snapshot) -> Iterator[Diagnosis]:
     bound = {at(one, ("spec", "policyName")) for one in snapshot.admission_bindings if denies(one)}
     absent = [name for name in names if name not in there]
     unbound = [name for name in names if name in there and name not in bound]
-    other = [name for name in names if name in there and differs(wanted, name, there[name])]
+    shipped = {name: normal(wanted.find(POLICY, name)["spec"]) for name in names}
+    other = [name for name in names if name in there and normal(there[name].get("spec")) != shipped[name]]
     for found, what in (
         (absent, "do not exist, so they do not limit what the controller, or a thief of its token, may write"),
         (unbound, f"have no {BINDING} that denies, so they limit nothing"),
@@ -88,8 +85,3 @@ def denies(binding: Json) -> bool:
     """Return True if a binding denies everywhere what its policy does not allow."""
     spec = binding.get("spec") or {}
     return spec.get("validationActions") == DENY and not spec.get("matchResources")
-
-
-def differs(wanted: Shipped, name: str, root: Json) -> bool:
-    """Return True if the stored policy is not the shipped one."""
-    return bool(normal(wanted.find(POLICY, name)["spec"]) != normal(root.get("spec")))
