@@ -9,7 +9,6 @@ from typing import Any, Final
 from webhook.export import retry_strategies
 from webhook.export.cel import UNLIMITED, Variables, entry_of, path_of_keys, text, union, value
 from webhook.objects.patch import EVERY, Nested, Pattern
-from webhook.objects.problem import Path
 from webhook.objects.shape import ANY_KEY, Shape
 from webhook.systems.job import spec as batch
 from webhook.systems.job.spec import CRON_JOB
@@ -128,29 +127,27 @@ def index_budgets(spec: str) -> str:
     )
 
 
-def is_in_place(kind: KindSpec, template: Path) -> str:
-    """Return a condition that the API requires unlimited retries of a Job, or of all Jobs in an object.
+def in_place(kind: KindSpec) -> str:
+    """Return a condition that the Jobs of an object restart in place, so that the API requires unlimited retries.
 
-    `template`: the path of the JobSetSpec. See Traits.restarts_in_place.
+    See Traits.restarts_in_place.
     """
+    if kind is CRON_JOB:
+        return "false"
     if kind is batch.JOB:
         return (
             f"(object.spec.?backoffLimit.orValue(0) == {batch.UNLIMITED} && "
             "object.metadata.?ownerReferences.orValue([]).exists(r, r.?controller.orValue(false) &&\n"
             f"  r.kind == {text(JOB_SET.kind)} && r.apiVersion.startsWith({text(JOB_SET.group + '/')})))"
         )
-    strategy = value((*template, "failurePolicy", "restartStrategy"), "object")
-    return f"({strategy} == 'InPlaceRestart')" if kind is not CRON_JOB else "false"
+    set_spec = kind.job_specs[0][: kind.job_specs[0].index("replicatedJobs")]
+    strategy = value((*map(str, set_spec), "failurePolicy", "restartStrategy"), "object")
+    return f"({strategy} == 'InPlaceRestart')"
 
 
-def set_spec_of(kind: KindSpec) -> Path:
-    """Return the path of the JobSetSpec in a kind whose JobSpecs are in one."""
-    return tuple(str(part) for part in kind.job_specs[0][: kind.job_specs[0].index("replicatedJobs")])
-
-
-def in_place(kind: KindSpec) -> str:
-    """Return a condition that the Jobs of an object restart in place, and need unlimited retries for that."""
-    return is_in_place(kind, () if kind in {batch.JOB, CRON_JOB} else set_spec_of(kind))
+def of_job_specs(variables: Variables, kind: KindSpec, entry: str) -> str:
+    """Return an expression for an entry of each JobSpec; `entry`: a condition, if there is one, and the entry."""
+    return union([f"{variables.places(one)}.transformMapEntry(p, o, {entry})" for one in kind.job_specs])
 
 
 def job_budgets(variables: Variables, kind: KindSpec) -> str:
@@ -159,14 +156,12 @@ def job_budgets(variables: Variables, kind: KindSpec) -> str:
     An update of a Job can change backoffLimit alone; the field is the one that limited its retries before.
     """
     judged = "(request.operation == 'UPDATE' ? oldObject.spec : object.spec)" if kind is batch.JOB else "o"
-    return union(
-        [
-            f"{variables.places(pattern)}.transformMapEntry(p, o, !variables.inPlace,\n  {index_budgets(judged)} ?\n"
-            f"  {{p + '.backoffLimitPerIndex': {number('backoffLimitPerIndex')}}} : "
-            f"{{p + '.backoffLimit': {number('backoffLimit')}}})"
-            for pattern in kind.job_specs
-        ]
+    entry = (
+        f"!variables.inPlace,\n  {index_budgets(judged)} ?\n"
+        f"  {{p + '.backoffLimitPerIndex': {number('backoffLimitPerIndex')}}} : "
+        f"{{p + '.backoffLimit': {number('backoffLimit')}}}"
     )
+    return of_job_specs(variables, kind, entry)
 
 
 def number(name: str) -> str:
@@ -190,12 +185,7 @@ def sums(variables: Variables, kind: KindSpec) -> str:
         f"[{per_index} * {indexes}, {in_all} == null ? {unlimited} : int({in_all}),\n"
         f"  {failed} == null ? {unlimited} : {per_index} * (int({failed}) + {at_once})].min()"
     )
-    return union(
-        [
-            f"{variables.places(pattern)}.transformMapEntry(p, o, {counts},\n  {{p: {least}}})"
-            for pattern in kind.job_specs
-        ]
-    )
+    return of_job_specs(variables, kind, f"{counts},\n  {{p: {least}}}")
 
 
 def restarted_uncounted(variables: Variables, kind: KindSpec) -> str:
@@ -205,13 +195,7 @@ def restarted_uncounted(variables: Variables, kind: KindSpec) -> str:
     """
     in_all = value(("backoffLimit",))
     counts = f"{index_budgets('o')} && {restart_policy(kind)} == 'OnFailure'"
-    return union(
-        [
-            f"{variables.places(pattern)}.transformMapEntry(p, o, {counts},\n"
-            f"  {{p: {in_all} == null ? {batch.UNLIMITED} : int({in_all})}})"
-            for pattern in kind.job_specs
-        ]
-    )
+    return of_job_specs(variables, kind, f"{counts},\n  {{p: {in_all} == null ? {batch.UNLIMITED} : int({in_all})}}")
 
 
 def restart_policy(kind: KindSpec) -> str:

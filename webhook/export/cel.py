@@ -16,9 +16,9 @@ from typing import Any, Final
 from webhook.kube import names
 from webhook.objects.patch import DEEPEST, EVERY, Nested, Pattern
 from webhook.objects.problem import Path
+from webhook.objects.problem import field as field_of
 from webhook.objects.shape import ANY_KEY, Shape
 from webhook.policy.model import Policy, Profile
-from webhook.policy.settings import LARGEST_COUNT
 from webhook.rules.opt_in import MODES
 from webhook.systems.kind_spec import KindSpec
 
@@ -55,24 +55,17 @@ def plain_list(values: list[str]) -> str:
 
 def field(path: Path, of: str = "o") -> str:
     """Return the optional value at a path of keys in the value of a CEL expression."""
-    return of + "".join(f".?{key}" if is_identifier(str(key)) else f"[?{text(str(key))}]" for key in path)
+    names_of_fields = (str(key) for key in path)
+    return of + "".join(f".?{key}" if _is_identifier(key) else f"[?{text(key)}]" for key in names_of_fields)
+
+
+def _is_identifier(key: str) -> bool:
+    return IDENTIFIER.fullmatch(key) is not None and key not in RESERVED
 
 
 def value(path: Path, of: str = "o") -> str:
     """Return the value at a path of keys, null if it is absent."""
     return f"{field(path, of)}.orValue(null)" if path else of
-
-
-def is_identifier(key: str) -> bool:
-    """Return True if CEL can select a field by this name."""
-    return IDENTIFIER.fullmatch(key) is not None and key not in RESERVED
-
-
-def key_in_path(key: str, *, first: bool) -> str:
-    """Return what a key adds to a path in a message, as webhook.objects.problem.field writes it."""
-    if "/" in key or "." in key:
-        return f"[{key}]"
-    return key if first else f".{key}"
 
 
 class Variables:
@@ -151,8 +144,8 @@ class Variables:
 
 
 def path_of_keys(keys: list[str], *, first: bool) -> str:
-    """Return what a path of keys adds to the path of a value."""
-    return "".join(key_in_path(key, first=first and not index) for index, key in enumerate(keys))
+    """Return what a path of keys adds to the path of a value, as messages have it."""
+    return field_of(tuple(keys)) if first else field_of(("o", *keys))[1:]
 
 
 def entry_of(shape: Any) -> Shape:
@@ -199,8 +192,3 @@ def typed(value: Any) -> str:
     if isinstance(value, list) and all(type(entry) is int for entry in value):
         return "[" + ", ".join(map(str, value)) + "]"
     return literal(value)
-
-
-def most_retries(profile: Profile) -> int:
-    """Return the highest value of the annotation max-retries that is no problem."""
-    return LARGEST_COUNT if profile.retries.on_exceed == "Clamp" else profile.retries.limit

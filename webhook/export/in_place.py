@@ -38,8 +38,9 @@ def unbounded(variables: Variables, kind: KindSpec) -> str:
         for spec in kind.job_specs
         for name in in_place.CONTAINERS
     ]
+    unless_in_place = "!variables.inPlace && " if kind.job_specs else ""
     of_others = [
-        of_containers(variables.places((*one, "spec")), (), allowed(kind) + unlimited(name, "false"), name)
+        of_containers(variables.places((*one, "spec")), (), unless_in_place + unlimited(name, "false"), name)
         for one in kind.pod_templates
         for name in in_place.CONTAINERS
     ]
@@ -48,11 +49,6 @@ def unbounded(variables: Variables, kind: KindSpec) -> str:
         f"{found}.filter(p, {NEW} && !(({text(BEFORE)} + p) in {found})).map(p, p +\n"
         f"  ': {in_place.UNBOUNDED}; {REMEDY}')"
     )
-
-
-def allowed(kind: KindSpec) -> str:
-    """Return the condition, followed by &&, that the Jobs of an object do not restart in place by design."""
-    return "!variables.inPlace && " if kind.job_specs else ""
 
 
 def unlimited(name: str, counts: str) -> str:

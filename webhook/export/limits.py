@@ -4,14 +4,16 @@ It finds what webhook/rules/limits.py and webhook/rules/annotations.py find, and
 rules of an author's own that make restarts free (webhook/systems/job_set/rules/free_restarts.py).
 """
 
+import re
 from collections.abc import Iterator
 from typing import Final
 
 from webhook.export import annotations, budgets, in_place
-from webhook.export.cel import UNLIMITED, Profiles, Variables, most_retries, text, union
+from webhook.export.cel import UNLIMITED, Profiles, Variables, text, union
 from webhook.export.objects import BEING_DELETED, CHANGES_SOMETHING, Envelope, validating
 from webhook.objects.problem import Json
 from webhook.policy.model import Policy
+from webhook.policy.settings import LARGEST_COUNT
 from webhook.rules.in_place import retriable
 from webhook.systems import core
 from webhook.systems.job import spec as batch
@@ -22,6 +24,7 @@ from webhook.systems.spark import spec as spark
 
 JOB_SETS: Final = f"authorizer.group({text(JOB_SET.group)}).resource({text(JOB_SET.resource)}).subresource('status')"
 NEW: Final = "!p.startsWith('before: ')"
+VARIABLE: Final = re.compile(r"variables\.(\w+)")
 WITHOUT_CONTROLLER: Final = {
     "name": "without-a-controller",
     "expression": "!object.metadata.?ownerReferences.orValue([]).exists(o, o.?controller.orValue(false))",
@@ -44,7 +47,10 @@ def spec(kind: KindSpec, policy: Policy) -> Json:
         *profiles.first,
         profiles.variable("limit", lambda profile: profile.retries.limit),
         profiles.variable("total", lambda profile: profile.retries.total),
-        profiles.variable("mostRetries", most_retries),
+        # The highest value of the annotation max-retries that is no problem.
+        profiles.variable(
+            "mostRetries", lambda one: LARGEST_COUNT if one.retries.on_exceed == "Clamp" else one.retries.limit
+        ),
         profiles.variable("mostDisruptions", lambda profile: profile.disruptions.limit),
         profiles.variable("allowSkip", lambda profile: profile.allow_skip),
         profiles.variable("retriable", lambda profile: list(retriable(profile))),
@@ -65,26 +71,12 @@ def spec(kind: KindSpec, policy: Policy) -> Json:
 def used(listed: list[Json], validations: list[Json]) -> list[Json]:
     """Return the variables that an expression reads."""
     kept: list[Json] = []
-    read = "".join(one["expression"] + one.get("messageExpression", "") for one in validations)
+    read = {name for one in validations for text in one.values() for name in VARIABLE.findall(text)}
     for variable in reversed(listed):
-        name = f"variables.{variable['name']}"
-        if any(read[end : end + 1] not in NAME for end in ends_of(name, read)):
+        if variable["name"] in read:
             kept.append(variable)
-            read += " " + variable["expression"]
+            read.update(VARIABLE.findall(variable["expression"]))
     return kept[::-1]
-
-
-NAME: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
-
-
-def ends_of(name: str, read: str) -> list[int]:
-    """Return the positions after each occurrence of a name in expressions."""
-    parts = read.split(name)
-    ends, position = [], 0
-    for part in parts[:-1]:
-        position += len(part) + len(name)
-        ends.append(position)
-    return ends
 
 
 def believed(kind: KindSpec) -> list[Json]:
@@ -124,7 +116,8 @@ def budget_problems(variables: Variables, kind: KindSpec) -> list[str]:
         found.append(too_many(name, *unlimited.get(group, ("", "")), runs=group == "runs"))
     if kind.job_specs:
         found += sum_problems(variables, kind)
-    return found + [too_deep(level) for level in variables.too_deep]
+    too_deep = "p + ': is nested too deeply; move it up'"
+    return [*found, *(f"{level}.filter(p, {NEW}).map(p, {too_deep})" for level in variables.too_deep)]
 
 
 def group_of(field: RetryField) -> str:
@@ -158,44 +151,36 @@ def too_many(name: str, other: str, counting: str, *, runs: bool) -> str:
             f"  {last} + ' ' + {limit} + ' or less'"
         )
         said = f"{name}[p] == {UNLIMITED} ? {free} :\n  {said}"
+    return above(name, "variables.limit", said)
+
+
+def above(name: str, limit: str, said: str) -> str:
+    """Return an expression for the problems of the numbers of a set that are above a limit, and were lower before."""
     return (
-        f"{name}.filter(p, {NEW} && {name}[p] > variables.limit &&\n"
+        f"{name}.filter(p, {NEW} && {name}[p] > {limit} &&\n"
         f"  {name}[?('before: ' + p)].orValue(-1) < {name}[p]).map(p, {said})"
     )
 
 
-def too_deep(level: str) -> str:
-    """Return an expression for the problems of values that are nested deeper than the fields above."""
-    return f"{level}.filter(p, {NEW}).map(p, p + ': is nested too deeply; move it up')"
-
-
 def sum_problems(variables: Variables, kind: KindSpec) -> list[str]:
-    """Return expressions for the problems of all completion indexes together."""
+    """Return expressions for the problems of all completion indexes together.
+
+    Those of JobSpecs whose indexes together may retry too often, or whose restarts in place backoffLimit alone bounds.
+    """
     sums = variables.add("sums", budgets.sums(variables, kind))
     uncounted = variables.add("uncounted", budgets.restarted_uncounted(variables, kind))
-    return [sum_problem(sums), uncounted_problem(uncounted)]
-
-
-def sum_problem(sums: str) -> str:
-    """Return an expression for the problems of JobSpecs whose indexes together may retry too often."""
-    return (
-        f"{sums}.filter(p, {NEW} && {sums}[p] > variables.total &&\n"
-        f"  {sums}[?('before: ' + p)].orValue(-1) < {sums}[p]).map(p, p + '.backoffLimitPerIndex: allows ' +\n"
+    what = "OnFailure restarts containers in place, which backoffLimitPerIndex does not count"
+    too_often = (
+        "p + '.backoffLimitPerIndex: allows ' +\n"
         f"  string({sums}[p]) + ' retries of all indexes together, and profile \\'' + variables.profile +\n"
         "  '\\' allows ' + string(variables.total) + ' (retries.total); set ' + p +\n"
-        "  '.backoffLimit, which bounds their sum, to ' + string(variables.total) + ' or less')"
+        "  '.backoffLimit, which bounds their sum, to ' + string(variables.total) + ' or less'"
     )
-
-
-def uncounted_problem(uncounted: str) -> str:
-    """Return an expression for the problems of JobSpecs whose restarts in place are bounded by backoffLimit alone."""
-    what = "OnFailure restarts containers in place, which backoffLimitPerIndex does not count"
-    return (
-        f"{uncounted}.filter(p, {NEW} && {uncounted}[p] > variables.limit &&\n"
-        f"  {uncounted}[?('before: ' + p)].orValue(-1) < {uncounted}[p]).map(p, p +\n"
-        f"  '.template.spec.restartPolicy: {what}; use Never, or set ' + p +\n"
-        "  '.backoffLimit, which bounds their sum, to ' + string(variables.limit) + ' or less')"
+    in_place = (
+        f"p +\n  '.template.spec.restartPolicy: {what}; use Never, or set ' + p +\n"
+        "  '.backoffLimit, which bounds their sum, to ' + string(variables.limit) + ' or less'"
     )
+    return [above(sums, "variables.total", too_often), above(uncounted, "variables.limit", in_place)]
 
 
 def objects(policy: Policy) -> Iterator[Json]:
