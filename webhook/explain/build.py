@@ -22,6 +22,7 @@ from webhook.pods.pods import Pod
 from webhook.retry import record
 from webhook.systems.accounts import SYSTEMS
 from webhook.systems.flyte.spec import FLYTE_WORKFLOW
+from webhook.systems.job import spec as batch
 from webhook.systems.job_set.spec import JOB_SET
 from webhook.systems.kind_spec import KindSpec, controller_of
 from webhook.systems.pods import place_of
@@ -159,7 +160,8 @@ def _state_elsewhere(root: Json) -> str:
     if at(root, ("kind",)) == FLYTE_WORKFLOW.kind:
         return FLYTE_PHASES.get(at(root, ("status", "phase")) or 0, "running")
     conditions = [one for one in at(root, ("status", "conditions")) or () if one.get("type") and one.get("status")]
-    told = max((one for one in conditions if one["status"] != "False"), key=_time_of, default=None)
+    by_time = sorted(conditions, key=lambda one: str(one.get("lastTransitionTime") or ""), reverse=True)
+    told = next((one for one in by_time if one["status"] != "False"), None)
     told = next((one for one in conditions if one["type"] == SUCCEEDED), told)
     if told is None:
         return "running"
@@ -168,16 +170,12 @@ def _state_elsewhere(root: Json) -> str:
     return ": ".join(part for part in (kind, reason, told.get("message")) if part)
 
 
-def _time_of(condition: Json) -> str:
-    """Return when a condition last changed."""
-    return str(condition.get("lastTransitionTime") or "")
-
-
 def _refusal_of(standings: list[Standing], found: list[Pod], events: list[Json]) -> str:
     """Return why no pod of a Job can be created, for the first Job that lacks pods for such a reason; empty if none."""
     for standing in standings:
         its_own = of_job(standing.job, found)
-        if pending.is_short_of_pods(standing.job, its_own) and not standing.job["spec"].get("suspend"):
+        lacks_pods = sum(not pod.has_ended for pod in its_own) < batch.running_at_once(standing.job["spec"])
+        if lacks_pods and not standing.job["spec"].get("suspend"):
             refused = pending.refusal(standing.job, its_own, events)
             if refused:
                 return refused

@@ -57,11 +57,12 @@ class CronJobExplanation:
 def explain(root: Json, jobs: list[Json], accounts: list[Json], left_out: LeftOut = RAISING) -> CronJobExplanation:
     """Explain a CronJob, as the API has it; `jobs`: those that it controls, `accounts`: their Accounts."""
     metadata, spec = root["metadata"], root["spec"]
-    newest_last = sorted(jobs, key=lambda job: str(job["metadata"].get("creationTimestamp") or ""))[-MOST_JOBS:]
+    newest_last = sorted(jobs, key=created_at)[-MOST_JOBS:]
     rows = []
     for job in newest_last:
         with left_out.around(batch.JOB.kind, job):
-            rows.append(_row_of(job, accounts, left_out))
+            told, created = build.explain(batch.JOB, job, [job], accounts, left_out), created_at(job)
+            rows.append(JobRow(name=told.name, created=created, state=told.state, summary=told.summary))
     sample = sample_of(root, newest_last)
     zone = f" ({spec['timeZone']})" if spec.get("timeZone") else ""
     return CronJobExplanation(
@@ -74,6 +75,11 @@ def explain(root: Json, jobs: list[Json], accounts: list[Json], left_out: LeftOu
         jobs=rows,
         next=[*next_steps(root, newest_last)],
     )
+
+
+def created_at(job: Json) -> str:
+    """Return when a Job was created, RFC 3339; empty if it does not say it."""
+    return str(job["metadata"].get("creationTimestamp") or "")
 
 
 def is_controlled_by(root: Json, owner: Json) -> bool:
@@ -100,17 +106,6 @@ def what_jobs_get(job: Json) -> Iterator[str]:
     of = " for each index" if batch.has_index_budgets(job["spec"]) else ""
     yield f"{counted(batch.retry_budget(job['spec']), 'retry')}{of}"
     yield from build.explain(batch.JOB, new, [new], []).next
-
-
-def _row_of(job: Json, accounts: list[Json], left_out: LeftOut) -> JobRow:
-    """Return the row of one Job."""
-    told = build.explain(batch.JOB, job, [job], accounts, left_out)
-    return JobRow(
-        name=told.name,
-        created=str(job["metadata"].get("creationTimestamp") or ""),
-        state=told.state,
-        summary=told.summary,
-    )
 
 
 def next_steps(root: Json, jobs: list[Json]) -> Iterator[str]:

@@ -81,7 +81,7 @@ async def load(
 async def nodes_of(api: Api, parts: list[Json]) -> dict[str, NodeFacts]:
     """Return the nodes of pods, and of the attempts in an Account, by name, as far as they exist.
 
-    None if the user may not read nodes. Raise what `Api` raises.
+    None of them if the user may not read nodes. Raise what `Api` raises.
     """
     names_of_nodes = [at(one, ("spec", "nodeName")) for one in parts]
     names_of_nodes += [detail.get("node") for one in parts for detail in at(one, ("status", "last")) or ()]

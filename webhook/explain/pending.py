@@ -131,8 +131,10 @@ def crash_of(detail: Attempt, job: Json) -> Pod | None:
 def waits_until(standing: Standing, pods: list[Pod], all_pods: Iterable[Json]) -> str:
     """Return when the Job controller, after its back-off, creates the next pod of a Job; empty if it does not wait."""
     if standing.job["spec"].get("backoffLimitPerIndex") is not None:
-        missing = missing_indexes(pods, standing.job)
-        return min(filter(None, map(waits_for, (pod for pod in missing if pod.tracked))), default="")
+        missing = (pod for pod in missing_indexes(pods, standing.job) if pod.tracked and pod.ended)
+        # Its replacement depends on the failures of its index alone.
+        replaced_at = (after(pod.ended, (pod.index_failures or 0) + (pod.index_ignored or 0) + 1) for pod in missing)
+        return min(filter(None, replaced_at), default="")
     ends = [detail.end for detail in standing.account.last_now if detail.end and detail.cost != "none"]
     succeeded = max(map(finished, all_pods), default="")
     ends = [end for end in ends if end > succeeded]
@@ -171,11 +173,6 @@ def missing_indexes(pods: Iterable[Pod], job: Json) -> list[Pod]:
     return [pod for index, pod in last.items() if index not in there and not (index and is_completed(index))]
 
 
-def waits_for(pod: Pod) -> str:
-    """Return when a failed pod of an index is replaced, which depends on the failures of its index alone."""
-    return after(pod.ended, (pod.index_failures or 0) + (pod.index_ignored or 0) + 1) if pod.ended else ""
-
-
 def after(end: str, failures: int) -> str:
     """Return when a pod is replaced that ended at the time `end`; `failures`: how many have failed, with this one."""
     return shifted(end, batch.back_off(failures))
@@ -209,8 +206,3 @@ def refusal(job: Json, pods: Iterable[Pod], events: Iterable[Json]) -> str:
 def time_of(event: Json) -> str:
     """Return when an Event was last seen."""
     return event.get("lastTimestamp") or event.get("eventTime") or ""
-
-
-def is_short_of_pods(job: Json, pods: Iterable[Pod]) -> bool:
-    """Return True if fewer pods of a Job run than may run at once."""
-    return sum(not pod.has_ended for pod in pods) < batch.running_at_once(job["spec"])
