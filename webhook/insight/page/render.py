@@ -41,11 +41,12 @@ def render(report: Report) -> str:
     Of a report that is larger than the bounds above, the page shows the workloads that lost most, and says so.
     """
     style, code = page_style(), page_script()
+    shown = as_json(report).decode().replace("<", r"\u003c")  # a script element ends at the first `</script`
     policy = f"{STRICT}; script-src '{digest(code)}'; style-src '{digest(style)}'"
     return page_template().substitute(
         policy=f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
         style=f"<style>{style}</style>",
-        report=f'<script type="application/json" id="report">{_as_text(bounded(report))}</script>',
+        report=f'<script type="application/json" id="report">{shown}</script>',
         script=f"<script>{code}</script>",
     )
 
@@ -92,11 +93,6 @@ def bounded(report: Report) -> Report:
 def as_json(report: Report) -> bytes:
     """Return what the page's scripts read, within the bounds above."""
     return msgspec.json.encode(bounded(report))
-
-
-def _as_text(report: Report) -> str:
-    """Return JSON that can stand in a script element, which ends at the first `</script`."""
-    return msgspec.json.encode(report).decode().replace("<", r"\u003c")
 
 
 @cache

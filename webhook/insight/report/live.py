@@ -161,12 +161,11 @@ def known_of(
         end=terminal.ended_at(root) or "",
         per_index=root["kind"] == batch.JOB.kind and batch.has_index_budgets(root.get("spec") or {}),
     )
-    details = {detail.pod: detail for detail in account.last if detail.pod and not detail.restart}
-    records = Records(known, workload, account, nodes, details)
-    counted = [*records.counted(account)]
+    records = Records(known, workload, account, nodes)
+    counted = [*records.counted()]
     if window == Window():
         known.told = counted
-        known.attempts = [*records.uncounted(account)]
+        known.attempts = [*records.uncounted()]
         known.counted = [*_counted_in(account, price_of_row)]
         known.saved = [
             one for name, rows in account.saved.items() for one in _rows_of(name, rows, account, price_of_row)
@@ -174,7 +173,7 @@ def known_of(
     else:
         known.attempts = [
             one
-            for one in (*counted, *records.uncounted(account))
+            for one in (*counted, *records.uncounted())
             if window.has(one.end) or (not one.end and window.until is None)
         ]
         notes += [TOTALS] if account.ended + sum(account.in_place.values()) > len(counted) else []
@@ -196,33 +195,25 @@ def state_of(root: Json) -> State:
 
 
 class Records:
-    """Makes records of the pods of a workload; `details`: those of its account, by the name of the pod."""
+    """Makes records of the pods of a workload."""
 
-    def __init__(
-        self,
-        known: Known,
-        workload: LiveWork,
-        account: Account,
-        nodes: Mapping[str, PricedNode],
-        details: Mapping[str, Attempt],
-    ) -> None:
+    def __init__(self, known: Known, workload: LiveWork, account: Account, nodes: Mapping[str, PricedNode]) -> None:
         self.known = known
         self.workload = workload
         self.account = account
         self.nodes = nodes
-        self.details = details
-        self.pods = workload.pods
+        self.details = {detail.pod: detail for detail in account.last if detail.pod and not detail.restart}
         self.jobs = {job["metadata"]["uid"]: job for job in workload.jobs}
         self.job_set = workload.root if workload.root["kind"] == JOB_SET.kind else None
 
-    def counted(self, account: Account) -> Iterator[AttemptRecord]:
+    def counted(self) -> Iterator[AttemptRecord]:
         """Yield the attempts that the account has counted and of which the pod or the detail exists."""
         existing = set()
-        for pod in self.pods:
-            if self.is_counted(pod, account):
+        for pod in self.workload.pods:
+            if self.is_counted(pod):
                 existing.add(pod.name)
                 yield self.record(pod)
-        for detail in account.last:
+        for detail in self.account.last:
             if detail.pod and detail.pod not in existing and not detail.restart:
                 yield self.record(_vanished(detail, self.known, self.requests_of(detail)))
 
@@ -231,7 +222,7 @@ class Records:
 
         Where no pod exists that requests anything, what the template of its Job says; empty if that is gone too.
         """
-        others = (pod for pod in self.pods if pod.resources)
+        others = (pod for pod in self.workload.pods if pod.resources)
         job = _job_in(detail.scope)
         like = max(others, key=lambda pod: _job_in(limits.scope_of(pod)) == job, default=None)
         return self.requests_of_template(job) if like is None else like.resources
@@ -242,15 +233,13 @@ class Records:
         found = (one for one in self.workload.jobs if name in {"", one["metadata"]["name"]})
         return requested(at(next(found, {}), ("spec", "template", "spec")) or {})
 
-    def uncounted(self, account: Account) -> Iterator[AttemptRecord]:
+    def uncounted(self) -> Iterator[AttemptRecord]:
         """Yield the other pods: those that run, that succeeded, and that are not counted yet."""
-        for pod in self.pods:
-            if not self.is_counted(pod, account):
-                yield self.record(pod)
+        yield from (self.record(pod) for pod in self.workload.pods if not self.is_counted(pod))
 
-    def is_counted(self, pod: Pod, account: Account) -> bool:
+    def is_counted(self, pod: Pod) -> bool:
         """Return True if the account has counted a pod."""
-        return pod.enters_account and (account.has(pod) or self.detail_of(pod) is not None)
+        return pod.enters_account and (self.account.has(pod) or self.detail_of(pod) is not None)
 
     def detail_of(self, pod: Pod) -> Attempt | None:
         """Return what the account says of a failed pod; None if nothing. Other kinds create pods of the same name."""

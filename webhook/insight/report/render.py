@@ -192,35 +192,30 @@ def why(found: Iterable[WorkloadRow]) -> str:
     return ", ".join(told)
 
 
+def _listed(title: str, headings: Row, rows: list[Row]) -> Iterator[Part]:
+    """Yield a table of the first rows under its title, and how many others there are; nothing without rows."""
+    if rows:
+        yield ""
+        yield title
+        yield [headings, *rows[:MOST_LISTED]]
+    if len(rows) > MOST_LISTED:
+        yield f"and {len(rows) - MOST_LISTED:,} more: -o json lists all"
+
+
 def suspects(report: Report) -> Iterator[Part]:
     """Yield the nodes and zones where more fails than chance explains."""
-    found = [
-        *(("node", place) for place in report.nodes if place.suspect),
-        *(("zone", place) for place in report.zones if place.suspect),
-    ]
-    if not found:
-        return
-    yield ""
-    yield "Where more workloads fail than chance explains, although they succeed elsewhere:"
-    rows = [_place_cells(kind, place, report) for kind, place in found[:MOST_LISTED]]
-    yield [["PLACE", "ZONE", "ON", "WORKLOADS", "FAILED", "EXPECTED", "HOURS LOST", *_price_heading(report)], *rows]
-    if len(found) > MOST_LISTED:
-        yield f"and {len(found) - MOST_LISTED:,} more: -o json lists all"
+    headings = ["PLACE", "ZONE", "ON", "WORKLOADS", "FAILED", "EXPECTED", "HOURS LOST", *_price_heading(report)]
+    title = "Where more workloads fail than chance explains, although they succeed elsewhere:"
+    places = (("node", report.nodes), ("zone", report.zones))
+    rows = [_place_cells(kind, place, report) for kind, some in places for place in some if place.suspect]
+    yield from _listed(title, headings, rows)
 
 
 def broken(report: Report) -> Iterator[Part]:
     """Yield the nodes whose hardware has ended attempts, the most of them first."""
     found = sorted((node for node in report.nodes if node.faults), key=lambda node: (-node.faults, node.name))
-    if not found:
-        return
-    yield ""
-    yield "Nodes whose hardware has ended attempts:"
-    yield [
-        ["NODE", "ZONE", "FAULTS"],
-        *([node.name, node.zone or "-", f"{node.faults:,}"] for node in found[:MOST_LISTED]),
-    ]
-    if len(found) > MOST_LISTED:
-        yield f"and {len(found) - MOST_LISTED:,} more: -o json lists all"
+    rows: list[Row] = [[node.name, node.zone or "-", f"{node.faults:,}"] for node in found]
+    yield from _listed("Nodes whose hardware has ended attempts:", ["NODE", "ZONE", "FAULTS"], rows)
 
 
 def _place_cells(kind: str, place: PlaceRow, report: Report) -> Row:
@@ -232,18 +227,13 @@ def _place_cells(kind: str, place: PlaceRow, report: Report) -> Row:
 
 def _near_limits(report: Report) -> Iterator[Part]:
     uids = set(report.near_limit)
-    found = [row for row in report.workloads if row.uid in uids]
-    if not found:
-        return
-    yield ""
-    yield "Running, with no retry or no disruption left:"
-    rows: list[Row] = [["WORKLOAD", "RETRIES LEFT", "DISRUPTIONS LEFT"]]
-    for row in found[:MOST_LISTED]:
-        left = ("-" if one is None else str(one) for one in (row.retries_left, row.disruptions_left))
-        rows.append([f"{row.namespace}/{row.kind}/{row.name}", *left])
-    yield rows
-    if len(found) > MOST_LISTED:
-        yield f"and {len(found) - MOST_LISTED:,} more: -o json lists all"
+    rows: list[Row] = []
+    for row in report.workloads:
+        if row.uid in uids:
+            left = ("-" if one is None else str(one) for one in (row.retries_left, row.disruptions_left))
+            rows.append([f"{row.namespace}/{row.kind}/{row.name}", *left])
+    headings = ["WORKLOAD", "RETRIES LEFT", "DISRUPTIONS LEFT"]
+    yield from _listed("Running, with no retry or no disruption left:", headings, rows)
 
 
 def _price_heading(report: Report) -> list[str]:

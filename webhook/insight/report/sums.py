@@ -21,6 +21,9 @@ from webhook.pods.outcomes import SPOT_UNAVAILABLE
 from webhook.policy.causes import CAUSES, LOSSES, Cause, Loss
 from webhook.policy.model import Prices
 
+# A number of attempts, and what they used together: seconds, resource-seconds, and money if it is known.
+Parts = tuple[int, float, Mapping[str, float], float | None]
+
 
 def by_policy(prices: Prices) -> PriceOf:
     """Return the price of attempts by the rates of a policy."""
@@ -149,9 +152,7 @@ class Sum:
         return Usage(attempts=self.attempts, seconds=self.seconds, resources=self.resources, price=price)
 
 
-def _part(
-    one: tuple[int, float, Mapping[str, float], float | None], share: float
-) -> tuple[int, float, Mapping[str, float], float | None]:
+def _part(one: Parts, share: float) -> Parts:
     """Return a share of what attempts used."""
     number, seconds, resources, price = one
     of_resources = {name: used * share for name, used in resources.items()}
@@ -199,13 +200,7 @@ class Tally:
         if one.number:
             self.causes[one.cause] += one.number
 
-    def add_sums(
-        self,
-        capacity: Capacity,
-        loss: Loss | None,
-        one: tuple[int, float, Mapping[str, float], float | None],
-        kept: float,
-    ) -> None:
+    def add_sums(self, capacity: Capacity, loss: Loss | None, one: Parts, kept: float) -> None:
         """Add attempts to each sum that has them; `loss`: None if they were not lost; `kept`: the share that counts."""
         self.used.add(*one)
         {"Spot": self.spot, "OnDemand": self.on_demand, "": self.elsewhere}[capacity].add(*one)

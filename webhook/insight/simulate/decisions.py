@@ -5,6 +5,7 @@ each end of a pod is judged by `webhook/accounts/forecast.py`. Every answer is r
 """
 
 from collections.abc import Sequence
+from functools import cache
 from math import inf
 from typing import Final, NamedTuple
 
@@ -129,7 +130,7 @@ class Decider:
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
-        self.admitted: dict[Shape, AdmittedWorkload] = {}
+        self.admit = cache(self._admission)
         self.verdicts: dict[tuple[Shape, End, SpentBefore, tuple[str, ...], tuple[int, ...], str], SimulatedEnd] = {}
         self.placements: dict[tuple[Shape, SpentBefore, bool, bool], bool] = {}
         self.remembers_attempts = {
@@ -137,15 +138,8 @@ class Decider:
             for name, profile in policy.profiles.items()
         }
 
-    def admit(self, shape: Shape) -> AdmittedWorkload:
-        """Return what admission makes of a new workload."""
-        found = self.admitted.get(shape)
-        if found is None:
-            found = self.admitted[shape] = self.admission(shape)
-        return found
-
-    def admission(self, shape: Shape) -> AdmittedWorkload:
-        """Admit a manifest of a shape."""
+    def _admission(self, shape: Shape) -> AdmittedWorkload:
+        """Return what admission makes of a new workload of a shape."""
         root = _manifest_of(shape)
         facts = Facts(profile_name=shape.profile, defaulted=False)
         subject = subject_of(request_to_create(root), root)

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from math import inf, lgamma, log
 from random import Random
-from statistics import median
 from typing import Final, NamedTuple
 
 from webhook.history.record import Capacity
@@ -249,8 +248,3 @@ def _likelihood(losses: Sequence[int], exposed: Sequence[float], mean: float, st
         each + lgamma(strength + lost) - (strength + lost) * log(prior + time)
         for lost, time in zip(losses, exposed, strict=True)
     )
-
-
-def middle(sample: Sequence[float]) -> float:
-    """Return the median; 0 of nothing."""
-    return median(sample) if sample else 0.0

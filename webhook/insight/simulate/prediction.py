@@ -4,6 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from random import Random
+from statistics import median
 from typing import Final
 
 import msgspec
@@ -188,7 +189,7 @@ class Simulator:
         self.seed = seed
         self.learnt: Learnt = learning.learn(history, policy)
         self.market: Market = market.learn(history.attempts, self.learnt.asked)
-        self.pause = market.middle(self.learnt.pauses)
+        self.pause = median(self.learnt.pauses or [0.0])
         table = table or policy.prices
         self.pricing: Pricing = pricing.by_records(history) if table is None else pricing.by_table(table)
         self.allowed = [
@@ -281,8 +282,19 @@ class Simulator:
         for some in sums.values():
             total.add_sums(some)
         named = [("", total), *sorted(sums.items())]
-        has_late = self.said.late is not None
-        return {name: _seen_of(some, has_prices=self.has_prices, has_late=has_late) for name, some in named}
+        return {
+            name: Seen(
+                attempts=some.attempts,
+                node_seconds=some.spot + some.on_demand,
+                spot_seconds=some.spot,
+                money=some.money if self.has_prices else None,
+                complete=some.complete,
+                failed=some.failed,
+                mean_time_to_finish=some.time / some.complete if some.complete else 0.0,
+                late=some.late if self.said.late is not None else None,
+            )
+            for name, some in named
+        }
 
 
 def predict(
@@ -298,16 +310,3 @@ def figure(values: Iterable[float]) -> Figure:
     last = len(ordered) - 1
     low, high = round((1 - SURE) / 2 * last), round((1 + SURE) / 2 * last)
     return Figure(sum(ordered) / len(ordered), ordered[low], ordered[high])
-
-
-def _seen_of(sums: Sums, *, has_prices: bool, has_late: bool) -> Seen:
-    return Seen(
-        attempts=sums.attempts,
-        node_seconds=sums.spot + sums.on_demand,
-        spot_seconds=sums.spot,
-        money=sums.money if has_prices else None,
-        complete=sums.complete,
-        failed=sums.failed,
-        mean_time_to_finish=sums.time / sums.complete if sums.complete else 0.0,
-        late=sums.late if has_late else None,
-    )

@@ -69,26 +69,13 @@ def assumed(assumptions: Iterable[str]) -> Iterator[str]:
 
 
 def rows(group: Group, currency: str) -> Iterator[Row]:
-    """Yield a row for each figure of a group."""
-    name, seen, now, then = group.name or ALL, group.seen, group.now, group.then
-    yield row(name, "attempts", seen.attempts, now.attempts, then.attempts, whole)
-    yield row(name, "complete", seen.complete, now.complete, then.complete, whole)
-    yield row(name, "failed", seen.failed, now.failed, then.failed, whole)
-    yield row(name, "node-hours", seen.node_seconds, now.node_seconds, then.node_seconds, hours)
-    yield row(name, "on spot", seen.spot_seconds, now.spot_seconds, then.spot_seconds, hours)
-    if now.money is not None and then.money is not None and seen.money is not None:
-        yield row(name, f"money, {currency}", seen.money, now.money, then.money, money)
-    if now.late is not None and then.late is not None and seen.late is not None:
-        yield row(name, "late", seen.late, now.late, then.late, whole)
-    yield row(name, "mean time", seen.mean_time_to_finish, now.mean_time_to_finish, then.mean_time_to_finish, lasting)
-
-
-def row(  # noqa: PLR0913, PLR0917 - its cells
-    name: str, what: str, seen: float, now: Figure, then: Figure, text: Text
-) -> Row:
-    """Return the row of a figure."""
-    around = f"{text(then.low)} to {text(then.high)}"
-    return (name, what, text(seen), text(now.mean), text(then.mean), around, change(seen, then.mean))
+    """Yield a row for each figure of a group that is known."""
+    for what, field, text in FIGURES:
+        seen, now, then = (getattr(one, field) for one in (group.seen, group.now, group.then))
+        if seen is not None and now is not None and then is not None:
+            around, changed = f"{text(then.low)} to {text(then.high)}", change(seen, then.mean)
+            means = text(seen), text(now.mean), text(then.mean)
+            yield group.name or ALL, what.format(currency=currency), *means, around, changed
 
 
 def change(seen: float, then: float) -> str:
@@ -155,18 +142,13 @@ def point(one: Point, drawn: Curve, most: float) -> Row:
         "" if outlook.money is None else money(outlook.money.mean),
         each,
         lasting(outlook.mean_time_to_finish.mean),
-        bar(measured(one, drawn.measure), most),
+        "#" * max(1, round(BAR * measured(one, drawn.measure) / most)) if most else "",
     )
 
 
 def _counted(number: Figure) -> str:
     """Return a mean number of workloads."""
     return f"{number.mean:,.1f}".removesuffix(".0")
-
-
-def bar(value: float, most: float) -> str:
-    """Return a bar whose length is in proportion to a value."""
-    return "#" * max(1, round(BAR * value / most)) if most else ""
 
 
 def said(value: object) -> str:
@@ -191,3 +173,16 @@ def lasting(seconds: float) -> str:
     if seconds < HOUR:
         return f"{int(seconds // MINUTE)}m{int(seconds % MINUTE):02d}s"
     return f"{int(seconds // HOUR)}h{int(seconds % HOUR // MINUTE):02d}m"
+
+
+# What a row is called, its field in `Seen` and `Outlook`, and how its numbers are written.
+FIGURES: Final[tuple[tuple[str, str, Text], ...]] = (
+    ("attempts", "attempts", whole),
+    ("complete", "complete", whole),
+    ("failed", "failed", whole),
+    ("node-hours", "node_seconds", hours),
+    ("on spot", "spot_seconds", hours),
+    ("money, {currency}", "money", money),
+    ("late", "late", whole),
+    ("mean time", "mean_time_to_finish", lasting),
+)

@@ -309,14 +309,14 @@ class Replay:
             return
         lasts, end = self.run(one)
         if seen is None:
-            lost = self.lost(place, start, random)
+            lost = self.lost(place, start)
         else:
             if end is None and (seen.is_lost or seen.is_stopped):  # it ran so long, whatever the next attempt took
                 lasts = max(lasts, seen.lasted + ALIKE)
             one.in_step = seen.is_lost or seen.is_stopped or abs(lasts - seen.lasted) <= ALIKE
             lost = start + seen.lasted
             if not seen.is_lost:
-                lost = self.lost(place, lost + ALIKE, random)
+                lost = self.lost(place, lost + ALIKE)
         if lost < start + lasts:
             reasons = self.policed.market.reasons.get(place.capacity) or ["DeletionByTaintManager"]
             lasts, end = lost - start, End("Disruption", reasons[int(random.random() * len(reasons))])
@@ -391,8 +391,9 @@ class Replay:
             return 0.0
         return learnt.shortages[int(random.random() * len(learnt.shortages))]
 
-    def lost(self, place: MarketPlace, start: float, random: Random) -> float:
+    def lost(self, place: MarketPlace, start: float) -> float:
         """Return when a pod loses its node."""
+        random = self.random
         hazard = self.luck.hazards.get((place.capacity, place.zone)) or self.luck.hazards.get((place.capacity, ""))
         if hazard is None:
             return inf
