@@ -77,8 +77,8 @@ def admit(  # noqa: PLR0913 - three of them have a default
     created then.
     """
     if (root["apiVersion"], root["kind"]) == ("v1", "Namespace"):
-        return verdict_on_namespace(root, policy)
-    admitted = as_attempt(root, after.attempt_of_pod if attempt is None and after is not None else attempt)
+        return _verdict_on_namespace(root, policy)
+    admitted = _as_attempt(root, after.attempt_of_pod if attempt is None and after is not None else attempt)
     subject = subject_of(request_to_create(admitted), admitted)
     if subject is None:
         return AdmissionVerdict()
@@ -87,7 +87,7 @@ def admit(  # noqa: PLR0913 - three of them have a default
         root.clear()
         root.update(job)
         return admit(root, policy, profile_name, attempt, compare=compare, after=after)
-    too_large = problem_of_size(root)
+    too_large = _problem_of_size(root)
     if too_large is not None:
         return AdmissionVerdict(problems=[too_large], rules={too_large: "size"})
     before = as_yaml(root) if compare else ""
@@ -97,7 +97,7 @@ def admit(  # noqa: PLR0913 - three of them have a default
             left_alone = Problem((*LABELS, names.PROFILE), "is missing, so it is left alone", LABEL_IT)
             return AdmissionVerdict(warnings=[left_alone], rules={left_alone: OPT_IN})
         profile_name = labelled  # the object has no namespace, to which --profile could apply
-    facts = Facts(profile_name=profile_name, defaulted=comes_from_the_api(root))
+    facts = Facts(profile_name=profile_name, defaulted=_comes_from_the_api(root))
     profile = NamedProfile(profile_name, policy.profiles.get(profile_name) or Profile())
     if subject.kind is POD and after is not None and not subject.malformed:
         facts = next_pod.facts_of_pod(facts, admitted, after, profile.settings(annotations.of(admitted)))
@@ -112,18 +112,17 @@ def admit(  # noqa: PLR0913 - three of them have a default
     verdict.placed = bool(mutated.placement)
     root.update(admitted if verdict.placed else {})  # a Pod that is not placed does not get `attempt` either
     if subject.kind is JOB and after is not None and not verdict.problems:
-        become_pod(root, next_pod.of_job(root, after, attempt, profile), policy, verdict)
+        _become_pod(root, next_pod.of_job(root, after, attempt, profile), policy, verdict)
     return verdict
 
 
-def problem_of_size(root: Json) -> Problem | None:
-    """Return the problem of an object that is too large for a request; None if it is not."""
+def _problem_of_size(root: Json) -> Problem | None:
     size = len(msgspec.json.encode(root))
     what = f"is {size / MEBIBYTE:.1f} MiB as JSON, more than the {LARGEST_OBJECT // MEBIBYTE} MiB of a request"
     return Problem((), what, "make it smaller") if size > LARGEST_OBJECT else None
 
 
-def become_pod(root: Json, made: NextPod, policy: Policy, verdict: AdmissionVerdict) -> None:
+def _become_pod(root: Json, made: NextPod, policy: Policy, verdict: AdmissionVerdict) -> None:
     """Put the next pod of a Job, as admitted, in the place of the Job; add to its verdict."""
     verdict.before = as_yaml(made.pod) if verdict.before else ""
     response = next_pod.admit(made, policy)
@@ -134,18 +133,18 @@ def become_pod(root: Json, made: NextPod, policy: Policy, verdict: AdmissionVerd
     root.update(made.pod)
 
 
-def verdict_on_namespace(root: Json, policy: Policy) -> AdmissionVerdict:
+def _verdict_on_namespace(root: Json, policy: Policy) -> AdmissionVerdict:
     """Judge the keys and the mode of a Namespace, but not its profile: only its cluster's policy can tell."""
     malformed = list(islice(wrong_types(root, configuration.SHAPES[configuration.NAMESPACE]), bounds.MOST_PROBLEMS))
     if malformed:
         return AdmissionVerdict(problems=malformed, rules=dict.fromkeys(malformed, "shape"))
     labels = opt_in.labels_of(root)
     problems = opt_in.mode_problems(labels) if names.PROFILE in labels else []
-    warnings = [*opt_in.warnings(root, None), *unknown_profile(labels, policy)]
+    warnings = [*opt_in.warnings(root, None), *_unknown_profile(labels, policy)]
     return AdmissionVerdict(problems=problems, warnings=warnings, rules=dict.fromkeys([*problems, *warnings], OPT_IN))
 
 
-def unknown_profile(labels: Json, policy: Policy) -> Iterator[Problem]:
+def _unknown_profile(labels: Json, policy: Policy) -> Iterator[Problem]:
     """Warn that the objects in a Namespace are not judged under the profile that it names."""
     profile_name = labels.get(names.PROFILE)
     if profile_name is not None and profile_name not in policy.profiles:
@@ -167,15 +166,15 @@ def full_name_of(root: Json) -> str:
 def warnings(document: Document) -> Iterator[tuple[str, Problem]]:
     """Yield the warnings about a document that do not depend on the policy, each with the name of its rule."""
     yield from zip(repeat("duplicate_key"), document.warnings, strict=False)
-    yield from zip(repeat("incomplete_object"), half_objects(document.value, ()), strict=False)
+    yield from zip(repeat("incomplete_object"), _half_objects(document.value, ()), strict=False)
 
 
-def half_objects(value: Any, path: Path) -> Iterator[Problem]:
+def _half_objects(value: Any, path: Path) -> Iterator[Problem]:
     """Yield a warning for each value that has only one of kind and apiVersion, and so is not admitted."""
     entries = items(value)
     if entries is not None:
         for index, item in enumerate(entries):
-            yield from half_objects(item, (*path, "items", index))
+            yield from _half_objects(item, (*path, "items", index))
     elif isinstance(value, dict) and any(key in value for key in FIELDS):
         for key in FIELDS:
             if not isinstance(value.get(key), str):
@@ -183,7 +182,7 @@ def half_objects(value: Any, path: Path) -> Iterator[Problem]:
                 yield Problem((*path, key), f"{what}, so nothing was looked at", "must be a string")
 
 
-def comes_from_the_api(root: Json) -> bool:
+def _comes_from_the_api(root: Json) -> bool:
     """Return True if an API server has set the object's defaults; in other objects the author wrote every field."""
     metadata = root.get("metadata")
     return isinstance(metadata, dict) and ("uid" in metadata or "managedFields" in metadata)
@@ -213,14 +212,14 @@ def labels_by_default(subject: Subject) -> Iterator[None]:
             del metadata["labels"]
 
 
-def as_attempt(root: Json, attempt: int | None) -> Json:
+def _as_attempt(root: Json, attempt: int | None) -> Json:
     """Return a Pod as if its author had written the annotation `attempt`; anything else, and with None, as it is."""
     if attempt is None or root["kind"] != "Pod":
         return root
-    return {**root, "metadata": with_attempt(root.get("metadata"), attempt)}
+    return {**root, "metadata": _with_attempt(root.get("metadata"), attempt)}
 
 
-def with_attempt(metadata: Any, attempt: int) -> Any:
+def _with_attempt(metadata: Any, attempt: int) -> Any:
     """Return a Pod's metadata with the annotation `attempt` as if its author had written it, in place of any other."""
     annotations = metadata.get("annotations") if isinstance(metadata, dict) else metadata
     if not isinstance(annotations, dict | None):

@@ -96,7 +96,7 @@ def check(  # noqa: PLR0913, PLR0917 - one parameter for each option
     if namespace is not None or all_namespaces or every_name or kubeconfig != Kubeconfig("", None):
         raise click.UsageError("-n, -A, --names, --kubeconfig and --context name what is in a cluster; add --cluster")
     if policy is not None and not files:
-        check_policy(policy, profile_name, output)
+        _check_policy(policy, profile_name, output)
         return
     collected = Collected()
     report = Printed() if output == forms.TEXT else collected
@@ -110,8 +110,7 @@ def check(  # noqa: PLR0913, PLR0917 - one parameter for each option
     sys.exit(run.exit_code)
 
 
-def check_policy(policy: Path, profile_name: str | None, output: str) -> None:
-    """Check a policy; exit 1 if it has problems."""
+def _check_policy(policy: Path, profile_name: str | None, output: str) -> None:
     checked = policy_or_problems(policy)
     problems = checked if isinstance(checked, list) else []
     if profile_name is not None and not isinstance(checked, list):

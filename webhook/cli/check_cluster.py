@@ -275,7 +275,7 @@ def check_cluster(  # noqa: PLR0913 - one parameter for each option
     connection = kubeconfig_or_default(kubeconfig)
     policy = None if file is None else usable_policy(file)
     found = Judgements(every_name=every_name)
-    done = ask(connection, checked(connection, policy, scope, found, left_out))
+    done = ask(connection, _checked(connection, policy, scope, found, left_out))
     terminal.show(found.parts())
     for line in [*(f"warning: {one}" for one in done.warnings), *done.unread]:
         click.echo(printable(line), err=True)
@@ -283,7 +283,7 @@ def check_cluster(  # noqa: PLR0913 - one parameter for each option
     sys.exit(UNUSABLE if done.unread else PROBLEMS if failures else 0)
 
 
-async def checked(
+async def _checked(
     kubeconfig: Kubeconfig, policy: Policy | None, scope: ClusterScope, report: Judgements, left_out: LeftOut
 ) -> ClusterCheck:
     """Judge the objects of a cluster, and add them to `report`; raise what `Api` raises."""
@@ -291,7 +291,7 @@ async def checked(
         api.left_out = left_out
         warnings: list[str] = []
         if policy is None:
-            policy = await policy_in(api, warnings)
+            policy = await _policy_in(api, warnings)
         if scope.profile is not None:
             profile_of(policy, scope.profile)
         done = ClusterCheck(api, policy, scope, report, warnings=warnings, left_out=left_out)
@@ -314,7 +314,7 @@ async def tell(report: Judgements, progress: Progress) -> NoReturn:
         progress.clear()
 
 
-async def policy_in(api: Api, warnings: list[str]) -> Policy:
+async def _policy_in(api: Api, warnings: list[str]) -> Policy:
     """Return the policy in a cluster, or the packaged policy with a warning; exit 2 if it has problems."""
     name = "/".join(POLICY_CONFIGMAP)
     try:

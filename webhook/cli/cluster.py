@@ -28,7 +28,7 @@ def kubeconfig_or_default(kubeconfig: Kubeconfig) -> Kubeconfig:
     files, context = kubeconfig.paths, kubeconfig.context
     if not any(Path(one).exists() for one in files.split(os.pathsep)):
         fail(f"kubeconfig {files}: file does not exist; {OTHER_KUBECONFIG}")
-    found = contexts_in(files)
+    found = _contexts_in(files)
     if context is not None and context not in found.namespaces:
         known = ", ".join(sorted(found.namespaces)[:MOST_CONTEXTS])
         fail(f"kubeconfig {files}: there is no context {context!r}; it has: {known or 'none'}")
@@ -39,7 +39,7 @@ def kubeconfig_or_default(kubeconfig: Kubeconfig) -> Kubeconfig:
     return Kubeconfig(files, used, found.clusters.get(used or "", ""))
 
 
-def contexts_in(files: str) -> Contexts:
+def _contexts_in(files: str) -> Contexts:
     """Return the contexts in the files of a kubeconfig; exit 2 if one of them cannot be read."""
     try:
         return contexts(files)
@@ -56,10 +56,10 @@ def ask(kubeconfig: Kubeconfig, work: Coroutine[Any, Any, Found]) -> Found:
     except ApiError as error:
         fail(f"the API server refused the request: {error}")
     except UNREACHABLE as error:
-        fail(f"the cluster of {kubeconfig.files} cannot be reached: {why(error)}; {OTHER_KUBECONFIG}")
+        fail(f"the cluster of {kubeconfig.files} cannot be reached: {_why(error)}; {OTHER_KUBECONFIG}")
 
 
-def why(error: BaseException) -> str:
+def _why(error: BaseException) -> str:
     """Return why there was no answer; of a connection that failed, its address and the system's words."""
     cause = getattr(error, "os_error", None)  # of aiohttp's errors, whose own text is for programmers
     if isinstance(cause, OSError) and cause.errno is not None:
@@ -88,7 +88,7 @@ async def find(api: Api, target: ObjectArgument, kinds: Sequence[KindSpec]) -> t
             absent = await reading.absent(api, target.kind, target.namespace, target.name)
             raise NotOneError(absent.what, absent.remedy)
         return target.kind, one
-    objects = await asyncio.gather(*(readable(api.find(kind.path(target.namespace, target.name))) for kind in kinds))
+    objects = await asyncio.gather(*(_readable(api.find(kind.path(target.namespace, target.name))) for kind in kinds))
     found = [(kind, one) for kind, one in zip(kinds, objects, strict=True) if one is not None]
     if len(found) == 1:
         return found[0]
@@ -99,7 +99,7 @@ async def find(api: Api, target: ObjectArgument, kinds: Sequence[KindSpec]) -> t
     raise NotOneError(f"there is no {kinds_of(kinds)} {target} that you may read", remedy)
 
 
-async def readable(reading: Awaitable[Json | None]) -> Json | None:
+async def _readable(reading: Awaitable[Json | None]) -> Json | None:
     """Return an object that is read; None if there is none that the user may read."""
     try:
         return await reading

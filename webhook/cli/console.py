@@ -44,7 +44,7 @@ def kubeconfig_option(command: Command) -> Command:
     context = click.option(
         "--context",
         metavar="NAME",
-        shell_complete=contexts,
+        shell_complete=_contexts,
         help="Context of the kubeconfig. Default: the current one.",
     )
     files = click.option(
@@ -96,15 +96,15 @@ class WorkloadArgument(click.Argument):
 
     def make_metavar(self, ctx: click.Context) -> str:
         """Return what the usage shows."""
-        return "[KIND/]NAME" if is_plugin(ctx) else "NAMESPACE/[KIND/]NAME"
+        return "[KIND/]NAME" if _is_plugin(ctx) else "NAMESPACE/[KIND/]NAME"
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
         """Return the kinds that a shell offers, as [NAMESPACE/]KIND/; no cluster is asked for names."""
-        bare = is_plugin(ctx) or ctx.params.get("namespace") is not None
+        bare = _is_plugin(ctx) or ctx.params.get("namespace") is not None
         namespace, slash, _ = ("", "", "") if bare else incomplete.partition("/")
         if not bare and not slash:
             return []
-        return beginning_with(incomplete, (f"{namespace}{slash}{WORDS[kind]}/" for kind in self.kinds))
+        return _beginning_with(incomplete, (f"{namespace}{slash}{WORDS[kind]}/" for kind in self.kinds))
 
 
 def workload_argument(name: str, kinds: Iterable[KindSpec], *, required: bool = True) -> Callable[[Command], Command]:
@@ -137,7 +137,7 @@ def in_namespace(text: str, namespace: str | None, kubeconfig: Kubeconfig) -> st
     """
     names_its_own = text.count("/") > 1
     if namespace is None:
-        if names_its_own or not is_plugin(click.get_current_context()):
+        if names_its_own or not _is_plugin(click.get_current_context()):
             return text
         return f"{namespace_of(kubeconfig)}/{text}"
     if not is_name(namespace):
@@ -157,22 +157,21 @@ def namespace_of(kubeconfig: Kubeconfig) -> str:
         raise click.UsageError(f"the namespace of the context is unknown: {error}; name it with -n") from None
 
 
-def is_plugin(ctx: click.Context | None) -> bool:
+def _is_plugin(ctx: click.Context | None) -> bool:
     """Return True if a command runs as a part of `kubectl retry-policy`."""
     return ctx is not None and ctx.find_root().info_name == PLUGIN
 
 
-def contexts(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
+def _contexts(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
     """Return the contexts that a shell offers, of the kubeconfig that is named so far; none if it cannot be read."""
     try:
         found = kubeconfigs.contexts(Kubeconfig(ctx.params.get("kubeconfig") or "").paths)
     except (OSError, ValueError):
         return []
-    return beginning_with(incomplete, sorted(found.namespaces))
+    return _beginning_with(incomplete, sorted(found.namespaces))
 
 
-def beginning_with(incomplete: str, texts: Iterable[str]) -> list[CompletionItem[str]]:
-    """Return the texts that begin with what is typed, as a shell takes them."""
+def _beginning_with(incomplete: str, texts: Iterable[str]) -> list[CompletionItem[str]]:
     return [CompletionItem(text) for text in texts if text.startswith(incomplete)]
 
 
@@ -194,7 +193,7 @@ namespace_option: Final = click.option(
 
 def as_called(text: str) -> str:
     """Return a text that names commands as the user calls them: in the plugin `kubectl retry-policy COMMAND`."""
-    if not is_plugin(click.get_current_context(silent=True)):
+    if not _is_plugin(click.get_current_context(silent=True)):
         return text
     own = COMMANDS.keys() - OFFLINE
     return COMMAND.sub(lambda one: one[0] if one[1] or one[2] not in own else f"{PLUGIN} {one[2]}", text)

@@ -25,7 +25,7 @@ from webhook.cli.terminal import command
 def control(*, no_certificates: bool, **options: Any) -> None:
     """Count what attempts cost, end and rerun workloads, issue certificates, until SIGTERM."""
     program.see_config_map(options)
-    check_history(options)
+    _check_history(options)
 
     async def run() -> None:
         from certs.rotate import Lifetimes  # noqa: PLC0415 - `pip install retry-policy-webhook` alone lacks its packages
@@ -36,8 +36,7 @@ def control(*, no_certificates: bool, **options: Any) -> None:
     program.run(run)
 
 
-def check_history(options: dict[str, Any]) -> None:
-    """Raise click.UsageError if the options about history contradict each other."""
+def _check_history(options: dict[str, Any]) -> None:
     url, token = options["history_url"], options["history_token_file"]
     if url is not None and options["history"] is not None:
         raise click.UsageError("--history and --history-url exclude each other; leave one out")

@@ -46,13 +46,12 @@ def dashboard(namespace: str | None, port: int, kubeconfig: Kubeconfig, *, is_op
     """
     file = kubeconfig_or_default(kubeconfig)
     try:
-        ask(file, serve(DashboardReader(file, ReportScope(namespace), left_out), port, is_opened=is_opened))
+        ask(file, _serve(DashboardReader(file, ReportScope(namespace), left_out), port, is_opened=is_opened))
     except (NothingReadableError, PortTakenError) as error:
         fail(str(error))
 
 
-async def serve(reader: "DashboardReader", port: int, *, is_opened: bool) -> None:
-    """Serve the dashboard until a signal ends it; raise what `serving` raises."""
+async def _serve(reader: "DashboardReader", port: int, *, is_opened: bool) -> None:
     ended = asyncio.Event()
     for one in ENDS:
         with suppress(NotImplementedError):  # on Windows Ctrl-C raises KeyboardInterrupt instead

@@ -54,9 +54,9 @@ def doctor(workload: str | None, namespace: str | None, output: str, kubeconfig:
     Changes nothing: it only reads, and creates two Jobs in a dry run. What you may not read is named with the right
     that you lack. Exit 0 if there is no problem, 1 if there is one, 2 if the cluster cannot be read.
     """
-    question = asked(workload, namespace, kubeconfig)
+    question = _asked(workload, namespace, kubeconfig)
     file = kubeconfig_or_default(kubeconfig)
-    snapshot = ask(file, seen(file, question, left_out))
+    snapshot = ask(file, _seen(file, question, left_out))
     sections = judge(snapshot)
     if output == "json":
         click.echo(as_json(sections))
@@ -68,16 +68,14 @@ def doctor(workload: str | None, namespace: str | None, output: str, kubeconfig:
     sys.exit(PROBLEMS if numbers(sections)["problem"] else 0)
 
 
-def asked(workload: str | None, namespace: str | None, kubeconfig: Kubeconfig) -> Question:
-    """Return what the user asks, with the names that every command takes; raise click.UsageError."""
+def _asked(workload: str | None, namespace: str | None, kubeconfig: Kubeconfig) -> Question:
     if workload is not None:
         target = object_argument(in_namespace(workload, namespace, kubeconfig), ROWS)
         return Question(target.namespace, [target.kind] if target.kind is not None else ROWS, target.name)
     return Question(valid_namespace(namespace))
 
 
-async def seen(kubeconfig: Kubeconfig, question: Question, left_out: LeftOut) -> Snapshot:
-    """Return the state of the cluster; raise what `Api` raises."""
+async def _seen(kubeconfig: Kubeconfig, question: Question, left_out: LeftOut) -> Snapshot:
     warnings: list[str] = []
     async with await Api.connect(kubeconfig, warnings.append) as api:
         api.left_out = left_out

@@ -36,7 +36,7 @@ class Document:
 
     def objects(self) -> Iterator[tuple[Path, Json]]:
         """Yield path and object of each Kubernetes object: the document itself, or the items of a list; else none."""
-        yield from objects(self.value, ())
+        yield from _objects(self.value, ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,15 +89,17 @@ def read(place: str, stdin: BinaryIO, is_wanted: IsWanted = always) -> Iterator[
     except OSError as error:
         yield unreadable(place, error)
         return
-    yield from read_folder(place, is_wanted) if is_folder else not_empty(place, read_file(FilePath(place), is_wanted))
+    yield from (
+        _read_folder(place, is_wanted) if is_folder else _not_empty(place, _read_file(FilePath(place), is_wanted))
+    )
 
 
 def read_stream(place: str, data: bytes, is_wanted: IsWanted = always) -> Iterator[Document | Unusable]:
     """Yield the documents in what was read of stdin or of a pipe."""
-    return not_empty(place, read_bytes(place, data, is_wanted))
+    return _not_empty(place, _read_bytes(place, data, is_wanted))
 
 
-def read_folder(place: str, is_wanted: IsWanted) -> Iterator[Document | Unusable]:
+def _read_folder(place: str, is_wanted: IsWanted) -> Iterator[Document | Unusable]:
     """Yield the documents in the files of a folder; here a file without a document is no error."""
     errors: list[OSError] = []
     files: list[FilePath] = []
@@ -107,23 +109,22 @@ def read_folder(place: str, is_wanted: IsWanted) -> Iterator[Document | Unusable
     for error in errors:
         yield unreadable(str(error.filename), error)
     for file in sorted(files):
-        yield from read_file(file, is_wanted)
+        yield from _read_file(file, is_wanted)
     if not files and not errors:
         yield Unusable(place, None, None, f"has no file that ends in {', '.join(SUFFIXES)}", "name a folder that has")
 
 
-def read_file(file: FilePath, is_wanted: IsWanted) -> Iterator[Document | Unusable]:
-    """Yield the documents in a file."""
+def _read_file(file: FilePath, is_wanted: IsWanted) -> Iterator[Document | Unusable]:
     try:
         with file.open("rb") as opened:
             data = opened.read(LARGEST + 1)
     except OSError as error:
         yield unreadable(str(file), error)
     else:
-        yield from read_bytes(str(file), data, is_wanted)
+        yield from _read_bytes(str(file), data, is_wanted)
 
 
-def read_bytes(name: str, data: bytes, is_wanted: IsWanted) -> Iterator[Document | Unusable]:
+def _read_bytes(name: str, data: bytes, is_wanted: IsWanted) -> Iterator[Document | Unusable]:
     """Yield the documents in the bytes of a file, up to the first part that cannot be read."""
     if len(data) > LARGEST:
         yield Unusable(name, None, None, f"is larger than {LARGEST // 2**20} MiB", "split it")
@@ -131,12 +132,12 @@ def read_bytes(name: str, data: bytes, is_wanted: IsWanted) -> Iterator[Document
     number = 0
     try:
         text = text_in(data)
-        for number, (value, problems) in enumerate(read_text(text) if is_wanted(text) else (), start=1):
+        for number, (value, problems) in enumerate(_read_text(text) if is_wanted(text) else (), start=1):
             if number > MOST_DOCUMENTS:
                 yield Unusable(name, None, None, f"holds more than {MOST_DOCUMENTS:,} documents", "split it")
                 return
             if value is not None:
-                name_items(value)
+                _name_items(value)
                 yield Document(name, number, value, problems)
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
@@ -154,7 +155,7 @@ def text_in(data: bytes) -> str:
     return data.decode(encoding)
 
 
-def read_text(text: str) -> Iterator[tuple[Any, list[Problem]]]:
+def _read_text(text: str) -> Iterator[tuple[Any, list[Problem]]]:
     """Yield value and problems of each document in a text, which is YAML or JSON.
 
     JSON has a reader of its own, which is much faster and accepts escapes that YAML lacks. Text that only resembles
@@ -171,7 +172,7 @@ def read_text(text: str) -> Iterator[tuple[Any, list[Problem]]]:
     yield from strict_yaml.read(text)
 
 
-def name_items(value: Any) -> None:
+def _name_items(value: Any) -> None:
     """Set kind and apiVersion on the items of a typed list, such as a JobList, if they have neither.
 
     The API server omits them, and kubectl adds them again (UnstructuredJSONScheme).
@@ -180,15 +181,14 @@ def name_items(value: Any) -> None:
         if isinstance(item, dict) and value["kind"] != "List" and not item.get("kind") and not item.get("apiVersion"):
             item["kind"] = value["kind"].removesuffix("List")
             item["apiVersion"] = value["apiVersion"]
-        name_items(item)
+        _name_items(item)
 
 
-def objects(value: Any, path: Path) -> Iterator[tuple[Path, Json]]:
-    """Yield path and object of each object in the value at `path`."""
+def _objects(value: Any, path: Path) -> Iterator[tuple[Path, Json]]:
     entries = items(value)
     if entries is not None:
         for index, item in enumerate(entries):
-            yield from objects(item, (*path, "items", index))
+            yield from _objects(item, (*path, "items", index))
     elif is_object(value):
         yield path, value
 
@@ -206,7 +206,7 @@ def is_object(value: Any) -> bool:
     return isinstance(value, dict) and all(isinstance(value.get(key), str) for key in ("apiVersion", "kind"))
 
 
-def not_empty(name: str, found: Iterator[Document | Unusable]) -> Iterator[Document | Unusable]:
+def _not_empty(name: str, found: Iterator[Document | Unusable]) -> Iterator[Document | Unusable]:
     """Yield everything in `found`; if it is empty, yield an Unusable that says so."""
     first = next(found, None)
     yield Unusable(name, None, None, "holds no document", "must hold one or more") if first is None else first

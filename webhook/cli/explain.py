@@ -84,7 +84,7 @@ def explain(
         if files or target is None:
             found = of_files(files, standard_input(), target, left_out)
         else:
-            found = [of_cluster(kubeconfig, target, left_out)]
+            found = [_of_cluster(kubeconfig, target, left_out)]
     except UnexplainableError as error:
         fail(str(error))
     is_first = True
@@ -126,7 +126,7 @@ class UnexplainableError(Exception):
     """There is no workload to explain; the message says why, and what to do."""
 
 
-def of_cluster(kubeconfig: Kubeconfig, target: ObjectArgument, left_out: LeftOut) -> Found:
+def _of_cluster(kubeconfig: Kubeconfig, target: ObjectArgument, left_out: LeftOut) -> Found:
     """Return a workload of the cluster; raise UnexplainableError; exit 2 if the cluster cannot be asked."""
     from webhook.cli.cluster import NotOneError, ask, find, kubeconfig_or_default  # noqa: PLC0415 - see below
     from webhook.explain.load import load, nodes_of  # noqa: PLC0415 - half a second that files save
@@ -149,37 +149,35 @@ def of_cluster(kubeconfig: Kubeconfig, target: ObjectArgument, left_out: LeftOut
 def of_files(files: tuple[str, ...], stdin: BinaryIO, only: ObjectArgument | None, left_out: LeftOut) -> list[Found]:
     """Return all workloads in files, or the one that `only` names; raise UnexplainableError."""
     progress = Progress()
-    found = [one for file in files for one in read(file, stdin, progress)]
+    found = [one for file in files for one in _read(file, stdin, progress)]
     progress.clear()
-    parts = by_label(found, left_out)
-    roots = [root for root in found if is_root(root) and (only is None or is_target(root, only))]
+    parts = _by_label(found, left_out)
+    roots = [root for root in found if _is_root(root) and (only is None or _is_target(root, only))]
     if only is not None and len({kind_of(root) for root in roots}) > 1:
         choice = one_of([str(only._replace(kind=kind_of(root))) for root in roots])
         raise UnexplainableError(f"several objects are named {only} in {', '.join(files)}; write {choice}")
     if not roots:
         what = f"there is no {kinds_of(ROOTS)}" + (f" {only}" if only is not None else "")
         raise UnexplainableError(f"{what} in {', '.join(files)}; write it there with {DUMP}")
-    return [of_objects(root, parts, left_out) for root in roots]
+    return [_of_objects(root, parts, left_out) for root in roots]
 
 
-def is_target(root: Json, only: ObjectArgument) -> bool:
-    """Return True if a user who names `only` means this object."""
+def _is_target(root: Json, only: ObjectArgument) -> bool:
     is_kind = only.kind is None or only.kind is kind_of(root)
-    return is_kind and (namespace_of(root), root["metadata"].get("name")) == (only.namespace, only.name)
+    return is_kind and (_namespace_of(root), root["metadata"].get("name")) == (only.namespace, only.name)
 
 
-def by_label(found: list[Json], left_out: LeftOut) -> Labelled:
+def _by_label(found: list[Json], left_out: LeftOut) -> Labelled:
     """Return the objects by the labels that name their workload: searching all for each takes quadratic time."""
     labelled: Labelled = {}
     for one in found:
         with left_out.around(one["kind"], one):
-            for key in keys_of(one):
-                labelled.setdefault((namespace_of(one), *key), []).append(one)
+            for key in _keys_of(one):
+                labelled.setdefault((_namespace_of(one), *key), []).append(one)
     return labelled
 
 
-def keys_of(found: Json) -> list[tuple[str, str]]:
-    """Return the keys of an object in Labelled, without its namespace."""
+def _keys_of(found: Json) -> list[tuple[str, str]]:
     labels, kind = found["metadata"].get("labels"), kind_of(found)
     known = labels if isinstance(labels, dict) else {}
     keys = [(label, name) for label in PARTS_LABELS if isinstance(name := known.get(label), str)]
@@ -196,16 +194,15 @@ def keys_of(found: Json) -> list[tuple[str, str]]:
     if kind is batch.JOB and controller is not None and isinstance(controller.uid, str) and controller.uid:
         keys.append((OWNER, controller.uid))
     if place is not None:
-        keys.append((counted_for(place.kind), place.name))
+        keys.append((_counted_for(place.kind), place.name))
     return keys
 
 
-def counted_for(kind: KindSpec) -> str:
-    """Return the key of pods that are counted for workloads of a kind."""
+def _counted_for(kind: KindSpec) -> str:
     return f"{COUNTED} {full_name(kind, '', '')}"
 
 
-def is_root(found: Json) -> bool:
+def _is_root(found: Json) -> bool:
     """Return True if an object is a workload to explain, and neither a Job of a JobSet nor a task of a PipelineRun."""
     kind = kind_of(found)
     if kind not in ROOTS:
@@ -218,10 +215,9 @@ def is_root(found: Json) -> bool:
     return part_of is None or controller is None or controller.kind != part_of
 
 
-def of_objects(root: Json, labelled: Labelled, left_out: LeftOut) -> Found:
-    """Return a workload with what is in the same files."""
-    namespace, name, kind = namespace_of(root), root["metadata"].get("name"), kind_of(root) or batch.JOB
-    label = LABELS.get(kind) or (counted_for(kind) if kind in WITHOUT_JOBS else batch.JOB_NAME)
+def _of_objects(root: Json, labelled: Labelled, left_out: LeftOut) -> Found:
+    namespace, name, kind = _namespace_of(root), root["metadata"].get("name"), kind_of(root) or batch.JOB
+    label = LABELS.get(kind) or (_counted_for(kind) if kind in WITHOUT_JOBS else batch.JOB_NAME)
     its_own = labelled.get((namespace, label, name), []) if isinstance(name, str) else []
     parts = [root] if kind is batch.JOB else [one for one in its_own if kind_of(one) in PARTS]
     if kind is CRON_JOB:
@@ -239,7 +235,7 @@ def of_objects(root: Json, labelled: Labelled, left_out: LeftOut) -> Found:
     return Found(kind, root, parts, [*pods, *accounts])
 
 
-def read(file: str, stdin: BinaryIO, progress: Progress) -> Iterator[Json]:
+def _read(file: str, stdin: BinaryIO, progress: Progress) -> Iterator[Json]:
     """Yield the workloads, Jobs, task runs and pods in a file; raise UnexplainableError if it cannot be read."""
     try:
         for found in documents.read(file, stdin):
@@ -254,7 +250,6 @@ def read(file: str, stdin: BinaryIO, progress: Progress) -> Iterator[Json]:
         raise UnexplainableError(str(documents.unreadable(file, error))) from None
 
 
-def namespace_of(found: Json) -> str:
-    """Return an object's namespace; empty if it has none."""
+def _namespace_of(found: Json) -> str:
     namespace = found["metadata"].get("namespace")
     return namespace if isinstance(namespace, str) else ""

@@ -128,7 +128,7 @@ class Printed:
     def add(self, level: Level, document: Document, name: str, found: Sourced) -> None:
         """Print problems or warnings."""
         for _, problem in found:
-            line = line_of(document, level, problem, name)
+            line = _line_of(document, level, problem, name)
             start = f"{printable(document.file)}:{document.number} "
             marked = "warning: " if level == "warning" else printable(field(problem.path))
             text = coloured(line, start, marked, COLOURS[level])
@@ -139,7 +139,7 @@ class Printed:
         click.echo(printable(str(unusable)), err=True)
 
 
-def line_of(document: Document, level: Level, problem: Problem, name: str) -> str:
+def _line_of(document: Document, level: Level, problem: Problem, name: str) -> str:
     """Return a problem as a line that names its document, and at its end the object, if `name` is not empty."""
     before = "warning: " if level == "warning" else ""
     of_object = f" ({name})" if name else ""

@@ -34,7 +34,6 @@ def annotation(level: Literal["error", "warning"], text: str, *, file: str, line
 
 
 def _github(findings: Iterable[Finding], summary: Summary) -> str:
-    """Return what `check` found."""
     lines = [
         annotation(
             "warning" if one.level == "warning" else "error",
@@ -81,22 +80,21 @@ def junit_document(name: str, cases: Iterable[JUnitCase]) -> str:
     for case in cases:
         suites.setdefault(case.suite, []).append(case)
     whole = [case for suite in suites.values() for case in suite]
-    root = ET.Element("testsuites", {"name": name, **numbers(whole)})
+    root = ET.Element("testsuites", {"name": name, **_numbers(whole)})
     for suite, own in suites.items():
-        element = ET.SubElement(root, "testsuite", {"name": suite, **numbers(own)})
+        element = ET.SubElement(root, "testsuite", {"name": suite, **_numbers(own)})
         for case in own:
-            add(element, case)
+            _add(element, case)
     ET.indent(root)
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{ET.tostring(root, encoding="unicode")}\n'
 
 
-def numbers(cases: list[JUnitCase]) -> dict[str, str]:
-    """Return the attributes that count cases."""
+def _numbers(cases: list[JUnitCase]) -> dict[str, str]:
     failed = sum(1 for case in cases if case.failures and not case.errors)
     return {"tests": str(len(cases)), "failures": str(failed), "errors": str(sum(1 for case in cases if case.errors))}
 
 
-def add(suite: ET.Element, case: JUnitCase) -> None:
+def _add(suite: ET.Element, case: JUnitCase) -> None:
     """Add a case; many readers show only one failure of a case, so that one has all."""
     element = ET.SubElement(suite, "testcase", {"name": case.name, "classname": case.suite})
     for tag, texts in (("error", case.errors), ("failure", case.failures)):
@@ -112,10 +110,10 @@ def _junit(collected: Collected, findings: Iterable[Finding], summary: Summary, 
     """Return what `check` found: a case for each object, and for each file or document that has another finding."""
     by_object: dict[tuple[str, int | None, str], JUnitCase] = {}
     for file, number, name in collected.objects:
-        by_object.setdefault((file, number, name), JUnitCase(file, named(name, number), [], [], []))
+        by_object.setdefault((file, number, name), JUnitCase(file, _named(name, number), [], [], []))
     for finding in findings:
         key = (finding.file, finding.document, finding.object)
-        new = JUnitCase(finding.file, named(finding.object, finding.document), [], [], [])
+        new = JUnitCase(finding.file, _named(finding.object, finding.document), [], [], [])
         case = by_object.setdefault(key, new)
         {"problem": case.failures, "unreadable": case.errors}.get(
             finding.level, case.failures if warnings_fail else case.notes
@@ -126,8 +124,7 @@ def _junit(collected: Collected, findings: Iterable[Finding], summary: Summary, 
     return junit_document("retry-policy check", by_object.values())
 
 
-def named(name: str, number: int | None) -> str:
-    """Return the name of a case."""
+def _named(name: str, number: int | None) -> str:
     document_name = "file" if number is None else f"document {number}"
     return f"{name} ({document_name})" if name else document_name
 
@@ -137,32 +134,29 @@ Sarif = dict[str, Any]
 
 
 def _sarif(findings: Iterable[Finding], summary: Summary, exit_code: int) -> str:
-    """Return what `check` found."""
     listed = list(findings)
     names = list(dict.fromkeys(one.rule for one in listed))
     driver = {
         "name": "retry-policy",
         "version": __version__,
         "informationUri": SITE,
-        "rules": [rule(name) for name in names],
+        "rules": [_rule(name) for name in names],
     }
     run = {
         "tool": {"driver": driver},
-        "invocations": [invocation(summary, exit_code)],
+        "invocations": [_invocation(summary, exit_code)],
         "columnKind": "unicodeCodePoints",
-        "results": [result(one, names.index(one.rule)) for one in listed],
+        "results": [_result(one, names.index(one.rule)) for one in listed],
     }
     log = {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
     return msgspec.json.format(msgspec.json.encode(log), indent=2).decode() + "\n"
 
 
-def rule(name: str) -> Sarif:
-    """Return the description of a rule."""
+def _rule(name: str) -> Sarif:
     return {"id": name, "shortDescription": {"text": RULES[name]}, "helpUri": help_of(name)}
 
 
-def result(finding: Finding, index: int) -> Sarif:
-    """Return one finding; `index`: of its rule."""
+def _result(finding: Finding, index: int) -> Sarif:
     physical: Sarif = {"artifactLocation": {"uri": uri_of(finding.file)}}
     if finding.line is not None:
         physical["region"] = {"startLine": finding.line}
@@ -185,8 +179,7 @@ def uri_of(file: str) -> str:
     return Path(file).as_uri() if Path(file).is_absolute() else quote(os.path.normpath(file))
 
 
-def invocation(summary: Summary, exit_code: int) -> Sarif:
-    """Return how the run ended."""
+def _invocation(summary: Summary, exit_code: int) -> Sarif:
     found: Sarif = {"executionSuccessful": not summary.unreadable, "exitCode": exit_code}
     if summary.unlisted:
         said = f"{summary.unlisted} more findings are not listed; check fewer files at once"

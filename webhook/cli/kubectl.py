@@ -29,10 +29,10 @@ def lines(arguments: list[str]) -> Iterator[str]:
     found = ShellComplete(plugin, {}, PLUGIN, "").get_completions(before, incomplete)
     names = [one for one in found if one.type == "plain"]
     yield from (f"{one.value}\t{one.help}" if one.help else str(one.value) for one in names)
-    yield f":{directive(found)}"
+    yield f":{_directive(found)}"
 
 
-def directive(found: list[CompletionItem[str]]) -> int:
+def _directive(found: list[CompletionItem[str]]) -> int:
     """Return how the shell is to treat suggestions: whether it offers files too, and adds a space to the only one."""
     if any(one.type != "plain" for one in found):
         return FILES

@@ -40,8 +40,8 @@ def find(text: str, wanted: Iterable[Place]) -> dict[Place, int]:
         node = trees.setdefault(number, YamlNode())
         for part in path:
             node = node.parts.setdefault(part, YamlNode())
-    mark(text, trees)
-    lines = ((place, nearest(trees[place[0]], place[1])) for place in wanted)
+    _mark(text, trees)
+    lines = ((place, _nearest(trees[place[0]], place[1])) for place in wanted)
     return {place: line for place, line in lines if line}
 
 
@@ -49,7 +49,7 @@ def find_in_policy(text: str, paths: Iterable[Path]) -> dict[Path, int]:
     """Return the lines of the fields of a policy, which may be in the manifest of a ConfigMap."""
     paths = list(paths)
     found = {path: line for (_, path), line in find(text, [(1, path) for path in paths]).items()}
-    inner = policy_in(text)
+    inner = _policy_in(text)
     if inner is None:
         return found
     start = find(text, [(1, POLICY)]).get((1, POLICY), 1)
@@ -58,7 +58,7 @@ def find_in_policy(text: str, paths: Iterable[Path]) -> dict[Path, int]:
     return {path: start + line for (_, path), line in find(inner, [(1, path) for path in paths]).items()}
 
 
-def policy_in(text: str) -> str | None:
+def _policy_in(text: str) -> str | None:
     """Return the text of the policy in the manifest of a ConfigMap; None if the text is none."""
     try:
         value = next((value for value, _ in strict_yaml.read(text) if value is not None), None)
@@ -69,7 +69,7 @@ def policy_in(text: str) -> str | None:
     return inner if isinstance(inner, str) else None
 
 
-def nearest(node: YamlNode, path: Path) -> int:
+def _nearest(node: YamlNode, path: Path) -> int:
     """Return the line of the last part of a path that was found; 0 if none was."""
     line = node.line
     for part in path:
@@ -78,8 +78,7 @@ def nearest(node: YamlNode, path: Path) -> int:
     return line
 
 
-def mark(text: str, trees: dict[int, YamlNode]) -> None:
-    """Set the lines of wanted parts, by the number of their document."""
+def _mark(text: str, trees: dict[int, YamlNode]) -> None:
     events: Iterator[Any] = iter(yaml.parse(text, Loader=strict_yaml.Loader))
     last = max(trees, default=0)
     number = 0
@@ -88,33 +87,32 @@ def mark(text: str, trees: dict[int, YamlNode]) -> None:
             if isinstance(event, yaml.DocumentStartEvent):
                 number += 1
                 first = next(events)
-                visit(trees.get(number), first, line_of(first), events)
+                _visit(trees.get(number), first, _line_of(first), events)
                 if number == last:
                     return
     except yaml.YAMLError:
         return
 
 
-def visit(node: YamlNode | None, event: Any, line: int, events: Iterator[Any]) -> None:
+def _visit(node: YamlNode | None, event: Any, line: int, events: Iterator[Any]) -> None:
     """Read the value that begins with an event; if it is wanted, set its line and those of its parts."""
     if node is not None:
         node.line = line
     if node is None or not node.parts or not isinstance(event, yaml.CollectionStartEvent):
-        skip(event, events)
+        _skip(event, events)
     elif isinstance(event, yaml.MappingStartEvent):
         while not isinstance(key := next(events), yaml.MappingEndEvent):
-            skip(key, events)
+            _skip(key, events)
             part = node.parts.get(key.value) if isinstance(key, yaml.ScalarEvent) else None
-            visit(part, next(events), line_of(key), events)
+            _visit(part, next(events), _line_of(key), events)
     else:
         index = 0
         while not isinstance(entry := next(events), yaml.SequenceEndEvent):
-            visit(node.parts.get(index), entry, line_of(entry), events)
+            _visit(node.parts.get(index), entry, _line_of(entry), events)
             index += 1
 
 
-def skip(event: Any, events: Iterator[Any]) -> None:
-    """Read up to the end of the value that begins with an event."""
+def _skip(event: Any, events: Iterator[Any]) -> None:
     depth = 0
     while True:
         if isinstance(event, yaml.CollectionStartEvent):
@@ -126,6 +124,5 @@ def skip(event: Any, events: Iterator[Any]) -> None:
         event = next(events)
 
 
-def line_of(event: Any) -> int:
-    """Return the line in which an event begins, from 1."""
+def _line_of(event: Any) -> int:
     return int(event.start_mark.line) + 1

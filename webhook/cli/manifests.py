@@ -111,9 +111,9 @@ class Run:
             try:
                 if documents.is_stream(file):
                     self.streams[file] = self.bytes_of(file)
-                for document in self.read(file, has_opted_in_namespaces):
+                for document in self.read(file, _has_opted_in_namespaces):
                     if isinstance(document, Document):
-                        found.update(opted_in(root for _, root in document.objects()))
+                        found.update(_opted_in(root for _, root in document.objects()))
             except OSError:
                 continue  # reported when the documents are judged
         return {name: profile for name, profile in found.items() if profile in self.policy.profiles}
@@ -214,13 +214,11 @@ class Run:
         return None
 
 
-def has_opted_in_namespaces(text: str) -> bool:
-    """Return True if a text may have a Namespace that is opted in."""
+def _has_opted_in_namespaces(text: str) -> bool:
     return names.PROFILE in text and NAMESPACE.search(text) is not None
 
 
-def opted_in(roots: Iterable[Json]) -> Iterator[tuple[str, str]]:
-    """Yield name and profile of each opted-in Namespace."""
+def _opted_in(roots: Iterable[Json]) -> Iterator[tuple[str, str]]:
     for root in roots:
         name, profile = at(root, ("metadata", "name")), at(root, ("metadata", "labels", names.PROFILE))
         if (

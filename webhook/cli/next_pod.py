@@ -120,10 +120,10 @@ def of_job(job: Json, after: After, attempt: int | None, profile: NamedProfile) 
             "attempt": spent,
             "index_failures": spent if per_index else None,
         }
-        container = first_container(at(spec, ("template", "spec")))
+        container = _first_container(at(spec, ("template", "spec")))
         pod = ended_pod(end, len(ended), container, after.now, after=state, **of_index)
         counting = forecast.counted(standing, pod)
-        over = over or end_by(standing, pod, counting.details[-1])
+        over = over or _end_by(standing, pod, counting.details[-1])
         standing = replace(standing, account=counting.account)
         ended.append(pod)
     account = standing.account
@@ -135,10 +135,10 @@ def of_job(job: Json, after: After, attempt: int | None, profile: NamedProfile) 
         disruptions=limits.share_of(account.scopes.of(scope), spec) if ended else None,
         failures=retries if ended else None,
     )
-    return NextPod(pod_of(job, retries, is_said=attempt is not None), with_ended(facts, ended, after.now), over)
+    return NextPod(pod_of(job, retries, is_said=attempt is not None), _with_ended(facts, ended, after.now), over)
 
 
-def end_by(standing: Standing, pod: Pod, detail: Attempt) -> str:
+def _end_by(standing: Standing, pod: Pod, detail: Attempt) -> str:
     """Return how a failed pod ended, as `detail` has it, and that no pod follows it; empty if one does."""
     told = forecast.foretell(standing, pod)
     if told.settled_within is not None:
@@ -156,11 +156,11 @@ def facts_of_pod(facts: Facts, pod: Json, after: After, settings: Settings) -> F
     ended: list[Pod] = []
     for end in after.ends:
         state = on_failure.written(on_failure.state_after(ended[-LAST_ENDS:], None, None, settings.on_failure))
-        ended.append(ended_pod(end, len(ended), first_container(pod.get("spec")), after.now, after=state))
-    return with_ended(facts, ended, after.now)
+        ended.append(ended_pod(end, len(ended), _first_container(pod.get("spec")), after.now, after=state))
+    return _with_ended(facts, ended, after.now)
 
 
-def with_ended(facts: Facts, ended: Sequence[Pod], now: datetime) -> Facts:
+def _with_ended(facts: Facts, ended: Sequence[Pod], now: datetime) -> Facts:
     """Return facts with the last ended pods; a pod without any is created at no certain time."""
     if not ended:
         return facts
@@ -201,8 +201,7 @@ def ended_pod(end: Ended, number: int, container: str, now: datetime, **known: A
     return forecast.as_ended(pod, cause, reason=reason, exits=exits, time=time)
 
 
-def first_container(pod_spec: Any) -> str:
-    """Return the name of the first container of a pod; `main` if it has none."""
+def _first_container(pod_spec: Any) -> str:
     name = at(pod_spec, ("containers", 0, "name"))
     return name if isinstance(name, str) else "main"
 

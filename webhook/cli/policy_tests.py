@@ -140,21 +140,21 @@ class UnusableTestsError(Exception):
 
 def load(file: Path) -> tuple[Policy, list[Prepared]]:
     """Return the policy and the cases in a file; raise UnusableError."""
-    text = text_of(file)
-    cases = parsed(text)
+    text = _text_of(file)
+    cases = _parsed(text)
     problems: list[Problem] = []
-    policy = policy_of(file, cases, problems)
+    policy = _policy_of(file, cases, problems)
     lines = line_numbers.find(text, [(1, ("cases", index)) for index in range(len(cases.cases))])
     files = Files(file.parent)
     prepared = []
     for index, case in enumerate(cases.cases):
         path: FieldPath = ("cases", index)
-        found = [*problems_of(case, path)]
+        found = [*_problems_of(case, path)]
         profile = case.profile or cases.profile or (DEFAULT if policy is None else default_profile(policy))
         if policy is not None and profile not in policy.profiles:
             remedy = f"must be {one_of(sorted(policy.profiles), profile)}"
             found.append(Problem((*path, "profile"), f"is {profile!r}, which the policy does not have", remedy))
-        root = object_of(files, case, path, found)
+        root = _object_of(files, case, path, found)
         whole = case.expect.object
         if case.expect.manifest is not None:
             whole = files.one(case.expect.manifest, (*path, "expect", "manifest"), found)
@@ -171,7 +171,7 @@ def load(file: Path) -> tuple[Policy, list[Prepared]]:
     return policy, prepared
 
 
-def text_of(file: Path) -> str:
+def _text_of(file: Path) -> str:
     """Return the text of a file with cases; raise UnusableError."""
     try:
         with file.open("rb") as opened:
@@ -185,7 +185,7 @@ def text_of(file: Path) -> str:
         raise UnusableTestsError([Problem((), "is not UTF-8", "save it as UTF-8")]) from None
 
 
-def parsed(text: str) -> Cases:
+def _parsed(text: str) -> Cases:
     """Return the cases in a text; raise UnusableError."""
     try:
         found = [one for one in strict_yaml.read(text) if one[0] is not None]
@@ -203,7 +203,7 @@ def parsed(text: str) -> Cases:
     raise UnusableTestsError(problems[: bounds.LISTED_PROBLEMS])
 
 
-def policy_of(file: Path, cases: Cases, problems: list[Problem]) -> Policy | None:
+def _policy_of(file: Path, cases: Cases, problems: list[Problem]) -> Policy | None:
     """Return the policy under test; None if it cannot be used, with its problems."""
     if cases.policy is None:
         return load_default()
@@ -217,8 +217,7 @@ def policy_of(file: Path, cases: Cases, problems: list[Problem]) -> Policy | Non
     return policy
 
 
-def problems_of(case: Case, path: FieldPath) -> Iterator[Problem]:
-    """Yield the problems of the expected fields."""
+def _problems_of(case: Case, path: FieldPath) -> Iterator[Problem]:
     expect = case.expect
     for name in expect.fields:
         if path_of(name) is None:
@@ -271,8 +270,7 @@ class Files:
         return None
 
 
-def object_of(files: Files, case: Case, path: FieldPath, problems: list[Problem]) -> Json | None:
-    """Return the object of a case; None if there is none, with the problem."""
+def _object_of(files: Files, case: Case, path: FieldPath, problems: list[Problem]) -> Json | None:
     if case.manifest is not None:
         return deepcopy(files.one(case.manifest, (*path, "manifest"), problems, case))
     if documents.is_object(case.object):
@@ -281,8 +279,7 @@ def object_of(files: Files, case: Case, path: FieldPath, problems: list[Problem]
     return None
 
 
-def one_object(case: Case) -> Wrong | None:
-    """Require an object: in a file, or inline."""
+def _one_object(case: Case) -> Wrong | None:
     if case.manifest is None and case.object is None:
         return Wrong("is missing", "must name a file, or write the object inline as object")
     if case.manifest is not None and case.object is not None:
@@ -290,23 +287,21 @@ def one_object(case: Case) -> Wrong | None:
     return None
 
 
-def document_of_manifest(case: Case) -> Wrong | None:
-    """Reject the number of a document without a file."""
+def _document_of_manifest(case: Case) -> Wrong | None:
     if case.document is not None and case.manifest is None:
         return Wrong("stands without manifest", "leave it out")
     return None
 
 
-def one_whole(expect: Expectation) -> Wrong | None:
-    """Reject two whole objects."""
+def _one_whole(expect: Expectation) -> Wrong | None:
     if expect.manifest is not None and expect.object is not None:
         return Wrong("stands beside object", "leave one of them out")
     return None
 
 
 RELATIONS: Final[Relations] = {
-    Case: ((("manifest", "object"), one_object), (("document", "manifest"), document_of_manifest)),
-    Expectation: ((("manifest", "object"), one_whole),),
+    Case: ((("manifest", "object"), _one_object), (("document", "manifest"), _document_of_manifest)),
+    Expectation: ((("manifest", "object"), _one_whole),),
 }
 
 
@@ -334,69 +329,65 @@ def differences(prepared: Prepared, policy: Policy) -> list[Difference]:
     as_pod = case.after or (case.attempt is not None and root["kind"] != "Pod")
     after = After(tuple(case.after), CREATED) if as_pod else None
     verdict = admission.admit(root, policy, prepared.profile, case.attempt, after=after)
-    found = [*messages("denied", expect.denied, verdict.problems)]
+    found = [*_messages("denied", expect.denied, verdict.problems)]
     if expect.warnings is not None:
-        found += messages("warnings", expect.warnings, verdict.warnings)
+        found += _messages("warnings", expect.warnings, verdict.warnings)
     if not verdict.problems:
-        found += of_fields(expect, root)
-        found += of_placement(expect, root, policy.profiles[prepared.profile])
+        found += _of_fields(expect, root)
+        found += _of_placement(expect, root, policy.profiles[prepared.profile])
         if prepared.whole is not None and prepared.whole != root:
-            found.append(Difference("object", compared(as_lines(prepared.whole), as_lines(root))))
+            found.append(Difference("object", _compared(_as_lines(prepared.whole), _as_lines(root))))
     return found
 
 
-def messages(where: str, expected: list[Message], found: list[Problem]) -> Iterator[Difference]:
+def _messages(where: str, expected: list[Message], found: list[Problem]) -> Iterator[Difference]:
     """Yield a difference if not each expected message is found, or another one is."""
     left = list(found)
     missing = []
     for message in expected:
-        match = next((problem for problem in left if is_meant(message, problem)), None)
+        match = next((problem for problem in left if _is_meant(message, problem)), None)
         if match is None:
             missing.append(message)
         else:
             left.remove(match)
     if missing or left:
         lines = [f"{EXPECTED} {': '.join(filter(None, (one.path, one.what))) or 'any'}" for one in missing]
-        yield Difference(where, limited([*lines, *(f"{FOUND} {problem}" for problem in left)]))
+        yield Difference(where, _limited([*lines, *(f"{FOUND} {problem}" for problem in left)]))
 
 
-def is_meant(message: Message, problem: Problem) -> bool:
-    """Return True if a problem has the expected path, and the expected part of a text."""
+def _is_meant(message: Message, problem: Problem) -> bool:
     return message.path in {"", field_of(problem.path)} and message.what in f"{problem.what}; {problem.remedy}"
 
 
-def of_fields(expect: Expectation, root: Json) -> Iterator[Difference]:
+def _of_fields(expect: Expectation, root: Json) -> Iterator[Difference]:
     """Yield a difference for each field with another value than expected; null is expected of an absent field."""
     for name, value in expect.fields.items():
         found = at(root, path_of(name) or ())
         if found != value:
-            yield Difference(name, compared(as_lines(value), as_lines(found)))
+            yield Difference(name, _compared(_as_lines(value), _as_lines(found)))
 
 
-def of_placement(expect: Expectation, root: Json, profile: Profile) -> Iterator[Difference]:
-    """Yield a difference if a pod is placed on other nodes than expected."""
+def _of_placement(expect: Expectation, root: Json, profile: Profile) -> Iterator[Difference]:
     found = at(root, ("metadata", "annotations", names.PLACEMENT))
     if expect.placement not in {None, found}:
         lines = [f"{EXPECTED} {expect.placement}", f"{FOUND} {found or ABSENT}"]
         yield Difference("placement", [*lines, f"  {AUTO}"] if profile.placement.provider == "auto" else lines)
 
 
-def as_lines(value: Any) -> list[str]:
-    """Return a value as lines for people: a scalar as JSON, all else as YAML."""
+def _as_lines(value: Any) -> list[str]:
     if value is None:
         return [ABSENT]
     return as_yaml(value).splitlines() if isinstance(value, dict | list) else [msgspec.json.encode(value).decode()]
 
 
-def compared(expected: list[str], found: list[str]) -> list[str]:
+def _compared(expected: list[str], found: list[str]) -> list[str]:
     """Return the lines of both, each with its sign; of long ones only those around a change."""
     merged = list(writing.merged(expected, found))
     spans = list(writing.changed_spans(merged))
-    return limited([f"{sign} {line}" for start, end in spans for sign, line in merged[start:end]])
+    return _limited([f"{sign} {line}" for start, end in spans for sign, line in merged[start:end]])
 
 
-def limited(lines: Iterable[str]) -> list[str]:
-    """Return lines that can be printed, not too many."""
+def _limited(lines: Iterable[str]) -> list[str]:
     printed = [printable(line) for line in lines]
     more = len(printed) - MOST_LINES
     return [*printed[:MOST_LINES], f"  and {more} more lines"] if more > 0 else printed
@@ -435,8 +426,7 @@ class CasesReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     cases: list[Result]
 
 
-def summary_of(results: list[Result]) -> CasesSummary:
-    """Return the numbers."""
+def _summary_of(results: list[Result]) -> CasesSummary:
     failed = sum(1 for result in results if result.differences)
     return CasesSummary(cases=len(results), passed=len(results) - failed, failed=failed)
 
@@ -451,7 +441,7 @@ def text(results: list[Result]) -> Iterator[str]:
         for difference in result.differences:
             yield f"      {printable(difference.where)}:"
             yield from (f"        {_coloured(line)}" for line in difference.lines)
-    summary = summary_of(results)
+    summary = _summary_of(results)
     cases = "1 case" if summary.cases == 1 else f"{summary.cases:,} cases"
     legend = "; - is expected, + is what admission does" if summary.failed else ""
     yield ""
@@ -459,14 +449,13 @@ def text(results: list[Result]) -> Iterator[str]:
 
 
 def _coloured(line: str) -> str:
-    """Return a line of a difference in the colour of its sign."""
     colour = {"-": "red", "+": "green"}.get(line[:1])
     return line if colour is None else click.style(line, fg=colour)
 
 
 def as_json(results: list[Result]) -> str:
     """Return the results as JSON."""
-    return forms.encoded(CasesReport(summary=summary_of(results), cases=results))
+    return forms.encoded(CasesReport(summary=_summary_of(results), cases=results))
 
 
 def as_junit(results: list[Result]) -> str:

@@ -29,7 +29,7 @@ HIGHEST_ATTEMPT: Final = 2147483647  # what an annotation may say
 DIFF_COLOURS: Final = {"+": "green", "-": "red", "@": "cyan"}
 
 
-def ended(_context: click.Context, _option: click.Parameter, texts: tuple[str, ...]) -> tuple[Ended, ...]:
+def _ended(_context: click.Context, _option: click.Parameter, texts: tuple[str, ...]) -> tuple[Ended, ...]:
     """Return how attempts ended, as `--after` says it; raise BadParameter with all problems of a text."""
     found = []
     for text in texts:
@@ -61,7 +61,7 @@ def ended(_context: click.Context, _option: click.Parameter, texts: tuple[str, .
     "--after",
     "ends",
     multiple=True,
-    callback=ended,
+    callback=_ended,
     metavar="FIELD=VALUE,…",
     help="Render the pod after an attempt that ended so: cause, reason, container, exitCode, node, zone, message (as "
     "the last). A Job becomes its next pod. May be repeated, the oldest first.",
@@ -93,8 +93,8 @@ def render(  # noqa: PLR0913, PLR0917 - options
                 under = run.profile_for(root)
                 placed |= {under} if verdict.placed else set()
                 name = printable(f"{document.file}:{document.number} {field(path)}".rstrip())
-                tell_deadlines(name, root, verdict, run.policy.profiles[under])
-                write(diff(name, verdict, root) if verdict.before else "")
+                _tell_deadlines(name, root, verdict, run.policy.profiles[under])
+                write(_diff(name, verdict, root) if verdict.before else "")
         if None in verdicts:  # half of admission may be in it
             continue
         if output == "json":
@@ -112,7 +112,7 @@ def render(  # noqa: PLR0913, PLR0917 - options
     sys.exit(run.exit_code)
 
 
-def tell_deadlines(name: str, root: Json, verdict: AdmissionVerdict, profile: Profile) -> None:
+def _tell_deadlines(name: str, root: Json, verdict: AdmissionVerdict, profile: Profile) -> None:
     """Print until when the pods of an object would start on spot nodes if it were created now, if it has a deadline."""
     kind, now = kind_of(root), time.time()
     for job in () if kind is None or verdict.problems else kind.jobs(root):
@@ -122,7 +122,6 @@ def tell_deadlines(name: str, root: Json, verdict: AdmissionVerdict, profile: Pr
             click.echo(f"{name}: created now, the deadline is {words.deadline(slack, now)}", err=True)
 
 
-def diff(name: str, verdict: AdmissionVerdict, root: Json) -> str:
-    """Return what admission changed in an object, in colours."""
+def _diff(name: str, verdict: AdmissionVerdict, root: Json) -> str:
     lines = writing.as_diff(name, verdict.before, writing.as_yaml(root), denied=bool(verdict.problems))
     return "".join(click.style(f"{line}\n", fg=DIFF_COLOURS.get(line[:1])) for line in lines)

@@ -174,7 +174,6 @@ def named(scope: ReportScope, cluster: str) -> str:
 def _of_history(
     paths: tuple[str, ...], scope: ReportScope, window: Window, policy: Policy | None, progress: Progress
 ) -> ReportFacts:
-    """Return what records say; raise NoHistoryError."""
     wanted = known.wanted(window, scope.namespace, scope.profile)
     found = reading.read(paths, standard_input(), wanted, progress.show)
     notes = [f"{found.bad:,} lines were skipped, of which: {'; '.join(found.problems)}"] if found.bad else []
@@ -184,7 +183,6 @@ def _of_history(
 async def _loaded(
     kubeconfig: Kubeconfig, question: ReportQuestion, progress: Progress, left_out: LeftOut
 ) -> ReportFacts:
-    """Return what a cluster has; raise NothingReadError, and what `Api` raises."""
     async with await Api.connect(kubeconfig) as api:
         return await facts_in(api, question, progress.show, left_out)
 
@@ -252,7 +250,6 @@ def made_of(facts: ReportFacts, source: Source | None, about: About, left_out: L
 
 
 def _priced_by(source: Source, known: list[Known], now: float) -> PriceOf:
-    """Return prices of the time in which these attempts ran; raise PricesUnreadableError."""
     attempts = [(one, attempt) for one in known for attempt in (*one.attempts, *one.told)]
     starts = ((seconds(attempt.start), lifetime(one, attempt, now)[0]) for one, attempt in attempts)
     since = min((max(start, first) for start, first in starts if start is not None), default=now)

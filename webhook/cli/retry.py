@@ -82,7 +82,7 @@ def retry(
 
     file = kubeconfig_or_default(kubeconfig)
     agreed = (lambda _: True) if flags["yes"] else is_confirmed
-    conclude(file, rerun(file, wanted, agreed, left_out, dry_run=flags["dry_run"]))
+    conclude(file, _rerun(file, wanted, agreed, left_out, dry_run=flags["dry_run"]))
 
 
 def is_confirmed(lines: list[str]) -> bool:
@@ -153,12 +153,11 @@ def target_of(text: str, selector: str | None, failed_since: str | None, *, keep
     else:
         name = ""
     if keep_finally and adapter is not None and not adapter.has_finally:
-        raise click.UsageError(str(no_finally(adapter)))
+        raise click.UsageError(str(_no_finally(adapter)))
     return Target(namespace, adapter, name, selector, within, keep_finally)
 
 
-def no_finally(adapter: Adapter) -> Problem:
-    """Return why --keep-finally is refused for a kind."""
+def _no_finally(adapter: Adapter) -> Problem:
     return Problem((), f"--keep-finally is for PipelineRuns, and this is a {adapter.kind.kind}", "leave it out")
 
 
@@ -173,7 +172,7 @@ async def adapter_of(api: Api, target: Target) -> Adapter:
     return ADAPTERS[kind]
 
 
-async def rerun(
+async def _rerun(
     kubeconfig: Kubeconfig, target: Target, agreed: Callable[[list[str]], bool], left_out: LeftOut, *, dry_run: bool
 ) -> RetryOutcome:
     """Rerun the target, or with `dry_run` only find out whether it can run again; raise what `Api` raises.
@@ -189,20 +188,20 @@ async def rerun(
             outcome.refused.append(error.problem)
             return outcome
         if target.keep_finally and not adapter.has_finally:
-            outcome.refused.append(no_finally(adapter))
+            outcome.refused.append(_no_finally(adapter))
             return outcome
-        planned = [one async for one in chosen(api, target, adapter, outcome.refused, left_out)]
+        planned = [one async for one in _chosen(api, target, adapter, outcome.refused, left_out)]
         if not planned and not outcome.refused and not left_out.number:
             how = f"kubectl get -n {target.namespace} {adapter.kind.resource}"
             what = f"no {adapter.kind.kind} in {target.namespace} that you chose has failed"
             outcome.warnings.append(f"{what}; list them: {how}")
         if not planned or not (dry_run or agreed([f"{one.what_reruns} would run again" for one in planned])):
             return outcome
-        by, when = await api.username(), now()
+        by, when = await api.username(), _now()
         for one in planned:
             try:
                 with left_out.around(one.adapter.kind.kind, one.run, ANSWERS):
-                    await carry_out(api, one, by, when, dry_run=dry_run)
+                    await _carry_out(api, one, by, when, dry_run=dry_run)
                     outcome.done.append(f"{one.what_reruns} {'would' if dry_run else 'will'} run again")
             except (RefusedError, StuckError) as error:
                 outcome.refused.append(error.problem)
@@ -213,7 +212,7 @@ async def rerun(
     return outcome
 
 
-async def chosen(
+async def _chosen(
     api: Api, target: Target, adapter: Adapter, refused: list[Problem], left_out: LeftOut
 ) -> AsyncIterator[Planned]:
     """Yield what can run again, first retries that have begun; add to `refused` why the others cannot."""
@@ -227,23 +226,23 @@ async def chosen(
             yield held
     if target.name in begun:
         return
-    async for root in candidates(api, target, adapter, refused):
+    async for root in _candidates(api, target, adapter, refused):
         planned = None
         with left_out.around(adapter.kind.kind, root, ANSWERS):
             if root["metadata"]["name"] not in begun:
-                planned = await plan(api, target, adapter, root, placeholders, refused)
+                planned = await _plan(api, target, adapter, root, placeholders, refused)
         if planned is not None:
             yield planned
 
 
-async def plan(  # noqa: PLR0913, PLR0917 - what is known of the object
+async def _plan(  # noqa: PLR0913, PLR0917 - what is known of the object
     api: Api, target: Target, adapter: Adapter, root: Json, placeholders: list[Json], refused: list[Problem]
 ) -> Planned | None:
     """Return what of an object can run again; None if nothing can, after adding to `refused` why."""
     if not target.name and adapter.runs is None and not has_failed(root, target.failed_since):
         return None
     keep_finally = target.keep_finally
-    found = await reading.read(api, adapter, root, now(), keep_finally=keep_finally, known=placeholders)
+    found = await reading.read(api, adapter, root, _now(), keep_finally=keep_finally, known=placeholders)
     run = found.placeholder or found.run
     if not target.name and found.placeholder is None and not (run and has_failed(run, target.failed_since)):
         return None
@@ -255,8 +254,7 @@ async def plan(  # noqa: PLR0913, PLR0917 - what is known of the object
     return None if run is None else Planned(adapter.of_run, run, adapter.what_reruns(found), keep_finally)
 
 
-async def candidates(api: Api, target: Target, adapter: Adapter, refused: list[Problem]) -> AsyncIterator[Json]:
-    """Yield the named object, or the selected ones."""
+async def _candidates(api: Api, target: Target, adapter: Adapter, refused: list[Problem]) -> AsyncIterator[Json]:
     kind = adapter.kind
     if target.name:
         one = await api.find(kind.path(target.namespace, target.name))
@@ -270,7 +268,7 @@ async def candidates(api: Api, target: Target, adapter: Adapter, refused: list[P
         yield one
 
 
-async def carry_out(api: Api, planned: Planned, by: str, when: str, *, dry_run: bool) -> None:
+async def _carry_out(api: Api, planned: Planned, by: str, when: str, *, dry_run: bool) -> None:
     """Rerun one object; raise RefusedError, StuckError, and what `Api` raises."""
     adapter, run = planned.adapter, planned.run
     missing = await reading.missing_rights(api, run["metadata"]["namespace"], adapter.rights(run))
@@ -281,8 +279,7 @@ async def carry_out(api: Api, planned: Planned, by: str, when: str, *, dry_run: 
     await executor.rerun(api, adapter, run, by, when, keep_finally=planned.keep_finally, dry_run=dry_run)
 
 
-def now() -> str:
-    """Return the current time, RFC 3339."""
+def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 

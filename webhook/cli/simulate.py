@@ -44,7 +44,6 @@ MOST_REPLICATIONS: Final = 10_000
 
 
 def _sweep_of(_context: click.Context, _parameter: click.Parameter, text: str | None) -> Sweep | None:
-    """Read the option --sweep; raise click.BadParameter."""
     try:
         return None if text is None else sweep.read(text)
     except ValueError as error:
@@ -52,7 +51,6 @@ def _sweep_of(_context: click.Context, _parameter: click.Parameter, text: str | 
 
 
 def _late_of(_context: click.Context, _parameter: click.Parameter, text: str | None) -> float | None:
-    """Read the option --late; raise click.BadParameter."""
     found = None if text is None else deadline.FACTOR.fullmatch(text)
     if text is not None and (found is None or float(found[1]) < 1):
         raise click.BadParameter(f"{text!r} is no factor of 1 or more; write one such as 2x")
@@ -60,7 +58,6 @@ def _late_of(_context: click.Context, _parameter: click.Parameter, text: str | N
 
 
 def _seconds_of(_context: click.Context, _parameter: click.Parameter, text: str | None) -> int | None:
-    """Read the option --checkpoint; raise click.BadParameter."""
     found = None if text is None else duration(text)
     if text is not None and found is None:
         raise click.BadParameter(f"{text!r} is no duration; write one such as 30m")
@@ -167,10 +164,10 @@ def simulate(  # noqa: PLR0913 - one parameter for each option
     records: list[Record]
     if histories or dumps:
         before = usable_policy(in_force)
-        records = read(histories, dumps, before, namespace, progress, left_out)
+        records = _read(histories, dumps, before, namespace, progress, left_out)
     else:
         file = kubeconfig_or_default(kubeconfig)
-        before, records = of_cluster(file, in_force, namespace, progress, left_out)
+        before, records = _of_cluster(file, in_force, namespace, progress, left_out)
     after = before if policy is None else usable_policy(policy)
     if profile_name is not None:
         profile_of(after, profile_name)
@@ -187,17 +184,16 @@ def simulate(  # noqa: PLR0913 - one parameter for each option
     if swept is not None:
         drawn = _curve_of(simulator, after, swept, profile_name, measure, replications or OF_A_SWEEP, progress)
         progress.clear()
-        show(drawn, output)
+        _show(drawn, output)
         return
     asked = replications or REPLICATIONS
-    now = simulator.play(before, asked, partial(tell, progress, "the policy in force"), anew=True)
-    then = simulator.play(after, asked, partial(tell, progress, "the other policy"))
+    now = simulator.play(before, asked, partial(_tell, progress, "the policy in force"), anew=True)
+    then = simulator.play(after, asked, partial(_tell, progress, "the other policy"))
     progress.clear()
-    show(result.simulation(simulator, after, now, then), output)
+    _show(result.simulation(simulator, after, now, then), output)
 
 
-def show(found: result.Simulation | Curve, output: str) -> None:
-    """Print what was found."""
+def _show(found: result.Simulation | Curve, output: str) -> None:
     if output == "json":
         click.echo(forms.encoded(found), nl=False)
     else:
@@ -221,7 +217,7 @@ def _curve_of(  # noqa: PLR0913, PLR0917 - what the options say
         if changed is None:
             points.append(Point(value=value, problems=[str(problem) for problem in problems]))
             continue
-        played = simulator.play(changed, replications, partial(tell, progress, f"{field}={value}"))
+        played = simulator.play(changed, replications, partial(_tell, progress, f"{field}={value}"))
         points.append(sweep.point(value, result.plain(played.prediction())))
         plays.append(played)
     if not plays:
@@ -245,12 +241,11 @@ def _curve_of(  # noqa: PLR0913, PLR0917 - what the options say
     )
 
 
-def tell(progress: Progress, what: str, done: int, of: int) -> None:
-    """Show how many replications are made."""
+def _tell(progress: Progress, what: str, done: int, of: int) -> None:
     progress.show(f"{what}: {done} of {of} replications")
 
 
-def of_cluster(
+def _of_cluster(
     kubeconfig: Kubeconfig, in_force: Path | None, namespace: str | None, progress: Progress, left_out: LeftOut
 ) -> tuple[Policy, list[Record]]:
     """Return the policy in force, and the records of what a cluster has; exit 2 if it cannot be read."""
@@ -274,7 +269,7 @@ def of_cluster(
     return before, list(live.records_of(found, before, left_out))
 
 
-def read(  # noqa: PLR0913, PLR0917 - what the options say
+def _read(  # noqa: PLR0913, PLR0917 - what the options say
     histories: tuple[str, ...],
     dumps: tuple[str, ...],
     policy: Policy,

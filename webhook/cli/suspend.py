@@ -43,11 +43,10 @@ def switch(target: str, kubeconfig: Kubeconfig, *, suspend: bool) -> None:
     """Suspend or resume."""
     wanted = object_argument(target, ADAPTERS)
     file = kubeconfig_or_default(kubeconfig)
-    conclude(file, switch_in_cluster(file, wanted, suspend=suspend))
+    conclude(file, _switch_in_cluster(file, wanted, suspend=suspend))
 
 
-async def switch_in_cluster(kubeconfig: Kubeconfig, target: ObjectArgument, *, suspend: bool) -> RetryOutcome:
-    """Suspend an object, or resume it; raise what `Api` raises."""
+async def _switch_in_cluster(kubeconfig: Kubeconfig, target: ObjectArgument, *, suspend: bool) -> RetryOutcome:
     outcome = RetryOutcome()
     async with await Api.connect(kubeconfig, lambda header: outcome.warnings.append(text_of(header))) as api:
         try:

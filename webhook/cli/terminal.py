@@ -109,19 +109,19 @@ def show(parts: Iterable[Part]) -> None:
     console = Console(highlight=False, markup=False, emoji=False)
     for part in parts:
         console.print(
-            Text.assemble(*styled(printable(part))) if isinstance(part, str) else table_of(part, console.width)
+            Text.assemble(*_styled(printable(part))) if isinstance(part, str) else _table_of(part, console.width)
         )
 
 
-def styled(line: str) -> list[Any]:
+def _styled(line: str) -> list[Any]:
     """Return the parts of a line, each with its style: the state of a workload is coloured."""
     found = STATE_OF.fullmatch(line)
     if found is None:
         return [line]
-    return [(found[1], "bold"), (found[2], style_of(found[2]))]
+    return [(found[1], "bold"), (found[2], _style_of(found[2]))]
 
 
-def table_of(rows: list[Row], width: int) -> "Table":
+def _table_of(rows: list[Row], width: int) -> "Table":
     """Return a table that fits a width: of columns, or if these would be too narrow to read, of a line for each cell.
 
     Cells are texts, in which no markup is read.
@@ -140,12 +140,12 @@ def table_of(rows: list[Row], width: int) -> "Table":
             if number:
                 made.add_row()
             for heading, cell in zip(headings, row, strict=True):
-                made.add_row(Text(heading), Text(cell, style_of(cell)))
+                made.add_row(Text(heading), Text(cell, _style_of(cell)))
         return made
     for heading, column_width in zip(headings, widths, strict=True):
         made.add_column(Text(heading), width=column_width, overflow="fold")
     for row in others:
-        made.add_row(*(Text(cell, style_of(cell)) for cell in row))
+        made.add_row(*(Text(cell, _style_of(cell)) for cell in row))
     return made
 
 
@@ -169,7 +169,6 @@ def widths_of(rows: list[list[str]], width: int) -> list[int] | None:
     return widths
 
 
-def style_of(text: str) -> str:
-    """Return the style of a cell or a state, by its first word."""
+def _style_of(text: str) -> str:
     word = FIRST_WORD.match(text)
     return "" if word is None else STATES.get(word[0], "")

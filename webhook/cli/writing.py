@@ -44,10 +44,10 @@ def as_yaml(value: Any) -> str:
 
 def write_yaml(value: Any, write: Callable[[str], object]) -> None:
     """Write a value as YAML in pieces, so that the text of a large value is never in memory as a whole."""
-    yaml.emit(stream_of(value), Stream(write), Dumper=Dumper, allow_unicode=True, width=4096)
+    yaml.emit(_stream_of(value), Stream(write), Dumper=Dumper, allow_unicode=True, width=4096)
 
 
-def stream_of(value: Any) -> Iterator[yaml.Event]:
+def _stream_of(value: Any) -> Iterator[yaml.Event]:
     """Yield the YAML events of a text with one document.
 
     PyYAML would build a tree of nodes first, which takes several times the memory of the value. A value that occurs
@@ -55,23 +55,22 @@ def stream_of(value: Any) -> Iterator[yaml.Event]:
     """
     yield yaml.StreamStartEvent()
     yield yaml.DocumentStartEvent(explicit=False)
-    yield from events_of(value)
+    yield from _events_of(value)
     yield yaml.DocumentEndEvent(explicit=False)
     yield yaml.StreamEndEvent()
 
 
-def events_of(value: Any) -> Iterator[yaml.Event]:
-    """Yield the YAML events of one value."""
+def _events_of(value: Any) -> Iterator[yaml.Event]:
     if isinstance(value, dict):
         yield yaml.MappingStartEvent(None, None, implicit=True, flow_style=False)
         for key, entry in value.items():
-            yield from events_of(key)
-            yield from events_of(entry)
+            yield from _events_of(key)
+            yield from _events_of(entry)
         yield yaml.MappingEndEvent()
     elif isinstance(value, list):
         yield yaml.SequenceStartEvent(None, None, implicit=True, flow_style=False)
         for entry in value:
-            yield from events_of(entry)
+            yield from _events_of(entry)
         yield yaml.SequenceEndEvent()
     elif isinstance(value, str):
         plain = is_plain(value)
@@ -127,7 +126,7 @@ def unified(title: str, title_after: str, before: list[str], after: list[str]) -
         hunk = lines[start:end]
         length = sum(sign != ADDED for sign, _ in hunk)
         length_after = sum(sign != REMOVED for sign, _ in hunk)
-        yield f"@@ -{numbers(removed_or_kept, length)} +{numbers(added_or_kept, length_after)} @@"
+        yield f"@@ -{_numbers(removed_or_kept, length)} +{_numbers(added_or_kept, length_after)} @@"
         yield from (sign + line for sign, line in hunk)
         removed_or_kept += length
         added_or_kept += length_after
@@ -137,8 +136,8 @@ def unified(title: str, title_after: str, before: list[str], after: list[str]) -
 def merged(before: list[str], after: list[str]) -> Iterator[tuple[str, str]]:
     """Yield the lines of both texts, each with KEPT, REMOVED or ADDED."""
     names: Names = {}
-    identities_before = identities_of(before, names)
-    place_of = {name: place for place, name in enumerate(identities_of(after, names))}
+    identities_before = _identities_of(before, names)
+    place_of = {name: place for place, name in enumerate(_identities_of(after, names))}
     done = 0
     for line, name in zip(before, identities_before, strict=True):
         place = place_of.get(name, -1)
@@ -151,13 +150,13 @@ def merged(before: list[str], after: list[str]) -> Iterator[tuple[str, str]]:
     yield from ((ADDED, added) for added in after[done:])
 
 
-def identities_of(lines: list[str], names: Names) -> list[Name]:
+def _identities_of(lines: list[str], names: Names) -> list[Name]:
     """Return the identity of each line, unique in the text, as a number; add new identities to `names`."""
     times: Counter[tuple[Name, str]] = Counter()
     above: list[tuple[int, Name]] = [(-1, 0)]  # depth and identity of the possible parents of the next line
     result = []
     for line in lines:
-        depth = depth_of(line) if line else above[-1][0] + 1  # an empty line is part of a text of several lines
+        depth = _depth_of(line) if line else above[-1][0] + 1  # an empty line is part of a text of several lines
         while above[-1][0] >= depth:
             above.pop()
         parent = above[-1][1]
@@ -168,7 +167,7 @@ def identities_of(lines: list[str], names: Names) -> list[Name]:
     return result
 
 
-def depth_of(line: str) -> int:
+def _depth_of(line: str) -> int:
     """Return the depth of a line; list items are deeper than the key of their list, even with the same indentation."""
     text = line.lstrip(" ")
     return 2 * (len(line) - len(text)) + text.startswith("-")
@@ -189,7 +188,7 @@ def changed_spans(lines: list[tuple[str, str]]) -> Iterator[tuple[int, int]]:
         yield start, end
 
 
-def numbers(before: int, length: int) -> str:
+def _numbers(before: int, length: int) -> str:
     """Return first line and length of a hunk, as diff writes them."""
     if length == 1:
         return str(before + 1)

@@ -42,7 +42,7 @@ class Installation:
     @property
     def args(self) -> list[str]:
         """The options of the server."""
-        return [str(one) for one in container_of(self.deployment).get("args") or ()]
+        return [str(one) for one in _container_of(self.deployment).get("args") or ()]
 
     def option(self, name: str) -> str:
         """Return the value of an option of the server; empty if it is not given."""
@@ -68,7 +68,7 @@ class Installation:
         """The name of the Secret with the certificate; empty if the Deployment mounts it from elsewhere."""
         if self.own_certificate:
             return OWN_SECRET
-        mounts: list[Json] = container_of(self.deployment).get("volumeMounts") or []
+        mounts: list[Json] = _container_of(self.deployment).get("volumeMounts") or []
         file = self.option("--tls-cert")
         names = [one.get("name") for one in mounts if file.startswith(f"{one.get('mountPath', '').rstrip('/')}/")]
         volumes: list[Json] = at(self.deployment, ("spec", "template", "spec", "volumes")) or []
@@ -159,7 +159,7 @@ def called_in(configurations: Iterable[Json]) -> list[str]:
     return list(dict.fromkeys(name for name in found if isinstance(name, str) and is_name(name)))
 
 
-def container_of(deployment: Json) -> Json:
+def _container_of(deployment: Json) -> Json:
     """Return the container of a Deployment that runs a program of ours; the first one if none says so."""
     containers: list[Json] = at(deployment, ("spec", "template", "spec", "containers")) or []
     ours = (one for one in containers if {"serve", "control"} & {*(one.get("args") or ())})
@@ -169,7 +169,7 @@ def container_of(deployment: Json) -> Json:
 def version_of(deployment: Json) -> str:
     """Return the version that a Deployment runs: its label, else the tag of its image; empty if neither says it."""
     label: str | None = at(deployment, ("metadata", "labels", VERSION))
-    image: str = container_of(deployment).get("image", "")
+    image: str = _container_of(deployment).get("image", "")
     return label or image.partition("@")[0].rpartition("/")[2].partition(":")[2]
 
 

@@ -37,7 +37,7 @@ def causes(snapshot: Snapshot) -> Iterator[str]:
     yield from ("Certificate", "Webhooks")
 
 
-def causes_first(snapshot: Snapshot, sections: list[Section]) -> list[Section]:
+def _causes_first(snapshot: Snapshot, sections: list[Section]) -> list[Section]:
     """Return the sections, first the one that explains the others if there are several with problems."""
     wrong = [one.title for one in sections if any(finding.status == "problem" for finding in one.findings)]
     if len(wrong) < 2:  # noqa: PLR2004 - a single one explains nothing else
@@ -71,18 +71,18 @@ def judge(snapshot: Snapshot) -> list[Section]:
     titles = list(WITHOUT_INSTALLATION if installed.is_absent(snapshot) else CHECKS)
     if snapshot.asked is not None:
         titles.sort(key=lambda title: title not in ANSWERS)
-    sections = [Section(title, bounded([*found_by(title, snapshot), *not_seen(snapshot, title)])) for title in titles]
-    return causes_first(snapshot, [one for one in sections if one.findings])
+    sections = [Section(title, bounded([*_found_by(title, snapshot), *_not_seen(snapshot, title)])) for title in titles]
+    return _causes_first(snapshot, [one for one in sections if one.findings])
 
 
-def found_by(title: str, snapshot: Snapshot) -> list[Diagnosis]:
+def _found_by(title: str, snapshot: Snapshot) -> list[Diagnosis]:
     """Return what a check has found; nothing if it raises for another reason than an object that it can name."""
     with snapshot.left_out.around("the check", {"metadata": {"name": title}}):
         return [*CHECKS[title](snapshot)]
     return []
 
 
-def not_seen(snapshot: Snapshot, title: str) -> Iterator[Diagnosis]:
+def _not_seen(snapshot: Snapshot, title: str) -> Iterator[Diagnosis]:
     """Yield a warning for what a check needs and the user may not read, and for each other error of reading."""
     unread = [one for one in dict.fromkeys(snapshot.unread) if one.section == title]
     lacking = [one for one in unread if one.right]

@@ -239,12 +239,12 @@ class ClusterReader:
                 raise
             _, now = await self.api.get_dated("/version")
             return SeenLease(name, None, now)
-        if is_fresh(lease, now):
+        if _is_fresh(lease, now):
             return SeenLease(name, lease, now)
         for _ in range(int(self.patience(now) / PAUSE)):
             await asyncio.sleep(PAUSE)
             later, now = await self.api.get_dated(path)
-            if is_held(later) and at(later, ("spec", "renewTime")) != at(lease, ("spec", "renewTime")):
+            if _is_held(later) and at(later, ("spec", "renewTime")) != at(lease, ("spec", "renewTime")):
                 return SeenLease(name, later, now, renewed=True)
         return SeenLease(name, lease, now, renewed=False)
 
@@ -339,12 +339,12 @@ class ClusterReader:
         )
 
 
-def is_held(lease: Json) -> bool:
+def _is_held(lease: Json) -> bool:
     """Return True if a replica holds a Lease; one that ends releases it."""
     return bool(at(lease, ("spec", "holderIdentity")))
 
 
-def is_fresh(lease: Json, now: datetime) -> bool:
+def _is_fresh(lease: Json, now: datetime) -> bool:
     """Return True if a Lease was renewed a moment ago by a replica that holds it."""
     renewed_at = time_of(at(lease, ("spec", "renewTime")))
-    return is_held(lease) and renewed_at is not None and (now - renewed_at).total_seconds() <= FRESH
+    return _is_held(lease) and renewed_at is not None and (now - renewed_at).total_seconds() <= FRESH

@@ -18,7 +18,7 @@ WRONG: Final = {names.INTERRUPTIBLE: "doctor"}  # denied under every policy
 MODES: Final = (*ENFORCED, WARN)
 
 
-def job(annotations: dict[str, str]) -> Json:
+def _job(annotations: dict[str, str]) -> Json:
     """Return a small Job that meets the Pod Security Standard `restricted`, and that is suspended."""
     return {
         "apiVersion": "batch/v1",
@@ -49,12 +49,12 @@ def chosen(snapshot: Snapshot) -> Json | None:
 
     The one that the user asks about, if it is opted in; else one of mode Enforce with a known profile, else of Warn.
     """
-    found = [one for one in snapshot.namespaces or () if is_possible(snapshot, one)]
+    found = [one for one in snapshot.namespaces or () if _is_possible(snapshot, one)]
     asked = [one for one in found if one["metadata"]["name"] == snapshot.asked]
     return min(asked or found, key=lambda one: MODES.index(labels_of(one).get(names.MODE)), default=None)
 
 
-def is_possible(snapshot: Snapshot, namespace: Json) -> bool:
+def _is_possible(snapshot: Snapshot, namespace: Json) -> bool:
     """Return True if the webhook would show in the answer that it was called for a Job in a namespace."""
     labels, policy = labels_of(namespace), snapshot.policy
     hook = shipped_in(snapshot.installed.namespace, requested_retries=False).webhooks(MUTATING)[WORKLOADS]
@@ -70,14 +70,14 @@ async def tried(api: Api, namespace: Json, warnings: list[str]) -> Probe:
     """Return the answers of the API server; raise ApiError if the user may not create Jobs, and as `Api` does."""
     name, mode = namespace["metadata"]["name"], labels_of(namespace).get(names.MODE)
     path = batch.JOB.path(name)
-    stored, refusal, said = await created(api, path, job({}), warnings)
+    stored, refusal, said = await _created(api, path, _job({}), warnings)
     if stored is None:
         return Probe(name, mode, None, refusal, said)
-    _, denial, _ = await created(api, path, job(WRONG), warnings)
+    _, denial, _ = await _created(api, path, _job(WRONG), warnings)
     return Probe(name, mode, stored, "", said, denial)
 
 
-async def created(api: Api, path: str, root: Json, warnings: list[str]) -> tuple[Json | None, str, tuple[str, ...]]:
+async def _created(api: Api, path: str, root: Json, warnings: list[str]) -> tuple[Json | None, str, tuple[str, ...]]:
     """Create an object in a dry run; return it, or why it was refused, and the warnings; raise as `Api` does."""
     warnings.clear()
     try:

@@ -21,11 +21,10 @@ def lines(sections: list[Section]) -> Iterator[str]:
             if one.fix:
                 yield f"  {'':{WIDTH}}    fix: {one.fix}"
     yield ""
-    yield summary(sections)
+    yield _summary(sections)
 
 
-def summary(sections: list[Section]) -> str:
-    """Return how much was found."""
+def _summary(sections: list[Section]) -> str:
     found = numbers(sections)
     if not found["problem"] and not found["warning"]:
         return f"{found['ok']} checks, nothing is wrong"

@@ -18,20 +18,20 @@ AT_ONCE: Final = 10  # reviews
 async def missing(api: Api, installed: Installation, rights: list[NeededRight]) -> list[NeededRight]:
     """Return those of these permissions that the programs do not have; raise as `Api` does."""
     try:
-        return await refused(api, installed, rights)
+        return await _refused(api, installed, rights)
     except ApiError as error:
         if error.status != HTTPStatus.FORBIDDEN:
             raise
-    return await not_granted(api, installed, rights)
+    return await _not_granted(api, installed, rights)
 
 
-async def refused(api: Api, installed: Installation, rights: list[NeededRight]) -> list[NeededRight]:
+async def _refused(api: Api, installed: Installation, rights: list[NeededRight]) -> list[NeededRight]:
     """Return the permissions that the API server denies to the programs; raise as `Api` does."""
     places = asyncio.Semaphore(AT_ONCE)
 
     async def is_allowed(right: NeededRight) -> bool:
         async with places:
-            answer = await api.create(REVIEWS, review(installed, right))
+            answer = await api.create(REVIEWS, _review(installed, right))
         return bool(answer["status"].get("allowed"))
 
     first = await is_allowed(rights[0])  # alone: a user who may not ask is refused once
@@ -39,8 +39,7 @@ async def refused(api: Api, installed: Installation, rights: list[NeededRight]) 
     return [right for right, allowed in zip(rights, answers, strict=True) if not allowed]
 
 
-def review(installed: Installation, right: NeededRight) -> Json:
-    """Return the question whether a program has a permission."""
+def _review(installed: Installation, right: NeededRight) -> Json:
     resource, _, sub = right.resource.partition("/")
     attributes = {"namespace": right.namespace, "group": right.group, "resource": resource, "verb": right.verb}
     return {
@@ -58,22 +57,21 @@ def review(installed: Installation, right: NeededRight) -> Json:
     }
 
 
-async def not_granted(api: Api, installed: Installation, rights: list[NeededRight]) -> list[NeededRight]:
+async def _not_granted(api: Api, installed: Installation, rights: list[NeededRight]) -> list[NeededRight]:
     """Return the permissions that no role of the shipped names grants to the programs; raise as `Api` does."""
     granted: set[NeededRight] = set()
     for role, namespace, account in dict.fromkeys((one.role, one.namespace, one.account) for one in rights):
         kind = "roles" if namespace else "clusterroles"
         found = await api.find(path_of(RBAC, kind, namespace or None, role))
         binding = await api.find(path_of(RBAC, kind.replace("roles", "rolebindings"), namespace or None, role))
-        if found is not None and binding is not None and is_bound(binding, installed.namespace, account):
+        if found is not None and binding is not None and _is_bound(binding, installed.namespace, account):
             granted |= {
                 right for rule in found.get("rules") or () for right in rights_of(role, namespace, rule, account)
             }
     return [one for one in rights if one not in granted]
 
 
-def is_bound(binding: Json, namespace: str, account: str) -> bool:
-    """Return True if a binding grants its role to a ServiceAccount."""
+def _is_bound(binding: Json, namespace: str, account: str) -> bool:
     subjects = binding.get("subjects") or ()
     return ("ServiceAccount", namespace, account) in {
         (one.get("kind"), one.get("namespace"), one.get("name")) for one in subjects

@@ -155,7 +155,6 @@ def _unseen(root: Json, account: Account) -> Iterator[str]:
 
 
 def _ignores_disruptions(root: Json) -> bool:
-    """Return True if a rule of a Job's failure policy ignores disruptions."""
     rules = at(root, ("spec", "podFailurePolicy", "rules")) or ()
     return any(rule.get("action") == "Ignore" and batch.is_of_disruptions(rule) for rule in rules)
 
@@ -237,7 +236,6 @@ def _spent_by_scope(account: Account, found: Iterable[Pod]) -> dict[str, _Spent]
 
 
 def _retries_in(account: Account) -> Scopes:
-    """Return the retries of each scope."""
     return Scopes() if account.retries is None else account.retries
 
 

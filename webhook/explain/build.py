@@ -118,7 +118,6 @@ def explain(  # noqa: PLR0913 - two of them have a default
 
 
 def _running_rows(shown: list[Pod], account: Account, kind: KindSpec, root: Json) -> Iterable[Row]:
-    """Return a row for each of these pods, which have not failed."""
     system = SYSTEMS[kind]
     counted = counted_of(system, root, root if kind is JOB_SET else None, NOBODYS.settings({}))
     by_start = sorted(shown, key=lambda pod: pod.started)

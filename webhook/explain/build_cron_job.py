@@ -57,13 +57,13 @@ class CronJobExplanation:
 def explain(root: Json, jobs: list[Json], accounts: list[Json], left_out: LeftOut = RAISING) -> CronJobExplanation:
     """Explain a CronJob, as the API has it; `jobs`: those that it controls, `accounts`: their Accounts."""
     metadata, spec = root["metadata"], root["spec"]
-    newest_last = sorted(jobs, key=created_at)[-MOST_JOBS:]
+    newest_last = sorted(jobs, key=_created_at)[-MOST_JOBS:]
     rows = []
     for job in newest_last:
         with left_out.around(batch.JOB.kind, job):
-            told, created = build.explain(batch.JOB, job, [job], accounts, left_out), created_at(job)
+            told, created = build.explain(batch.JOB, job, [job], accounts, left_out), _created_at(job)
             rows.append(JobRow(name=told.name, created=created, state=told.state, summary=told.summary))
-    sample = sample_of(root, newest_last)
+    sample = _sample_of(root, newest_last)
     zone = f" ({spec['timeZone']})" if spec.get("timeZone") else ""
     return CronJobExplanation(
         namespace=metadata.get("namespace") or "",
@@ -71,14 +71,13 @@ def explain(root: Json, jobs: list[Json], accounts: list[Json], left_out: LeftOu
         schedule=f"{spec.get('schedule')}{zone}",
         suspended=bool(spec.get("suspend")),
         gets_from="its template" if sample is None else f"its last Job, {sample['metadata']['name']}",
-        gets=[*what_jobs_get(sample or job_of_cron_job(root))],
+        gets=[*_what_jobs_get(sample or job_of_cron_job(root))],
         jobs=rows,
-        next=[*next_steps(root, newest_last)],
+        next=[*_next_steps(root, newest_last)],
     )
 
 
-def created_at(job: Json) -> str:
-    """Return when a Job was created, RFC 3339; empty if it does not say it."""
+def _created_at(job: Json) -> str:
     return str(job["metadata"].get("creationTimestamp") or "")
 
 
@@ -88,19 +87,18 @@ def is_controlled_by(root: Json, owner: Json) -> bool:
     return controller is not None and controller.uid == owner["metadata"].get("uid")
 
 
-def sample_of(root: Json, jobs: list[Json]) -> Json | None:
+def _sample_of(root: Json, jobs: list[Json]) -> Json | None:
     """Return the last Job if admission has edited it but not the template, as before the opt-in; else None."""
     last = jobs[-1] if jobs else None
-    return last if last is not None and is_changed(last) and not is_changed(root) else None
+    return last if last is not None and _is_changed(last) and not _is_changed(root) else None
 
 
-def is_changed(root: Json) -> bool:
+def _is_changed(root: Json) -> bool:
     """Return True if an object has the annotation in which admission records what it injected."""
     return at(root, ("metadata", "annotations", names.POLICY)) is not None
 
 
-def what_jobs_get(job: Json) -> Iterator[str]:
-    """Yield lines that say how many retries a Job has, and what its first failure does."""
+def _what_jobs_get(job: Json) -> Iterator[str]:
     metadata = {"uid": "", **job["metadata"]}
     new = {"apiVersion": batch.JOB.api_version, "kind": batch.JOB.kind, "metadata": metadata, "spec": job["spec"]}
     of = " for each index" if batch.has_index_budgets(job["spec"]) else ""
@@ -108,7 +106,7 @@ def what_jobs_get(job: Json) -> Iterator[str]:
     yield from build.explain(batch.JOB, new, [new], []).next
 
 
-def next_steps(root: Json, jobs: list[Json]) -> Iterator[str]:
+def _next_steps(root: Json, jobs: list[Json]) -> Iterator[str]:
     """Yield lines that say when the next Job starts, and how to rerun the last one if it failed."""
     spec, metadata = root["spec"], root["metadata"]
     name = f"{metadata.get('namespace')}/cronjob/{metadata['name']}"

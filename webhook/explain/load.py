@@ -55,27 +55,27 @@ async def load(
     CronJob, return its last Jobs and their Accounts, without their pods. Raise what `Api` raises.
     """
     namespace = root["metadata"]["namespace"]
-    above = await above_of(api, kind, root)
+    above = await _above_of(api, kind, root)
     if above is not None:
         kind, root = above
     if kind is CRON_JOB:
-        jobs = await jobs_of(api, root, left_out)
-        return kind, root, jobs, [one for job in jobs for one in await accounts_of(api, batch.JOB, job)]
-    name, accounts = root["metadata"]["name"], await accounts_of(api, kind, root)
+        jobs = await _jobs_of(api, root, left_out)
+        return kind, root, jobs, [one for job in jobs for one in await _accounts_of(api, batch.JOB, job)]
+    name, accounts = root["metadata"]["name"], await _accounts_of(api, kind, root)
     if kind is tekton.PIPELINE_RUN:
         children = list(await children_of(api, pipeline_run.ADAPTER, root))
-        return kind, root, children, [*await pods(api, namespace, f"{pipeline_run.LABEL}={name}"), *accounts]
+        return kind, root, children, [*await _pods(api, namespace, f"{pipeline_run.LABEL}={name}"), *accounts]
     if kind in WITHOUT_JOBS:
-        return kind, root, [], [*await pods_of(api, kind, root, left_out), *accounts]
+        return kind, root, [], [*await _pods_of(api, kind, root, left_out), *accounts]
     if kind is batch.JOB:
         unread = NOT_SUCCEEDED if omits_succeeded(root) else {}
-        return kind, root, [root], [*await parts(api, namespace, f"{batch.JOB_NAME}={name}", unread), *accounts]
+        return kind, root, [root], [*await _parts(api, namespace, f"{batch.JOB_NAME}={name}", unread), *accounts]
     selector = f"{SET_NAME}={name}"
     jobs = [
         {**one, "apiVersion": "batch/v1", "kind": batch.JOB.kind}
         async for one in api.objects(batch.JOB.path(namespace), {"labelSelector": selector})
     ]
-    return kind, root, jobs, [*await parts(api, namespace, selector), *accounts]
+    return kind, root, jobs, [*await _parts(api, namespace, selector), *accounts]
 
 
 async def nodes_of(api: Api, parts: list[Json]) -> dict[str, NodeFacts]:
@@ -98,13 +98,12 @@ async def nodes_of(api: Api, parts: list[Json]) -> dict[str, NodeFacts]:
     return found
 
 
-async def accounts_of(api: Api, kind: KindSpec, root: Json) -> list[Json]:
-    """Return the Account of a workload; none if it has none. Raise what `Api` raises."""
+async def _accounts_of(api: Api, kind: KindSpec, root: Json) -> list[Json]:
     found = await api.find(account.path_of(kind, root))
     return [] if found is None else [found]
 
 
-async def jobs_of(api: Api, cron_job: Json, left_out: LeftOut) -> list[Json]:
+async def _jobs_of(api: Api, cron_job: Json, left_out: LeftOut) -> list[Json]:
     """Return the last Jobs of a CronJob; no label names it, so the metadata of all Jobs in the namespace are read."""
     path = batch.JOB.path(cron_job["metadata"]["namespace"])
     owned: list[Json] = []
@@ -116,7 +115,7 @@ async def jobs_of(api: Api, cron_job: Json, left_out: LeftOut) -> list[Json]:
     return [one for one in found if one is not None]
 
 
-async def above_of(api: Api, kind: KindSpec, root: Json) -> tuple[KindSpec, Json] | None:
+async def _above_of(api: Api, kind: KindSpec, root: Json) -> tuple[KindSpec, Json] | None:
     """Return the workload that an object is a part of, with its kind; None if it is none, or that is gone."""
     above, controller = ABOVE.get(kind), controller_of(root)
     if above is None or controller is None or (controller.group, controller.kind) != (above.group, above.kind):
@@ -125,13 +124,13 @@ async def above_of(api: Api, kind: KindSpec, root: Json) -> tuple[KindSpec, Json
     return None if found is None else (above, found)
 
 
-async def pods(api: Api, namespace: str, selector: str, fields: dict[str, str] = EVERY) -> list[Json]:
+async def _pods(api: Api, namespace: str, selector: str, fields: dict[str, str] = EVERY) -> list[Json]:
     """Return the pods that selectors select: of their labels, and of fields, as a part of the query."""
     query = {"labelSelector": selector, **fields}
     return [pod async for pod in api.objects(core.POD.path(namespace), query, kind=POD)]
 
 
-async def pods_of(api: Api, kind: KindSpec, root: Json, left_out: LeftOut) -> list[Json]:
+async def _pods_of(api: Api, kind: KindSpec, root: Json, left_out: LeftOut) -> list[Json]:
     """Return the pods that are counted for a workload of another kind than Job.
 
     Where no label of its system names it, all pods of the namespace that admission has labelled are read.
@@ -146,12 +145,12 @@ async def pods_of(api: Api, kind: KindSpec, root: Json, left_out: LeftOut) -> li
     return found
 
 
-async def parts(api: Api, namespace: str, selector: str, fields: dict[str, str] = EVERY) -> list[Json]:
-    """Return the pods as `pods`, and the Events about pods of Jobs that were refused."""
-    return [*await pods(api, namespace, selector, fields), *await refusals(api, namespace)]
+async def _parts(api: Api, namespace: str, selector: str, fields: dict[str, str] = EVERY) -> list[Json]:
+    """Return the pods as `_pods`, and the Events about pods of Jobs that were refused."""
+    return [*await _pods(api, namespace, selector, fields), *await _refusals(api, namespace)]
 
 
-async def refusals(api: Api, namespace: str) -> list[Json]:
+async def _refusals(api: Api, namespace: str) -> list[Json]:
     """Return the Events about pods of Jobs that could not be created; none if the user may not read Events."""
     query = {"fieldSelector": f"involvedObject.kind={batch.JOB.kind},reason={FAILED_CREATE}"}
     try:

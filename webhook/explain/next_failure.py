@@ -292,7 +292,6 @@ def _by_code(match: Match, standing: Standing) -> list[Match]:
 
 
 def _first_container(standing: Standing) -> str:
-    """Return the name of the first container of a Job's pods; main if that is not known."""
     containers = at(standing.job, ("spec", "template", "spec", "containers")) or []
     return next((one["name"] for one in containers), "main")
 
@@ -384,7 +383,6 @@ def _said(what: Forecast, standing: Standing, failed: Pod, *, placed: bool) -> s
 
 
 def _name_of(ends: str, standing: Standing) -> str:
-    """Return what a failure ends, in words."""
     return {"JobSet": "set", "scope": standing.system.unit, "workload": standing.key.kind.kind}.get(ends, ends)
 
 
@@ -410,7 +408,6 @@ def limit_exceeded(what: Forecast, budgets: limits.Budgets) -> str:
 
 
 def _cost_of(what: Forecast, standing: Standing, failed: Pod, budgets: limits.Budgets) -> str:
-    """Return what a failure costs and what is left after it, in words."""
     if what.cost == "retry":
         costs = "costs the index a retry" if budgets.per_index else "costs a retry"
         return f"{costs}; then {words.counted(what.left.retries, 'retry')} left"
@@ -435,7 +432,6 @@ def verdict(what: Forecast, standing: Standing, kind: str) -> str:
 
 
 def _cost_in_set(what: Forecast, standing: Standing, failed: Pod, budgets: limits.Budgets) -> str:
-    """Return what a failure costs a JobSet or its Job, and what is left, in words."""
     if what.set_action:
         does = _what_set_does(what, budgets)
         return does if what.action == "FailJob" else f"no retry of the Job is left, which {does}"
@@ -447,7 +443,6 @@ def _cost_in_set(what: Forecast, standing: Standing, failed: Pod, budgets: limit
 
 
 def _what_set_does(what: Forecast, budgets: limits.Budgets) -> str:
-    """Return what a JobSet does when one of its Jobs has failed, in words."""
     if what.set_action == FAIL_SET:
         return "ends the set at once"
     costly = what.set_action.removesuffix(FREE)

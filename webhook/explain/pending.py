@@ -64,11 +64,11 @@ def verdicts(standing: Standing, found: Iterable[Pod]) -> Iterator[PendingVerdic
     """Yield the crashes of a Job that may be bugs, and that no disruption in its account or its pods explains yet."""
     settings = standing.settings_of(standing.job)
     if not settling.may_settle(standing.job, settings):
-        yield from judged(standing, settings)
+        yield from _judged(standing, settings)
         return
     within = settling.window(standing.job, settings)
     ended = standing.account.last_now
-    crashes = [pod for pod in (crash_of(detail, standing.job) for detail in ended) if pod is not None]
+    crashes = [pod for pod in (_crash_of(detail, standing.job) for detail in ended) if pod is not None]
     told_to_end = [pod for pod in crashes if settling.is_told_to_end(pod, settings)]
     disturbed = [detail.end for detail in ended if detail.cause in {"Disruption", outcomes.NEVER_STARTED}]
     disturbed += [pod.ended for pod in told_to_end] + [pod.deleted for pod in found if pod.deleting]
@@ -87,12 +87,12 @@ def verdicts(standing: Standing, found: Iterable[Pod]) -> Iterator[PendingVerdic
             yield PendingVerdict(pod=pod.name, until=until, text=text)
 
 
-def judged(standing: Standing, settings: Settings) -> Iterator[PendingVerdict]:
+def _judged(standing: Standing, settings: Settings) -> Iterator[PendingVerdict]:
     """Yield the last attempt if it ended in a way about which the ledger decides by the rules of onFailure."""
     last, rules = next(reversed(standing.account.last), None), settings.on_failure
     if last is None or last.cost != "retry" or not settling.may_judge(standing.job, settings):
         return
-    pod, index = crash_of(last, standing.job), last.on_failure
+    pod, index = _crash_of(last, standing.job), last.on_failure
     if index is not None and index < len(rules) and rules[index].next.cost == "Fatal" and last.rule is None:
         text = words.fatal_by(index, batch.JOB.kind)
     elif index is None and pod and settling.bug_in(standing.counted, pod) is not None:
@@ -103,7 +103,7 @@ def judged(standing: Standing, settings: Settings) -> Iterator[PendingVerdict]:
     yield PendingVerdict(pod=last.pod, until=until, text=f"pod {last.pod} ({words.how(last)}): {text}")
 
 
-def crash_of(detail: Attempt, job: Json) -> Pod | None:
+def _crash_of(detail: Attempt, job: Json) -> Pod | None:
     """Return the pod of an attempt that crashed and cost a retry, with the fields that the account has; else None."""
     container, code, reason = detail.reason, "137", "OOMKilled"
     if detail.cause == "ExitCode":
@@ -133,12 +133,12 @@ def waits_until(standing: Standing, pods: list[Pod], all_pods: Iterable[Json]) -
     if standing.job["spec"].get("backoffLimitPerIndex") is not None:
         missing = (pod for pod in missing_indexes(pods, standing.job) if pod.tracked and pod.ended)
         # Its replacement depends on the failures of its index alone.
-        replaced_at = (after(pod.ended, (pod.index_failures or 0) + (pod.index_ignored or 0) + 1) for pod in missing)
+        replaced_at = (_after(pod.ended, (pod.index_failures or 0) + (pod.index_ignored or 0) + 1) for pod in missing)
         return min(filter(None, replaced_at), default="")
     ends = [detail.end for detail in standing.account.last_now if detail.end and detail.cost != "none"]
-    succeeded = max(map(finished, all_pods), default="")
+    succeeded = max(map(_finished, all_pods), default="")
     ends = [end for end in ends if end > succeeded]
-    return after(max(ends), len(ends)) if ends else ""
+    return _after(max(ends), len(ends)) if ends else ""
 
 
 def omits_succeeded(root: Json) -> bool:
@@ -147,7 +147,7 @@ def omits_succeeded(root: Json) -> bool:
     return succeeded > MOST_SUCCEEDED and batch.is_indexed(root.get("spec") or {})
 
 
-def completed(job: Json) -> Callable[[str], bool]:
+def _completed(job: Json) -> Callable[[str], bool]:
     """Return the function that says if a completion index has succeeded, by the status of its Job."""
     text = at(job, ("status", "completedIndexes")) or ""
     pairs = (
@@ -169,17 +169,16 @@ def missing_indexes(pods: Iterable[Pod], job: Json) -> list[Pod]:
     last: dict[str, Pod] = {}
     for pod in sorted((pod for pod in pods if pod.has_failed), key=lambda pod: pod.ended):
         last[pod.index] = pod
-    is_completed = completed(job) if last else bool
+    is_completed = _completed(job) if last else bool
     return [pod for index, pod in last.items() if index not in there and not (index and is_completed(index))]
 
 
-def after(end: str, failures: int) -> str:
+def _after(end: str, failures: int) -> str:
     """Return when a pod is replaced that ended at the time `end`; `failures`: how many have failed, with this one."""
     return shifted(end, batch.back_off(failures))
 
 
-def finished(pod: Json) -> str:
-    """Return when a pod succeeded; empty if it did not."""
+def _finished(pod: Json) -> str:
     if at(pod, ("status", "phase")) != "Succeeded":
         return ""
     ended = (at(one, ("state", "terminated", "finishedAt")) for one in at(pod, ("status", "containerStatuses")) or ())
@@ -197,12 +196,11 @@ def refusal(job: Json, pods: Iterable[Pod], events: Iterable[Json]) -> str:
         and at(one, ("involvedObject", "name")) == name
         and at(one, ("involvedObject", "uid")) in {None, uid}
     ]
-    last = max(of_job, key=time_of, default=None)
-    if last is None or time_of(last) <= began:
+    last = max(of_job, key=_time_of, default=None)
+    if last is None or _time_of(last) <= began:
         return ""
-    return f"no pod can be created since {last.get('firstTimestamp') or time_of(last)}: {last.get('message') or ''}"
+    return f"no pod can be created since {last.get('firstTimestamp') or _time_of(last)}: {last.get('message') or ''}"
 
 
-def time_of(event: Json) -> str:
-    """Return when an Event was last seen."""
+def _time_of(event: Json) -> str:
     return event.get("lastTimestamp") or event.get("eventTime") or ""

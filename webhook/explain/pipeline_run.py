@@ -98,13 +98,11 @@ def budgets(children: list[Json], account: Account) -> Iterator[str]:
 
 
 def _unit_of(child: Json) -> str:
-    """Return the scope of a TaskRun in its PipelineRun; empty without one."""
     task = task_of(child)
     return scope_named(scope_of_task(task, child["metadata"]["name"])) if task else ""
 
 
 def _rows_of_task(child: Json, found: dict[str, Pod]) -> Iterator[Row]:
-    """Yield a row for each attempt of a task."""
     earlier = _earlier_of(child)
     retries = at(child, ("spec", "retries")) or 0
     for attempt, status in enumerate((*earlier, child.get("status") or {})):
@@ -135,6 +133,5 @@ def _start_of(status: Json, pod: Pod | None) -> str:
 
 
 def _earlier_of(child: Json) -> list[Json]:
-    """Return the statuses of a TaskRun's earlier attempts, oldest first."""
     found: list[Json] = at(child, ("status", "retriesStatus")) or []
     return found

@@ -43,13 +43,13 @@ def as_json(explanation: Explanation | CronJobExplanation) -> str:
 def parts(explanation: Explanation, now: datetime | None = None) -> Iterator[Part]:
     """Yield the table, and the lines before and after it; `now`: the time from which seconds count."""
     now = datetime.now(UTC) if now is None else now
-    yield f"{explanation.kind} {explanation.namespace}/{explanation.name}: {state(explanation, now)}"
+    yield f"{explanation.kind} {explanation.namespace}/{explanation.name}: {_state(explanation, now)}"
     for delay in explanation.delays[:MOST_DELAYS]:
-        yield told(delay, now)
+        yield _told(delay, now)
     if len(explanation.delays) > MOST_DELAYS:
         yield f"(and {counted(len(explanation.delays) - MOST_DELAYS, 'other pod')}, delayed until later)"
     for verdict in explanation.verdicts:
-        left = seconds_until(verdict.until, now)
+        left = _seconds_until(verdict.until, now)
         if left > -LATEST:
             yield f"verdict pending until {verdict.until} ({max(0, left)} s): {verdict.text}"
     yield explanation.summary
@@ -58,9 +58,9 @@ def parts(explanation: Explanation, now: datetime | None = None) -> Iterator[Par
         yield f"retry requested by {one.by} at {one.at}" + (f", after {'; '.join(one.ended)}" if one.ended else "")
     if explanation.earlier:
         yield f"({explanation.earlier} earlier ones are counted and not kept in detail)"
-    yield from attempts_of(explanation)
-    yield from by_pod("By the rules of onFailure:", ((row.pod, row.after) for row in explanation.rows))
-    yield from by_pod("Last words:", ((row.pod, row.last_words) for row in explanation.rows))
+    yield from _attempts_of(explanation)
+    yield from _by_pod("By the rules of onFailure:", ((row.pod, row.after) for row in explanation.rows))
+    yield from _by_pod("Last words:", ((row.pod, row.last_words) for row in explanation.rows))
     if explanation.next:
         yield ""
         yield "At the next failure:"
@@ -70,8 +70,7 @@ def parts(explanation: Explanation, now: datetime | None = None) -> Iterator[Par
             yield f"  {explanation.placement}"
 
 
-def attempts_of(explanation: Explanation) -> Iterator[Part]:
-    """Yield the table of attempts, and how many pods it lacks."""
+def _attempts_of(explanation: Explanation) -> Iterator[Part]:
     if explanation.rows:
         shown, budget = [*COLUMNS], BUDGETS.get(explanation.kind, "retry")
         if any(row.unit for row in explanation.rows):
@@ -86,16 +85,15 @@ def attempts_of(explanation: Explanation) -> Iterator[Part]:
         yield f"(and {counted(sum(explanation.others.values()), 'other pod')}: {by_state})"
 
 
-def by_pod(heading: str, texts: Iterable[tuple[str, str]]) -> Iterator[str]:
+def _by_pod(heading: str, texts: Iterable[tuple[str, str]]) -> Iterator[str]:
     """Yield a heading and the texts that are not empty, each with the name of its pod; nothing if all are empty."""
     found = [f"  {pod}: {text}" for pod, text in texts if text]
     if found:
         yield from ("", heading, *found)
 
 
-def told(delay: Delayed, now: datetime) -> str:
-    """Return what holds a pod back, and until when."""
-    left = seconds_until(delay.until, now)
+def _told(delay: Delayed, now: datetime) -> str:
+    left = _seconds_until(delay.until, now)
     rule = "a rule" if delay.rule is None else f"rule {delay.rule}"
     why = f"by {rule} of onFailure" + (f" after {delay.cause}" if delay.cause else "")
     if left > -LATEST:
@@ -104,15 +102,15 @@ def told(delay: Delayed, now: datetime) -> str:
     return f"pod {delay.pod} was to be delayed until {delay.until} {why}, and still is: see `retry-policy doctor`"
 
 
-def state(explanation: Explanation, now: datetime) -> str:
+def _state(explanation: Explanation, now: datetime) -> str:
     """Return the state of a workload; if it waits for the Job controller's back-off, for how many seconds."""
     if not explanation.waits_until:
         return explanation.state
-    left = seconds_until(explanation.waits_until, now)
+    left = _seconds_until(explanation.waits_until, now)
     return f"waiting {left} s (Job controller's back-off)" if left > 0 else "waiting for the Job controller"
 
 
-def seconds_until(time: str, now: datetime) -> int:
+def _seconds_until(time: str, now: datetime) -> int:
     """Return the seconds from `now` until a time of the API; 0 if the text is no time."""
     until = time_of(time)
     return 0 if until is None else ceil((until - now).total_seconds())

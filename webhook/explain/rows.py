@@ -75,7 +75,6 @@ def ended_row(kind: KindSpec, detail: Attempt) -> Row:
 
 
 def _rule_of(kind: KindSpec, detail: Attempt) -> str:
-    """Return what decided about the cost of an attempt."""
     of_job, fatal = kind in {batch.JOB, JOB_SET}, detail.cost == "fatal"
     if detail.settled and detail.on_failure is not None:
         return f"the ledger: rule {detail.on_failure} of onFailure"
@@ -127,7 +126,6 @@ def running_row(pod: Pod, attempt: int, unit: str) -> Row:
 
 
 def _state_of(pod: Pod) -> str:
-    """Return the state of a pod that has not failed."""
     if pod.has_ended:
         return "succeeded"
     if pod.deleting:

@@ -27,16 +27,16 @@ def field_budgets(variables: Variables, field: RetryField, shape: Shape) -> str:
     An entry that is left out has no budget: the field is absent, and allows no retries that count.
     """
     path = f"p + {text(path_of_keys([str(key) for key in field.name], first=not field.within))}"
-    chosen = entry(field, leaf_of(shape, field), path)
+    chosen = _entry(field, leaf_of(shape, field), path)
     return f"{variables.places(field.within)}.transformMapEntry(p, o,\n  {chosen})"
 
 
-def entry(field: RetryField, leaf: Shape, path: str) -> str:
+def _entry(field: RetryField, leaf: Shape, path: str) -> str:
     """Return an expression for the entry of the object `o`: {PATH: RETRIES}, or {}."""
     if isinstance(field, spark.ApacheRestartField):
-        return restart_entry(field, path)
+        return _restart_entry(field, path)
     found = value(field.name)
-    number, missing = counted_number(field, found), absent_entry(field, path)
+    number, missing = _counted_number(field, found), _absent_entry(field, path)
     if leaf not in {int, str}:
         number = f"(int({found}) < {LEAST} ? {UNLIMITED} : {number})"
     if field.retries_in_sum is not no_sum:
@@ -58,36 +58,34 @@ def entry(field: RetryField, leaf: Shape, path: str) -> str:
     return f"{beside} == {text(field.unlimited_with)} ? {{{path}: {UNLIMITED}}} : {chosen}"
 
 
-def counted_number(field: RetryField, found: str) -> str:
-    """Return the retries that a number in the field allows."""
+def _counted_number(field: RetryField, found: str) -> str:
     number = f"int({found})"
     if field.single:
         number = f"({number} > {field.single} ? {number} - {field.single} : 0)"
     return f"(int({found}) < 0 ? {UNLIMITED} : {number})" if field.negative_is_unlimited else number
 
 
-def absent_entry(field: RetryField, path: str) -> str:
-    """Return the entry for an object without the field."""
-    entries = [where(retries, field, path) for retries in (field.absent, field.parent_absent)]
+def _absent_entry(field: RetryField, path: str) -> str:
+    entries = [_where(retries, field, path) for retries in (field.absent, field.parent_absent)]
     chosen = entries[0]
     if len(field.name) > 1 and entries[0] != entries[1]:
         chosen = f"({value(field.name[:-1])} == null ? {entries[1]} : {entries[0]})"
     if field.absent_in is not None:
         version, retries = field.absent_in
-        chosen = f"(object.apiVersion == {text(version)} ? {where(retries, field, path)} : {chosen})"
+        chosen = f"(object.apiVersion == {text(version)} ? {_where(retries, field, path)} : {chosen})"
     if field.inherits and chosen != NO_ENTRY:
         chosen = f"({value(field.inherits, 'object')} == null ? {chosen} : {NO_ENTRY})"
     return chosen
 
 
-def where(retries: int | None, field: RetryField, path: str) -> str:
+def _where(retries: int | None, field: RetryField, path: str) -> str:
     """Return the entry for this number of retries in an absent field; None means unlimited."""
     if retries is None:
         return f"{{{path}: {UNLIMITED}}}"
     return f"{{{path}: {retries}}}" if field.may_be_added else NO_ENTRY
 
 
-def restart_entry(field: RetryField, path: str) -> str:
+def _restart_entry(field: RetryField, path: str) -> str:
     """Return the entry of maxRestartAttempts of Apache Spark's own operator, see webhook/systems/spark."""
     config = field.name[:-1]
     restarts, policy, reset = value(field.name), value((*config, "restartPolicy")), value((*config, spark.APACHE_RESET))
@@ -100,11 +98,10 @@ def restart_entry(field: RetryField, path: str) -> str:
 
 def leaf_of(shape: Shape, field: RetryField) -> Shape:
     """Return the type of a retry field, from the shape of its kind."""
-    return shape_at(shape, (*field.within, *field.name))
+    return _shape_at(shape, (*field.within, *field.name))
 
 
-def shape_at(shape: Any, pattern: Pattern) -> Shape:
-    """Return the shape of what a pattern matches."""
+def _shape_at(shape: Any, pattern: Pattern) -> Shape:
     for part in pattern:
         if part == EVERY:
             shape = entry_of(shape)
@@ -117,7 +114,7 @@ def shape_at(shape: Any, pattern: Pattern) -> Shape:
 # JobSpecs
 
 
-def index_budgets(spec: str) -> str:
+def _index_budgets(spec: str) -> str:
     """Return a condition that each completion index of a JobSpec has retries of its own: batch.has_index_budgets."""
     per_index, in_all = value(("backoffLimitPerIndex",), spec), value(("backoffLimit",), spec)
     return (
@@ -145,7 +142,7 @@ def in_place(kind: KindSpec) -> str:
     return f"({strategy} == 'InPlaceRestart')"
 
 
-def of_job_specs(variables: Variables, kind: KindSpec, entry: str) -> str:
+def _of_job_specs(variables: Variables, kind: KindSpec, entry: str) -> str:
     """Return an expression for an entry of each JobSpec; `entry`: a condition, if there is one, and the entry."""
     return union([f"{variables.places(one)}.transformMapEntry(p, o, {entry})" for one in kind.job_specs])
 
@@ -157,14 +154,14 @@ def job_budgets(variables: Variables, kind: KindSpec) -> str:
     """
     judged = "(request.operation == 'UPDATE' ? oldObject.spec : object.spec)" if kind is batch.JOB else "o"
     entry = (
-        f"!variables.inPlace,\n  {index_budgets(judged)} ?\n"
-        f"  {{p + '.backoffLimitPerIndex': {number('backoffLimitPerIndex')}}} : "
-        f"{{p + '.backoffLimit': {number('backoffLimit')}}}"
+        f"!variables.inPlace,\n  {_index_budgets(judged)} ?\n"
+        f"  {{p + '.backoffLimitPerIndex': {_number('backoffLimitPerIndex')}}} : "
+        f"{{p + '.backoffLimit': {_number('backoffLimit')}}}"
     )
-    return of_job_specs(variables, kind, entry)
+    return _of_job_specs(variables, kind, entry)
 
 
-def number(name: str) -> str:
+def _number(name: str) -> str:
     """Return the number in a field of the JobSpec `o`, the API's default if it is left out."""
     found = value((name,))
     return f"({found} == null ? {batch.DEFAULT_BACKOFF_LIMIT} : int({found}))"
@@ -180,12 +177,12 @@ def sums(variables: Variables, kind: KindSpec) -> str:
     per_index, failed = "int(o.backoffLimitPerIndex)", value(("maxFailedIndexes",))
     in_all = value(("backoffLimit",))
     unlimited = str(batch.UNLIMITED)
-    counts = f"{index_budgets('o')} && {restart_policy(kind)} != 'OnFailure'"
+    counts = f"{_index_budgets('o')} && {_restart_policy(kind)} != 'OnFailure'"
     least = (
         f"[{per_index} * {indexes}, {in_all} == null ? {unlimited} : int({in_all}),\n"
         f"  {failed} == null ? {unlimited} : {per_index} * (int({failed}) + {at_once})].min()"
     )
-    return of_job_specs(variables, kind, f"{counts},\n  {{p: {least}}}")
+    return _of_job_specs(variables, kind, f"{counts},\n  {{p: {least}}}")
 
 
 def restarted_uncounted(variables: Variables, kind: KindSpec) -> str:
@@ -194,11 +191,11 @@ def restarted_uncounted(variables: Variables, kind: KindSpec) -> str:
     See batch.restarts_in_place_uncounted.
     """
     in_all = value(("backoffLimit",))
-    counts = f"{index_budgets('o')} && {restart_policy(kind)} == 'OnFailure'"
-    return of_job_specs(variables, kind, f"{counts},\n  {{p: {in_all} == null ? {batch.UNLIMITED} : int({in_all})}}")
+    counts = f"{_index_budgets('o')} && {_restart_policy(kind)} == 'OnFailure'"
+    return _of_job_specs(variables, kind, f"{counts},\n  {{p: {in_all} == null ? {batch.UNLIMITED} : int({in_all})}}")
 
 
-def restart_policy(kind: KindSpec) -> str:
+def _restart_policy(kind: KindSpec) -> str:
     """Return the restartPolicy of the JobSpec `o`; in a JobSet by default OnFailure."""
     default = "" if kind in {batch.JOB, CRON_JOB} else "OnFailure"
     return f"o.?template.?spec.?restartPolicy.orValue({text(default)})"

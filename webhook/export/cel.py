@@ -177,8 +177,8 @@ class Profiles:
         values = {profile: of(one) for profile, one in self.policy.profiles.items()}
         different = {repr(one) for one in values.values()}
         if len(different) == 1:
-            return {"name": name, "expression": typed(next(iter(values.values())))}
-        entries = ", ".join(f"{text(profile)}: {typed(one)}" for profile, one in sorted(values.items()))
+            return {"name": name, "expression": _typed(next(iter(values.values())))}
+        entries = ", ".join(f"{text(profile)}: {_typed(one)}" for profile, one in sorted(values.items()))
         return {"name": name, "expression": f"{{{entries}}}[variables.profile]"}
 
     def is_known(self) -> str:
@@ -187,7 +187,7 @@ class Profiles:
         return f"variables.profile in {names_of_profiles} && variables.mode in {plain_list([*MODES])}"
 
 
-def typed(value: Any) -> str:
+def _typed(value: Any) -> str:
     """Return a value of a profile as CEL; the entries of a list of numbers keep their type."""
     if isinstance(value, list) and all(type(entry) is int for entry in value):
         return "[" + ", ".join(map(str, value)) + "]"

@@ -25,22 +25,21 @@ def problems(variables: Variables, kind: KindSpec) -> list[str]:
     """Add the variables about containers in all pod templates of a kind; return expressions for lists of problems."""
     if kind is core.POD or not (kind.job_specs or kind.pod_templates):
         return []
-    found = [unbounded(variables, kind)]
+    found = [_unbounded(variables, kind)]
     if kind.job_specs:
-        found.append(disobedient(variables, kind))
+        found.append(_disobedient(variables, kind))
     return found
 
 
-def unbounded(variables: Variables, kind: KindSpec) -> str:
-    """Return an expression for the problems of containers that restart without limit."""
+def _unbounded(variables: Variables, kind: KindSpec) -> str:
     of_jobs = [
-        of_containers(variables.places(spec), TEMPLATE, f"!variables.inPlace && {unlimited(name, counted())}", name)
+        _of_containers(variables.places(spec), TEMPLATE, f"!variables.inPlace && {_unlimited(name, _counted())}", name)
         for spec in kind.job_specs
         for name in in_place.CONTAINERS
     ]
     unless_in_place = "!variables.inPlace && " if kind.job_specs else ""
     of_others = [
-        of_containers(variables.places((*one, "spec")), (), unless_in_place + unlimited(name, "false"), name)
+        _of_containers(variables.places((*one, "spec")), (), unless_in_place + _unlimited(name, "false"), name)
         for one in kind.pod_templates
         for name in in_place.CONTAINERS
     ]
@@ -51,13 +50,13 @@ def unbounded(variables: Variables, kind: KindSpec) -> str:
     )
 
 
-def unlimited(name: str, counts: str) -> str:
+def _unlimited(name: str, counts: str) -> str:
     """Return a condition that a container `e` of a list restarts without limit; `counts`: that the ledger counts."""
     by_policy = BY_POLICY if name == CONTAINERS else f"{POLICY} == 'OnFailure'"
     return f"({by_policy} || ({RULES}.size() > 0 && !({counts})))"
 
 
-def of_containers(places: str, below: tuple[str, ...], condition: str, name: str) -> str:
+def _of_containers(places: str, below: tuple[str, ...], condition: str, name: str) -> str:
     """Return a set of the paths of containers for which a condition holds, in a list of all pod specs of a set."""
     path = "".join(f".{part}" for part in (*below, name))
     return (
@@ -66,7 +65,7 @@ def of_containers(places: str, below: tuple[str, ...], condition: str, name: str
     )
 
 
-def disobedient(variables: Variables, kind: KindSpec) -> str:
+def _disobedient(variables: Variables, kind: KindSpec) -> str:
     """Return an expression for the problems of rules about exit codes that the profile does not retry."""
     sets = []
     for spec in kind.job_specs:
@@ -75,12 +74,12 @@ def disobedient(variables: Variables, kind: KindSpec) -> str:
             path = "".join(f".{part}" for part in (*TEMPLATE, name))
             rules = (
                 f"{RULES}.transformMapEntry(j, r, {OPERATOR} == 'NotIn' || {WRONG}.size() > 0,\n"
-                f"    {{p + '{path}[' + string(i) + '].{in_place.RULES}[' + string(j) + ']':\n    {after()}}})"
+                f"    {{p + '{path}[' + string(i) + '].{in_place.RULES}[' + string(j) + ']':\n    {_after()}}})"
             )
             sets.append(
                 f"{variables.places(spec)}.transformMapEntry(p, o,\n"
                 f"  {field((*TEMPLATE, name))}.orValue([]).transformMapEntry(i, e,\n"
-                f"  !variables.inPlace && !({by_policy}) && {RULES}.size() > 0 && {counted()},\n  {rules}))"
+                f"  !variables.inPlace && !({by_policy}) && {RULES}.size() > 0 && {_counted()},\n  {rules}))"
             )
     found = variables.add("restartRules", union(sets))
     listed = "variables.retriable.map(v, string(v)).join(', ')"
@@ -91,7 +90,7 @@ def disobedient(variables: Variables, kind: KindSpec) -> str:
     )
 
 
-def after() -> str:
+def _after() -> str:
     """Return an expression for the exit codes after which the rule `r` restarts, in words."""
     listed = f"{VALUES}.map(v, string(v)).join(', ')"
     others = f"'all exit codes but ' + ({VALUES}.size() == 0 ? 'none' : {listed})"
@@ -100,7 +99,7 @@ def after() -> str:
     return f"({OPERATOR} == 'NotIn' ? {others} :\n      {wrong})"
 
 
-def counted() -> str:
+def _counted() -> str:
     """Return a condition that a ledger counts the pods of the JobSpec `o`: free_restarts.is_counted."""
     skip = f"?metadata.?annotations[?{text(names.SKIP)}].orValue('') == 'true'"
     return (

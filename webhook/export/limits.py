@@ -39,7 +39,7 @@ def spec(kind: KindSpec, policy: Policy) -> Json:
     if kind.admitted:
         whole = f"request.operation == 'UPDATE' ? {{'': dyn(object), 'before: ': dyn(oldObject)}} : {whole}"
     variables = Variables(kind.shape, f"!({profiles.is_known()}) ? {{}} :\n  {whole}")
-    found = [*budget_problems(variables, kind), *in_place.problems(variables, kind)]
+    found = [*_budget_problems(variables, kind), *in_place.problems(variables, kind)]
     variables.add("said", annotations.said(variables, kind))
     found += annotations.problems()
     variables.add("problems", " +\n".join(found))
@@ -64,11 +64,11 @@ def spec(kind: KindSpec, policy: Policy) -> Json:
         "reason": "Invalid",
     }
     conditions = [BEING_DELETED, CHANGES_SOMETHING] if kind.admitted else [WITHOUT_CONTROLLER]
-    validations = [validation, *believed(kind)]
-    return {"matchConditions": conditions, "variables": used(listed, validations), "validations": validations}
+    validations = [validation, *_believed(kind)]
+    return {"matchConditions": conditions, "variables": _used(listed, validations), "validations": validations}
 
 
-def used(listed: list[Json], validations: list[Json]) -> list[Json]:
+def _used(listed: list[Json], validations: list[Json]) -> list[Json]:
     """Return the variables that an expression reads."""
     kept: list[Json] = []
     read = {name for one in validations for text in one.values() for name in VARIABLE.findall(text)}
@@ -79,7 +79,7 @@ def used(listed: list[Json], validations: list[Json]) -> list[Json]:
     return kept[::-1]
 
 
-def believed(kind: KindSpec) -> list[Json]:
+def _believed(kind: KindSpec) -> list[Json]:
     """Return the validation that only the JobSet controller creates Jobs with unlimited retries."""
     if kind is not batch.JOB:
         return []
@@ -98,7 +98,7 @@ def believed(kind: KindSpec) -> list[Json]:
     ]
 
 
-def budget_problems(variables: Variables, kind: KindSpec) -> list[str]:
+def _budget_problems(variables: Variables, kind: KindSpec) -> list[str]:
     """Add the variables with all budgets of a kind; return expressions for lists of problems."""
     groups: dict[str, list[str]] = {}
     unlimited: dict[str, tuple[str, str]] = {}  # by group: what replaces the end of the path, and the remedy
@@ -106,35 +106,35 @@ def budget_problems(variables: Variables, kind: KindSpec) -> list[str]:
         variables.add("inPlace", budgets.in_place(kind))
         groups["retries"] = [budgets.job_budgets(variables, kind)]
     for field in kind.retry_fields:
-        group = group_of(field)
+        group = _group_of(field)
         groups.setdefault(group, []).append(budgets.field_budgets(variables, field, kind.shape))
         if field.counts_with is not None:
-            unlimited[group] = beside(field)
+            unlimited[group] = _beside(field)
     found = []
     for group, parts in groups.items():
         name = variables.add(group, union(parts))
-        found.append(too_many(name, *unlimited.get(group, ("", "")), runs=group == "runs"))
+        found.append(_too_many(name, *unlimited.get(group, ("", "")), runs=group == "runs"))
     if kind.job_specs:
-        found += sum_problems(variables, kind)
+        found += _sum_problems(variables, kind)
     too_deep = "p + ': is nested too deeply; move it up'"
     return [*found, *(f"{level}.filter(p, {NEW}).map(p, {too_deep})" for level in variables.too_deep)]
 
 
-def group_of(field: RetryField) -> str:
+def _group_of(field: RetryField) -> str:
     """Return the name of the variable with a field's budgets: fields with the same messages share one."""
     if field.counts_with is not None:
         return "restarts"
     return "runs" if field.single else "retries"
 
 
-def beside(field: RetryField) -> tuple[str, str]:
+def _beside(field: RetryField) -> tuple[str, str]:
     """Return the name of the field that makes retries unlimited, and its right value."""
     if isinstance(field, spark.ApacheRestartField):
         return spark.APACHE_RESET, "-1"
     return field.counts_with or ("", "")
 
 
-def too_many(name: str, other: str, counting: str, *, runs: bool) -> str:
+def _too_many(name: str, other: str, counting: str, *, runs: bool) -> str:
     """Return an expression for the problems of budgets above the limit, as webhook/rules/retries.py has them."""
     note = " (the field counts runs: 1 means no retry)" if runs else ""
     limit = "string(variables.limit + 1)" if runs else "string(variables.limit)"
@@ -151,10 +151,10 @@ def too_many(name: str, other: str, counting: str, *, runs: bool) -> str:
             f"  {last} + ' ' + {limit} + ' or less'"
         )
         said = f"{name}[p] == {UNLIMITED} ? {free} :\n  {said}"
-    return above(name, "variables.limit", said)
+    return _above(name, "variables.limit", said)
 
 
-def above(name: str, limit: str, said: str) -> str:
+def _above(name: str, limit: str, said: str) -> str:
     """Return an expression for the problems of the numbers of a set that are above a limit, and were lower before."""
     return (
         f"{name}.filter(p, {NEW} && {name}[p] > {limit} &&\n"
@@ -162,7 +162,7 @@ def above(name: str, limit: str, said: str) -> str:
     )
 
 
-def sum_problems(variables: Variables, kind: KindSpec) -> list[str]:
+def _sum_problems(variables: Variables, kind: KindSpec) -> list[str]:
     """Return expressions for the problems of all completion indexes together.
 
     Those of JobSpecs whose indexes together may retry too often, or whose restarts in place backoffLimit alone bounds.
@@ -180,7 +180,7 @@ def sum_problems(variables: Variables, kind: KindSpec) -> list[str]:
         f"p +\n  '.template.spec.restartPolicy: {what}; use Never, or set ' + p +\n"
         "  '.backoffLimit, which bounds their sum, to ' + string(variables.limit) + ' or less'"
     )
-    return [above(sums, "variables.total", too_often), above(uncounted, "variables.limit", in_place)]
+    return [_above(sums, "variables.total", too_often), _above(uncounted, "variables.limit", in_place)]
 
 
 def objects(policy: Policy) -> Iterator[Json]:

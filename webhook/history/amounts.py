@@ -44,56 +44,56 @@ def requested(spec: Json) -> Amounts:
     Equal amounts are the same object, because tens of thousands of pods have few different ones; for the same reason
     the requests of the last pods are not added up again.
     """
-    regular = [requests_of(one) for one in islice(spec.get("containers") or (), MOST_CONTAINERS)]
+    regular = [_requests_of(one) for one in islice(spec.get("containers") or (), MOST_CONTAINERS)]
     init = [
-        (requests_of(one), one.get("restartPolicy") == "Always")
+        (_requests_of(one), one.get("restartPolicy") == "Always")
         for one in islice(spec.get("initContainers") or (), MOST_CONTAINERS)
     ]
-    of_pod, overhead = requests_of(spec), spec.get("overhead") or {}
+    of_pod, overhead = _requests_of(spec), spec.get("overhead") or {}
     parts = (regular, init, of_pod, overhead)
     if len(of_pod) + len(overhead) + sum(map(len, regular)) + sum(len(one) for one, _ in init) > MOST_KEPT:
-        return added_up(*parts)
+        return _added_up(*parts)
     packed = packer.encode(parts)
-    return known_sum(packed) if len(packed) <= LONGEST_KEPT else added_up(*parts)
+    return known_sum(packed) if len(packed) <= LONGEST_KEPT else _added_up(*parts)
 
 
 @lru_cache(maxsize=4096)
 def known_sum(packed: bytes) -> Amounts:
-    """Return what `added_up` does, by its packed arguments."""
-    return added_up(*unpacker.decode(packed))
+    """Return what `_added_up` does, by its packed arguments."""
+    return _added_up(*unpacker.decode(packed))
 
 
-def added_up(
+def _added_up(
     regular: Sequence[Requests], init: Sequence[tuple[Requests, bool]], of_pod: Requests, overhead: Requests
 ) -> Amounts:
     """Return what a pod requests: by its regular containers, its init containers, as a whole, and for its overhead."""
     found = []
-    for name in names_in((*regular, *(requests for requests, _ in init), of_pod, overhead)):
-        total = total_of(name, regular, init)
+    for name in _names_in((*regular, *(requests for requests, _ in init), of_pod, overhead)):
+        total = _total_of(name, regular, init)
         if name in of_pod and (name in PLAIN or name.startswith(HUGE_PAGES)):
-            total = number(of_pod[name])
-        total = min(total + number(overhead.get(name)), Fraction(LARGEST))
+            total = _number(of_pod[name])
+        total = min(total + _number(overhead.get(name)), Fraction(LARGEST))
         if total:
             found.append((name, float(total)))
     result: Amounts = shared(tuple(found))
     return result
 
 
-def total_of(name: str, regular: Sequence[Json], init: Sequence[tuple[Json, bool]]) -> Fraction:
+def _total_of(name: str, regular: Sequence[Json], init: Sequence[tuple[Json, bool]]) -> Fraction:
     """Return how much of a resource the containers need at once; `init`: requests, and whether it is a sidecar.
 
     A sidecar runs beside the init containers after it, and beside the regular containers.
     """
     sidecars = highest = Fraction(0)
     for requests, is_sidecar in init:
-        own = number(requests.get(name))
+        own = _number(requests.get(name))
         highest = max(highest, sidecars + own)
         if is_sidecar:
             sidecars += own
-    return max(sum((number(requests.get(name)) for requests in regular), sidecars), highest)
+    return max(sum((_number(requests.get(name)) for requests in regular), sidecars), highest)
 
 
-def names_in(requests: Iterable[Json]) -> list[str]:
+def _names_in(requests: Iterable[Json]) -> list[str]:
     """Return cpu, memory, and the first extended resources by name."""
     extended = {
         name for one in requests for name in islice(one, MOST_NAMES) if "/" in name and len(name) <= LONGEST_NAME
@@ -101,13 +101,12 @@ def names_in(requests: Iterable[Json]) -> list[str]:
     return [*PLAIN, *map(intern, sorted(extended)[: MOST_RESOURCES - len(PLAIN)])]
 
 
-def requests_of(container: Json) -> Json:
-    """Return the requests of a container, or of a whole pod."""
+def _requests_of(container: Json) -> Json:
     found: Json = (container.get("resources") or {}).get("requests") or {}
     return found
 
 
-def number(text: str | None) -> Fraction:
+def _number(text: str | None) -> Fraction:
     """Return an amount; 0 for None, and for a text that is no amount."""
     return Fraction(0) if text is None or len(text) > quantities.LONGEST else parsed(text)
 

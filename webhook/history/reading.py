@@ -77,7 +77,7 @@ class History:
             self.workloads[found.workload_uid] = found
         else:
             self.share(found)
-            self.attempts[found.uid] = known(found, self.attempts.get(found.uid))
+            self.attempts[found.uid] = _known(found, self.attempts.get(found.uid))
         if len(self.attempts) + len(self.workloads) > MOST:
             raise NoHistoryError(
                 f"more than {MOST:,} records are asked for; ask for less with --since, -n or --profile"
@@ -100,7 +100,7 @@ class History:
             self.problems.append(f"{file}:{number}: {why}")
 
 
-def known(found: AttemptRecord, before: AttemptRecord | None) -> AttemptRecord:
+def _known(found: AttemptRecord, before: AttemptRecord | None) -> AttemptRecord:
     """Return a record with what an earlier one about the same pod says of its node, if this one does not know it.
 
     A replica that began after the node was gone writes the pod again once it leads.
@@ -127,13 +127,13 @@ def read(
     """
     history = History()
     for path in paths:
-        for name, opened in files(path, stdin):
+        for name, opened in _files(path, stdin):
             number = 0
             try:
-                for number, line in enumerate(lines(opened(), history), start=1):
+                for number, line in enumerate(_lines(opened(), history), start=1):
                     if not number % 1000:
                         progress(f"{name}: line {number:,}")
-                    add_line(history, name, number, line, wanted)
+                    _add_line(history, name, number, line, wanted)
             except DAMAGED as error:
                 history.skip(name, number + 1, f"the file is damaged from here on: {error}")
             except OSError as error:
@@ -143,7 +143,7 @@ def read(
     return history
 
 
-def add_line(history: History, name: str, number: int, line: bytes | None, wanted: Callable[[Record], bool]) -> None:
+def _add_line(history: History, name: str, number: int, line: bytes | None, wanted: Callable[[Record], bool]) -> None:
     """Add the record of a line if it is wanted; None stands for a line that is too long."""
     if line is None:
         history.skip(name, number, f"longer than {LONGEST_LINE:,} bytes")
@@ -151,7 +151,7 @@ def add_line(history: History, name: str, number: int, line: bytes | None, wante
     if not line.strip():
         return
     try:
-        found = record_in(line)
+        found = _record_in(line)
     except ValueError as error:  # also msgspec's, and that of invalid UTF-8
         history.skip(name, number, f"is no record: {error}")
         return
@@ -159,7 +159,7 @@ def add_line(history: History, name: str, number: int, line: bytes | None, wante
         history.add(found)
 
 
-def record_in(line: bytes) -> Record | None:
+def _record_in(line: bytes) -> Record | None:
     """Return the record in a line; None for a line of the log without one; raise ValueError if it has neither."""
     try:
         return decode(line, LONGEST_LINE)
@@ -173,7 +173,7 @@ def record_in(line: bytes) -> Record | None:
         return decode(bytes(logged.record)) if logged.event == EVENT else None
 
 
-def files(path: str, stdin: BinaryIO) -> Iterator[tuple[str, Callable[[], BinaryIO]]]:
+def _files(path: str, stdin: BinaryIO) -> Iterator[tuple[str, Callable[[], BinaryIO]]]:
     """Yield the name of each file that a path means, and a function that opens it; raise UnreadableError."""
     if path == STDIN:
         yield "standard input", lambda: stdin
@@ -182,7 +182,7 @@ def files(path: str, stdin: BinaryIO) -> Iterator[tuple[str, Callable[[], Binary
     try:
         found = [named]
         if named.is_dir():
-            found = sorted((one for one in named.iterdir() if one.suffix in ENDINGS), key=by_time)
+            found = sorted((one for one in named.iterdir() if one.suffix in ENDINGS), key=_by_time)
     except OSError as error:
         raise NoHistoryError(
             f"{path}: cannot be read: {error.strerror or error}; name another with --history"
@@ -190,21 +190,20 @@ def files(path: str, stdin: BinaryIO) -> Iterator[tuple[str, Callable[[], Binary
     if not found:
         raise NoHistoryError(f"{path}: has no file that ends with {', '.join(ENDINGS)}; name another with --history")
     for one in found:
-        yield str(one), opener(one)
+        yield str(one), _opener(one)
 
 
-def by_time(path: Path) -> tuple[str, str]:
-    """Return by what files are sorted: the time in the names that the server gives, then the name."""
+def _by_time(path: Path) -> tuple[str, str]:
     found = TIME.search(path.name)
     return found[0] if found else "", path.name
 
 
-def opener(path: Path) -> Callable[[], BinaryIO]:
+def _opener(path: Path) -> Callable[[], BinaryIO]:
     """Return a function that opens a file, decompressed if its name ends with .gz."""
     return lambda: gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]
 
 
-def lines(opened: BinaryIO, history: History) -> Iterator[bytes | None]:
+def _lines(opened: BinaryIO, history: History) -> Iterator[bytes | None]:
     """Yield the lines of a file, None for one that is too long, and close it; raise UnreadableError at MOST_BYTES."""
     with opened:
         while line := opened.readline(LONGEST_LINE + 1):

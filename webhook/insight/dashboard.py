@@ -186,12 +186,12 @@ class Guard:
 
     def admits(self, request: web.BaseRequest) -> bool:
         """Return True if the request has the cookie of this dashboard."""
-        return same(request.cookies.get(self.cookie, ""), self.session)
+        return _same(request.cookies.get(self.cookie, ""), self.session)
 
     def enter(self, request: web.BaseRequest) -> web.Response:
         """Return the cookie for the token, which is good for once; a refusal for another token."""
-        if self.token is None or not same(request.query[TOKEN], self.token):
-            return refused(HTTPStatus.FORBIDDEN, f"this address was used already, or is not this dashboard's; {AGAIN}")
+        if self.token is None or not _same(request.query[TOKEN], self.token):
+            return _refused(HTTPStatus.FORBIDDEN, f"this address was used already, or is not this dashboard's; {AGAIN}")
         self.token = None
         response = web.Response(text=ENTER, content_type="text/html", charset="utf-8")
         response.set_cookie(self.cookie, self.session, httponly=True, samesite="Strict", path="/")
@@ -208,13 +208,11 @@ def _is_own(request: web.BaseRequest) -> bool:
     return site in {"none", "same-origin"} or (leads and request.path == "/")
 
 
-def same(given: str, wanted: str) -> bool:
-    """Compare secrets in a time that does not depend on them."""
+def _same(given: str, wanted: str) -> bool:
     return hmac.compare_digest(given.encode(errors="replace"), wanted.encode())
 
 
-def refused(status: int, reason: str) -> web.Response:
-    """Return a refusal, one line of text."""
+def _refused(status: int, reason: str) -> web.Response:
     return web.Response(status=status, text=f"{reason}\n", content_type="text/plain", charset="utf-8")
 
 
@@ -300,18 +298,18 @@ class Pages:
         """Answer a request that may be answered, in bounded number."""
         refusal = self.guard.refusal(request)
         if refusal is not None:
-            return refused(*refusal)
+            return _refused(*refusal)
         if request.path == "/" and TOKEN in request.query and not self.guard.admits(request):
             return self.guard.enter(request)
         if not self.guard.admits(request):
-            return refused(HTTPStatus.FORBIDDEN, f"this browser has not opened the dashboard; {AGAIN}")
+            return _refused(HTTPStatus.FORBIDDEN, f"this browser has not opened the dashboard; {AGAIN}")
         handler = self.by_path.get(request.path)
         if handler is None:
-            return refused(HTTPStatus.NOT_FOUND, f"there is no such page; there are {', '.join(self.by_path)}")
+            return _refused(HTTPStatus.NOT_FOUND, f"there is no such page; there are {', '.join(self.by_path)}")
         if request.path == "/events":
             return await handler(request)
         if self.requests >= MOST_REQUESTS:
-            return refused(HTTPStatus.SERVICE_UNAVAILABLE, "too many requests at once; close other pages of this")
+            return _refused(HTTPStatus.SERVICE_UNAVAILABLE, "too many requests at once; close other pages of this")
         self.requests += 1
         try:
             return await handler(request)
@@ -334,7 +332,7 @@ class Pages:
     async def events(self, request: web.BaseRequest) -> web.StreamResponse:
         """Tell a page of news until it is closed: of many news the last."""
         if self.feed.watchers >= MOST_STREAMS:
-            return refused(HTTPStatus.SERVICE_UNAVAILABLE, f"{MOST_STREAMS} pages are open; close one")
+            return _refused(HTTPStatus.SERVICE_UNAVAILABLE, f"{MOST_STREAMS} pages are open; close one")
         response = web.StreamResponse(headers={**HEADERS, hdrs.CONTENT_TYPE: "text/event-stream"})
         with self.feed.watching(), suppress(ConnectionError):
             await response.prepare(request)
@@ -347,12 +345,11 @@ class Pages:
                 except TimeoutError:
                     news = b": still there\n\n"
                     continue
-                news = event("report", str(shown.of)) if shown.of != of and self.feed.body is not None else b""
-                news += event(shown.event, shown.text)
+                news = _event("report", str(shown.of)) if shown.of != of and self.feed.body is not None else b""
+                news += _event(shown.event, shown.text)
                 number, of = shown.number, shown.of
         return response
 
 
-def event(name: str, text: str) -> bytes:
-    """Return a server-sent event."""
+def _event(name: str, text: str) -> bytes:
     return f"event: {name}\ndata: {' '.join(text.split())}\n\n".encode()

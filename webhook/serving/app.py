@@ -81,7 +81,7 @@ async def serve(options: ServeOptions, now: Callable[[], datetime] = utc_now) ->
         background += follow
         if api is not None and cluster is not None and options.namespace is not None:
             trackers = Trackers(cluster, settings_of=partial(settings_of, cluster, policy))
-            lease = lease_of_ledger(api, options.namespace)
+            lease = _lease_of_ledger(api, options.namespace)
             background += [trackers.run(), lease.run(), exempt(trackers.pods.synced)]
         retry_requests = None
         if options.requested_retries:
@@ -90,7 +90,7 @@ async def serve(options: ServeOptions, now: Callable[[], datetime] = utc_now) ->
             from webhook.retry.admission import RetryAdmission  # noqa: PLC0415 - a MiB that a server without it saves
 
             retry_requests = RetryAdmission(cluster.api, cluster, controller=options.controller)
-        served, ca, follow = start_certificate(stack, options, api, now)
+        served, ca, follow = _start_certificate(stack, options, api, now)
         background += follow
         endpoints = Endpoints(
             policy,
@@ -123,13 +123,13 @@ async def serve(options: ServeOptions, now: Callable[[], datetime] = utc_now) ->
     log.info("stopped")
 
 
-def lease_of_ledger(api: Api, namespace: str) -> Informer[bool]:
+def _lease_of_ledger(api: Api, namespace: str) -> Informer[bool]:
     """Return the informer of the Lease by which the controller leads: there is a ledger if it has ever led."""
     query = {"fieldSelector": f"metadata.name={LEDGER_LEASE}"}
     return Informer(api, path_of(LEASES, "leases", namespace), bool, query=query, metadata_only=True)
 
 
-def start_certificate(
+def _start_certificate(
     stack: contextlib.AsyncExitStack, options: ServeOptions, api: Api | None, now: Callable[[], datetime]
 ) -> tuple[Served, str | None, list[Coroutine[None, None, None]]]:
     """Return the certificate, the path of a file with its authorities, and the tasks that keep both current.

@@ -57,7 +57,7 @@ class Bodies:
             self.held += len(body)
             return body
         if (request.content_length or 0) > LARGEST_BODY:
-            raise too_large()
+            raise _too_large()
         expects = request.headers.get(hdrs.EXPECT, "").lower()
         if expects == "100-continue" and request.transport is not None:  # None: the client has closed the connection
             request.transport.write(CONTINUE)
@@ -98,7 +98,7 @@ class Bodies:
         if body.size >= body.grown + STRIDE:
             body.grown, body.grown_at = body.size, now
         if body.size > LARGEST_BODY:
-            raise too_large()
+            raise _too_large()
         if self.held > self.limits.held_bytes:
             self.make_room(body, now)
 
@@ -112,10 +112,10 @@ class Bodies:
         quick = [body for body in arriving if body.grown_at >= now - GROWS_WITHIN]
         for body in (*slow, *reversed(quick)):
             if body is growing:
-                raise try_again(f"requests of {self.held} bytes are held in memory already; try again in a second")
+                raise _try_again(f"requests of {self.held} bytes are held in memory already; try again in a second")
             self.discard(body)
             if body.refusal is None:
-                body.refusal = try_again("slow request bodies make room for others; send the body faster")
+                body.refusal = _try_again("slow request bodies make room for others; send the body faster")
                 body.timeout.reschedule(now)  # an exception of `content` would end aiohttp's task with a stack trace
             if self.held <= self.limits.held_bytes:
                 return
@@ -127,13 +127,12 @@ class Bodies:
         body.chunks.clear()
 
 
-def too_large() -> web.HTTPException:
-    """Return the error for a body that is too large."""
+def _too_large() -> web.HTTPException:
     return web.HTTPRequestEntityTooLarge(
         LARGEST_BODY, 0, text=f"the body is larger than {LARGEST_BODY} bytes; make the object smaller"
     )
 
 
-def try_again(why: str) -> web.HTTPException:
+def _try_again(why: str) -> web.HTTPException:
     """Return the error after which the API server sends the request again, within the timeout of the call."""
     return web.HTTPTooManyRequests(text=why, headers={"Retry-After": "1"})

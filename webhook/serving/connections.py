@@ -204,7 +204,7 @@ class Connections:
         """
         end = self.loop.time() + seconds
         await asyncio.sleep(DRAIN_INTERVAL)  # for the handshakes of the connections that were accepted last
-        while self.loop.time() < end and any(is_needed(connection) for connection in self.open):
+        while self.loop.time() < end and any(_is_needed(connection) for connection in self.open):
             late = self.loop.time() - ARRIVES_WITHIN
             for connection in list(self.open):
                 is_new = connection.state is State.SILENT and connection.since > late  # its request is on its way
@@ -218,6 +218,6 @@ class Connections:
             connection.transport.abort()
 
 
-def is_needed(connection: Connection) -> bool:
+def _is_needed(connection: Connection) -> bool:
     """Return True if a connection is still open, or has the rest of an answer to send."""
     return not connection.transport.is_closing() or connection.transport.get_write_buffer_size() > 0

@@ -149,7 +149,7 @@ class Endpoints:
                 "POST",
                 self.handler("retry", self.retry_requests.read, partial(self.judge_retry_request, self.retry_requests)),
             )
-        return Routes(self.bodies, found, refused)
+        return Routes(self.bodies, found, _refused)
 
     def health(self) -> Routes:
         """Return the routes over HTTP: /healthz, /readyz and /metrics."""
@@ -179,7 +179,7 @@ class Endpoints:
         After each look-up the request waits for its turn again.
         """
         if self.queued and self.queued + len(body) > QUEUED:
-            refused(f"/{path}", HTTPStatus.TOO_MANY_REQUESTS)
+            _refused(f"/{path}", HTTPStatus.TOO_MANY_REQUESTS)
             return text("too many large requests wait; try again in a second", 429, headers=RETRY_AFTER)
         self.queued += len(body)
         try:
@@ -223,7 +223,7 @@ class Endpoints:
             log.exception("internal error", uid=uid, kind=kind, operation=operation)
             return text(f"internal error; read the server's log at uid {uid}", 500)
         # Only kinds that a rule applies to become label values: a client may send any number of other names.
-        known, result = ("", "untouched") if response is None else (kind, result_of(response))
+        known, result = ("", "untouched") if response is None else (kind, _result_of(response))
         metrics.requests(path, known, operation, result).inc()
         return HttpResponse(encoded)
 
@@ -408,14 +408,14 @@ class Endpoints:
         return HttpResponse(generate_latest(metrics.REGISTRY), content_type=CONTENT_TYPE_LATEST)
 
 
-def refused(path: str, status: int) -> None:
+def _refused(path: str, status: int) -> None:
     """Count a request that was answered without its handler."""
     if path in {"/mutate", "/validate", "/retry"}:
         result = "overloaded" if status == HTTPStatus.TOO_MANY_REQUESTS else "bad"
         metrics.requests(path[1:], "", "", result).inc()
 
 
-def result_of(response: Response) -> str:
+def _result_of(response: Response) -> str:
     """Return the label value for a response: denied, patched or allowed."""
     return "denied" if response.found else "patched" if response.patch else "allowed"
 

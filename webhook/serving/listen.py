@@ -49,7 +49,7 @@ async def listen(
     stack.callback(acceptor.abort)
     stack.push_async_callback(connections.drain, LAST_ANSWERS)
     try:
-        sockets = await bind(*address)
+        sockets = await _bind(*address)
     except (OSError, UnicodeError) as error:
         host, port = address
         raise CannotListenError(f"cannot listen on {host}:{port}: {error}; choose another host or port") from None
@@ -62,7 +62,7 @@ async def listen(
     return f"[{bound[0]}]:{bound[1]}" if ":" in bound[0] else f"{bound[0]}:{bound[1]}"
 
 
-async def bind(host: str, port: int) -> list[socket.socket]:
+async def _bind(host: str, port: int) -> list[socket.socket]:
     """Return a listening socket for each address of a host; raise OSError or UnicodeError if there cannot be one."""
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     with contextlib.ExitStack() as opened:
@@ -127,7 +127,7 @@ class Acceptor:
                     self.pause(listening, 1.0)
                 return
             accepted.settimeout(0)
-            if self.context is None or has_sent(accepted):
+            if self.context is None or _has_sent(accepted):
                 self.begin(accepted)
             else:
                 self.wait_for_first_bytes(accepted)
@@ -161,7 +161,7 @@ class Acceptor:
         for task, (accepted, since) in self.handshakes.items():
             if since > late:
                 return False
-            if not has_sent(accepted):
+            if not _has_sent(accepted):
                 metrics.CONNECTIONS_DROPPED.labels("handshake").inc()
                 del self.handshakes[task]
                 task.cancel()
@@ -183,7 +183,7 @@ class Acceptor:
             await self.loop.connect_accepted_socket(self.server, accepted, ssl=self.context, **tls)
 
 
-def has_sent(accepted: socket.socket) -> bool:
+def _has_sent(accepted: socket.socket) -> bool:
     """Return True if a connection has bytes that are not read yet, or was closed by the client."""
     try:
         accepted.recv(1, socket.MSG_PEEK)

@@ -86,7 +86,7 @@ class Server:
             answer = await self.handle(request, path, connection)
         except web.HTTPException as refusal:
             self.routes.on_refused(path, refusal.status)
-            answer = text(str(refusal.text), refusal.status, without_text_headers(refusal.headers))
+            answer = text(str(refusal.text), refusal.status, _without_text_headers(refusal.headers))
         except (ConnectionError, web.RequestPayloadError):  # the client has gone, or the body is not HTTP
             self.routes.on_refused(path, HTTPStatus.BAD_REQUEST)
             answer = text("the body is not valid HTTP/1.1; send it as its headers announce", HTTPStatus.BAD_REQUEST)
@@ -131,6 +131,6 @@ def text(message: str, status: int = HTTPStatus.OK, headers: Mapping[str, str] |
     return HttpResponse(f"{message}\n".encode(), status, TEXT, headers or {})
 
 
-def without_text_headers(headers: Mapping[str, str]) -> dict[str, str]:
+def _without_text_headers(headers: Mapping[str, str]) -> dict[str, str]:
     """Return headers without those of the text, which the answer sets itself."""
     return {name: value for name, value in headers.items() if name not in {hdrs.CONTENT_TYPE, hdrs.CONTENT_LENGTH}}

@@ -44,9 +44,9 @@ def check(snapshot: Snapshot) -> Iterator[Diagnosis]:
         return
     where = f"Job in a dry run in namespace {probe.namespace}"
     if probe.stored is None:
-        yield refused(snapshot.installed, where, probe.refusal)
+        yield _refused(snapshot.installed, where, probe.refusal)
         return
-    findings = [*changed(snapshot, where, probe, probe.stored), *denied(snapshot, where, probe)]
+    findings = [*_changed(snapshot, where, probe, probe.stored), *_denied(snapshot, where, probe)]
     yield from findings
     if not findings:
         enforced = probe.mode in ENFORCED
@@ -59,32 +59,31 @@ def opt_in(snapshot: Snapshot) -> str:
     return f"kubectl label namespace {snapshot.asked or 'NAMESPACE'} {names.PROFILE}=default"
 
 
-def refused(installed: Installation, where: str, refusal: str) -> Diagnosis:
-    """Return why the first Job was refused."""
+def _refused(installed: Installation, where: str, refusal: str) -> Diagnosis:
     failed = FAILED.search(refusal)
     if failed is None:
         return warning(where, f"was refused by something else: {refusal}", "kubectl get resourcequotas,limitranges -A")
     for words, meaning, command in CAUSES:
         if words in refusal:
             fix = installed.kubectl(command.format(name=NAME, certificate=installed.certificate_command))
-            return problem(where, f"the call of {failed[1]} failed: {meaning} ({end_of(refusal)})", fix)
+            return problem(where, f"the call of {failed[1]} failed: {meaning} ({_end_of(refusal)})", fix)
     fix = installed.kubectl(f"logs -l app.kubernetes.io/name={NAME} --tail=50")
-    return problem(where, f"the call of {failed[1]} failed ({end_of(refusal)})", fix)
+    return problem(where, f"the call of {failed[1]} failed ({_end_of(refusal)})", fix)
 
 
-def end_of(refusal: str) -> str:
+def _end_of(refusal: str) -> str:
     """Return the end of the API server's message, which has the reason."""
     return refusal.partition("failed to call webhook: ")[2] or refusal
 
 
-def changed(snapshot: Snapshot, where: str, probe: Probe, stored: Json) -> Iterator[Diagnosis]:
+def _changed(snapshot: Snapshot, where: str, probe: Probe, stored: Json) -> Iterator[Diagnosis]:
     """Yield a problem if the first Job was not changed, or was changed again by something else."""
     if probe.mode not in ENFORCED:
         if not probe.warnings:
-            yield not_called(snapshot, where, "got no warning of mode Warn")
+            yield _not_called(snapshot, where, "got no warning of mode Warn")
         return
     if names.PROFILE not in labels_of(stored):
-        yield not_called(snapshot, where, "was stored unchanged")
+        yield _not_called(snapshot, where, "was stored unchanged")
         return
     policy, profile = snapshot.policy, labels_of(stored)[names.PROFILE]
     if (
@@ -101,18 +100,16 @@ def changed(snapshot: Snapshot, where: str, probe: Probe, stored: Json) -> Itera
         yield warning(where, f"{what}, if it were admitted again", fix)
 
 
-def not_called(snapshot: Snapshot, where: str, what: str) -> Diagnosis:
-    """Return the problem that the API server has not called /mutate."""
+def _not_called(snapshot: Snapshot, where: str, what: str) -> Diagnosis:
     installed = snapshot.installed
     why = "the mutating webhook was not called, or its call failed and failurePolicy is Ignore"
     return problem(where, f"{what}: {why}", installed.kubectl("get pods,endpointslices,events"))
 
 
-def denied(snapshot: Snapshot, where: str, probe: Probe) -> Iterator[Diagnosis]:
-    """Yield a problem if the second Job was not denied."""
+def _denied(snapshot: Snapshot, where: str, probe: Probe) -> Iterator[Diagnosis]:
     installed = snapshot.installed
     if FAILED.search(probe.denial):
-        yield refused(installed, where, probe.denial)
+        yield _refused(installed, where, probe.denial)
     elif probe.mode in ENFORCED and names.INTERRUPTIBLE not in probe.denial:
         why = f"with the annotation {names.INTERRUPTIBLE}: doctor was not denied"
         fix = installed.kubectl(f"get events; kubectl describe validatingwebhookconfiguration {NAME}")

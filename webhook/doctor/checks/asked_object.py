@@ -25,25 +25,25 @@ def check(snapshot: Snapshot) -> Iterator[Diagnosis]:
         else:
             findings: list[Diagnosis] = []
             with snapshot.left_out.around(KINDS[one.kind].kind, one.root):
-                findings += judged(snapshot, one.name, one.root, KINDS[one.kind].resource)
+                findings += _judged(snapshot, one.name, one.root, KINDS[one.kind].resource)
             yield from findings
 
 
-def judged(snapshot: Snapshot, name: str, root: Json, resource: str) -> Iterator[Diagnosis]:
+def _judged(snapshot: Snapshot, name: str, root: Json, resource: str) -> Iterator[Diagnosis]:
     """Yield why an object was left alone, or by which mark it was not."""
     annotations = root["metadata"].get("annotations") or {}
     written = [key for key in (names.POLICY, names.PLACEMENT) if key in annotations]
     if written or names.PROFILE in labels_of(root):
-        yield ok(name, f"was not left alone: {shown(root, annotations, written)}")
+        yield ok(name, f"was not left alone: {_shown(root, annotations, written)}")
     elif annotations.get(names.SKIP) == "true":
         what = f"has the annotation {names.SKIP}, so only the retry limit applies to it"
         fix = f"kubectl -n {snapshot.asked} annotate {resource} {root['metadata']['name']} {names.SKIP}-"
         yield warning(name, what, fix)
     else:
-        yield from left_alone(snapshot, name, root)
+        yield from _left_alone(snapshot, name, root)
 
 
-def shown(root: Json, annotations: dict[str, str], written: list[str]) -> str:
+def _shown(root: Json, annotations: dict[str, str], written: list[str]) -> str:
     """Return which of our marks an object has; of an annotation with JSON only the key."""
     if names.PLACEMENT in written:
         return f"it has the annotation {names.PLACEMENT}: {annotations[names.PLACEMENT]}"
@@ -52,7 +52,7 @@ def shown(root: Json, annotations: dict[str, str], written: list[str]) -> str:
     return "it has " + " and ".join([*marks, *(f"the annotation {key}" for key in written)])
 
 
-def left_alone(snapshot: Snapshot, name: str, root: Json) -> Iterator[Diagnosis]:
+def _left_alone(snapshot: Snapshot, name: str, root: Json) -> Iterator[Diagnosis]:
     """Yield whether an object without our marks would be changed if it were created now."""
     namespace = snapshot.named(snapshot.namespaces, snapshot.asked or "")
     profile = labels_of(namespace or {}).get(names.PROFILE)

@@ -34,11 +34,10 @@ def check(snapshot: Snapshot) -> Iterator[Diagnosis]:
     """Yield what is right and wrong with both configurations."""
     for kind, found in snapshot.configurations:
         if found is not None:
-            yield from judged(snapshot, kind, found)
+            yield from _judged(snapshot, kind, found)
 
 
-def judged(snapshot: Snapshot, kind: str, found: list[Json]) -> Iterator[Diagnosis]:
-    """Yield what is right and wrong with one configuration."""
+def _judged(snapshot: Snapshot, kind: str, found: list[Json]) -> Iterator[Diagnosis]:
     root, installed = snapshot.named(found, NAME), snapshot.installed
     if root is None:
         what = "does not exist, so nothing is " + ("changed" if kind == MUTATING else "denied")
@@ -99,7 +98,7 @@ class Comparison:
         for name, wanted, there in self.pairs:
             service, expected = at(there, ("clientConfig", "service")), at(wanted, ("clientConfig", "service"))
             if service is not None and {"port": 443, **service} != expected:
-                yield self.problem(f"{name}: calls {address(service)}, and the server is {address(expected)}")
+                yield self.problem(f"{name}: calls {_address(service)}, and the server is {_address(expected)}")
 
     def missing(self) -> Iterator[Diagnosis]:
         """Yield a problem if webhooks are missing."""
@@ -124,15 +123,15 @@ class Comparison:
     def calls(self) -> Iterator[Diagnosis]:
         """Yield what a webhook is not called for, and what it is called for without need."""
         for name, wanted, there in self.pairs:
-            lost = sorted(calls_of(wanted) - calls_of(there))
+            lost = sorted(_calls_of(wanted) - _calls_of(there))
             present = [one for one in lost if self.is_present(one)]
             if present:
-                yield self.problem(f"{name}: is not called for {described(present)}, which this cluster has")
+                yield self.problem(f"{name}: is not called for {_described(present)}, which this cluster has")
             elif lost:
-                yield self.warning(f"{name}: is not called for {described(lost)}")
-            more = sorted(calls_of(there) - calls_of(wanted))
+                yield self.warning(f"{name}: is not called for {_described(lost)}")
+            more = sorted(_calls_of(there) - _calls_of(wanted))
             if more:
-                yield self.warning(f"{name}: is also called for {described(more)}")
+                yield self.warning(f"{name}: is also called for {_described(more)}")
 
     def is_present(self, call: Call) -> bool:
         """Return True if the cluster has the kind that a webhook should be called for."""
@@ -160,14 +159,12 @@ class Comparison:
                 yield self.warning(f"{name}: {listed(differ)} {verb} from what version {self.snapshot.version} ships")
 
 
-def address(service: Json) -> str:
-    """Return a Service in a clientConfig as people write it."""
+def _address(service: Json) -> str:
     port = service.get("port") or 443
     return f"{service.get('namespace')}/{service.get('name')}:{port}{service.get('path') or ''}"
 
 
-def calls_of(hook: Json) -> set[Call]:
-    """Return everything that a webhook is called for."""
+def _calls_of(hook: Json) -> set[Call]:
     return {
         (group, version, resource, operation)
         for rule in hook.get("rules") or ()
@@ -178,8 +175,7 @@ def calls_of(hook: Json) -> set[Call]:
     }
 
 
-def described(found: list[Call]) -> str:
-    """Return what a webhook is called for, each resource once."""
+def _described(found: list[Call]) -> str:
     shown = (f"{resource}{f'.{group}' if group else ''} {version}" for group, version, resource, _ in found)
     return listed(list(dict.fromkeys(shown)))
 
@@ -198,20 +194,19 @@ def kinds(snapshot: Snapshot) -> Iterator[Diagnosis]:
         else:
             known = listed(list(kind.versions))
             what = f"is served only as {listed(served)}, and the webhook knows {known}: it is not called"
-            yield of_crd(problem, f"{kind.resource}.{kind.group}", f"{what}; upgrade the operator")
-    yield from job_sets(snapshot)
+            yield _of_crd(problem, f"{kind.resource}.{kind.group}", f"{what}; upgrade the operator")
+    yield from _job_sets(snapshot)
     yield ok("Kinds", f"handled in this cluster: {listed(list(dict.fromkeys(handled)))}")
 
 
-def of_crd(say: Callable[[str, str, str], Diagnosis], name: str, what: str) -> Diagnosis:
-    """Return what is wrong with a CRD."""
+def _of_crd(say: Callable[[str, str, str], Diagnosis], name: str, what: str) -> Diagnosis:
     return say(f"CustomResourceDefinition {name}", what, f"kubectl get crd {name} -o yaml")
 
 
-def job_sets(snapshot: Snapshot) -> Iterator[Diagnosis]:
+def _job_sets(snapshot: Snapshot) -> Iterator[Diagnosis]:
     """Yield a warning if the CRD of JobSets is too old for the rules that a disruption needs."""
     served = (snapshot.kinds or {}).get((JOB_SET.group, JOB_SET.resource), ())
     for crd in snapshot.job_set_crd or ():
         if not set(JOB_SET.versions).isdisjoint(served) and not features_of(crd).message_patterns:
             what = "is older than JobSet 0.10 (no onJobFailureMessagePatterns): a disruption replaces only the pod"
-            yield of_crd(warning, crd["metadata"]["name"], f"{what}; upgrade JobSet")
+            yield _of_crd(warning, crd["metadata"]["name"], f"{what}; upgrade JobSet")

@@ -22,30 +22,30 @@ def check(snapshot: Snapshot) -> Iterator[Diagnosis]:
         what = "is not installed in this cluster: there are neither webhook configurations nor a Deployment of it"
         yield problem(NAME, what, snapshot.installed.install)
         return
-    yield from others(snapshot)
-    yield from kubernetes(snapshot)
+    yield from _others(snapshot)
+    yield from _kubernetes(snapshot)
     if snapshot.installed.deployment:
-        yield from deployed(snapshot, snapshot.installed.deployment, effect(snapshot))
-        yield from pods(snapshot)
+        yield from _deployed(snapshot, snapshot.installed.deployment, _effect(snapshot))
+        yield from _pods(snapshot)
     elif snapshot.deployments is not None:
         where = f"Deployment {snapshot.installed.namespace}/{NAME}"
         yield problem(where, "does not exist, so no server answers the API server", snapshot.installed.apply)
     if snapshot.installed.controller:
-        yield from deployed(snapshot, snapshot.installed.controller, NOTHING_COUNTED)
+        yield from _deployed(snapshot, snapshot.installed.controller, NOTHING_COUNTED)
     elif snapshot.deployments is not None:
         where = f"Deployment {snapshot.installed.namespace}/{CONTROLLER}"
         yield problem(where, f"does not exist: {NOTHING_COUNTED}", snapshot.installed.apply)
-    yield from endpoints(snapshot)
+    yield from _endpoints(snapshot)
 
 
 def is_absent(snapshot: Snapshot) -> bool:
     """Return True if everything of an installation was looked for, and nothing was found."""
     read = snapshot.deployments is not None and snapshot.mutating is not None and snapshot.validating is not None
-    found = [*(snapshot.deployments or ()), *(one for _, one in configurations(snapshot))]
+    found = [*(snapshot.deployments or ()), *(one for _, one in _configurations(snapshot))]
     return read and not found
 
 
-def configurations(snapshot: Snapshot) -> Iterator[tuple[str, Json]]:
+def _configurations(snapshot: Snapshot) -> Iterator[tuple[str, Json]]:
     """Yield the webhook configurations that have webhooks of ours, with their kind."""
     for kind, found in snapshot.configurations:
         for one in found or ():
@@ -58,10 +58,10 @@ def is_ours(hook: Json) -> bool:
     return str(hook.get("name", "")).endswith(OURS)
 
 
-def others(snapshot: Snapshot) -> Iterator[Diagnosis]:
+def _others(snapshot: Snapshot) -> Iterator[Diagnosis]:
     """Yield a problem for each part of a second installation."""
     own = snapshot.installed.namespace
-    for kind, one in configurations(snapshot):
+    for kind, one in _configurations(snapshot):
         name = one["metadata"]["name"]
         called = at(one, ("webhooks", 0, "clientConfig", "service", "namespace"))
         if name != NAME:
@@ -74,15 +74,14 @@ def others(snapshot: Snapshot) -> Iterator[Diagnosis]:
             yield problem(f"Deployment {namespace}/{name}", what, f"kubectl -n {namespace} delete deployment {name}")
 
 
-def kubernetes(snapshot: Snapshot) -> Iterator[Diagnosis]:
-    """Yield a problem if Kubernetes is too old."""
+def _kubernetes(snapshot: Snapshot) -> Iterator[Diagnosis]:
     found = re.match(r"v?([0-9]+)\.([0-9]+)", snapshot.server_version or "")
     if found and (int(found[1]), int(found[2])) < OLDEST:
         what = f"is {snapshot.server_version}; the webhook needs 1.30 or newer"
         yield problem("Kubernetes", what, "kubectl version")
 
 
-def deployed(snapshot: Snapshot, root: Json, without: str) -> Iterator[Diagnosis]:
+def _deployed(snapshot: Snapshot, root: Json, without: str) -> Iterator[Diagnosis]:
     """Yield the version and the number of replicas of a Deployment; `without`: what happens if none is ready."""
     installed, name, version = snapshot.installed, root["metadata"]["name"], version_of(root)
     where = f"Deployment {installed.namespace}/{name}"
@@ -98,7 +97,7 @@ def deployed(snapshot: Snapshot, root: Json, without: str) -> Iterator[Diagnosis
         yield problem(where, f"is scaled to 0 replicas: {without}", installed.scale_up(name))
     elif ready == 0:
         what = f"has no ready replica of {wanted}: {without}"
-        yield problem(where, what, why_not_ready(snapshot, name))
+        yield problem(where, what, _why_not_ready(snapshot, name))
     elif ready < wanted:
         what = f"has {ready} ready of {wanted} replicas"
         yield warning(where, what, installed.kubectl(f"describe deployment {name}"))
@@ -113,7 +112,7 @@ def is_without_server(snapshot: Snapshot) -> bool:
     return not (at(root, ("status", "readyReplicas")) if root else snapshot.deployments is None)
 
 
-def effect(snapshot: Snapshot) -> str:
+def _effect(snapshot: Snapshot) -> str:
     """Return what happens to Jobs while no replica answers, by the stored failurePolicy of the webhook."""
     root = snapshot.named(snapshot.mutating, NAME)
     hooks = [] if root is None else [hook for hook in root.get("webhooks") or () if hook.get("name") == WORKLOADS]
@@ -124,41 +123,39 @@ def effect(snapshot: Snapshot) -> str:
     return "Jobs in opted-in namespaces are refused"
 
 
-def why_not_ready(snapshot: Snapshot, deployment: str) -> str:
+def _why_not_ready(snapshot: Snapshot, deployment: str) -> str:
     """Return the command that shows why no replica is ready: about a pod, else about the lack of pods."""
-    waiting = [one for one in snapshot.pods or () if not is_ready(one) and not is_ended(one)]
+    waiting = [one for one in snapshot.pods or () if not _is_ready(one) and not _is_ended(one)]
     if waiting:
-        return snapshot.installed.kubectl(trouble(waiting[0])[1].format(waiting[0]["metadata"]["name"]))
+        return snapshot.installed.kubectl(_trouble(waiting[0])[1].format(waiting[0]["metadata"]["name"]))
     if snapshot.pods is None:
         return snapshot.installed.kubectl(f"describe deployment {deployment}")
     return snapshot.installed.kubectl("events --types=Warning")
 
 
-def is_ended(pod: Json) -> bool:
+def _is_ended(pod: Json) -> bool:
     """Return True if a pod is being deleted."""
     return bool(pod["metadata"].get("deletionTimestamp"))
 
 
-def pods(snapshot: Snapshot) -> Iterator[Diagnosis]:
-    """Yield a warning for each pod that is not ready, with the reason."""
+def _pods(snapshot: Snapshot) -> Iterator[Diagnosis]:
     for one in snapshot.pods or ():
-        if is_ended(one) or is_ready(one):
+        if _is_ended(one) or _is_ready(one):
             continue
         name = one["metadata"]["name"]
-        reason, command = trouble(one)
+        reason, command = _trouble(one)
         told = last_event(snapshot, "Pod", name)
         what = f"is not ready: {reason or told or 'its log says why'}"
         fix = snapshot.installed.kubectl(command.format(name))
         yield warning(f"Pod {snapshot.installed.namespace}/{name}", what, fix)
 
 
-def is_ready(pod: Json) -> bool:
-    """Return True if a pod has the condition Ready."""
+def _is_ready(pod: Json) -> bool:
     conditions = at(pod, ("status", "conditions")) or ()
     return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
 
 
-def trouble(pod: Json) -> tuple[str, str]:
+def _trouble(pod: Json) -> tuple[str, str]:
     """Return why a pod is not ready, by its status, and the command that shows more, without the pod's name."""
     for one in at(pod, ("status", "conditions")) or ():
         if one.get("type") == "PodScheduled" and one.get("status") == "False":
@@ -183,11 +180,11 @@ def last_event(snapshot: Snapshot, kind: str, name: str) -> str:
     return "" if newest is None else f"{newest.get('reason')}: {newest.get('message')}"
 
 
-def endpoints(snapshot: Snapshot) -> Iterator[Diagnosis]:
+def _endpoints(snapshot: Snapshot) -> Iterator[Diagnosis]:
     """Yield whether the API server finds a server behind the Service, unless it calls a URL."""
     installed = snapshot.installed
     where = f"Service {installed.namespace}/{NAME}"
-    found = [one for _, one in configurations(snapshot)]
+    found = [one for _, one in _configurations(snapshot)]
     if snapshot.services is None or (found and not called_in(found)):
         return
     if not snapshot.services:
@@ -204,7 +201,7 @@ def endpoints(snapshot: Snapshot) -> Iterator[Diagnosis]:
     selector: dict[str, str] = at(snapshot.services[0], ("spec", "selector")) or {}
     labels = at(installed.deployment, ("spec", "template", "metadata", "labels")) or {}
     wrong = [f"{key}={value}" for key, value in selector.items() if labels.get(key) != value]
-    number = sum(is_ready(one) for one in snapshot.pods or ())
+    number = sum(_is_ready(one) for one in snapshot.pods or ())
     what = "has no ready endpoint, so the API server reaches no server"
     if wrong and labels:
         yield problem(where, f"{what}: its selector {listed(wrong)} matches no pod of the Deployment", installed.apply)
@@ -213,5 +210,5 @@ def endpoints(snapshot: Snapshot) -> Iterator[Diagnosis]:
         yield problem(where, f"{what}, although {number} {'pod is' if number == 1 else 'pods are'} ready", fix)
     else:
         stopped = at(installed.deployment, ("spec", "replicas")) == 0
-        fix = installed.scale_up(NAME) if stopped else why_not_ready(snapshot, NAME)
+        fix = installed.scale_up(NAME) if stopped else _why_not_ready(snapshot, NAME)
         yield problem(where, f"{what}, and no pod is ready", fix)

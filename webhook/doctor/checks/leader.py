@@ -32,7 +32,6 @@ def leases(snapshot: Snapshot) -> Iterator[Diagnosis]:
 
 
 def _lease(snapshot: Snapshot, seen: SeenLease) -> Diagnosis:
-    """Return what is right or wrong with one Lease."""
     installed = snapshot.installed
     where = f"Lease {installed.namespace}/{seen.name}"
     work = "writes the ledger" if seen.name == LEDGER else "runs requested retries"

@@ -48,7 +48,7 @@ def judged(snapshot: Snapshot, namespace: Json) -> Iterator[Diagnosis]:
     name, found = namespace["metadata"]["name"], labels_of(namespace)
     where = f"Namespace {name}"
     profile, mode = found.get(names.PROFILE), found.get(names.MODE)
-    fix = relabel(snapshot, namespace)
+    fix = _relabel(snapshot, namespace)
     for one in labels.warnings(namespace, None):
         key = str(one.path[-1])
         is_annotation = "annotations" in one.path
@@ -58,19 +58,19 @@ def judged(snapshot: Snapshot, namespace: Json) -> Iterator[Diagnosis]:
             what = f"lacks the label {names.PROFILE}, so the policy does not apply to its objects"
             yield problem(where, what, fix)
         return
-    findings = [*unknown_profile(snapshot, where, name, profile), *quiet(snapshot, where, name, mode)]
-    findings += unselected(snapshot, where, namespace)
+    findings = [*_unknown_profile(snapshot, where, name, profile), *_quiet(snapshot, where, name, mode)]
+    findings += _unselected(snapshot, where, namespace)
     yield from findings
     if not findings:
         retries = ", requested retries" if snapshot.installed.requested_retries else ""
         yield ok(where, f"profile {profile}, mode {mode or 'Enforce'}{retries}")
 
 
-def relabel(snapshot: Snapshot, namespace: Json) -> str:
+def _relabel(snapshot: Snapshot, namespace: Json) -> str:
     """Return the one command that opts a namespace in, without its misspelt labels: the webhook denies halves of it."""
     found = labels_of(namespace)
     wrong = [key for one in labels.warnings(namespace, None) if (key := one.path[-1]) in found and key != names.MODE]
-    meant = {close: found[key] for key in wrong for close in near(key, (names.PROFILE, names.MODE))}
+    meant = {close: found[key] for key in wrong for close in _near(key, (names.PROFILE, names.MODE))}
     words = [f"{key}-" for key in wrong]
     if names.PROFILE not in found:
         profiles = {} if snapshot.policy is None else snapshot.policy.profiles
@@ -84,14 +84,13 @@ def relabel(snapshot: Snapshot, namespace: Json) -> str:
     return f"kubectl label {overwrite}namespace {namespace['metadata']['name']} {' '.join(words)}"
 
 
-def near(key: str, known: Sequence[str]) -> list[str]:
+def _near(key: str, known: Sequence[str]) -> list[str]:
     """Return the label that was probably meant by a misspelt one, as a list of at most one."""
     words = get_close_matches(key.rpartition("/")[2].lower(), [one.removeprefix(names.PREFIX) for one in known], n=1)
     return [names.PREFIX + one for one in words]
 
 
-def unknown_profile(snapshot: Snapshot, where: str, name: str, profile: str) -> Iterator[Diagnosis]:
-    """Yield a problem if the policy does not have the profile."""
+def _unknown_profile(snapshot: Snapshot, where: str, name: str, profile: str) -> Iterator[Diagnosis]:
     if snapshot.policy is not None and profile not in snapshot.policy.profiles:
         near = labels.nearest_profile(profile, snapshot.policy).removeprefix("label it ")
         best = min(snapshot.policy.profiles, key=lambda one: (one != near, one != "default", one))
@@ -100,19 +99,19 @@ def unknown_profile(snapshot: Snapshot, where: str, name: str, profile: str) -> 
         yield problem(where, what, f"kubectl label --overwrite namespace {name} {names.PROFILE}={best}")
 
 
-def quiet(snapshot: Snapshot, where: str, name: str, mode: str | None) -> Iterator[Diagnosis]:
+def _quiet(snapshot: Snapshot, where: str, name: str, mode: str | None) -> Iterator[Diagnosis]:
     """Yield a finding if nothing is enforced: a problem if the user asks about this namespace."""
     if mode not in {None, *labels.MODES}:
         what = f"has the mode {mode!r}, which is unknown: its objects are left alone; {labels.ALLOWED_MODES}"
         yield problem(where, what, f"kubectl label namespace {name} {names.MODE}-")
     elif mode in QUIET:
         status: Status = "warning" if snapshot.asked is None else "problem"
-        since = labelled_at(snapshot, name)
+        since = _labelled_at(snapshot, name)
         what = f"has the mode {mode}{since}: {QUIET[mode]}"
         yield Diagnosis(status, where, what, f"kubectl label namespace {name} {names.MODE}-")
 
 
-def labelled_at(snapshot: Snapshot, name: str) -> str:
+def _labelled_at(snapshot: Snapshot, name: str) -> str:
     """Return since when a namespace has its mode at the latest, if managedFields say so."""
     root = snapshot.named(snapshot.namespaces, name) or {}
     for one in (root.get("metadata") or {}).get("managedFields") or ():
@@ -121,7 +120,7 @@ def labelled_at(snapshot: Snapshot, name: str) -> str:
     return ""
 
 
-def unselected(snapshot: Snapshot, where: str, namespace: Json) -> Iterator[Diagnosis]:
+def _unselected(snapshot: Snapshot, where: str, namespace: Json) -> Iterator[Diagnosis]:
     """Yield a problem if the stored webhook configuration leaves the namespace out."""
     root = snapshot.named(snapshot.mutating, NAME) or {}
     for hook in root.get("webhooks") or ():

@@ -52,8 +52,8 @@ def check(snapshot: Snapshot) -> Iterator[Diagnosis]:
     """Yield the other webhooks, and a warning for those that may fight with this one."""
     if snapshot.mutating is None:
         return
-    found = list(others(snapshot))
-    findings = [*on_updates(snapshot, found), *order(snapshot, found), *elsewhere(snapshot)]
+    found = list(_others(snapshot))
+    findings = [*_on_updates(snapshot, found), *_order(snapshot, found), *_elsewhere(snapshot)]
     yield from findings
     if not findings:
         seeing = listed([f"{one.configuration}: {one.name}" for one in found])
@@ -61,7 +61,7 @@ def check(snapshot: Snapshot) -> Iterator[Diagnosis]:
         yield ok("Other webhooks", both if found else "none sees Jobs or pods of opted-in namespaces")
 
 
-def others(snapshot: Snapshot) -> Iterator[Other]:
+def _others(snapshot: Snapshot) -> Iterator[Other]:
     """Yield the webhooks of other programs that are called for Jobs, JobSets or pods of an opted-in namespace."""
     opted_in = [one for one in snapshot.namespaces or () if names.PROFILE in labels_of(one)]
     for root in snapshot.mutating or ():
@@ -70,37 +70,35 @@ def others(snapshot: Snapshot) -> Iterator[Other]:
                 continue
             rules, name = hook.get("rules") or (), root["metadata"]["name"]
             if any(sees(rules, *one, operation) for one in SHARED for operation in ("CREATE", "UPDATE")):
-                yield Other(name, index, hook, program_of(name, hook))
+                yield Other(name, index, hook, _program_of(name, hook))
 
 
-def program_of(configuration: str, hook: Json) -> str:
-    """Return the name of the program of a webhook; empty if it is not known."""
+def _program_of(configuration: str, hook: Json) -> str:
     service = at(hook, ("clientConfig", "service", "namespace")) or ""
     text = f"{configuration} {hook.get('name')} {service}".lower()
     return next((program for word, program in KNOWN.items() if word in text), "")
 
 
-def on_updates(snapshot: Snapshot, found: list[Other]) -> Iterator[Diagnosis]:
+def _on_updates(snapshot: Snapshot, found: list[Other]) -> Iterator[Diagnosis]:
     """Yield a warning for each webhook that is called for the server's own updates."""
     username = snapshot.installed.username(CONTROLLER)
     for one in found:
-        seen = updates_seen(one.hook.get("rules") or (), one.hook.get("matchConditions") or (), username)
+        seen = _updates_seen(one.hook.get("rules") or (), one.hook.get("matchConditions") or (), username)
         if not seen or one.program in SAFE:
             continue
         what = f"{one.name} is called for updates of {listed(seen)} by the server"
         why = "if it changes one, the update is denied"
-        yield warning(f"{MUTATING} {one.configuration}", f"{what}: {why}", exclusion(one, username))
+        yield warning(f"{MUTATING} {one.configuration}", f"{what}: {why}", _exclusion(one, username))
 
 
-def updates_seen(rules: Iterable[Json], conditions: Iterable[Json], username: str) -> list[str]:
+def _updates_seen(rules: Iterable[Json], conditions: Iterable[Json], username: str) -> list[str]:
     """Return of what a plugin sees updates by the server; nothing if its conditions name the server."""
     if any(username in str(at(one, ("expression",))) for one in conditions):
         return []
     return [resource for group, resource in UPDATED if sees(rules, group, resource, "UPDATE")]
 
 
-def exclusion(one: Other, username: str) -> str:
-    """Return the command that excludes the server from a webhook."""
+def _exclusion(one: Other, username: str) -> str:
     condition = {"name": "not-retry-policy-controller", "expression": f'request.userInfo.username != "{username}"'}
     path = f"/webhooks/{one.place}/matchConditions"
     has_some = bool(one.hook.get("matchConditions"))
@@ -108,7 +106,7 @@ def exclusion(one: Other, username: str) -> str:
     return f"kubectl patch mutatingwebhookconfiguration {one.configuration} --type=json -p '{json.dumps([patch])}'"
 
 
-def order(snapshot: Snapshot, found: list[Other]) -> Iterator[Diagnosis]:
+def _order(snapshot: Snapshot, found: list[Other]) -> Iterator[Diagnosis]:
     """Yield a warning if Kueue comes after this webhook, which is then not called again.
 
     The API server calls configurations in the order of their names.
@@ -121,13 +119,13 @@ def order(snapshot: Snapshot, found: list[Other]) -> Iterator[Diagnosis]:
             yield warning(f"{MUTATING} {one.configuration}", what, snapshot.installed.apply)
 
 
-def elsewhere(snapshot: Snapshot) -> Iterator[Diagnosis]:
+def _elsewhere(snapshot: Snapshot) -> Iterator[Diagnosis]:
     """Yield a warning for each MutatingAdmissionPolicy that changes Jobs or pods on updates by the server."""
     username = snapshot.installed.username(CONTROLLER)
     for root in snapshot.mutating_policies or ():
         spec = root.get("spec") or {}
         rules = at(spec, ("matchConstraints", "resourceRules")) or ()
-        if seen := updates_seen(rules, spec.get("matchConditions") or (), username):
+        if seen := _updates_seen(rules, spec.get("matchConditions") or (), username):
             name = root["metadata"]["name"]
             what = f"is applied to updates of {listed(seen)} by the server: if it changes one, the update is denied"
             condition = f"matchConditions: request.userInfo.username != '{username}'"

@@ -15,12 +15,11 @@ DENY: Final = ["Deny"]
 
 def check(snapshot: Snapshot) -> Iterator[Diagnosis]:
     """Yield which permissions and admission policies are missing."""
-    yield from rights(snapshot)
-    yield from policies(snapshot)
+    yield from _rights(snapshot)
+    yield from _policies(snapshot)
 
 
-def rights(snapshot: Snapshot) -> Iterator[Diagnosis]:
-    """Yield a finding for each role whose permissions a program lacks."""
+def _rights(snapshot: Snapshot) -> Iterator[Diagnosis]:
     lacking = snapshot.missing_rights
     if lacking is None:
         return
@@ -30,10 +29,10 @@ def rights(snapshot: Snapshot) -> Iterator[Diagnosis]:
         roles[one.account, one.role].append(one)
     for (account, role), found in roles.items():
         where = f"ServiceAccount {installed.namespace}/{account}"
-        what = f"lacks permissions of the role {role}: {listed(by_resource(found))}"
+        what = f"lacks permissions of the role {role}: {listed(_by_resource(found))}"
         if role == LEDGER:
             without = "without all of them no disruption is counted or limited"
-            say = warning if is_left_out(snapshot) else problem
+            say = warning if _is_left_out(snapshot) else problem
             yield say(where, f"{what}; {without}", installed.apply)
         else:
             yield problem(where, what, installed.apply)
@@ -42,22 +41,21 @@ def rights(snapshot: Snapshot) -> Iterator[Diagnosis]:
         yield ok(where, f"have the {len(installed.rights)} permissions that their options need")
 
 
-def is_left_out(snapshot: Snapshot) -> bool:
+def _is_left_out(snapshot: Snapshot) -> bool:
     """Return True if the roles of the ledger are left out on purpose: then no replica has ever led."""
     never_led = any(one.name == LEDGER and one.lease is None for one in snapshot.leases or ())
     wanted = {one for one in snapshot.installed.rights if one.role == LEDGER}
     return never_led and wanted <= {*(snapshot.missing_rights or ())}
 
 
-def by_resource(found: list[NeededRight]) -> list[str]:
-    """Return permissions as people read them: each resource once, with its verbs."""
+def _by_resource(found: list[NeededRight]) -> list[str]:
     verbs: dict[NeededRight, list[str]] = {}
     for one in found:
         verbs.setdefault(one._replace(verb=""), []).append(one.verb)
     return [str(right._replace(verb="/".join(names))) for right, names in verbs.items()]
 
 
-def policies(snapshot: Snapshot) -> Iterator[Diagnosis]:
+def _policies(snapshot: Snapshot) -> Iterator[Diagnosis]:
     """Yield a warning for the shipped admission policies that are missing, changed or not bound."""
     if snapshot.admission_policies is None or snapshot.admission_bindings is None:
         return
@@ -65,7 +63,7 @@ def policies(snapshot: Snapshot) -> Iterator[Diagnosis]:
     wanted = shipped_in(installed.namespace, requested_retries=installed.requested_retries)
     names = wanted.names(POLICY)
     there = {one["metadata"]["name"]: one for one in snapshot.admission_policies}
-    bound = {at(one, ("spec", "policyName")) for one in snapshot.admission_bindings if denies(one)}
+    bound = {at(one, ("spec", "policyName")) for one in snapshot.admission_bindings if _denies(one)}
     absent = [name for name in names if name not in there]
     unbound = [name for name in names if name in there and name not in bound]
     shipped = {name: normal(wanted.find(POLICY, name)["spec"]) for name in names}
@@ -81,7 +79,7 @@ def policies(snapshot: Snapshot) -> Iterator[Diagnosis]:
         yield ok("ValidatingAdmissionPolicies", f"{len(names)} policies limit the controller, as shipped")
 
 
-def denies(binding: Json) -> bool:
+def _denies(binding: Json) -> bool:
     """Return True if a binding denies everywhere what its policy does not allow."""
     spec = binding.get("spec") or {}
     return spec.get("validationActions") == DENY and not spec.get("matchResources")

@@ -27,18 +27,18 @@ def check(snapshot: Snapshot) -> Iterator[Diagnosis]:
         return
     nodes = list(map(facts_of, snapshot.nodes))
     recognised = recognise(nodes, has_karpenter_node_pools=bool(snapshot.node_pools))
-    for title, (profiles, provider) in providers_in(snapshot.policy, recognised).items():
+    for title, (profiles, provider) in _providers_in(snapshot.policy, recognised).items():
         if provider is None:
-            what = f"no provider is recognised from {len(nodes)} nodes, so {profiles_of(profiles)} place no pod"
+            what = f"no provider is recognised from {len(nodes)} nodes, so {_profiles_of(profiles)} place no pod"
             yield warning("Placement", f"{what}; name the provider in the policy, or describe it (custom)", HOW)
             continue
         numbers = Counter(capacity_of(node.labels, provider.spot_labels, {}) or "OnDemand" for node in nodes)
-        seen = f"{numbers['Spot']} spot nodes and {numbers['OnDemand']} others, for {profiles_of(profiles)}"
+        seen = f"{numbers['Spot']} spot nodes and {numbers['OnDemand']} others, for {_profiles_of(profiles)}"
         yield ok("Placement", f"provider {title}: {seen}")
-        yield from overlooked(nodes, provider, title)
+        yield from _overlooked(nodes, provider, title)
 
 
-def providers_in(policy: Policy, recognised: Provider | None) -> dict[str, tuple[list[str], Provider | None]]:
+def _providers_in(policy: Policy, recognised: Provider | None) -> dict[str, tuple[list[str], Provider | None]]:
     """Return by the name of each provider the profiles that use it, and the provider; None if it is not recognised."""
     found: dict[str, tuple[list[str], Provider | None]] = {}
     for name, profile in policy.profiles.items():
@@ -47,19 +47,18 @@ def providers_in(policy: Policy, recognised: Provider | None) -> dict[str, tuple
     return found
 
 
-def overlooked(nodes: list[NodeFacts], provider: Provider, title: str) -> Iterator[Diagnosis]:
+def _overlooked(nodes: list[NodeFacts], provider: Provider, title: str) -> Iterator[Diagnosis]:
     """Yield a warning for each label that seems to mark spot nodes, and by which a provider does not tell them."""
     found: Counter[str] = Counter()
     for node in nodes:
         if capacity_of(node.labels, provider.spot_labels, {}) != "Spot":
-            found.update(f"{key}={value}" for key, value in node.labels.items() if is_of_spot(key, value))
+            found.update(f"{key}={value}" for key, value in node.labels.items() if _is_of_spot(key, value))
     for label, number in sorted(found.items()):
         what = f"{number} nodes have the label {label}, and are no spot nodes for provider {title}"
         yield warning("Placement", f"{what}: if they are, describe them (custom)", HOW)
 
 
-def is_of_spot(key: str, value: str) -> bool:
-    """Return True if a label seems to mark a spot node."""
+def _is_of_spot(key: str, value: str) -> bool:
     if capacity_of({key: value}, ANY.spot_labels, {}) == "Spot":
         return True
     if value.lower() in {"false", "no", "0", "on-demand", "od", "standard", "regular"}:
@@ -68,6 +67,5 @@ def is_of_spot(key: str, value: str) -> bool:
     return any(word in words for word in WORDS)
 
 
-def profiles_of(names: list[str]) -> str:
-    """Return the names of profiles, as in a sentence."""
+def _profiles_of(names: list[str]) -> str:
     return f"profile{'s' * (len(names) > 1)} {listed(sorted(names))}"

@@ -29,34 +29,33 @@ def check(snapshot: Snapshot) -> Iterator[Diagnosis]:
     where = f"ConfigMap {namespace}/{name}"
     edit = snapshot.installed.edit_policy()
     if not snapshot.config_maps:
-        yield problem(where, f"does not exist: {in_force(snapshot)}", snapshot.installed.apply)
+        yield problem(where, f"does not exist: {_in_force(snapshot)}", snapshot.installed.apply)
         return
     root = snapshot.config_maps[0]
     text = at(root, ("data", KEY))
     if not isinstance(text, str):
-        yield problem(where, f"data[{KEY}]: is missing: {in_force(snapshot)}", edit)
+        yield problem(where, f"data[{KEY}]: is missing: {_in_force(snapshot)}", edit)
         return
     policy, problems = read_policy(text)
     if policy is None:
         number = len(problems) - 1
         more = f", and {number} more {'problem' if number == 1 else 'problems'}" if number else ""
-        yield problem(where, f"is refused: {problems[0]}{more}; {in_force(snapshot)}", edit)
-    elif told := refusal(snapshot, root, name):
+        yield problem(where, f"is refused: {problems[0]}{more}; {_in_force(snapshot)}", edit)
+    elif told := _refusal(snapshot, root, name):
         yield warning(where, f"is good for version {snapshot.version}, and a replica refuses it: {told}", edit)
     else:
         yield ok(where, f"profiles {listed(sorted(policy.profiles))}")
     if policy is not None:
-        yield from stopped(snapshot, policy, where)
+        yield from _stopped(snapshot, policy, where)
 
 
-def in_force(snapshot: Snapshot) -> str:
-    """Return which policy the replicas use while none can be read."""
+def _in_force(snapshot: Snapshot) -> str:
     if is_without_server(snapshot):
         return "no replica is ready, so no policy is in force"
     return "the replicas keep the last good policy, and new ones do not become ready"
 
 
-def stopped(snapshot: Snapshot, policy: Policy, where: str) -> Iterator[Diagnosis]:
+def _stopped(snapshot: Snapshot, policy: Policy, where: str) -> Iterator[Diagnosis]:
     """Yield a warning for each thing that a policy stops, or only reports."""
     edit = snapshot.installed.edit_policy
     if policy.emergency.actions == "Stop":
@@ -72,9 +71,9 @@ def stopped(snapshot: Snapshot, policy: Policy, where: str) -> Iterator[Diagnosi
         yield warning(where, what, edit("actions: Act"))
 
 
-def refusal(snapshot: Snapshot, root: Json, name: str) -> str:
+def _refusal(snapshot: Snapshot, root: Json, name: str) -> str:
     """Return the message of a replica that refuses the stored policy; empty if none does."""
-    now, changed = snapshot.now, changed_at(root)
+    now, changed = snapshot.now, _changed_at(root)
     for one in snapshot.events or ():
         if one.get("reason") == "PolicyRefused" and at(one, ("involvedObject", "name")) == name:
             told_at = time_of(one.get("lastTimestamp"))
@@ -83,7 +82,6 @@ def refusal(snapshot: Snapshot, root: Json, name: str) -> str:
     return ""
 
 
-def changed_at(root: Json) -> datetime | None:
-    """Return the time of the last change of an object; None if it is not known."""
+def _changed_at(root: Json) -> datetime | None:
     times = [time_of(one.get("time")) for one in root["metadata"].get("managedFields") or ()]
     return max((one for one in times if one is not None), default=None)

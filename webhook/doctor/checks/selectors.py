@@ -13,11 +13,10 @@ def matches(selector: Json | None, labels: Json) -> bool:
     """Return True if a label selector matches labels; an empty one matches all."""
     selector = selector or {}
     equal = all(labels.get(key) == value for key, value in (selector.get("matchLabels") or {}).items())
-    return equal and all(holds(one, labels) for one in selector.get("matchExpressions") or ())
+    return equal and all(_holds(one, labels) for one in selector.get("matchExpressions") or ())
 
 
-def holds(expression: Json, labels: Json) -> bool:
-    """Return True if one expression of a selector holds for labels."""
+def _holds(expression: Json, labels: Json) -> bool:
     key, values = str(expression.get("key")), expression.get("values") or ()
     match expression.get("operator"):
         case "In":

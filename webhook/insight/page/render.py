@@ -127,7 +127,6 @@ def page_template() -> Template:
 
 
 def _asset(name: str) -> str:
-    """Return the text of a file of this package."""
     return resources.files("webhook.insight.page").joinpath(name).read_text(encoding="utf-8")
 
 

@@ -153,7 +153,7 @@ class Builder:
     def add(self, one: Known) -> None:
         """Add a workload."""
         tally = Tally(workloads=1, complete=int(one.state == "Complete"), failed=int(one.state == "Failed"))
-        attempts = sorted((self.attempt_of(one, record) for record in one.attempts), key=order)
+        attempts = sorted((self.attempt_of(one, record) for record in one.attempts), key=_order)
         told = [self.attempt_of(one, record) for record in one.told]
         for attempt in attempts:
             tally.add(*attempt[:3])
@@ -176,7 +176,7 @@ class Builder:
         self.total.merge(tally)
         self.namespaces[one.namespace].merge(tally)
         self.profiles[one.profile].merge(tally)
-        self.rows.append(_row_of(one, sorted([*told, *attempts], key=order), tally.figures(priced=self.about.priced)))
+        self.rows.append(_row_of(one, sorted([*told, *attempts], key=_order), tally.figures(priced=self.about.priced)))
 
     def attempt_of(self, known: Known, record: AttemptRecord) -> PricedAttempt:
         """Return an attempt with what it used; one that runs has used what it requests until now."""
@@ -295,7 +295,7 @@ def _end_of(known: Known, record: AttemptRecord, now: float) -> float | None:
     return end if end is not None and first <= end <= last else None
 
 
-def order(one: PricedAttempt) -> tuple[bool, float, str]:
+def _order(one: PricedAttempt) -> tuple[bool, float, str]:
     """Return by what attempts are sorted: their ends; those that run are last, by their starts."""
     return one.end is None, one.end or seconds(one.record.start) or 0.0, one.record.pod
 
@@ -316,7 +316,7 @@ def _last_fatal(attempts: list[PricedAttempt], *, per_index: bool) -> Iterator[P
     fatal = [one for one in attempts if one.record.cost == "fatal" and one.record.retries_left]
     scope = attrgetter("record.scope")
     for _, found in groupby(sorted(fatal, key=scope), key=scope if per_index else lambda _: ""):
-        *_, last = sorted(found, key=order)
+        *_, last = sorted(found, key=_order)
         yield last
 
 

@@ -100,12 +100,12 @@ def grouped(  # noqa: PLR0913, PLR0917 - what a cluster has
         for one in some:
             with left_out.around(row.kind, one):
                 key = Key(one["metadata"]["namespace"], row, one["metadata"]["name"])
-                elsewhere[key] = LiveWork({**one, "kind": key.kind_name}, [], [], key.system, own(row, one, stored))
+                elsewhere[key] = LiveWork({**one, "kind": key.kind_name}, [], [], key.system, _own(row, one, stored))
     roots: dict[str, LiveWork] = {}
     for one in job_sets:
         with left_out.around(JOB_SET.kind, one):
             root = {**one, "kind": JOB_SET.kind}
-            roots[one["metadata"]["uid"]] = LiveWork(root, [], [], SYSTEMS[JOB_SET], own(JOB_SET, one, stored))
+            roots[one["metadata"]["uid"]] = LiveWork(root, [], [], SYSTEMS[JOB_SET], _own(JOB_SET, one, stored))
     of_job: dict[str, LiveWork] = {}
     for job in jobs:
         with left_out.around(batch.JOB.kind, job):
@@ -126,11 +126,11 @@ def workload_with(job: Json, roots: dict[str, LiveWork], stored: Mapping[tuple[A
     controller = controller_of(job)
     if controller is not None and (controller.group, controller.kind) == (JOB_SET.group, JOB_SET.kind):
         return roots.get(controller.uid)
-    found = LiveWork({**job, "kind": batch.JOB.kind}, [], [], SYSTEMS[batch.JOB], own(batch.JOB, job, stored))
+    found = LiveWork({**job, "kind": batch.JOB.kind}, [], [], SYSTEMS[batch.JOB], _own(batch.JOB, job, stored))
     return roots.setdefault(job["metadata"]["uid"], found)
 
 
-def own(kind: KindSpec, root: Json, stored: Mapping[tuple[Any, Any], Json]) -> Json | None:
+def _own(kind: KindSpec, root: Json, stored: Mapping[tuple[Any, Any], Json]) -> Json | None:
     """Return the Account of a workload, of Accounts by kind and uid of their workloads; None if it has none."""
     found = stored.get((kind.kind, root["metadata"]["uid"]))
     return found if found is not None and is_of(found, kind, root) else None
@@ -155,7 +155,7 @@ def known_of(
         uid=metadata["uid"],
         profile=(metadata.get("labels") or {}).get(names.PROFILE) or recorded_profile(root),
         owner=f"{controller.kind}/{controller.name}" if controller is not None else "",
-        state=state_of(root) if workload.system.has_jobs else "Unknown",
+        state=_state_of(root) if workload.system.has_jobs else "Unknown",
         reason=(ended or {}).get("reason") or "",
         created=metadata.get("creationTimestamp") or "",
         end=terminal.ended_at(root) or "",
@@ -186,8 +186,7 @@ def recorded_profile(root: Json) -> str:
     return "" if record is None else record.profile
 
 
-def state_of(root: Json) -> State:
-    """Return the state of a Job or a JobSet."""
+def _state_of(root: Json) -> State:
     well = terminal.has_ended_well(root)
     if well is not None:
         return "Complete" if well else "Failed"
@@ -360,7 +359,6 @@ def _counted_in(account: Account, price_of: RowPrice) -> Iterator[Counted]:
 
 
 def _rows_of(name: str, by_capacity: dict[str, UsedRow], account: Account, price_of: RowPrice) -> Iterator[Counted]:
-    """Yield the rows of one cause in an account."""
     cause = _cause_named(name)
     for capacity, row in by_capacity.items():
         known = CAPACITIES.get(capacity, "")

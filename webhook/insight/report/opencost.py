@@ -104,7 +104,6 @@ async def prices(source: Source, since: float, until: float) -> PriceOf:
 
 
 async def _body_of(response: aiohttp.ClientResponse) -> bytes:
-    """Return the body of an answer; raise ValueError if it is longer than LARGEST."""
     body = bytearray()
     async for piece in response.content.iter_any():
         body += piece
@@ -147,7 +146,6 @@ def _number_in(text: str) -> float | None:
 
 
 def _put(table: Table, resource: str, found: Iterable[PrometheusSeries]) -> None:
-    """Add the series of one metric to the table."""
     for series in found:
         points = [(time, _number_in(value)) for time, value in series.values]
         usable = [(time, value) for time, value in points if value is not None]
@@ -170,7 +168,7 @@ def by_table(table: Table, step: int) -> PriceOf:
             series = table.get((attempt.node, resource))
             if series is None:
                 return Price(None, None)
-            total += amount * mean(series, start, start + attempt.seconds, step)
+            total += amount * _mean(series, start, start + attempt.seconds, step)
         return Price(total * attempt.seconds / HOUR, None)
 
     return price_of
@@ -187,7 +185,7 @@ def _requests_of(attempt: AttemptRecord) -> dict[str, float]:
     return found
 
 
-def mean(series: tuple[Sequence[float], Sequence[float]], start: float, end: float, step: int) -> float:
+def _mean(series: tuple[Sequence[float], Sequence[float]], start: float, end: float, step: int) -> float:
     """Return the mean price from one time to another, or the nearest if there is none in that time.
 
     A point at a time has the mean of the `step` seconds before it.

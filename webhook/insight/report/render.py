@@ -45,11 +45,11 @@ def as_csv(report: Report) -> str:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
     for row in report.workloads:
-        writer.writerow(["" if cell is None else plain(cell) for cell in _csv_cells(row, report.currency)])
+        writer.writerow(["" if cell is None else _plain(cell) for cell in _csv_cells(row, report.currency)])
     return text.getvalue().removesuffix("\n")
 
 
-def plain(cell: str | float) -> str | float:
+def _plain(cell: str | float) -> str | float:
     """Return a cell that no spreadsheet takes for a formula, and no terminal for a control sequence."""
     if not isinstance(cell, str):
         return cell
@@ -58,7 +58,6 @@ def plain(cell: str | float) -> str | float:
 
 
 def _csv_cells(row: WorkloadRow, currency: str) -> list[str | float | None]:
-    """Return the cells of a workload, in the order of COLUMNS."""
     used, lost, lost_to = row.figures.used, row.figures.lost, row.figures.lost_to
     return [
         *(row.namespace, row.profile, row.kind, row.name, row.uid, row.owner, row.state, row.reason),
@@ -66,19 +65,18 @@ def _csv_cells(row: WorkloadRow, currency: str) -> list[str | float | None]:
         *(lost_to[loss].attempts if loss in lost_to else 0 for loss in LOSSES),
         *(round(used.seconds, 3), round(lost.seconds, 3)),
         *(round(of.resources.get(name, 0.0), 3) for name in UNITS for of in (used, lost)),
-        *(" ".join(f"{name}={amount:.3f}" for name, amount in others(of)) for of in (used, lost)),
+        *(" ".join(f"{name}={amount:.3f}" for name, amount in _others(of)) for of in (used, lost)),
         *(used.price, lost.price, currency),
     ]
 
 
-def others(usage: Usage) -> list[tuple[str, float]]:
-    """Return what was used of resources other than cpu and memory."""
+def _others(usage: Usage) -> list[tuple[str, float]]:
     return sorted((name, amount) for name, amount in usage.resources.items() if name not in UNITS)
 
 
 def parts(report: Report) -> Iterator[Part]:
     """Yield lines and tables for people."""
-    yield title(report)
+    yield _title(report)
     total = report.total
     states = [f"{total.complete:,} complete", f"{total.failed:,} failed"]
     yield f"{total.workloads:,} workload{'' if total.workloads == 1 else 's'}, of which {' and '.join(states)}"
@@ -88,16 +86,15 @@ def parts(report: Report) -> Iterator[Part]:
         yield from _goodput(report)
         yield from _savings(report)
         yield from _losers(report)
-        yield from suspects(report)
-        yield from broken(report)
+        yield from _suspects(report)
+        yield from _broken(report)
     yield from _near_limits(report)
     if report.notes:
         yield ""
         yield from (f"note: {note}" for note in report.notes)
 
 
-def title(report: Report) -> str:
-    """Return what the report covers."""
+def _title(report: Report) -> str:
     since = f" since {report.since}" if report.since else ""
     until = f" until {report.until or report.written}"
     return f"{report.scope}:{since}{until}, from {'history' if report.source == 'history' else 'the cluster'}"
@@ -105,7 +102,7 @@ def title(report: Report) -> str:
 
 def _usage_table(report: Report) -> Iterator[Row]:
     total = report.total
-    names = [*(name for name in UNITS if name in total.used.resources), *(name for name, _ in others(total.used))]
+    names = [*(name for name in UNITS if name in total.used.resources), *(name for name, _ in _others(total.used))]
     has_price = total.used.price is not None
     units = [UNITS.get(name, f"{name} HOURS") for name in names]
     yield ["", "ATTEMPTS", "HOURS", *units, *([report.currency or "PRICE"] if has_price else []), "SHARE"]
@@ -119,7 +116,7 @@ def _usage_table(report: Report) -> Iterator[Row]:
         *((f"  {LOSSES[loss].told}", lost) for loss, lost in total.lost_to.items() if lost.attempts > 0),
     ]
     for name, usage in rows:
-        cells = [f"{usage.attempts:,}", hours(usage.seconds), *(hours(usage.resources.get(one, 0)) for one in names)]
+        cells = [f"{usage.attempts:,}", _hours(usage.seconds), *(_hours(usage.resources.get(one, 0)) for one in names)]
         price = [money(usage.price or 0)] if has_price else []
         yield [name, *cells, *price, f"{PERCENT * importance(usage) / (importance(total.used) or 1):.0f} %"]
 
@@ -139,7 +136,7 @@ def _savings(report: Report) -> Iterator[str]:
     found = []
     if total.saved_retries.attempts:
         retries = counted(total.saved_retries.attempts, "retry")
-        found.append(f"{amount(total.saved_retries, report)} by {retries} that bugs did not have")
+        found.append(f"{_amount(total.saved_retries, report)} by {retries} that bugs did not have")
     if total.saved_on_spot is not None:
         found.append(f"{money(total.saved_on_spot)} {report.currency} on spot nodes, compared with on-demand")
     if found:
@@ -168,15 +165,15 @@ def _losers(report: Report) -> Iterator[Part]:
                 f"{namespace}/{name}" + (f" ({counted(len(found), 'Job')})" if found[0].owner else ""),
                 f"{sum(row.figures.used.attempts for row in found):,}",
                 f"{sum(one.attempts for one in lost):,}",
-                hours(sum(one.seconds for one in lost)),
+                _hours(sum(one.seconds for one in lost)),
                 *prices,
-                why(found),
+                _why(found),
             ]
         )
     yield rows
 
 
-def why(found: Iterable[WorkloadRow]) -> str:
+def _why(found: Iterable[WorkloadRow]) -> str:
     """Return the causes of what workloads lost, the most frequent first, each with its most frequent reason."""
     causes: Counter[str] = Counter()
     reasons: dict[str, Counter[str]] = defaultdict(Counter)
@@ -202,7 +199,7 @@ def _listed(title: str, headings: Row, rows: list[Row]) -> Iterator[Part]:
         yield f"and {len(rows) - MOST_LISTED:,} more: -o json lists all"
 
 
-def suspects(report: Report) -> Iterator[Part]:
+def _suspects(report: Report) -> Iterator[Part]:
     """Yield the nodes and zones where more fails than chance explains."""
     headings = ["PLACE", "ZONE", "ON", "WORKLOADS", "FAILED", "EXPECTED", "HOURS LOST", *_price_heading(report)]
     title = "Where more workloads fail than chance explains, although they succeed elsewhere:"
@@ -211,7 +208,7 @@ def suspects(report: Report) -> Iterator[Part]:
     yield from _listed(title, headings, rows)
 
 
-def broken(report: Report) -> Iterator[Part]:
+def _broken(report: Report) -> Iterator[Part]:
     """Yield the nodes whose hardware has ended attempts, the most of them first."""
     found = sorted((node for node in report.nodes if node.faults), key=lambda node: (-node.faults, node.name))
     rows: list[Row] = [[node.name, node.zone or "-", f"{node.faults:,}"] for node in found]
@@ -220,7 +217,7 @@ def broken(report: Report) -> Iterator[Part]:
 
 def _place_cells(kind: str, place: PlaceRow, report: Report) -> Row:
     on = {"Spot": "spot", "OnDemand": "on-demand", "": "-"}[place.capacity]
-    numbers = (f"{place.workloads:,}", f"{place.failing:,}", f"{place.expected:.1f}", hours(place.lost.seconds))
+    numbers = (f"{place.workloads:,}", f"{place.failing:,}", f"{place.expected:.1f}", _hours(place.lost.seconds))
     price = [money(place.lost.price or 0)] if report.total.used.price is not None else []
     return [f"{kind} {place.name}", place.zone or "-", on, *numbers, *price]
 
@@ -237,16 +234,15 @@ def _near_limits(report: Report) -> Iterator[Part]:
 
 
 def _price_heading(report: Report) -> list[str]:
-    """Return the heading of a column with money, if there is any."""
     return [f"{report.currency or 'PRICE'} LOST"] if report.total.used.price is not None else []
 
 
-def amount(usage: Usage, report: Report) -> str:
+def _amount(usage: Usage, report: Report) -> str:
     """Return money, or without prices core-hours and what else was used but memory."""
     if usage.price is not None:
         return f"{money(usage.price)} {report.currency}".strip()
-    told = [f"{hours(usage.resources.get('cpu', 0))} core-hours"]
-    return ", ".join([*told, *(f"{hours(used)} {name}-hours" for name, used in others(usage))])
+    told = [f"{_hours(usage.resources.get('cpu', 0))} core-hours"]
+    return ", ".join([*told, *(f"{_hours(used)} {name}-hours" for name, used in _others(usage))])
 
 
 def money(amount: float) -> str:
@@ -256,7 +252,6 @@ def money(amount: float) -> str:
     return f"{amount:.{1 - floor(log10(abs(amount)))}f}"
 
 
-def hours(seconds: float) -> str:
-    """Return seconds, or resource-seconds, in hours."""
+def _hours(seconds: float) -> str:
     found = seconds / HOUR
     return f"{found:,.0f}" if found >= PERCENT else f"{found:,.1f}" if found >= 1 or not found else f"{found:.3f}"

@@ -153,7 +153,6 @@ class Sum:
 
 
 def _part(one: Parts, share: float) -> Parts:
-    """Return a share of what attempts used."""
     number, seconds, resources, price = one
     of_resources = {name: used * share for name, used in resources.items()}
     return number, seconds * share, of_resources, None if price is None else price * share

@@ -203,7 +203,7 @@ class Decider:
         return SimulatedEnd(
             cost=told.cost,
             ends=ends,
-            why=why(told, end, profile, admitted.retries) if ends or told.suspends else "",
+            why=_why(told, end, profile, admitted.retries) if ends or told.suspends else "",
             within=told.settled_within or 0,
             rule=told.on_failure,
             set_action=told.set_action,
@@ -370,7 +370,7 @@ def is_coupled(shape: Shape) -> bool:
     return any(failure_policy.traits_of(job).coupled for job in batch.JOB.jobs(root))
 
 
-def why(told: forecast.Forecast, end: End, profile: Profile, retries: int) -> str:
+def _why(told: forecast.Forecast, end: End, profile: Profile, retries: int) -> str:
     """Return which rule ends a workload, in words."""
     what = {
         "Disruption": "a disruption",

@@ -260,7 +260,7 @@ def _workload_of(story: Story, name: str, profile: Profile, decider: Decider, fo
         tail=max(0.0, story.end - last),
         per_node=_per_node_of(story),
         echo=crashes[0] if crashes else None,
-        echoes=len(crashes) / max(1, len(crashes) + beside(story, disturbed, echoes)),
+        echoes=len(crashes) / max(1, len(crashes) + _beside(story, disturbed, echoes)),
         deadline=story.end - story.created if story.record.reason == "DeadlineExceeded" else None,
     )
 
@@ -347,7 +347,6 @@ def _tasks_of(  # noqa: PLR0913, PLR0917 - what decides what an attempt says
 
 
 def _note_failure(task: Task, attempt: PastAttempt, profile: Profile, echoes: set[str]) -> None:
-    """Add to a task what an attempt says that did not succeed."""
     end = attempt.end_of
     if attempt.record.cause == NEVER_STARTED:
         task.never_starts = task.work is None
@@ -447,7 +446,7 @@ def _echoes_of(story: Story, shape: Shape, profile: Profile) -> set[str]:
     }
 
 
-def beside(story: Story, disturbed: Sequence[PastAttempt], echoes: set[str]) -> int:
+def _beside(story: Story, disturbed: Sequence[PastAttempt], echoes: set[str]) -> int:
     """Return how many pods ran on beside one that was disrupted."""
     found = 0
     for lost in disturbed[:20]:
@@ -459,7 +458,6 @@ def beside(story: Story, disturbed: Sequence[PastAttempt], echoes: set[str]) -> 
 
 
 def _per_node_of(story: Story) -> int:
-    """Return how many pods of a workload share a node, of those that run at first."""
     first = sorted((one for one in story.attempts if one.start is not None), key=lambda one: one.created)
     first = [one for one in first[: max(1, len(story.scopes()), story.record.parallelism)] if one.record.node]
     nodes = {one.record.node for one in first}

@@ -196,7 +196,6 @@ def _fall_together(nodes: Iterable[Sequence[PastAttempt]]) -> bool:
 
 
 def _merged(spells: Iterable[Spell]) -> list[Spell]:
-    """Return spells of time without overlaps."""
     found: list[Spell] = []
     for begin, end in sorted(spells):
         if found and begin <= found[-1][1]:
@@ -230,7 +229,6 @@ def _rates_of(spells: Sequence[Spell], events: Sequence[float], overall: float) 
 
 
 def _exposure(spells: Iterable[Spell], begin: float, width: float, number: int) -> list[float]:
-    """Return the node-seconds in each window."""
     found = [0.0] * number
     for first, last in spells:
         low, high = int((first - begin) / width), min(number - 1, int((last - begin) / width))

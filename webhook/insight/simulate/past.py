@@ -165,7 +165,7 @@ def _attempt_of(record: AttemptRecord) -> PastAttempt | None:
     created = seconds(record.created) if record.created else None
     if created is None:
         created = end if start is None else start
-    return PastAttempt(record, created, start, end, end_of(record), _capacity_of(record))
+    return PastAttempt(record, created, start, end, _end_of(record), _capacity_of(record))
 
 
 def _capacity_of(record: AttemptRecord) -> Capacity:
@@ -175,7 +175,7 @@ def _capacity_of(record: AttemptRecord) -> Capacity:
     return "Spot" if record.placement == "Spot" else "OnDemand" if record.placement == "OnDemand" else ""
 
 
-def end_of(record: AttemptRecord) -> End | None:
+def _end_of(record: AttemptRecord) -> End | None:
     """Return how an attempt ended; None if it succeeded."""
     if record.cause == "Succeeded":
         return None

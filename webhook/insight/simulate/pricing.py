@@ -56,15 +56,14 @@ def by_records(history: Past) -> Pricing:
     """Return the prices that the records have, in the currency of most of them."""
     currency = next(iter(currencies_of(one.record for one in history.attempts)), "")
     others = sum(one.record.price is not None and one.record.currency != currency for one in history.attempts)
-    return Pricing(currency, learnt(history.attempts, currency), is_table=False, others=others)
+    return Pricing(currency, _learnt(history.attempts, currency), is_table=False, others=others)
 
 
 def _recorded(record: AttemptRecord, currency: str) -> float | None:
-    """Return the price of a record; None if it has none in this currency."""
     return record.price if record.currency == currency else None
 
 
-def learnt(attempts: Iterable[PastAttempt], currency: str) -> Price | None:
+def _learnt(attempts: Iterable[PastAttempt], currency: str) -> Price | None:
     """Return what an hour of a core costs by the records, on average for each capacity and zone; None without prices.
 
     A pod without cpu counts as one of a core. Where attempts ran and none of them has a price, no price is known.
@@ -98,5 +97,4 @@ def _keys_of(capacity: str, zone: str) -> tuple[Key, ...]:
 
 
 def _cores(resources: Mapping[str, float]) -> float:
-    """Return the cores of a pod, 1 if it asks for none."""
     return resources.get("cpu") or 1.0

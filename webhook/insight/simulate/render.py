@@ -27,10 +27,10 @@ def parts(simulation: Simulation) -> Iterator[Part]:
         f"{simulation.workloads:,} workloads from {simulation.since} to {simulation.until}, "
         f"each replayed {simulation.replications:,} times under either policy"
     )
-    yield checked(total, simulation.currency)
+    yield _checked(total, simulation.currency)
     yield ""
     groups = [total, *simulation.namespaces] if len(simulation.namespaces) > 1 else [total]
-    yield [HEADINGS, *(row for group in groups for row in rows(group, simulation.currency))]
+    yield [HEADINGS, *(row for group in groups for row in _rows(group, simulation.currency))]
     yield ""
     if simulation.worse:
         yield f"{simulation.worse_in_all:,} workloads would fare worse:"
@@ -46,40 +46,38 @@ def parts(simulation: Simulation) -> Iterator[Part]:
     else:
         yield "no workload would fare worse"
     yield ""
-    yield from assumed(simulation.assumptions)
+    yield from _assumed(simulation.assumptions)
 
 
-def checked(total: Group, currency: str) -> str:
+def _checked(total: Group, currency: str) -> str:
     """Return how well the replay of the policy in force gives what was seen."""
     seen, now = total.seen, total.now
     found = [
         f"{now.attempts.mean:,.0f} attempts (seen: {seen.attempts:,})",
-        f"{hours(now.node_seconds.mean)} node-hours ({hours(seen.node_seconds)})",
+        f"{_hours(now.node_seconds.mean)} node-hours ({_hours(seen.node_seconds)})",
     ]
     if now.money is not None and seen.money is not None:
         found.append(f"{money(now.money.mean)} {currency} ({money(seen.money)})")
     return f"replaying the policy that was in force gives {', '.join(found)}: so much can be trusted"
 
 
-def assumed(assumptions: Iterable[str]) -> Iterator[str]:
-    """Yield the assumptions, a line each."""
+def _assumed(assumptions: Iterable[str]) -> Iterator[str]:
     yield "this assumes:"
     for one in assumptions:
         yield f"- {one}"
 
 
-def rows(group: Group, currency: str) -> Iterator[Row]:
+def _rows(group: Group, currency: str) -> Iterator[Row]:
     """Yield a row for each figure of a group that is known."""
     for what, field, text in FIGURES:
         seen, now, then = (getattr(one, field) for one in (group.seen, group.now, group.then))
         if seen is not None and now is not None and then is not None:
-            around, changed = f"{text(then.low)} to {text(then.high)}", change(seen, then.mean)
+            around, changed = f"{text(then.low)} to {text(then.high)}", _change(seen, then.mean)
             means = text(seen), text(now.mean), text(then.mean)
             yield group.name or ALL, what.format(currency=currency), *means, around, changed
 
 
-def change(seen: float, then: float) -> str:
-    """Return by how much a figure changes."""
+def _change(seen: float, then: float) -> str:
     if not seen:
         return "" if not then else "new"
     share = then / seen - 1
@@ -95,48 +93,46 @@ def curve(drawn: Curve) -> Iterator[Part]:
     yield ""
     most = max((measured(one, drawn.measure) for one in drawn.points), default=0.0)
     what = f"{drawn.currency} EACH" if drawn.measure == "money" else "TIME"
-    table = [(*CURVE[:-1], what), *(point(one, drawn, most) for one in drawn.points)]
+    table = [(*CURVE[:-1], what), *(_point(one, drawn, most) for one in drawn.points)]
     has_late = any(one.outlook is not None and one.outlook.late is not None for one in drawn.points)
     yield table if has_late else [tuple(cell for place, cell in enumerate(one) if place != LATE) for one in table]
     yield ""
     for one in drawn.points:
         for problem in one.problems[:1]:
-            yield f"{drawn.field}={said(one.value)} is no policy: {problem}"
+            yield f"{drawn.field}={_said(one.value)} is no policy: {problem}"
     if drawn.best is not None:
         others = as_good(drawn.points, drawn.measure, drawn.best)
         if others and len(others) == sum(one.outlook is not None for one in drawn.points) - 1:
             yield f"{drawn.field} makes no difference here: all values are as good, within one in a hundred"
         else:
-            yield best(drawn, drawn.points[drawn.best])
+            yield _best(drawn, drawn.points[drawn.best])
             if others:
-                yield f"as good, within one in a hundred: {', '.join(map(said, others))}"
+                yield f"as good, within one in a hundred: {', '.join(map(_said, others))}"
         fewer = better_with_fewer(drawn.points, drawn.measure, drawn.best)
         if fewer:
             worse = "fewer that are complete, or more late" if has_late else "fewer that are complete"
-            yield f"better by that, but with {worse}: {', '.join(map(said, fewer))}"
+            yield f"better by that, but with {worse}: {', '.join(map(_said, fewer))}"
         yield ""
-    yield from assumed(drawn.assumptions)
+    yield from _assumed(drawn.assumptions)
 
 
-def best(drawn: Curve, one: Point) -> str:
-    """Return the sentence about the best value."""
+def _best(drawn: Curve, one: Point) -> str:
     if drawn.measure == "money":
         what = f"money per complete workload ({money(one.money_per_complete or 0.0)} {drawn.currency})"
     else:
         what = f"time to finish ({lasting(measured(one, drawn.measure))})"
     late = "" if one.outlook is None or one.outlook.late is None else " and as few late"
-    return f"best by {what}, of the values with which as many are complete{late}: {drawn.field}={said(one.value)}"
+    return f"best by {what}, of the values with which as many are complete{late}: {drawn.field}={_said(one.value)}"
 
 
-def point(one: Point, drawn: Curve, most: float) -> Row:
-    """Return the row of a value."""
+def _point(one: Point, drawn: Curve, most: float) -> Row:
     outlook = one.outlook
     if outlook is None:
-        return (said(one.value), *[""] * (len(CURVE) - 1))
+        return (_said(one.value), *[""] * (len(CURVE) - 1))
     each = "" if one.money_per_complete is None else money(one.money_per_complete)
     return (
-        f"{said(one.value)}{' *' if drawn.best is not None and one is drawn.points[drawn.best] else ''}",
-        whole(outlook.attempts.mean),
+        f"{_said(one.value)}{' *' if drawn.best is not None and one is drawn.points[drawn.best] else ''}",
+        _whole(outlook.attempts.mean),
         _counted(outlook.complete),  # one in a hundred decides about the best value
         "" if outlook.late is None else _counted(outlook.late),
         "" if outlook.money is None else money(outlook.money.mean),
@@ -147,22 +143,18 @@ def point(one: Point, drawn: Curve, most: float) -> Row:
 
 
 def _counted(number: Figure) -> str:
-    """Return a mean number of workloads."""
     return f"{number.mean:,.1f}".removesuffix(".0")
 
 
-def said(value: object) -> str:
-    """Return a value as a policy has it."""
+def _said(value: object) -> str:
     return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def whole(number: float) -> str:
-    """Return a count."""
+def _whole(number: float) -> str:
     return f"{number:,.0f}"
 
 
-def hours(seconds: float) -> str:
-    """Return seconds as hours."""
+def _hours(seconds: float) -> str:
     return f"{seconds / HOUR:,.1f}"
 
 
@@ -177,12 +169,12 @@ def lasting(seconds: float) -> str:
 
 # What a row is called, its field in `Seen` and `Outlook`, and how its numbers are written.
 FIGURES: Final[tuple[tuple[str, str, Text], ...]] = (
-    ("attempts", "attempts", whole),
-    ("complete", "complete", whole),
-    ("failed", "failed", whole),
-    ("node-hours", "node_seconds", hours),
-    ("on spot", "spot_seconds", hours),
+    ("attempts", "attempts", _whole),
+    ("complete", "complete", _whole),
+    ("failed", "failed", _whole),
+    ("node-hours", "node_seconds", _hours),
+    ("on spot", "spot_seconds", _hours),
     ("money, {currency}", "money", money),
-    ("late", "late", whole),
+    ("late", "late", _whole),
     ("mean time", "mean_time_to_finish", lasting),
 )

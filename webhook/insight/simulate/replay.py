@@ -199,7 +199,7 @@ class Replay:
 
     def begun(self, task: Task, scope: ScopeState) -> Doing:
         """Return a task before its first pod, with what history does not say drawn."""
-        work, random = work_of(task, self.policed.said), self.random
+        work, random = _work_of(task, self.policed.said), self.random
         if work is None:
             work = self.policed.learnt.works.draw(self.workload, task, random)
         need, is_bug = 0.0, False
@@ -595,7 +595,7 @@ class Replay:
         return named.settings(annotations)
 
 
-def work_of(task: Task, said: Said) -> float | None:
+def _work_of(task: Task, said: Said) -> float | None:
     """Return how many seconds the work of a task takes; None if that is not known.
 
     If it was interrupted for longer than its last attempt took, it has continued: then what that one lacked counts too.
@@ -610,7 +610,7 @@ def allowed_for(workload: LearntWorkload, start: int, said: Said) -> float:
 
     `start`: how many seconds one takes, as in a policy.
     """
-    work = max((work_of(task, said) or 0.0 for task in workload.tasks), default=0.0)
+    work = max((_work_of(task, said) or 0.0 for task in workload.tasks), default=0.0)
     if said.late is None or not work:
         return inf
     shape = workload.shape

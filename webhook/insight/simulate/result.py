@@ -265,7 +265,6 @@ def _of_policy(simulator: Simulator, policy: Policy) -> list[str]:
 
 
 def _of_history(simulator: Simulator, played: Played) -> list[str]:
-    """Return what is left out of the history."""
     history, learnt, found = simulator.history, simulator.learnt, []
     for number, what in (
         (history.unfinished, "had not ended, or its end is not in the history: left out"),
@@ -313,5 +312,4 @@ def why_no_money(simulator: Simulator, *played: Played) -> list[str]:
 
 
 def _numbered(number: int, noun: str) -> str:
-    """Return a number and its noun."""
     return f"{number:,} {noun}{'s' * (number != 1)}"

@@ -82,7 +82,6 @@ def _bounded(values: Any) -> tuple[object, ...]:
 
 
 def _value_of(text: str) -> object:
-    """Return a value as a policy has it."""
     found = NUMBER.fullmatch(text)
     if found is None:
         return WORDS.get(text, text)
@@ -158,7 +157,6 @@ def better_with_fewer(points: list[Point], measure: Measure, best: int) -> list[
 
 
 def _complete_of(one: Point) -> float:
-    """Return how many workloads are complete."""
     return 0.0 if one.outlook is None else one.outlook.complete.mean
 
 
