@@ -106,7 +106,8 @@ def check(  # noqa: PLR0913, PLR0917 - one parameter for each option
             run.judge(document, path, root, None)
     if output != forms.TEXT:
         findings = collected.findings(run.text_of)
-        forms.write(output, collected, findings, run.exit_code, warnings_fail=warnings_fail)
+        summary = collected.summary()
+        forms.write(output, collected.objects, summary, findings, run.exit_code, warnings_fail=warnings_fail)
     sys.exit(run.exit_code)
 
 

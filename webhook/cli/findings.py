@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final, Literal, NamedTuple, Protocol
+from typing import Final, Literal, NamedTuple
 
 import click
 import msgspec
@@ -101,19 +101,6 @@ MOST_OBJECTS: Final = 100_000  # that are kept, for JUnit
 
 Sourced = Iterable[tuple[str, Problem]]  # problems or warnings, each with the name of its rule
 COLOURS: Final[dict[Level, str]] = {"problem": "red", "warning": "yellow"}
-
-
-class FindingsTaker(Protocol):
-    """Takes what is found, in the order of the files."""
-
-    def judged(self, document: Document, name: str) -> None:
-        """Take the name of an object that is judged."""
-
-    def add(self, level: Level, document: Document, name: str, found: Sourced) -> None:
-        """Take problems or warnings about a document, or about the object `name` in it."""
-
-    def refuse(self, unusable: Unusable) -> None:
-        """Take a file or a document that cannot be read."""
 
 
 class Printed:
@@ -236,3 +223,6 @@ class Collected:
         for finding, file, path in self.pending:
             line = finding.line if finding.document is None else lines.get(file, {}).get((finding.document, path))
             yield finding if line is None else msgspec.structs.replace(finding, line=line)
+
+
+FindingsTaker = Printed | Collected  # takes what is found, in the order of the files

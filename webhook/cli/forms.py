@@ -15,7 +15,7 @@ from webhook import __version__
 from webhook.cli import line_numbers
 from webhook.cli.console import PROBLEMS, printable
 from webhook.cli.documents import STDIN
-from webhook.cli.findings import RULES, SITE, Collected, Finding, Judged, Summary, finding_of, help_of
+from webhook.cli.findings import RULES, SITE, Finding, Judged, Summary, finding_of, help_of
 from webhook.objects.problem import Problem
 
 # As the runner decodes them (actions/toolkit, command.ts).
@@ -106,10 +106,10 @@ def _add(suite: ET.Element, case: JUnitCase) -> None:
         ET.SubElement(element, "system-out").text = "\n".join(case.notes)
 
 
-def _junit(collected: Collected, findings: Iterable[Finding], summary: Summary, *, warnings_fail: bool) -> str:
+def _junit(objects: Iterable[Judged], findings: Iterable[Finding], summary: Summary, *, warnings_fail: bool) -> str:
     """Return what `check` found: a case for each object, and for each file or document that has another finding."""
     by_object: dict[tuple[str, int | None, str], JUnitCase] = {}
-    for file, number, name in collected.objects:
+    for file, number, name in objects:
         by_object.setdefault((file, number, name), JUnitCase(file, _named(name, number), [], [], []))
     for finding in findings:
         key = (finding.file, finding.document, finding.object)
@@ -140,7 +140,7 @@ def _sarif(findings: Iterable[Finding], summary: Summary, exit_code: int) -> str
         "name": "retry-policy",
         "version": __version__,
         "informationUri": SITE,
-        "rules": [_rule(name) for name in names],
+        "rules": [{"id": name, "shortDescription": {"text": RULES[name]}, "helpUri": help_of(name)} for name in names],
     }
     run = {
         "tool": {"driver": driver},
@@ -150,10 +150,6 @@ def _sarif(findings: Iterable[Finding], summary: Summary, exit_code: int) -> str
     }
     log = {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
     return msgspec.json.format(msgspec.json.encode(log), indent=2).decode() + "\n"
-
-
-def _rule(name: str) -> Sarif:
-    return {"id": name, "shortDescription": {"text": RULES[name]}, "helpUri": help_of(name)}
 
 
 def _result(finding: Finding, index: int) -> Sarif:
@@ -191,17 +187,22 @@ TEXT: Final = "text"
 NAMES: Final = (TEXT, "json", "sarif", "junit", "github")
 
 
-def write(
-    form: str, collected: Collected, findings: Iterable[Finding], exit_code: int, *, warnings_fail: bool = False
+def write(  # noqa: PLR0913 - one has a default
+    form: str,
+    objects: Iterable[Judged],
+    summary: Summary,
+    findings: Iterable[Finding],
+    exit_code: int,
+    *,
+    warnings_fail: bool = False,
 ) -> None:
     """Write what was found to stdout, in a form other than TEXT; `warnings_fail`: whether a warning is a failure."""
-    summary = collected.summary()
     if form == "json":
         text = encoded(CheckReport(summary=summary, findings=list(findings)))
     elif form == "sarif":
         text = _sarif(findings, summary, exit_code)
     elif form == "junit":
-        text = _junit(collected, findings, summary, warnings_fail=warnings_fail)
+        text = _junit(objects, findings, summary, warnings_fail=warnings_fail)
     else:
         text = _github(findings, summary)
     click.echo(text, nl=False)
@@ -209,13 +210,9 @@ def write(
 
 def write_policy(form: str, file: str, text: str, problems: list[Problem]) -> None:
     """Write the problems of a policy, of which this is the text, to stdout."""
-    collected = Collected()
     lines = line_numbers.find_in_policy(text, [problem.path for problem in problems])
     findings = [
         replace(finding_of("problem", "policy", file, 1, problem), line=lines.get(problem.path)) for problem in problems
     ]
-    collected.objects.append(Judged(printable(file), 1, ""))
-    collected.number_of_objects = 1
-    collected.numbers["problem"] = len(findings)
-    collected.listed = len(findings)
-    write(form, collected, findings, PROBLEMS if problems else 0)
+    summary = Summary(objects=1, problems=len(findings), warnings=0, unreadable=0, unlisted=0)
+    write(form, [Judged(printable(file), 1, "")], summary, findings, PROBLEMS if problems else 0)

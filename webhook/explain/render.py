@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from math import ceil
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
@@ -23,16 +23,6 @@ MOST_DELAYS: Final = 5  # delayed pods that are shown
 SHORT: Final = 2  # minutes under which a duration is shown in seconds
 LONG: Final = 120  # minutes from which it is shown in hours
 UNITS: Final = {one.kind.kind: one.unit.upper() for one in reversed(SYSTEMS.values())}
-
-
-class Column(NamedTuple):
-    """A column of the table of attempts.
-
-    `cell`: the text of a row, empty if there is none, given the noun for what a failure costs: retry or restart.
-    """
-
-    heading: str
-    cell: Callable[[Row, str], str]
 
 
 def as_json(explanation: Explanation | CronJobExplanation) -> str:
@@ -72,13 +62,13 @@ def parts(explanation: Explanation, now: datetime | None = None) -> Iterator[Par
 
 def _attempts_of(explanation: Explanation) -> Iterator[Part]:
     if explanation.rows:
-        shown, budget = [*COLUMNS], BUDGETS.get(explanation.kind, "retry")
+        shown, budget = [*COLUMNS.items()], BUDGETS.get(explanation.kind, "retry")
         if any(row.unit for row in explanation.rows):
-            shown.insert(1, Column(UNITS[explanation.kind], lambda row, _: row.unit))
+            shown.insert(1, (UNITS[explanation.kind], lambda row, _: row.unit))
         yield ""
         yield [
-            [column.heading for column in shown],
-            *([column.cell(row, budget) or "-" for column in shown] for row in explanation.rows),
+            [heading for heading, _ in shown],
+            *([cell(row, budget) or "-" for _, cell in shown] for row in explanation.rows),
         ]
     if explanation.others:
         by_state = ", ".join(f"{number} {state}" for state, number in explanation.others.items())
@@ -137,15 +127,17 @@ def _left(row: Row, budget: str) -> str:
     return ", ".join(counted(number, name) for number, name in lefts if number is not None)
 
 
-COLUMNS: Final = (
-    Column("ATTEMPT", lambda row, _: str(row.attempt)),
-    Column("POD", lambda row, _: row.pod),
-    Column("NODE", lambda row, _: row.node),
-    Column("ON", lambda row, _: row.placement),
-    Column("START", lambda row, _: row.start),
-    Column("DURATION", lambda row, _: duration(row.start, row.end)),
-    Column("ENDED", lambda row, _: row.ended),
-    Column("RULE", _rule),
-    Column("COST", lambda row, _: row.cost),
-    Column("LEFT", _left),
-)
+# By the headings of the table of attempts, the text of a row, empty if there is none, given the noun for what a failure
+# costs: retry or restart.
+COLUMNS: Final[dict[str, Callable[[Row, str], str]]] = {
+    "ATTEMPT": lambda row, _: str(row.attempt),
+    "POD": lambda row, _: row.pod,
+    "NODE": lambda row, _: row.node,
+    "ON": lambda row, _: row.placement,
+    "START": lambda row, _: row.start,
+    "DURATION": lambda row, _: duration(row.start, row.end),
+    "ENDED": lambda row, _: row.ended,
+    "RULE": _rule,
+    "COST": lambda row, _: row.cost,
+    "LEFT": _left,
+}

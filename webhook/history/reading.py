@@ -8,6 +8,7 @@ import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from sys import intern
 from typing import BinaryIO, Final
@@ -190,17 +191,12 @@ def _files(path: str, stdin: BinaryIO) -> Iterator[tuple[str, Callable[[], Binar
     if not found:
         raise NoHistoryError(f"{path}: has no file that ends with {', '.join(ENDINGS)}; name another with --history")
     for one in found:
-        yield str(one), _opener(one)
+        yield str(one), partial(gzip.open, one, "rb") if one.suffix == ".gz" else partial(one.open, "rb")  # type: ignore[misc]
 
 
 def _by_time(path: Path) -> tuple[str, str]:
     found = TIME.search(path.name)
     return found[0] if found else "", path.name
-
-
-def _opener(path: Path) -> Callable[[], BinaryIO]:
-    """Return a function that opens a file, decompressed if its name ends with .gz."""
-    return lambda: gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]
 
 
 def _lines(opened: BinaryIO, history: History) -> Iterator[bytes | None]:

@@ -223,7 +223,9 @@ class Endpoints:
             log.exception("internal error", uid=uid, kind=kind, operation=operation)
             return text(f"internal error; read the server's log at uid {uid}", 500)
         # Only kinds that a rule applies to become label values: a client may send any number of other names.
-        known, result = ("", "untouched") if response is None else (kind, _result_of(response))
+        known, result = "", "untouched"
+        if response is not None:
+            known, result = kind, "denied" if response.found else "patched" if response.patch else "allowed"
         metrics.requests(path, known, operation, result).inc()
         return HttpResponse(encoded)
 
@@ -413,11 +415,6 @@ def _refused(path: str, status: int) -> None:
     if path in {"/mutate", "/validate", "/retry"}:
         result = "overloaded" if status == HTTPStatus.TOO_MANY_REQUESTS else "bad"
         metrics.requests(path[1:], "", "", result).inc()
-
-
-def _result_of(response: Response) -> str:
-    """Return the label value for a response: denied, patched or allowed."""
-    return "denied" if response.found else "patched" if response.patch else "allowed"
 
 
 def count(response: Response, mode: str) -> None:

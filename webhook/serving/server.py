@@ -15,6 +15,7 @@ from webhook.serving.limits import HEADERS, LONGEST_HEADER
 NAME: Final = "retry-policy-webhook"  # aiohttp would tell its version and Python's
 JSON: Final = "application/json"
 TEXT: Final = "text/plain; charset=utf-8"
+OF_TEXT: Final = (hdrs.CONTENT_TYPE, hdrs.CONTENT_LENGTH)  # headers that the answer sets itself
 LARGE_ANSWER: Final = 64 * 1024  # bytes; only an object that was made for it has a larger patch
 OPTIONS: Final[dict[str, Any]] = {
     "keepalive_timeout": KEEP_ALIVE,
@@ -86,7 +87,8 @@ class Server:
             answer = await self.handle(request, path, connection)
         except web.HTTPException as refusal:
             self.routes.on_refused(path, refusal.status)
-            answer = text(str(refusal.text), refusal.status, _without_text_headers(refusal.headers))
+            headers = {name: value for name, value in refusal.headers.items() if name not in OF_TEXT}
+            answer = text(str(refusal.text), refusal.status, headers)
         except (ConnectionError, web.RequestPayloadError):  # the client has gone, or the body is not HTTP
             self.routes.on_refused(path, HTTPStatus.BAD_REQUEST)
             answer = text("the body is not valid HTTP/1.1; send it as its headers announce", HTTPStatus.BAD_REQUEST)
@@ -129,8 +131,3 @@ class Server:
 def text(message: str, status: int = HTTPStatus.OK, headers: Mapping[str, str] | None = None) -> HttpResponse:
     """Return a response for people: one line or more."""
     return HttpResponse(f"{message}\n".encode(), status, TEXT, headers or {})
-
-
-def _without_text_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """Return headers without those of the text, which the answer sets itself."""
-    return {name: value for name, value in headers.items() if name not in {hdrs.CONTENT_TYPE, hdrs.CONTENT_LENGTH}}

@@ -133,7 +133,8 @@ def _those_worse(simulator: Simulator, policy: Policy, then: Played) -> list[Wor
         story = workload.story
         if not story.is_complete or workload.shape.profile not in changed:
             continue
-        fails, slower = 1 - after.complete / then.replications, _times_as_long(story, after)
+        fails, took = 1 - after.complete / then.replications, story.end - story.created
+        slower = after.time / after.complete / took if after.complete and took else 1.0  # 1 if it is never complete
         if fails > FAILS or slower >= SLOWER:
             found.append(
                 Worse(
@@ -146,12 +147,6 @@ def _those_worse(simulator: Simulator, policy: Policy, then: Played) -> list[Wor
                 )
             )
     return sorted(found, key=lambda one: (-one.fails, -one.slower, one.namespace, one.workload))
-
-
-def _times_as_long(story: Story, after: ReplayTally) -> float:
-    """Return how many times as long as it took a workload takes on average; 1 if it is never complete."""
-    took = story.end - story.created
-    return after.time / after.complete / took if after.complete and took else 1.0
 
 
 def _why_worse(fails: float, story: Story, after: ReplayTally, times: int) -> str:
