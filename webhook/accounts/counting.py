@@ -81,15 +81,6 @@ def _differs(rules: tuple[FailureRule, ...], index: int) -> bool:
     return index < len(rules) and rules[index].next != Next(cost=rules[index].next.cost)
 
 
-def _unknown(_: Pod) -> None:
-    """Return what a pod used where nobody asks for it: None."""
-
-
-def _never(_: Pod) -> str:
-    """Return the reason for which Kueue has evicted a pod where there is no Kueue: none."""
-    return ""
-
-
 class LimitEnd(NamedTuple):
     """Why the ledger ends a workload: a pod of `job` was disrupted, or restarted, more often than allowed.
 
@@ -138,8 +129,8 @@ class CountingPass:
         tracker: Tracker,
         account: Account,
         settings_of: Callable[[Json], Settings],
-        used_of: Callable[[Pod], Used | None] = _unknown,
-        evicted_for: Callable[[Pod], str] = _never,
+        used_of: Callable[[Pod], Used | None] = lambda _: None,
+        evicted_for: Callable[[Pod], str] = lambda _: "",
         *,
         whole: Json | None = None,
     ) -> None:

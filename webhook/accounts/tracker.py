@@ -98,11 +98,6 @@ def is_older(pod: Pod, root: Json) -> bool:
     return bool(pod.created) and pod.created < (root["metadata"].get("creationTimestamp") or "")
 
 
-def _none_found(_kind: KindSpec, _namespace: str, _name: str) -> CachedJob | None:
-    """Return None: no Job is known."""
-    return None
-
-
 @dataclass(slots=True)
 class Tracker:
     """The pods of one workload, and what is remembered of them. Each event costs the same time however many there are.
@@ -123,7 +118,7 @@ class Tracker:
     - `eldest`: the uid of the pod of a Job that ran longest when that was asked last; empty if it was not.
     """
 
-    find: Find = _none_found
+    find: Find = lambda _kind, _namespace, _name: None
     running: RunningPods = field(default_factory=RunningPods)
     failed: FailedPods | None = None
     restarted: RestartedPods | None = None

@@ -52,7 +52,7 @@ from webhook.systems.system import Write
 from webhook.tracking.cluster import Cluster
 from webhook.tracking.kueue_workloads import KueueWorkloads
 from webhook.tracking.policy_source import PolicySource
-from webhook.tracking.trackers import UNSEEN_AFTER, Trackers, ignore
+from webhook.tracking.trackers import UNSEEN_AFTER, Trackers
 from webhook.tracking.train_jobs import TrainJobs
 from webhook.tracking.workload_state import INTERVAL, LONGEST_PAUSE, Verdict, WorkloadState, read, where
 
@@ -92,7 +92,7 @@ class Ledger:
         events: Events,
         clock: Callable[[], float] = time.monotonic,
         *,
-        record: Callable[[str, bytes], None] = ignore,
+        record: Callable[[str, bytes], None] = lambda _uid, _line: None,
     ) -> None:
         self.api = cluster.api
         self.cluster = cluster

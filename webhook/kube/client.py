@@ -123,10 +123,6 @@ page_decoder: Final = msgspec.json.Decoder(Page)
 named_decoder: Final = msgspec.json.Decoder(type_of({"metadata": dict.fromkeys(("namespace", "name"), str)}))
 
 
-def ignore(*_: object) -> None:
-    """Do nothing."""
-
-
 def names_proxy_of(url: str) -> bool:
     """Return True if the environment names a proxy for a URL (HTTPS_PROXY, NO_PROXY)."""
     parts = urlsplit(url)
@@ -148,9 +144,9 @@ class Api:
     def __init__(
         self,
         configuration: "Configuration",
-        on_warning: Callable[[str], None] = ignore,
+        on_warning: Callable[[str], None] = lambda _: None,
         *,
-        on_busy: Callable[[str, float], None] = ignore,
+        on_busy: Callable[[str, float], None] = lambda _method, _seconds: None,
         repeats: int = MOST_REPEATS,
     ) -> None:
         from kubernetes.aio.client import ApiClient  # noqa: PLC0415 - half a second that a server without an API saves
@@ -178,9 +174,9 @@ class Api:
     async def connect(
         cls,
         kubeconfig: Kubeconfig | str | None,
-        on_warning: Callable[[str], None] = ignore,
+        on_warning: Callable[[str], None] = lambda _: None,
         *,
-        on_busy: Callable[[str, float], None] = ignore,
+        on_busy: Callable[[str, float], None] = lambda _method, _seconds: None,
         repeats: int = MOST_REPEATS,
     ) -> Self:
         """Return a connection with a kubeconfig, or with the pod's service account if `kubeconfig` is None.

@@ -34,10 +34,6 @@ class UsualWork(NamedTuple):
     source: str
 
 
-def _gone(_namespace: str, _name: str) -> None:
-    """Return a Job where none is known: None."""
-
-
 class _Worked(NamedTuple):
     """When the last such pod of a Job ended, in Unix time, and the most seconds that one worked; `job`: its name."""
 
@@ -53,7 +49,7 @@ class WorkHistory:
     the Job of a namespace and name; None if it does not exist.
     """
 
-    def __init__(self, job_at: Callable[[str, str], Json | None] = _gone) -> None:
+    def __init__(self, job_at: Callable[[str, str], Json | None] = lambda _namespace, _name: None) -> None:
         self.job_at = job_at
         self.worked: dict[str, dict[Series, dict[str, _Worked]]] = {}  # by the uid of the Job
 

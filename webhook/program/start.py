@@ -18,7 +18,7 @@ from webhook.kube.busy import Busy
 from webhook.kube.client import Api, NoCredentialsError
 from webhook.kube.names import COMPONENT
 from webhook.policy.parse import load_default
-from webhook.tracking.policy_source import LastGood, PolicySource, ignore
+from webhook.tracking.policy_source import LastGood, PolicySource
 
 GARBAGE: Final = 20_000  # new objects after which the garbage collector examines the youngest generation
 CONTROLLER: Final = "retry-policy-controller"  # the ServiceAccount of `control`
@@ -80,7 +80,7 @@ async def connect(kubeconfig: str | None) -> Api:
 
 
 def start_policy(
-    options: Options, api: Api | None, refused: Callable[[str], None] = ignore
+    options: Options, api: Api | None, refused: Callable[[str], None] = lambda _: None
 ) -> tuple[PolicySource, list[Coroutine[None, None, None]]]:
     """Return the source of the policy, and the tasks that keep it current; raise CannotStartError.
 

@@ -14,21 +14,6 @@ Context = TypeVar("Context")  # what a rule is applied to: see webhook/rules/con
 Writes = Callable[[KindSpec], tuple[Pattern, ...]]
 
 
-def edits_nothing(_context: object) -> list[Problem]:
-    """Return no warning."""
-    return []
-
-
-def writes_nothing(_kind: KindSpec) -> tuple[Pattern, ...]:
-    """Return no pattern."""
-    return ()
-
-
-def finds_nothing(_context: object) -> Iterable[Problem]:
-    """Return no problem."""
-    return ()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule(Generic[Context]):
     """One rule that edits objects, or denies them."""
@@ -36,12 +21,12 @@ class Rule(Generic[Context]):
     # Recorded with each edit and each problem, and counted in metrics. Rules with the same purpose share a name.
     name: str
     # Edits the object, and returns warnings.
-    edit: Callable[[Context], list[Problem]] = edits_nothing
+    edit: Callable[[Context], list[Problem]] = lambda _: []
     # Returns the patterns of the paths at which, or below which, the rule edits objects of a kind. A rule for
     # workloads is not applied to a kind in which it writes nothing.
-    writes: Writes = writes_nothing
+    writes: Writes = lambda _: ()
     # Returns the problems for which the object is denied.
-    problems: Callable[[Context], Iterable[Problem]] = finds_nothing
+    problems: Callable[[Context], Iterable[Problem]] = lambda _: ()
     # Returns False for an object to which the rule does not apply; None if the rule applies to all.
     applies: Callable[[Context], bool] | None = None
     # Whether the rule is applied to a workload, or to a Job in it, that its author has skipped. Skipped pods get only

@@ -67,15 +67,6 @@ class Steps:
     again: Callable[[Json], Json]
 
 
-def _nothing(_: Json) -> list[Json]:
-    """Return an empty JSON Patch."""
-    return []
-
-
-def _never(_: Workload) -> bool:
-    return False
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InPlace:
     """How an object runs again in place: its end is removed from its status.
@@ -89,10 +80,10 @@ class InPlace:
 
     steps: Callable[[Workload, str], Steps]
     has_begun: Callable[[Workload, Workload], bool]
-    is_reset: Callable[[Workload], bool] = _never
-    resume: Callable[[Json], list[Json]] = _nothing
-    is_stopped: Callable[[Workload], bool] = _never
-    is_unfinished: Callable[[Workload], bool] = _never
+    is_reset: Callable[[Workload], bool] = lambda _: False
+    resume: Callable[[Json], list[Json]] = lambda _: []
+    is_stopped: Callable[[Workload], bool] = lambda _: False
+    is_unfinished: Callable[[Workload], bool] = lambda _: False
     watches_controller: bool = False
     status: str = "/status"
 

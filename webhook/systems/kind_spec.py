@@ -1,7 +1,7 @@
 """KindSpec, the description of a workload kind: where its JobSpecs, retry fields and annotations are in an object."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -128,15 +128,6 @@ def no_sum(_parent: Json) -> int | None:
     return None
 
 
-def _not_evaluated(_root: Json, _holder: Path, _expression: str) -> int | None:
-    """Return None: what a template expression becomes is not known."""
-    return None
-
-
-def _always(_found: Json) -> bool:
-    return True
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryField(Field):
     """A field that limits retries.
@@ -163,9 +154,9 @@ class RetryField(Field):
     negative_is_unlimited: bool = False
     counts_with: tuple[str, str] | None = None
     unlimited_with: str | None = None
-    may_raise: Callable[[Json], bool] = _always
+    may_raise: Callable[[Json], bool] = lambda _: True
     retries_in_sum: Callable[[Json], int | None] = no_sum
-    evaluated: Callable[[Json, Path, str], int | None] = _not_evaluated
+    evaluated: Callable[[Json, Path, str], int | None] = lambda _root, _holder, _expression: None
     bound: Callable[[Json], int | None] | None = None
 
     def budgets(self, root: Json) -> Iterator[Budget]:
@@ -273,15 +264,6 @@ class TimeoutField(Field):
 ALONE: Final = Traits()
 
 
-def _no_traits(_root: Json) -> Traits:
-    return ALONE
-
-
-def _bounded(_root: Json) -> Iterator[Problem]:
-    """Yield nothing: a field limits every attempt."""
-    return iter(())
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class KindSpec:
     """A workload kind: its properties, and the patterns of the fields that rules read and write in its objects."""
@@ -303,7 +285,7 @@ class KindSpec:
     counted_under: str = ""  # its pods are batch only if it has a controller of this kind; empty: they always are
 
     job_specs: tuple[Pattern, ...] = ()
-    traits: Callable[[Json], Traits] = _no_traits  # returns the traits of an object's Jobs
+    traits: Callable[[Json], Traits] = lambda _: ALONE  # returns the traits of an object's Jobs
     failure_policy: bool = True  # whether its JobSpecs get a podFailurePolicy here; else the Jobs get it when created
     retry_fields: tuple[RetryField, ...] = ()  # outside JobSpecs
     stored_retry_fields: tuple[RetryField, ...] = ()  # in the status, which the author of a new object may write
@@ -314,7 +296,7 @@ class KindSpec:
     made_annotations: tuple[Field, ...] = ()  # the annotations of the workloads that are created from it
     judged_annotations: tuple[Field, ...] = ()  # the annotations of some of its pods: validated, not written
     embedded: tuple[Pattern, ...] = ()  # objects that are created from it, each admitted by itself then
-    unbounded: Callable[[Json], Iterator[Problem]] = _bounded  # yields a problem for attempts that no field limits
+    unbounded: Callable[[Json], Iterable[Problem]] = lambda _: ()  # yields a problem for attempts that no field limits
 
     def __repr__(self) -> str:
         return f"{self.api_version} {self.kind}"

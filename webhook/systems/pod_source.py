@@ -99,11 +99,6 @@ def joined(metadata: Json, *keys: str) -> str:
     return "/".join(labels.get(key) or "" for key in keys)
 
 
-def _no_levels(_evidence: Evidence) -> list[Level]:
-    """Return no level: the ledger alone counts attempts."""
-    return []
-
-
 def no_place(_metadata: Json, _controller: OwnerReference) -> Place | None:
     """Return None: the pod is counted for no workload, or as one of a Job."""
     return None
@@ -121,7 +116,7 @@ class PodSource(NamedTuple):
 
     controller: tuple[str, str]
     name: str
-    levels: Callable[[Evidence], list[Level]] = _no_levels
+    levels: Callable[[Evidence], list[Level]] = lambda _: []
     place: Callable[[Json, OwnerReference], Place | None] = no_place
     is_counted: bool = True
 

@@ -45,19 +45,6 @@ class Create(NamedTuple):
     root: Json
 
 
-def _cannot_be_failed(_root: Json, _pod: Pod | None, _reason: str, _message: str) -> None:
-    """Return None: nothing outside makes the workload fail."""
-
-
-def _cannot_be_suspended(_root: Json) -> None:
-    """Return None: nothing outside suspends the workload."""
-
-
-def _single(_scope: str) -> bool:
-    """Return True: a scope has one pod at a time."""
-    return True
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class System:
     """A workload kind with an account.
@@ -92,15 +79,15 @@ class System:
     has_ended: Callable[[Json], bool]
     cost_of: CostOf | None
     ends_bugs: bool = False
-    fail: Callable[[Json, Pod | None, str, str], Write | Create | None] = _cannot_be_failed
-    suspend: Callable[[Json], Write | Create | None] = _cannot_be_suspended
+    fail: Callable[[Json, Pod | None, str, str], Write | Create | None] = lambda _root, _pod, _reason, _message: None
+    suspend: Callable[[Json], Write | Create | None] = lambda _: None
     writes: dict[Path, tuple[str | bool, ...]] = field(default_factory=dict)
     reads_spec: bool = False
     bounded: bool = True
     coupled: bool = False
     scopes_end_alone: bool = False
     knows_retries: bool = True
-    is_single: Callable[[str], bool] = _single
+    is_single: Callable[[str], bool] = lambda _: True
 
     @property
     def has_jobs(self) -> bool:

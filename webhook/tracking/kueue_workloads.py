@@ -17,10 +17,6 @@ MOST_OF_ONE: Final = 20  # Workloads of one object that are kept; Kueue creates 
 Owner = tuple[str, str]  # namespace and uid of the object that controls a Workload
 
 
-def _ignore(_: KueueWorkload) -> None:
-    """Do nothing."""
-
-
 class KueueWorkloads:
     """Watches the Workloads; without Kueue in the cluster there are none, and Kueue may be installed later.
 
@@ -30,7 +26,7 @@ class KueueWorkloads:
     """
 
     def __init__(self, api: Api, scope: Scope | None = None, clock: Callable[[], float] = time.monotonic) -> None:
-        self.changed: Callable[[KueueWorkload], None] = _ignore
+        self.changed: Callable[[KueueWorkload], None] = lambda _: None
         self.by_owner: dict[Owner, tuple[KueueWorkload, ...]] = {}
         self.last: dict[Owner, Eviction] = {}
         self.unlisted: dict[tuple[str, str], KueueWorkload] = {}  # those that a list being read has not had yet

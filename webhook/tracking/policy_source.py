@@ -33,10 +33,6 @@ REMINDED: Final = 300.0  # seconds between two reports of a refused policy; the 
 log = structlog.get_logger()
 
 
-def ignore(_trouble: str) -> None:
-    """Do nothing."""
-
-
 class LastGood:
     """Keeps the last good policy of a pod in a file of a folder, for the next container of the pod.
 
@@ -87,7 +83,7 @@ class PolicySource:
         self,
         policy: Policy | None = None,
         config_map: tuple[str, str] | None = None,
-        refused: Callable[[str], None] = ignore,
+        refused: Callable[[str], None] = lambda _: None,
         last_good: LastGood | None = None,
     ) -> None:
         self.current = policy

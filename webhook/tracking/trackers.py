@@ -55,18 +55,6 @@ BLAMES: Final = '"cause":"Hardware"'  # in the text of an account
 UNSEEN_AFTER: Final = 10.0  # seconds after which a failure in a Job's status counts, although no pod of it was seen
 
 
-def _default_settings(_root: Json) -> Settings:
-    return NamedProfile("", Profile()).settings({})
-
-
-def ignore(*_: object) -> None:
-    """Do nothing."""
-
-
-def _never(_key: Key) -> bool:
-    return False
-
-
 class EndRecorder(Protocol):
     """Makes records of what the watches say has ended."""
 
@@ -102,16 +90,16 @@ class Trackers:
         self,
         cluster: Cluster,
         *,
-        changed: Callable[[Key, float], None] = ignore,
-        crashed: Callable[[Key, Pod, CachedJob], None] = ignore,
-        restarted: Callable[[Key], None] = ignore,
-        forgotten: Callable[[Key], None] = ignore,
-        rejecting: Callable[[Pod, int], None] = ignore,
-        faulty: Callable[[str, Attempt, int], None] = ignore,
-        is_pending: Callable[[Key], bool] = _never,
+        changed: Callable[[Key, float], None] = lambda _key, _seconds: None,
+        crashed: Callable[[Key, Pod, CachedJob], None] = lambda _key, _pod, _job: None,
+        restarted: Callable[[Key], None] = lambda _: None,
+        forgotten: Callable[[Key], None] = lambda _: None,
+        rejecting: Callable[[Pod, int], None] = lambda _pod, _times: None,
+        faulty: Callable[[str, Attempt, int], None] = lambda _namespace, _attempt, _workloads: None,
+        is_pending: Callable[[Key], bool] = lambda _: False,
         recorder: EndRecorder | None = None,
         clock: Callable[[], float] = time.monotonic,
-        settings_of: Callable[[Json], Settings] = _default_settings,
+        settings_of: Callable[[Json], Settings] = lambda _: NamedProfile("", Profile()).settings({}),
     ) -> None:
         self.recorder = recorder
         self.settings_of = settings_of
