@@ -6,7 +6,7 @@ Once the Workload is admitted again, Evicted is False, and only the counts remai
 """
 
 from sys import intern
-from typing import Annotated, Final
+from typing import Final
 
 import msgspec
 
@@ -145,14 +145,9 @@ def has_ended(pod: Pod, eviction: Eviction) -> bool:
 
 ID: Final = 8  # characters of the uid by which a Workload is known again
 
-Count = Annotated[int, msgspec.Meta(ge=0, le=LARGEST)]
-Reasons = Annotated[
-    dict[Annotated[str, msgspec.Meta(max_length=LONGEST_REASON)], Count], msgspec.Meta(max_length=MOST_REASONS)
-]
 
-
-class CountedEvictions(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel"):
-    """The evictions of a workload, in its account.
+class CountedEvictions(msgspec.Struct, kw_only=True):
+    """The evictions of a workload, in its account; `Evicted` in stored.py is how they are stored.
 
     - `reasons`: how often it was evicted, by Kueue's reason. `before`: how many of them the limit no longer counts.
     - `limit`: how many it may have; None for any number.
@@ -161,14 +156,14 @@ class CountedEvictions(msgspec.Struct, kw_only=True, omit_defaults=True, rename=
     - `workload`: the beginning of the uid of its Workload; `seen`: the evictions of that Workload that are counted.
     """
 
-    reasons: Reasons = msgspec.field(default_factory=dict)
-    before: Count = 0
-    limit: Count | None = None
+    reasons: dict[str, int] = msgspec.field(default_factory=dict)
+    before: int = 0
+    limit: int | None = None
     deactivated: bool = False
-    requeues: Count = 0
-    requeue_at: Annotated[str, msgspec.Meta(max_length=40)] = ""
-    workload: Annotated[str, msgspec.Meta(max_length=ID)] = ""
-    seen: Reasons = msgspec.field(default_factory=dict)
+    requeues: int = 0
+    requeue_at: str = ""
+    workload: str = ""
+    seen: dict[str, int] = msgspec.field(default_factory=dict)
 
     @property
     def number(self) -> int:

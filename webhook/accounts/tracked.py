@@ -208,10 +208,6 @@ class FailedPods:
         found = self.pods.get(uid)
         return None if found is None else found.pod
 
-    def of_id(self, short: str) -> Pod | None:
-        """Return a pod by its id in an account."""
-        return self.get(self.by_id.get(short, ""))
-
     def put(self, pod: Pod, now: float, job: CachedJob | None, *, is_open: bool) -> bytes:
         """Record the current state of a pod, and whether it is open; return the pod packed."""
         packed, known = pack(pod), self.pods.get(pod.uid)

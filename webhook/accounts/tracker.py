@@ -417,7 +417,7 @@ class Tracker:
 
     def failed_of_id(self, short: str) -> Pod | None:
         """Return a pod that has failed by its id in an account; as `failed_pod`."""
-        return None if self.failed is None else self.failed.of_id(short)
+        return None if self.failed is None else self.failed.get(self.failed.by_id.get(short, ""))
 
     def is_open(self, uid: str) -> bool:
         """Return True if a pod has failed, and is in no account that was seen."""

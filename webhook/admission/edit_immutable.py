@@ -11,7 +11,6 @@ from webhook.rules import annotations, own_keys, retries, undo
 from webhook.rules.rule import Rule, apply
 from webhook.systems.accounts import SYSTEMS
 from webhook.systems.job import spec as batch
-from webhook.systems.kind_spec import KindSpec
 
 
 class Update(NamedTuple):
@@ -85,11 +84,6 @@ def hold_to_limit(update: UpdateUnderProfile) -> list[Problem]:
     return warnings
 
 
-def writes_in_update(kind: KindSpec) -> tuple[tuple[str, str], ...]:
-    """Return the field to which the limit applies in an update: the backoffLimit of a Job."""
-    return (("spec", "backoffLimit"),) if kind is batch.JOB else ()
-
-
 UPDATE_RULES: Final[tuple[Rule[Update], ...]] = (
     Rule(
         name="own_keys",
@@ -121,6 +115,6 @@ PROFILE_RULES: Final[tuple[Rule[UpdateUnderProfile], ...]] = (
         applies_to="an update of a Job",
         applies=lambda update: update.subject.kind is batch.JOB,
         edit=hold_to_limit,
-        writes=writes_in_update,
+        writes=lambda kind: (("spec", "backoffLimit"),) if kind is batch.JOB else (),
     ),
 )

@@ -6,8 +6,6 @@ What was injected then is removed first, so that the rules see what the author w
 
 from typing import Final, NamedTuple
 
-import msgspec
-
 from webhook.admission.subject import Subject
 from webhook.kube import names
 from webhook.objects.patch import Edit, Editor
@@ -19,15 +17,15 @@ from webhook.rules.facts import Facts
 from webhook.rules.rule import Rule, apply
 from webhook.systems.job_set.rules import job_set
 from webhook.systems.job_set.spec import JOB_SET
-from webhook.systems.kind_spec import KindSpec
+from webhook.systems.kind_spec import KindSpec, copied
 
 
 class Received(NamedTuple):
-    """An object as it was received, and the record of an earlier admission, None if there is none."""
+    """An object as it was received, and the record of an earlier admission."""
 
     subject: Subject
     editor: Editor
-    record: undo.Record | None
+    record: undo.Record
 
 
 class Ruled(NamedTuple):
@@ -75,16 +73,9 @@ def is_alike(kind: KindSpec, one: Json, other: Json) -> bool:
     return beside_metadata and list(kind.budgets(one)) == list(kind.budgets(other))
 
 
-def copied(root: Json) -> Json:
-    """Return a deep copy of an object that was decoded from JSON."""
-    found: Json = msgspec.json.decode(msgspec.json.encode(root))
-    return found
-
-
 def take_out(received: Received) -> list[Problem]:
     """Remove what an earlier admission injected."""
-    if received.record is not None:
-        undo.take_out(received.editor, received.subject.kind, received.record)
+    undo.take_out(received.editor, received.subject.kind, received.record)
     return []
 
 

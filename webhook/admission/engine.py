@@ -34,7 +34,7 @@ from webhook.systems.job import spec as batch
 from webhook.systems.job.rules import failure_policy, lint, schema
 from webhook.systems.job_set.rules import free_restarts
 from webhook.systems.job_set.spec import JOB_SET
-from webhook.systems.kind_spec import KindSpec, controller_of
+from webhook.systems.kind_spec import KindSpec, controller_of, copied
 from webhook.systems.kinds import embedded_in
 from webhook.systems.tekton import spec as tekton
 
@@ -84,7 +84,7 @@ def validate(subject: Subject, policy: Policy, facts: Facts) -> Response:
         found = [("shape", problem) for problem in subject.malformed]
         return Response(found=found) if facts.mode in ENFORCED else modes.would_deny(facts.mode, found)
     if facts.mode not in ENFORCED:  # mutate has not made its edits: make them here, in a copy, and judge the result
-        subject = replace(subject, root=edit_workload.copied(subject.root))
+        subject = replace(subject, root=copied(subject.root))
         edit(subject, profile, facts, Editor(subject.root))
     profile = NamedProfile(profile.name, emergency.profile_to_judge(policy, profile.name))
     context = ValidationContext(subject.kind, subject.root, subject.old, profile, facts, subject.owner)
@@ -203,7 +203,7 @@ def embedded_problems(context: ValidationContext) -> Iterator[tuple[str, Problem
 
 def problems_once_created(found: Json, profile: NamedProfile, facts: Facts) -> Iterator[tuple[str, Problem]]:
     """Yield the problems that an object would have after its admission, each with its rule; `found` stays unchanged."""
-    root = edit_workload.copied(found)
+    root = copied(found)
     subject = subject_of(request_to_create(root), root)
     if subject is None:
         return

@@ -102,7 +102,9 @@ def subject_of(request: Request, root: Json | None = None, body: bytes = b"") ->
         if found is None:
             return None
         if found:
-            of_batch = kind is core.POD and is_readable(seen) and is_of_batch(seen, controller_of(seen))
+            # Whether the fields have the types by which a pod's workload is known.
+            is_named = kind is core.POD and not any(wrong_types(seen, {"metadata": core.METADATA}))
+            of_batch = is_named and is_of_batch(seen, controller_of(seen))
             return Subject(request=request, kind=kind, root=seen, malformed=found, is_of_batch=of_batch)
     if kind is core.POD:
         return pod_subject(request, seen, body if in_part else None)
@@ -199,11 +201,6 @@ def pod_subject(request: Request, root: Json, body: bytes | None) -> Subject | N
         is_of_batch=is_batch,
         body=body,
     )
-
-
-def is_readable(root: Any) -> bool:
-    """Return True if the metadata of a pod that rules cannot read has the types by which its workload is known."""
-    return next(wrong_types(root, {"metadata": core.METADATA}), None) is None
 
 
 def is_of_batch(root: Json, controller: OwnerReference | None) -> bool:

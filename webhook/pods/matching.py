@@ -44,10 +44,6 @@ class ExitCodes:
         """Return True if the exit code of a container that the rule is about satisfies it."""
         return code != 0 and (code in self.values) != self.excluding
 
-    def match_container(self, name: str, code: int) -> bool:
-        """Return True if the exit code of the container `name` satisfies it."""
-        return self.container in {None, name} and self.match(code)
-
 
 @dataclass(frozen=True, slots=True)
 class MatchedRule:
@@ -75,7 +71,7 @@ def match(rules: list[Json], pod: Pod) -> MatchedRule | None:
         where = f"matching {action} rule at index {index}"
         if exit_codes is not None:
             for one in pod.exits:
-                if exit_codes.match_container(one.container, one.code):
+                if exit_codes.container in {None, one.container} and exit_codes.match(one.code):
                     said = f"Container {one.container} for pod {pod.namespace}/{pod.name} failed with exit code"
                     return MatchedRule(index, action, f"{said} {one.code} {where}", one.container)
         else:

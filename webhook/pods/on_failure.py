@@ -191,29 +191,20 @@ def _matches(match: Match, pod: Pod, outcome: Outcome, earlier: Earlier, index: 
     return not match.reasons or not _reasons_of(pod, outcome, exits).isdisjoint(match.reasons)
 
 
-def _is_of_node(match: Match, pod: Pod, earlier: Earlier, _index: int) -> bool:
-    return earlier[0][:MOST_NODES].count(pod.node) >= (match.same_node or 0)
-
-
-def _is_repeated(match: Match, _pod: Pod, earlier: Earlier, index: int) -> bool:
-    """Return True if so many attempts, with this one, failed by themselves that no rule before this one explained."""
-    return 1 + sum(decided >= index for decided in earlier[1]) >= (match.failures or 0)
-
-
-def _was_killed(_match: Match, one: Exit) -> bool:
-    return one.reason == outcomes.OOM
-
-
-def _has_message(match: Match, one: Exit) -> bool:
-    return criteria.is_like(one.message, match.message or "") if one.message else match.message == "*"
-
-
 # What a match may name, besides causes and reasons: of a pod, and of one of its containers.
-OF_PODS: Final[dict[str, OfPod]] = {"same_node": _is_of_node, "failures": _is_repeated}
+OF_PODS: Final[dict[str, OfPod]] = {
+    "same_node": lambda match, pod, earlier, _index: earlier[0][:MOST_NODES].count(pod.node) >= (match.same_node or 0),
+    # So many attempts, with this one, failed by themselves that no rule before this one explained.
+    "failures": lambda match, _pod, earlier, index: (
+        1 + sum(decided >= index for decided in earlier[1]) >= (match.failures or 0)
+    ),
+}
 OF_CONTAINERS: Final[dict[str, OfContainer]] = {
     "containers": lambda match, one: one.container in match.containers,
     "exit_codes": lambda match, one: one.code in match.exit_codes,
-    "message": _has_message,
+    "message": lambda match, one: (
+        criteria.is_like(one.message, match.message or "") if one.message else match.message == "*"
+    ),
 }
 criteria.need_all({"cause", "reasons", *OF_PODS, *OF_CONTAINERS}, __name__)
 
@@ -224,7 +215,7 @@ def _tests_of(match: Match) -> tuple[list[OfPod], list[OfContainer]]:
     named = {*criteria.named_in(match)}
     of_containers = [OF_CONTAINERS[name] for name in OF_CONTAINERS if name in named]
     if match.cause == outcomes.OOM:
-        of_containers.append(_was_killed)
+        of_containers.append(lambda _match, one: one.reason == outcomes.OOM)
     return [OF_PODS[name] for name in OF_PODS if name in named], of_containers
 
 

@@ -295,7 +295,9 @@ def read(pod: Json, key: StateKey | None = None) -> Pod:
         controller=cut(controller.name, LONGEST_NAME) if place and controller else "",
         controller_uid=cut(controller.uid, LONGEST_NAME) if place and controller else "",
         max_retries=count(said.get(names.MAX_RETRIES)) if place else None,
-        elsewhere=None if workload else _shortened(places.elsewhere(metadata, controller)),
+        elsewhere=None
+        if workload
+        else Elsewhere(*(cut(text, LONGEST_NAME) for text in places.elsewhere(metadata, controller))),
         job_set="" if place else labels.get(SET_NAME) or "",
         replicated_job=labels.get(REPLICATED_JOB) or "",
         index=index_of(annotations),
@@ -329,11 +331,6 @@ def read(pod: Json, key: StateKey | None = None) -> Pod:
         waiting=waiting_of(pod),
         restarts=restarts_of(pod, counted),
     )
-
-
-def _shortened(found: Elsewhere) -> Elsewhere:
-    """Return what a pod belongs to with texts of at most LONGEST_NAME characters, each kept once."""
-    return Elsewhere(*(cut(text, LONGEST_NAME) for text in found))
 
 
 def restart_of(labels: Json) -> int | None:

@@ -100,12 +100,14 @@ def failed_for_job_wide(policy: FailurePolicy) -> int | None:
 
 def applied(profile: Profile) -> Applied:
     """Return the recorded fields of a profile."""
-    limit, failure = profile.disruptions, profile.failure_policy
+    limit, failure, deadline = profile.disruptions, profile.failure_policy, profile.deadline
     return Applied(
         free_restarts=profile.retries.limit,
         disruptions=DisruptionLimit(action=limit.action, limit=limit.limit, on_exceed=limit.on_exceed),
         disruptions_per=None if limit.per is None else int(limit.per),
-        deadline=None if profile.deadline == NO_DEADLINES else _applied_deadlines(profile.deadline),
+        deadline=None
+        if deadline == NO_DEADLINES
+        else AppliedDeadlines(factor=deadline.factor, limit=deadline.limit, start=int(deadline.start)),
         inject=failure.inject,
         coupled=failure.coupled,
         settle_within=int(failure.settle_within),
@@ -116,10 +118,6 @@ def applied(profile: Profile) -> Applied:
         spot=profile.placement.spot,
         requested_placement=profile.requested_retry.placement,
     )
-
-
-def _applied_deadlines(found: Deadlines) -> AppliedDeadlines:
-    return AppliedDeadlines(factor=found.factor, limit=found.limit, start=int(found.start))
 
 
 def _deadlines_of(kept: AppliedDeadlines | None) -> Deadlines:

@@ -13,7 +13,7 @@ pods' label names. An operator of an unknown kind cannot be looked up, and is tr
 exit-code rules by a rule of their own too.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
@@ -73,24 +73,18 @@ def label_problems(job: EmbeddedJob) -> Iterator[Problem]:
         yield Problem((*job.path, *LABEL), f"is {value[:40]!r}, and no such JobSet controls the Job", remedy)
 
 
-def _problems_of_labels(context: "ValidationContext") -> Iterable[Problem]:
-    return chain.from_iterable(map(label_problems, context.jobs))
-
-
-def _problems_of_controller(context: "ValidationContext") -> Iterable[Problem]:
-    return () if context.owner is None else problems(context.root, context.owner, context.facts.owner)
-
-
 OF_LABELS: Final[Rule["ValidationContext"]] = Rule(
     name="owner",
     applies_to="each Job, but for those of a JobSet",
     applies=lambda context: context.kind is not JOB_SET,
-    problems=_problems_of_labels,
+    problems=lambda context: chain.from_iterable(map(label_problems, context.jobs)),
 )
 # Not for embedded objects: they have no controller yet.
 OF_CONTROLLER: Final[Rule["ValidationContext"]] = Rule(
     name="owner",
     applies_to="a Job that a controller has created",
     applies=lambda context: context.kind is batch.JOB and context.facts.owners_known,
-    problems=_problems_of_controller,
+    problems=lambda context: (
+        () if context.owner is None else problems(context.root, context.owner, context.facts.owner)
+    ),
 )

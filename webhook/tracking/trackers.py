@@ -16,10 +16,7 @@ from webhook import metrics
 from webhook.accounts import settling
 from webhook.accounts.account import Account, Attempt
 from webhook.accounts.cached import ROOT_READ, CachedJob, CachedJobSet, CachedRoot, pieces, trimmed_root
-from webhook.accounts.cached_account import (
-    CachedAccount,
-    key_of_account,
-)
+from webhook.accounts.cached_account import CachedAccount, key_of_account
 from webhook.accounts.stored import shared
 from webhook.accounts.tracked import RunningPods
 from webhook.accounts.tracker import Find, Key, Tracker, is_going, is_older, key_of, key_of_job, place_of

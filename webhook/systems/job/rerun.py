@@ -392,15 +392,6 @@ def _cannot_be_suspended(job: Json) -> Problem | None:
     return refusals.is_queued(name) if kueue.is_queued(job["metadata"]) else None
 
 
-def _rights_of_cron_job(_: Json) -> list[Right]:
-    return [*REPLACES, WRITES_STATUS]
-
-
-def _run_id_of_cron_job(found: Workload) -> str:
-    """Return the uid of the last Job; empty if there is none."""
-    return "" if found.run is None else str(found.run["metadata"]["uid"])
-
-
 def _refusal_of_cron_job(found: Workload) -> Problem | None:
     """Return why the last Job cannot run again; None if it can.
 
@@ -430,8 +421,8 @@ ADAPTER: Final = Adapter(
 )
 OF_CRON_JOB: Final = Adapter(
     kind=batch.CRON_JOB,
-    rights=_rights_of_cron_job,
-    run_id=_run_id_of_cron_job,
+    rights=lambda _: [*REPLACES, WRITES_STATUS],
+    run_id=lambda found: "" if found.run is None else str(found.run["metadata"]["uid"]),
     refusal=_refusal_of_cron_job,
     what_reruns=_what_reruns_of_cron_job,
     cannot_be_suspended=lambda _: None,

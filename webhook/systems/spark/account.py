@@ -41,10 +41,6 @@ def _has_ended(root: Json) -> bool:
     return at(root, STATE) in ENDED or bool(at(root, ("spec", "suspend")))
 
 
-def _has_ended_of_apache(root: Json) -> bool:
-    return at(root, ("status", "currentState", "currentStateSummary")) in OF_APACHE_ENDED
-
-
 def _suspend(root: Json) -> Write | None:
     """Return the write that suspends an application of Kubeflow's operator; None if Kueue would resume it.
 
@@ -70,7 +66,7 @@ OF_APACHE: Final = System(
     kind=spark.APACHE_SPARK_APPLICATION,
     unit="role",
     cost_of=_cost_of,
-    has_ended=_has_ended_of_apache,
+    has_ended=lambda root: at(root, ("status", "currentState", "currentStateSummary")) in OF_APACHE_ENDED,
     is_single=lambda scope: scope == DRIVER,
 )
 SYSTEMS: Final = (SPARK_APPLICATION, OF_APACHE)

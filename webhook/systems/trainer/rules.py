@@ -15,11 +15,10 @@ suspended (checkRuntimePatchesImmutability). So an update of a running one gets 
 from typing import TYPE_CHECKING, Final
 
 from webhook.kube import names
-from webhook.objects.patch import Editor, Pattern, at
+from webhook.objects.patch import Editor, at
 from webhook.objects.problem import Json, Path, Problem
 from webhook.rules import annotations
 from webhook.rules.rule import Rule
-from webhook.systems.kind_spec import KindSpec
 from webhook.systems.trainer.spec import TRAIN_JOB
 
 if TYPE_CHECKING:
@@ -31,11 +30,6 @@ PATCHES: Final[Path] = ("spec", "runtimePatches")
 OF_JOB_SET: Final[Path] = ("trainingRuntimeSpec", "template", "metadata", "annotations")
 MOST_PATCHES: Final = 16  # the most that the CRD allows
 OLDER_FIELDS: Final = ("annotations", "labels", "podTemplateOverrides")
-
-
-def _writes(kind: KindSpec) -> tuple[Pattern, ...]:
-    """Return what the rule writes in a kind: two fields of a TrainJob."""
-    return (OLDER, PATCHES) if kind is TRAIN_JOB else ()
 
 
 def _edit(context: "WorkloadContext") -> list[Problem]:
@@ -104,5 +98,9 @@ def _is_suspended(root: Json) -> bool:
 
 
 RULE: Final[Rule["WorkloadContext"]] = Rule(
-    name="annotations", applies_to="a TrainJob", even_if_skipped=True, edit=_edit, writes=_writes
+    name="annotations",
+    applies_to="a TrainJob",
+    even_if_skipped=True,
+    edit=_edit,
+    writes=lambda kind: (OLDER, PATCHES) if kind is TRAIN_JOB else (),
 )

@@ -21,7 +21,7 @@ backoffLimitPerIndex.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Final
 
@@ -211,8 +211,8 @@ def _described(value: str | None) -> str:
     return "is missing" if value is None else f"is {value[:40]!r}"
 
 
-def _problems(context: "ValidationContext") -> Iterable[Problem]:
-    return chain.from_iterable(problems(job.spec, job.path) for job in context.jobs)
-
-
-RULE: Final[Rule["ValidationContext"]] = Rule(name="schema", applies_to="each Job", problems=_problems)
+RULE: Final[Rule["ValidationContext"]] = Rule(
+    name="schema",
+    applies_to="each Job",
+    problems=lambda context: chain.from_iterable(problems(job.spec, job.path) for job in context.jobs),
+)

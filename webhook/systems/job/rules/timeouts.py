@@ -8,20 +8,16 @@ Reads and writes:
 
 from typing import TYPE_CHECKING, Final
 
-from webhook.objects.patch import Editor, Pattern
+from webhook.objects.patch import Editor
 from webhook.objects.problem import Path, Problem
 from webhook.policy.settings import Settings
 from webhook.rules.rule import Rule, where_jobs_get_policies
-from webhook.systems.kind_spec import EmbeddedJob, KindSpec
+from webhook.systems.kind_spec import EmbeddedJob
 
 if TYPE_CHECKING:
     from webhook.rules.contexts import JobContext, WorkloadContext
 
 DEADLINE: Final[Path] = ("template", "spec", "activeDeadlineSeconds")  # in a JobSpec
-
-
-def _writes_beside(kind: KindSpec) -> tuple[Pattern, ...]:
-    return tuple(field.written for field in kind.timeout_fields)
 
 
 def edit(job: EmbeddedJob, settings: Settings, editor: Editor) -> None:
@@ -57,5 +53,5 @@ IN_WORKLOAD: Final[Rule["WorkloadContext"]] = Rule(
     name="timeouts",
     applies_to="the timeout fields of a kind",
     edit=_edit_workload,
-    writes=_writes_beside,
+    writes=lambda kind: tuple(field.written for field in kind.timeout_fields),
 )

@@ -33,7 +33,7 @@ from webhook.systems.job import spec as batch
 from webhook.systems.job.rules import failure_costs, lint, schema
 from webhook.systems.job_set.rules.job_set import MESSAGE_OF_DISRUPTION, RULES, replicated_job_name
 from webhook.systems.job_set.spec import FREE, JOB_SET
-from webhook.systems.kind_spec import EmbeddedJob, KindSpec
+from webhook.systems.kind_spec import EmbeddedJob
 
 if TYPE_CHECKING:
     from webhook.rules.contexts import JobContext, WorkloadContext
@@ -60,11 +60,6 @@ WRITES: Final[tuple[Pattern, ...]] = (("podFailurePolicy", "rules", EVERY, "acti
 LONGEST_DEADLINE: Final = 3600
 CRASH: Final = 1  # the exit code of most bugs
 DEADLINE_REMEDY: Final = f"use Count, or set activeDeadlineSeconds to {LONGEST_DEADLINE} or less"
-
-
-def _writes_in_set(kind: KindSpec) -> tuple[Pattern, ...]:
-    """Return the patterns that the rule writes in a kind outside JobSpecs: only in a JobSet."""
-    return ((*RULES, EVERY, "action"),) if kind is JOB_SET else ()
 
 
 def is_counted(job: EmbeddedJob, settings: Settings, *, ledger: bool) -> bool:
@@ -275,5 +270,5 @@ IN_SET: Final[Rule["WorkloadContext"]] = Rule(
     applies=lambda context: context.clamps,
     even_if_skipped=True,
     edit=_clamp_in_set,
-    writes=_writes_in_set,
+    writes=lambda kind: ((*RULES, EVERY, "action"),) if kind is JOB_SET else (),
 )
