@@ -120,6 +120,17 @@ class Adapter:
         return self.runs or self
 
 
+def rights_in_place(kind: KindSpec, *deleted: KindSpec, status: str = "status") -> Callable[[Json], list[Right]]:
+    """Return the `rights` of a kind whose objects run again in place: it is patched, and its status is updated.
+
+    `deleted`: the kinds of the children that are deleted. `status`: the subresource of the status; empty without one.
+    """
+    update = Right("update", kind.group, kind.resource, status)
+    found = [Right("patch", kind.group, kind.resource), update]
+    found += [Right("delete", one.group, one.resource) for one in deleted]
+    return lambda _: [*found]
+
+
 def is_recorded(found: Workload, run: str) -> bool:
     """Return True if the retry of this run is recorded already."""
     return found.is_recorded or record.is_last(found.root, run)

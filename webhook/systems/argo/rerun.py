@@ -23,7 +23,16 @@ from webhook.objects.patch import at
 from webhook.objects.problem import Json, Problem
 from webhook.retry import requests
 from webhook.systems import core, refusals
-from webhook.systems.adapter import Adapter, Children, InPlace, Right, Steps, Workload, is_recorded, record_of
+from webhook.systems.adapter import (
+    Adapter,
+    Children,
+    InPlace,
+    Steps,
+    Workload,
+    is_recorded,
+    record_of,
+    rights_in_place,
+)
 from webhook.systems.argo import spec as argo
 
 PREFIX: Final = "workflows.argoproj.io/"
@@ -32,11 +41,6 @@ NODE: Final = f"{PREFIX}node-id"
 # Types of nodes (NodeType in pkg/apis/workflow/v1alpha1).
 EXECUTED: Final = frozenset({"Container", "Pod", "HTTP", "Plugin"})
 GROUPS: Final = frozenset({"DAG", "Steps", "StepGroup", "TaskGroup"})
-RIGHTS: Final = (
-    Right("patch", argo.GROUP, argo.WORKFLOW.resource),
-    Right("update", argo.GROUP, argo.WORKFLOW.resource),
-    Right("delete", "", core.POD.resource),
-)
 OFFLOADED: Final = ("compressedNodes", "offloadNodeStatusVersion")
 
 
@@ -248,7 +252,7 @@ def cannot_be_suspended(workflow: Json) -> Problem | None:
 
 ADAPTER: Final = Adapter(
     kind=argo.WORKFLOW,
-    rights=lambda _: [*RIGHTS],
+    rights=rights_in_place(argo.WORKFLOW, core.POD, status=""),
     run_id=lambda found: _run_of(found.root),
     refusal=refusal,
     what_reruns=what_reruns,

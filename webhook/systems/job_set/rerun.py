@@ -12,14 +12,10 @@ from webhook.objects.patch import at
 from webhook.objects.problem import Json, Path, Problem
 from webhook.retry import record, requests
 from webhook.systems import kueue, refusals
-from webhook.systems.adapter import Adapter, InPlace, Right, Steps, Workload, record_of, with_status
+from webhook.systems.adapter import Adapter, InPlace, Steps, Workload, record_of, rights_in_place, with_status
 from webhook.systems.job_set.spec import CONTROLLER, JOB_SET, run_id
 
 ANNOTATIONS: Final[Path] = ("metadata", "annotations")
-IN_PLACE: Final = (
-    Right("patch", JOB_SET.group, JOB_SET.resource),
-    Right("update", JOB_SET.group, JOB_SET.resource, "status"),
-)
 
 
 def refusal(job_set: Json) -> Problem | None:
@@ -96,7 +92,7 @@ def _cannot_be_suspended(job_set: Json) -> Problem | None:
 
 ADAPTER: Final = Adapter(
     kind=JOB_SET,
-    rights=lambda _: [*IN_PLACE],
+    rights=rights_in_place(JOB_SET),
     run_id=lambda found: run_of(found.root),
     refusal=lambda found: refusal(found.root),
     what_reruns=lambda found: f"{refusals.kind_and_name('JobSet', found.root)}: all of its Jobs",

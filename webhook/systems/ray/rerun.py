@@ -20,7 +20,7 @@ from webhook.objects.patch import at
 from webhook.objects.problem import Json, Path, Problem
 from webhook.retry import record, requests
 from webhook.systems import kueue, refusals
-from webhook.systems.adapter import Adapter, InPlace, Right, Steps, Workload, record_of, with_status
+from webhook.systems.adapter import Adapter, InPlace, Steps, Workload, record_of, rights_in_place, with_status
 from webhook.systems.ray.spec import RAY_CRON_JOB, RAY_JOB, may_be_suspended, may_retry
 
 CONTROLLER: Final = "ray.io/kuberay-operator"  # the default of managedBy
@@ -28,10 +28,6 @@ STATUS: Final[Path] = ("status", "jobDeploymentStatus")
 RETRYING: Final = "Retrying"
 INVALID: Final = "ValidationFailed"
 HEAD: Final[Path] = ("spec", "rayClusterSpec", "headGroupSpec", "template", "metadata", "annotations")
-IN_PLACE: Final = (
-    Right("patch", RAY_JOB.group, RAY_JOB.resource),
-    Right("update", RAY_JOB.group, RAY_JOB.resource, "status"),
-)
 
 
 def refusal(ray_job: Json) -> Problem | None:
@@ -91,7 +87,7 @@ def cannot_be_suspended(ray_job: Json) -> Problem | None:
 
 ADAPTER: Final = Adapter(
     kind=RAY_JOB,
-    rights=lambda _: [*IN_PLACE],
+    rights=rights_in_place(RAY_JOB),
     run_id=lambda found: _run_of(found.root),
     refusal=lambda found: refusal(found.root),
     what_reruns=lambda found: f"{refusals.kind_and_name(RAY_JOB.kind, found.root)}: the whole job",

@@ -28,11 +28,11 @@ from webhook.systems.adapter import (
     Adapter,
     Children,
     InPlace,
-    Right,
     Steps,
     Workload,
     has_new_child,
     is_recorded,
+    rights_in_place,
     was_undone,
     with_status,
 )
@@ -44,12 +44,6 @@ LABEL: Final = "tekton.dev/pipelineRun"  # of the children of a PipelineRun
 TASK: Final = "tekton.dev/pipelineTask"
 AFFINITY_ASSISTANT: Final = "pipeline.tekton.dev/affinity-assistant"
 CONTINUE: Final = "continue"  # onError of a task whose failure does not fail the run
-IN_PLACE: Final = (
-    Right("patch", tekton.PIPELINE_RUN.group, tekton.PIPELINE_RUN.resource),
-    Right("update", tekton.PIPELINE_RUN.group, tekton.PIPELINE_RUN.resource, "status"),
-    Right("delete", tekton.TASK_RUN.group, tekton.TASK_RUN.resource),
-    Right("delete", tekton.CUSTOM_RUN.group, tekton.CUSTOM_RUN.resource),
-)
 LISTED: Final = 20  # tasks in the record of a retry
 LONGEST: Final = 200  # characters of each
 # Status fields of a run that has ended; its controller writes them again.
@@ -271,7 +265,7 @@ CHILDREN: Final = Children(
 )
 ADAPTER: Final = Adapter(
     kind=tekton.PIPELINE_RUN,
-    rights=lambda _: [*IN_PLACE],
+    rights=rights_in_place(tekton.PIPELINE_RUN, tekton.TASK_RUN, tekton.CUSTOM_RUN),
     run_id=lambda found: run_of(found.root),
     refusal=refusal,
     what_reruns=_what_reruns,

@@ -25,12 +25,12 @@ from webhook.systems.adapter import (
     Adapter,
     Children,
     InPlace,
-    Right,
     Steps,
     Workload,
     has_new_child,
     is_recorded,
     record_of,
+    rights_in_place,
     was_undone,
     with_status,
 )
@@ -41,11 +41,6 @@ NAME: Final = "volcano.sh/job-name"  # label of pods
 PENDING: Final = "Pending"
 SUCCEEDED: Final = "Completed"
 STOPPED: Final = frozenset({"Aborting", "Aborted", "Terminating", "Terminated"})  # phases after a Command
-RIGHTS: Final = (
-    Right("patch", volcano.JOB.group, volcano.JOB.resource),
-    Right("update", volcano.JOB.group, volcano.JOB.resource, "status"),
-    Right("delete", "", core.POD.resource),
-)
 
 
 def refusal(found: Workload) -> Problem | None:
@@ -143,7 +138,7 @@ def cannot_be_suspended(job: Json) -> Problem:
 
 ADAPTER: Final = Adapter(
     kind=volcano.JOB,
-    rights=lambda _: [*RIGHTS],
+    rights=rights_in_place(volcano.JOB, core.POD),
     run_id=lambda found: _run_of(found.root),
     refusal=refusal,
     what_reruns=what_reruns,
