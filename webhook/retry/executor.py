@@ -42,10 +42,9 @@ async def rerun(  # noqa: PLR0913 - the object, and the parameters of the retry
     Raise RefusedError, StuckError, and as `Api` does.
     """
     if adapter.in_place is not None:
-        metadata = run["metadata"]
-        path = adapter.kind.path(metadata["namespace"], metadata["name"])
         before = Workload(root=run, run=run, when=when, keep_finally=keep_finally)
-        await InPlaceRerun(api, adapter, adapter.in_place, path, before, by).run(dry_run=dry_run)
+        rerunning = InPlaceRerun(api, adapter, adapter.in_place, adapter.kind.path_to(run), before, by)
+        await rerunning.run(dry_run=dry_run)
     elif not of_job.is_placeholder(run):
         await _replace_job(api, run, by, when, dry_run=dry_run)
     elif not dry_run:
@@ -54,9 +53,8 @@ async def rerun(  # noqa: PLR0913 - the object, and the parameters of the retry
 
 async def _current_job(api: Api, job: Json) -> Json:
     """Return the current state of a Job; raise RefusedError if it cannot run again, and as `Api` does."""
-    metadata = job["metadata"]
-    current = await api.find(batch.JOB.path(metadata["namespace"], metadata["name"]))
-    if current is None or current["metadata"]["uid"] != metadata["uid"]:
+    current = await api.find(batch.JOB.path_to(job))
+    if current is None or current["metadata"]["uid"] != job["metadata"]["uid"]:
         raise RefusedError.of(refusals.is_gone(refusals.kind_and_name("Job", job)))
     if problem := of_job.refusal(current, await controller(api, of_job.ADAPTER, current)):
         raise RefusedError.of(problem)
@@ -215,7 +213,7 @@ async def _write_stage(api: Api, placeholder: Json, stage: of_job.Stage) -> of_j
 
     Raise StuckError, and as `Api` does.
     """
-    path = batch.JOB.path(placeholder["metadata"]["namespace"], placeholder["metadata"]["name"])
+    path = batch.JOB.path_to(placeholder)
     try:
         found: Json | None = await api.patch(path, of_job.stage_patch(placeholder, stage))
     except ApiError as error:
@@ -278,8 +276,7 @@ async def _release_successor(api: Api, namespace: str, state: of_job.RetryState)
 
 async def _delete_placeholder(api: Api, placeholder: Json) -> None:
     """Delete a placeholder; raise as `Api` does."""
-    metadata = placeholder["metadata"]
-    await _delete(api, batch.JOB.path(metadata["namespace"], metadata["name"]), metadata["uid"])
+    await _delete(api, batch.JOB.path_to(placeholder), placeholder["metadata"]["uid"])
 
 
 async def _delete(api: Api, path: str, uid: str, *, after: bool = False) -> None:
@@ -293,10 +290,9 @@ async def _delete(api: Api, path: str, uid: str, *, after: bool = False) -> None
 
 async def forget(api: Api, kind: KindSpec, root: Json) -> None:
     """Remove the request and the mark from an object, unless another request was accepted. Raise as `Api` does."""
-    metadata = root["metadata"]
     try:
         if operations := requests.forget(root):
-            await api.patch(kind.path(metadata["namespace"], metadata["name"]), operations)
+            await api.patch(kind.path_to(root), operations)
     except ApiError as error:
         if error.status not in {HTTPStatus.NOT_FOUND, HTTPStatus.UNPROCESSABLE_ENTITY}:
             raise
@@ -425,10 +421,7 @@ async def _delete_all(api: Api, adapter: Adapter, children: tuple[Json, ...]) ->
     Raise as `Api` does.
     """
     rows = {} if adapter.children is None else {kind.kind: kind for kind in adapter.children.kinds}
-    paths = {}
-    for child in children:
-        metadata = child["metadata"]
-        paths[rows[child["kind"]].path(metadata["namespace"], metadata["name"])] = metadata["uid"]
+    paths = {rows[child["kind"]].path_to(child): child["metadata"]["uid"] for child in children}
     for path, uid in paths.items():
         await _delete(api, path, uid, after=True)  # a new TaskRun of that name would use its pod
     try:

@@ -8,6 +8,7 @@ from webhook.kube import names
 from webhook.kube.client import METADATA_ONLY_LIST, Api, ApiError
 from webhook.kube.paths import is_name, path_of
 from webhook.objects.problem import Json, Problem
+from webhook.systems.account_object import owners_of
 from webhook.systems.adapter import Adapter, Right, Workload
 from webhook.systems.job import rerun as of_job
 from webhook.systems.job import spec as batch
@@ -83,9 +84,7 @@ async def last_of(api: Api, kind: KindSpec, owner: Json) -> Json | None:
     metadata = owner["metadata"]
     path = kind.path(metadata["namespace"])
     mine = [
-        one["metadata"]
-        async for one in api.objects(path, {}, METADATA_ONLY_LIST)
-        if any(owner["uid"] == metadata["uid"] for owner in one["metadata"].get("ownerReferences") or ())
+        one["metadata"] async for one in api.objects(path, {}, METADATA_ONLY_LIST) if metadata["uid"] in owners_of(one)
     ]
     last = max(mine, key=itemgetter("creationTimestamp"), default=None)
     found = None if last is None else await api.find(f"{path}/{last['name']}")
@@ -114,7 +113,7 @@ async def children_of(api: Api, adapter: Adapter, root: Json) -> tuple[Json, ...
             for kind in children.kinds
             async for one in api.objects(kind.path(root["metadata"]["namespace"]), selector)
             # The label alone is also on objects of its children.
-            if any(owner["uid"] == root["metadata"]["uid"] for owner in one["metadata"].get("ownerReferences") or ())
+            if root["metadata"]["uid"] in owners_of(one)
         ]
     )
 
@@ -134,8 +133,7 @@ async def workload_of(api: Api, job: Json) -> Json | None:
         version = (await api.get("/apis/kueue.x-k8s.io"))["preferredVersion"]["groupVersion"]
         path = path_of(version, "workloads", job["metadata"]["namespace"])
         async for one in api.objects(path, {}, METADATA_ONLY_LIST):
-            owners = one["metadata"].get("ownerReferences") or ()
-            if any(owner["uid"] == job["metadata"]["uid"] for owner in owners):
+            if job["metadata"]["uid"] in owners_of(one):
                 return await api.find(f"{path}/{one['metadata']['name']}")
     except ApiError as error:
         if error.status not in FINAL:

@@ -69,5 +69,5 @@ def is_of(found: Json, kind: KindSpec, root: Json) -> bool:
 
 
 def owners_of(found: Json) -> list[str]:
-    """Return the uids of the objects together with the last of which an Account is deleted."""
+    """Return the uids of all owners of an object: together with the last of them it is deleted."""
     return [one.get("uid") or "" for one in found["metadata"].get("ownerReferences") or ()]

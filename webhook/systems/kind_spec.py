@@ -321,6 +321,10 @@ class KindSpec:
         version = f"{self.group}/{self.read_in}" if self.read_in else self.api_version
         return path_of(version, self.resource, namespace, name)
 
+    def path_to(self, root: Json) -> str:
+        """Return the path of an object of this kind, by its metadata."""
+        return self.path(root["metadata"]["namespace"], root["metadata"]["name"])
+
     def jobs(self, root: Json) -> Iterator[EmbeddedJob]:
         """Yield the JobSpecs in an object of this kind."""
         if not self.job_specs:

@@ -97,13 +97,12 @@ class System:
 
 def set_in_spec(kind: KindSpec, root: Json, name: str, *, value: str | bool) -> Write:
     """Return the write that sets a field of the spec of a workload, unless it has changed since it was read."""
-    path = kind.path(root["metadata"]["namespace"], root["metadata"]["name"])
-    return Write(path, [unless_changed(root), {"op": "add", "path": f"/spec/{name}", "value": value}])
+    return Write(kind.path_to(root), [unless_changed(root), {"op": "add", "path": f"/spec/{name}", "value": value}])
 
 
 def status_of(kind: KindSpec, root: Json) -> str:
     """Return the API path of the status of a workload."""
-    return f"{kind.path(root['metadata']['namespace'], root['metadata']['name'])}/status"
+    return f"{kind.path_to(root)}/status"
 
 
 def condition(kind: str, reason: str, message: str) -> Json:

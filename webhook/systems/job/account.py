@@ -60,8 +60,8 @@ def raise_limit(root: Json, limit: int) -> Write | None:
         return None
     tests = {"/metadata/uid": root["metadata"]["uid"], "/spec/backoffLimit": now}
     operations = [{"op": "test", "path": path, "value": value} for path, value in tests.items()]
-    path = batch.JOB.path(root["metadata"]["namespace"], root["metadata"]["name"])
-    return Write(path, [*operations, {"op": "replace", "path": "/spec/backoffLimit", "value": limit}])
+    raised = {"op": "replace", "path": "/spec/backoffLimit", "value": limit}
+    return Write(batch.JOB.path_to(root), [*operations, raised])
 
 
 def _suspend(root: Json) -> Write | None:

@@ -80,11 +80,7 @@ def _suspend(kind: KindSpec, root: Json) -> Write:
     change: dict[str, Any] = {"path": "/spec/runPolicy/suspend", "value": True}
     if at(root, SUSPEND[:-1]) is None:
         change = {"path": "/spec/runPolicy", "value": {"suspend": True}}
-    return Write(_path_of(kind, root), [unless_changed(root), {"op": "add", **change}])
-
-
-def _path_of(kind: KindSpec, root: Json) -> str:
-    return kind.path(root["metadata"]["namespace"], root["metadata"]["name"])
+    return Write(kind.path_to(root), [unless_changed(root), {"op": "add", **change}])
 
 
 def system(kind: KindSpec) -> System:
