@@ -16,7 +16,6 @@ ACCOUNT: Final = KindSpec(
     group="retry-policy.dev",
     versions=("v1alpha1",),
     kind="Account",
-    resource="accounts",
     admitted=False,
     shape={"metadata": METADATA},
 )

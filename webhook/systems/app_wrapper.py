@@ -24,7 +24,6 @@ APP_WRAPPER: Final = KindSpec(
     group="workload.codeflare.dev",
     versions=("v1beta2",),
     kind="AppWrapper",
-    resource="appwrappers",
     shape={"metadata": METADATA, "spec": {"components": [{"template": OBJECT}]}},
     owns_pods=True,
     counts=True,

@@ -70,7 +70,6 @@ POD: Final = KindSpec(
     group="",
     versions=("v1",),
     kind="Pod",
-    resource="pods",
     admitted=False,  # Pods have webhook entries of their own
     shape={"metadata": METADATA, "spec": POD_SPEC},
 )

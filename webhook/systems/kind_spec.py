@@ -272,7 +272,7 @@ class KindSpec:
     versions: tuple[str, ...]  # that the webhook receives; the API server converts others to these
     read_in: str = ""  # the version in which it is read, and in which it has an account; empty: the first of `versions`
     kind: str
-    resource: str
+    resource: str = ""  # its name in paths; if empty, `kind` in lower case with an s
     shape: Shape  # the types of all fields that rules read
     namespaced: bool = True
     admitted: bool = True  # whether the webhook is called for it
@@ -297,6 +297,10 @@ class KindSpec:
     judged_annotations: tuple[Field, ...] = ()  # the annotations of some of its pods: validated, not written
     embedded: tuple[Pattern, ...] = ()  # objects that are created from it, each admitted by itself then
     unbounded: Callable[[Json], Iterable[Problem]] = lambda _: ()  # yields a problem for attempts that no field limits
+
+    def __post_init__(self) -> None:
+        """Name the resource."""
+        object.__setattr__(self, "resource", self.resource or f"{self.kind.lower()}s")
 
     def __repr__(self) -> str:
         return f"{self.api_version} {self.kind}"

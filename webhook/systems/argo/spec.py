@@ -244,7 +244,6 @@ WORKFLOW_TEMPLATE: Final = KindSpec(
     group=GROUP,
     versions=VERSIONS,
     kind="WorkflowTemplate",
-    resource="workflowtemplates",
     shape={"metadata": METADATA, "spec": WORKFLOW_SPEC},
     retry_fields=_retry_fields(SPEC),
     timeout_fields=_timeout_fields(SPEC),
@@ -282,7 +281,6 @@ CRON_WORKFLOW: Final = KindSpec(
     group=GROUP,
     versions=VERSIONS,
     kind="CronWorkflow",
-    resource="cronworkflows",
     shape={
         "metadata": METADATA,
         "spec": {"workflowSpec": WORKFLOW_SPEC, "workflowMetadata": {"annotations": {ANY_KEY: str}}},

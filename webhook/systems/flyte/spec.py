@@ -31,7 +31,6 @@ FLYTE_WORKFLOW: Final = KindSpec(
     group="flyte.lyft.com",
     versions=("v1alpha1",),
     kind="FlyteWorkflow",
-    resource="flyteworkflows",
     shape={
         "metadata": METADATA,
         "spec": WORKFLOW,
@@ -51,7 +50,6 @@ TASK_ACTION: Final = KindSpec(
     group="flyte.org",
     versions=("v1",),
     kind="TaskAction",
-    resource="taskactions",
     admitted=False,
     shape={"metadata": METADATA},
     owns_pods=True,

@@ -96,7 +96,6 @@ JOB: Final = KindSpec(
     group="batch",
     versions=("v1",),
     kind="Job",
-    resource="jobs",
     shape={"metadata": METADATA, "spec": JOB_SPEC},
     job_specs=(("spec",),),
     immutable=True,
@@ -110,7 +109,6 @@ CRON_JOB: Final = KindSpec(
     group="batch",
     versions=("v1",),
     kind="CronJob",
-    resource="cronjobs",
     shape={"metadata": METADATA, "spec": {"jobTemplate": {"metadata": METADATA, "spec": JOB_SPEC}}},
     job_specs=(("spec", "jobTemplate", "spec"),),
 )

@@ -92,7 +92,6 @@ JOB_SET: Final = KindSpec(
     group="jobset.x-k8s.io",
     versions=("v1alpha2",),
     kind="JobSet",
-    resource="jobsets",
     shape={"metadata": METADATA, "spec": JOB_SET_SPEC, "status": {"conditions": [{"type": str, "status": str}]}},
     immutable=True,
     labelled=True,

@@ -52,7 +52,6 @@ def _kind(
         group=GROUP,
         versions=versions,
         kind=kind,
-        resource=f"{kind.lower()}s",
         shape={"metadata": METADATA, "spec": shape},
         owns_pods=True,
         pod_templates=((*replicas, "template"),),

@@ -55,7 +55,6 @@ TASK: Final = KindSpec(
     group=GROUP,
     versions=VERSIONS,
     kind="Task",
-    resource="tasks",
     shape={"metadata": METADATA},
 )
 
@@ -63,7 +62,6 @@ PIPELINE: Final = KindSpec(
     group=GROUP,
     versions=VERSIONS,
     kind="Pipeline",
-    resource="pipelines",
     shape={"metadata": METADATA, "spec": _pipeline_shape(DEEPEST)},
     retry_fields=_retries_of_tasks(("spec",)),
     judged_annotations=_annotations_of_tasks(("spec",)),
@@ -73,7 +71,6 @@ PIPELINE_RUN: Final = KindSpec(
     group=GROUP,
     versions=VERSIONS,
     kind="PipelineRun",
-    resource="pipelineruns",
     runs_again=True,
     shape={
         "metadata": METADATA,
@@ -95,7 +92,6 @@ TASK_RUN: Final = KindSpec(
     group=GROUP,
     versions=VERSIONS,
     kind="TaskRun",
-    resource="taskruns",
     shape={"metadata": METADATA, "spec": {"retries": int, "timeout": str}},
     immutable=True,
     owns_pods=True,
@@ -109,7 +105,6 @@ CUSTOM_RUN: Final = KindSpec(
     group=GROUP,
     versions=("v1beta1",),
     kind="CustomRun",
-    resource="customruns",
     shape={"metadata": METADATA, "spec": {"retries": int}},
     retry_fields=(RetryField(within=("spec",), name=("retries",)),),
 )
@@ -121,7 +116,6 @@ TRIGGER_TEMPLATE: Final = KindSpec(
     group="triggers.tekton.dev",
     versions=("v1beta1", "v1alpha1"),
     kind="TriggerTemplate",
-    resource="triggertemplates",
     shape={"metadata": METADATA, "spec": {"resourcetemplates": [OBJECT]}},
     embedded=(TEMPLATES,),
     made_annotations=(Field(within=TEMPLATES, name=("metadata", "annotations")),),

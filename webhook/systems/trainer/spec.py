@@ -44,7 +44,6 @@ TRAIN_JOB: Final = KindSpec(
     group=GROUP,
     versions=VERSIONS,
     kind="TrainJob",
-    resource="trainjobs",
     shape={
         "metadata": METADATA,
         "spec": {
@@ -74,7 +73,6 @@ TRAINING_RUNTIME: Final = KindSpec(
     group=GROUP,
     versions=VERSIONS,
     kind="TrainingRuntime",
-    resource="trainingruntimes",
     shape=RUNTIME,
     job_specs=(job_spec_of(TEMPLATE),),
     retry_fields=RETRY_FIELDS,

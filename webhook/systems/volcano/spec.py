@@ -54,7 +54,6 @@ JOB: Final = KindSpec(
     group=GROUP,
     versions=VERSIONS,
     kind="Job",
-    resource="jobs",
     shape={"metadata": METADATA, "spec": JOB_SPEC},
     immutable=True,
     owns_pods=True,
@@ -67,7 +66,6 @@ CRON_JOB: Final = KindSpec(
     group=GROUP,
     versions=VERSIONS,
     kind="CronJob",
-    resource="cronjobs",
     shape={
         "metadata": METADATA,
         "spec": {"jobTemplate": {"metadata": {"annotations": {ANY_KEY: str}}, "spec": JOB_SPEC}},
@@ -81,7 +79,6 @@ JOB_TEMPLATE: Final = KindSpec(
     group="flow.volcano.sh",
     versions=VERSIONS,
     kind="JobTemplate",
-    resource="jobtemplates",
     shape={"metadata": METADATA, "spec": JOB_SPEC},
     pod_templates=_pod_templates(SPEC),
     retry_fields=_retry_fields(SPEC),
