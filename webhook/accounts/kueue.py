@@ -132,7 +132,6 @@ def _evictions_of(stats: list[Json] | tuple[()]) -> tuple[tuple[str, int], ...]:
 
 
 def _within(number: int | None) -> int:
-    """Return a count of the API within its bounds; 0 for None."""
     return min(max(number or 0, 0), LARGEST)
 
 

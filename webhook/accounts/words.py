@@ -113,7 +113,6 @@ def decided(rule: int, following: Next | None) -> str:
 
 
 def _asked(following: Next) -> list[str]:
-    """Return what a rule of onFailure asks of the next pod, such as `another node`."""
     found = []
     if following.memory is not None:
         found.append(f"{following.memory.factor:g} times the memory, at most {following.memory.limit}")

@@ -275,7 +275,6 @@ async def _release_successor(api: Api, namespace: str, state: of_job.RetryState)
 
 
 async def _delete_placeholder(api: Api, placeholder: Json) -> None:
-    """Delete a placeholder; raise as `Api` does."""
     await _delete(api, batch.JOB.path_to(placeholder), placeholder["metadata"]["uid"])
 
 

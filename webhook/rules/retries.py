@@ -175,7 +175,6 @@ def exceeds(retries: int | None, limit: int | None) -> bool:
 
 
 def _edit_job(context: "JobContext") -> list[Problem]:
-    """Apply the default and the limit to a JobSpec."""
     job, settings, editor = context.job, context.settings, context.editor
     budget = context.budget
     if budget is None:

@@ -389,7 +389,6 @@ def controller_of(root: Json) -> OwnerReference | None:
 
 
 def _owner_reference(reference: Json) -> OwnerReference:
-    """Return one entry of metadata.ownerReferences; absent fields become empty strings."""
     group, _, version = (reference.get("apiVersion") or "").rpartition("/")
     name, uid = reference.get("name") or "", reference.get("uid") or ""
     return OwnerReference(group, version, reference.get("kind") or "", name, uid)

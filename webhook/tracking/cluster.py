@@ -323,7 +323,6 @@ class Cluster:
         self.known_nodes.see_only(names, began)
 
     async def _has_node_pools(self) -> bool:
-        """Return True if Karpenter has NodePools; False also without its CRD."""
         try:
             pools = await self.api.get(NODE_POOLS, {"limit": "1"}, METADATA_ONLY_LIST)
         except ApiError as error:

@@ -214,7 +214,6 @@ class PolicySource:
 
 
 def _measure(policy: Policy) -> None:
-    """Set the metrics of the policy in force: its profiles by provider, and what its emergency stops."""
     metrics.EMERGENCY.labels("actions").set(policy.emergency.actions == "Stop")
     metrics.EMERGENCY.labels("retries").set(policy.emergency.retries == "Stop")
     metrics.POLICY_PROFILES.clear()

@@ -67,7 +67,6 @@ def _is_short_of_disruptions(context: "PodContext") -> bool:
 
 
 def _mark(pod: "UnplacedPod") -> list[Problem]:
-    """Label a pod that is not placed, and remove our annotations from it."""
     said = annotations.of(pod.editor.root)
     for key in WRITTEN_ON_PODS:
         if key in said:

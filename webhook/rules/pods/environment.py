@@ -55,7 +55,6 @@ def has(variables: list[Any] | None, name: str) -> bool:
 
 
 def _edit(context: "PodContext") -> list[Problem]:
-    """Tell the containers of a pod its attempt, and why the last one ended."""
     edit(variables(context.decision, context.plan.placement, context.after.cause), context.editor_of_whole())
     return []
 

@@ -23,7 +23,6 @@ WRITES: Final[tuple[Pattern, ...]] = tuple(("spec", field, EVERY, FIELD) for fie
 
 
 def _edit(context: "PodContext") -> list[Problem]:
-    """Set the policy in each container that has the default."""
     editor = context.editor_of_whole()
     for path, container in containers.of(editor.root):
         if container.get(FIELD) in BY_DEFAULT:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 
 def _edit(context: "PodContext") -> list[Problem]:
-    """Choose the nodes of a pod."""
     evidence, asked, plan = context.evidence, context.asked, context.plan
     chosen = evidence.settings.profile.placement
     placement.edit(plan, context.editor)

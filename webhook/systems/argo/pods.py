@@ -91,7 +91,6 @@ def _template_of(pod: Any) -> Any:
 
 
 def _place_of(metadata: Json, controller: OwnerReference) -> Place:
-    """Return the place of a pod of an Argo Workflow: the scope is its node without the number of the attempt."""
     node = (metadata.get("annotations") or {}).get(NODE_NAME) or ""
     scope = ATTEMPT.sub("", node).removeprefix(controller.name).removeprefix(".")
     return Place(argo.WORKFLOW, controller.name, controller.uid, scope)

@@ -204,7 +204,6 @@ def _templates_without_consent(workflow: Json) -> list[str]:
 
 
 def _phase_of(workflow: Json) -> str:
-    """Return the phase of a Workflow; empty if its controller has not seen it."""
     return at(workflow, ("status", "phase")) or ""
 
 

@@ -230,7 +230,6 @@ def _timeout_fields(spec: Path) -> tuple[TimeoutField, ...]:
 
 
 def _judged_annotations(spec: Path) -> tuple[Field, ...]:
-    """Return the annotations that pods of one template get in the WorkflowSpec at a path."""
     holders = ((*spec, "templateDefaults"), (*spec, "templates", EVERY, INLINE))
     return tuple(Field(within=(*holder, "metadata"), name=("annotations",)) for holder in holders)
 

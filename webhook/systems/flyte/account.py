@@ -36,7 +36,6 @@ def _cost_of(pod: Pod, _root: Json, _spent: Spent, _settings: Settings) -> Attem
 
 
 def _has_ended(root: Json) -> bool:
-    """Return True if a FlyteWorkflow has ended, or is about to."""
     return at(root, ("status", "phase")) in ENDED
 
 

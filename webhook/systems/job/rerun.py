@@ -385,7 +385,6 @@ def what_reruns(job: Json) -> str:
 
 
 def _cannot_be_suspended(job: Json) -> Problem | None:
-    """Return why a Job can be neither suspended nor resumed; None if it can."""
     name = refusals.kind_and_name("Job", job)
     if is_placeholder(job) or names.RETRY_OF in (job["metadata"].get("annotations") or {}):
         return Problem((), f"{name} is part of a retry that has begun", "continue it with retry-policy retry")

@@ -157,7 +157,6 @@ def retry_budget(spec: Json) -> int:
 
 
 def _retries_in(spec: Json, name: str) -> int:
-    """Return the retries that a field of a JobSpec allows; the API's default if it is left out."""
     budget = spec.get(name)
     return DEFAULT_BACKOFF_LIMIT if budget is None else int(budget)
 

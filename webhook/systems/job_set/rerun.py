@@ -47,7 +47,6 @@ def _may_run_twice(job_set: Json, replicated: Json) -> bool:
 
 
 def _replicated_jobs(job_set: Json) -> list[Json]:
-    """Return the replicated Jobs of a JobSet, which have the templates of its Jobs."""
     found: list[Json] = at(job_set, ("spec", "replicatedJobs")) or []
     return found
 
@@ -85,7 +84,6 @@ def steps(found: Workload, by: str) -> Steps:
 
 
 def _cannot_be_suspended(job_set: Json) -> Problem | None:
-    """Return why a JobSet can be neither suspended nor resumed; None if it can."""
     name = refusals.kind_and_name("JobSet", job_set)
     return refusals.is_queued(name) if kueue.is_queued(job_set["metadata"]) else None
 

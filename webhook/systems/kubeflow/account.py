@@ -52,7 +52,6 @@ def _cost_of_worker(pod: Pod, _root: Json, _spent: Spent, _settings: Settings) -
 
 
 def _has_ended(root: Json) -> bool:
-    """Return True if a job has ended, or is suspended."""
     conditions = at(root, ("status", "conditions")) or ()
     return bool(at(root, SUSPEND)) or any(
         one.get("type") in ENDED and one.get("status") == "True" for one in conditions
@@ -60,7 +59,6 @@ def _has_ended(root: Json) -> bool:
 
 
 def _fail(kind: KindSpec, root: Json, pod: Pod | None, reason: str, message: str) -> Write | None:
-    """Return the write that fails a job, as of the end of a pod."""
     if pod is None:
         return None
     status, time = root.get("status") or {}, pod.finished or pod.created

@@ -34,7 +34,6 @@ def _budget_of(evidence: Evidence, root: Json) -> int:
 
 
 def _in_training_job(kind: KindSpec, metadata: Json, controller: OwnerReference) -> Place:
-    """Return the place of a pod of a job of the training operator: the scope is its replica, such as `worker/0`."""
     return Place(kind, controller.name, controller.uid, joined(metadata, *LABELS))
 
 

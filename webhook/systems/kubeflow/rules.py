@@ -69,7 +69,6 @@ def _edit(context: "WorkloadContext") -> list[Problem]:
 def _edit_replicas(
     kind: KindSpec, old: Json | None, settings: Settings, editor: Editor, replicas: list[tuple[Path, Json]]
 ) -> list[Problem]:
-    """Set ExitCode in replica types with OnFailure; return warnings."""
     warnings = []
     for path, replica in replicas:
         field = (*path, FIELD)

@@ -41,7 +41,6 @@ def _kind(
     versions: tuple[str, ...] = ("v1",),
     backoff_limit: RetryField = BACKOFF_LIMIT,
 ) -> KindSpec:
-    """Return the KindSpec of a kind whose pod templates are in spec.REPLICA_SPECS."""
     replicas: Path = ("spec", replica_specs, EVERY)
     shape: Shape = {
         "runPolicy": {"backoffLimit": int, "cleanPodPolicy": str, "ttlSecondsAfterFinished": int},

@@ -36,7 +36,6 @@ def _cost_of(pod: Pod, root: Json, _spent: Spent, _settings: Settings) -> Attemp
 
 
 def _has_ended(root: Json) -> bool:
-    """Return True if a RayJob has ended or is suspended, or is told to be."""
     return at(root, ("status", "jobDeploymentStatus")) in ENDED or bool(at(root, ("spec", "suspend")))
 
 

@@ -37,7 +37,6 @@ def _cost_of(pod: Pod, root: Json, _spent: Spent, _settings: Settings) -> Attemp
 
 
 def _has_ended(root: Json) -> bool:
-    """Return True if an application of Kubeflow's operator has ended or is suspended, or is told to be."""
     return at(root, STATE) in ENDED or bool(at(root, ("spec", "suspend")))
 
 

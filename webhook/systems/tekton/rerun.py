@@ -116,7 +116,6 @@ def _obstacle(found: Workload, planned: PipelinePlan) -> str | None:
 
 
 def _missing_consent(run: Json, planned: PipelinePlan, name: str) -> Problem | None:
-    """Return which tasks that have run may not run twice; None if all may."""
     specs = {task["name"]: task for task in _tasks(run)}
     outer = run["metadata"].get("annotations")
     without_consent = set()
@@ -245,14 +244,12 @@ def steps(found: Workload, by: str) -> Steps:
 
 
 def _what_reruns(found: Workload) -> str:
-    """Return which tasks of a PipelineRun will run again, without the verb."""
     again = sorted(plan(found.root, list(found.children), keep_finally=_keeps_finally(found)).again)
     what = f"{', '.join(again)} and what has not run yet" if again else "all of its tasks"
     return f"{refusals.kind_and_name('PipelineRun', found.root)}: {what}"
 
 
 def _cannot_be_suspended(run: Json) -> Problem:
-    """Return that a PipelineRun can be neither suspended nor resumed, with the way to cancel and retry it."""
     which = f"-n {run['metadata']['namespace']} pipelinerun/{run['metadata']['name']}"
     cancel = f"""kubectl patch {which} --type=merge -p '{{"spec":{{"status":"CancelledRunFinally"}}}}'"""
     name = refusals.kind_and_name("PipelineRun", run)

@@ -47,7 +47,6 @@ def _retries_of_tasks(spec: Path) -> tuple[RetryField, ...]:
 
 
 def _annotations_of_tasks(spec: Path) -> tuple[Field, ...]:
-    """Return the annotations that the pods of one task get in the PipelineSpec at a path."""
     return tuple(Field(within=(*task, "taskSpec", "metadata"), name=("annotations",)) for task in _tasks_of(spec))
 
 

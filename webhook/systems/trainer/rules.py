@@ -79,14 +79,12 @@ def _put(root: Json, wanted: Json, editor: Editor) -> list[Problem]:
 
 
 def _patched(root: Json) -> Json:
-    """Return the annotations in our entry; {} if there is no entry."""
     index = _own_entry(root)
     found: Json = {} if index is None else at(root, (*PATCHES, index, *OF_JOB_SET)) or {}
     return found
 
 
 def _own_entry(root: Json) -> int | None:
-    """Return the index of our entry in runtimePatches; None if there is none."""
     for index, patch in enumerate(at(root, PATCHES) or ()):
         if patch.get("manager") == MANAGER:
             return index

@@ -81,7 +81,6 @@ def _policies_for(root: Json, task: str) -> Iterator[Json]:
 
 
 def _first_container(root: Json, task: str) -> str:
-    """Return the name of the first container of a task's pods; empty if the task is unknown."""
     return at(_task_of(root, task), ("template", "spec", "containers", 0, "name")) or ""
 
 
@@ -92,7 +91,6 @@ def _task_of(root: Json, name: str) -> Json:
 
 
 def _has_ended(root: Json) -> bool:
-    """Return True if a Job has ended, is about to, or is suspended."""
     return (at(root, ("status", "state", "phase")) or "") not in RUNNING
 
 

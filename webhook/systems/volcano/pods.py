@@ -25,7 +25,6 @@ def levels(evidence: Evidence) -> list[Level]:
 
 
 def _place_of(metadata: Json, controller: OwnerReference) -> Place:
-    """Return the place of a pod of a Volcano Job: the scope is its task and index."""
     return Place(volcano.JOB, controller.name, controller.uid, joined(metadata, *LABELS))
 
 

@@ -96,7 +96,6 @@ def _tasks(job: Json) -> list[Json]:
 
 
 def _task_of(pod: Json) -> str:
-    """Return the task of a pod; empty if its label is absent."""
     return (pod["metadata"].get("labels") or {}).get(volcano.TASK) or ""
 
 

@@ -113,7 +113,6 @@ def _waits_by_ledger(context: "PodContext") -> bool:
 
 
 def _edit_pod(context: "PodContext") -> list[Problem]:
-    """Subtract a disruption from the count from which the Job controller computes an index's back-off."""
     edit_pod(context.evidence, context.editor)
     return []
 
