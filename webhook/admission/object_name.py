@@ -6,45 +6,18 @@ import msgspec
 
 from webhook.admission.review import Request
 from webhook.kube.paths import is_name
-from webhook.objects.problem import cut
+from webhook.objects.patch import at
+from webhook.objects.problem import Json, cut
+from webhook.objects.shape import Shape, type_of
 from webhook.systems import core
 
 MOST: Final = 63  # characters that are shown of an invalid name
 MOST_REFERENCES: Final = 16 * 1024  # bytes of ownerReferences that are read
 
 
-class Reference(msgspec.Struct, frozen=True):
-    """An entry of metadata.ownerReferences."""
-
-    kind: str = ""
-    name: str = ""
-    controller: bool = False
-
-
-class MetadataWithName(msgspec.Struct, frozen=True, rename="camel"):
-    """The fields of an object's metadata that name it."""
-
-    name: str = ""
-    generate_name: str = ""
-    owner_references: msgspec.Raw = msgspec.Raw(b"null")
-
-
-class Object(msgspec.Struct, frozen=True):
-    """An object, of which only the name is read."""
-
-    metadata: MetadataWithName | None = None
-
-
-class Content(msgspec.Struct, frozen=True):
-    """The request of an AdmissionReview, of which only the object's name is read."""
-
-    object: Object | None = None
-
-
-class ReviewWithName(msgspec.Struct, frozen=True):
-    """An AdmissionReview, of which only the object's name is read."""
-
-    request: Content
+# The fields that are decoded.
+METADATA: Final[Shape] = {"name": str, "generateName": str, "ownerReferences": msgspec.Raw}
+REFERENCES: Final[Shape] = [{"kind": str, "name": str, "controller": bool}]
 
 
 class ObjectName(NamedTuple):
@@ -82,32 +55,33 @@ def object_name(request: Request, body: bytes) -> ObjectName:
     return ObjectName(kind, namespace, shown(given_name(request, metadata)), controller)
 
 
-def metadata_in(body: bytes) -> MetadataWithName:
+def metadata_in(body: bytes) -> Json:
     """Return the metadata that name the object in an AdmissionReview; empty if a field has a wrong type."""
     try:
-        found = decoder.decode(body).request.object
+        return at(decoder.decode(body), ("request", "object", "metadata")) or {}
     except msgspec.DecodeError:
-        return MetadataWithName()
-    return MetadataWithName() if found is None or found.metadata is None else found.metadata
+        return {}
 
 
-def controller_in(metadata: MetadataWithName) -> str:
+def controller_in(metadata: Json) -> str:
     """Return kind and name of the controller that made an object, `Job/train`; empty if there is none."""
-    if len(memoryview(metadata.owner_references)) > MOST_REFERENCES:
+    references = metadata.get("ownerReferences", b"null")
+    if len(memoryview(references)) > MOST_REFERENCES:
         return ""
     try:
-        references = references_decoder.decode(metadata.owner_references) or ()
+        found = references_decoder.decode(references) or ()
     except msgspec.DecodeError:
         return ""
-    for one in references:
-        if one.controller and one.kind.isalnum() and is_name(one.name):
-            return f"{cut(one.kind, MOST)}/{one.name}"
+    for one in found:
+        kind, name = one.get("kind") or "", one.get("name") or ""
+        if one.get("controller") and kind.isalnum() and is_name(name):
+            return f"{cut(kind, MOST)}/{name}"
     return ""
 
 
-def given_name(request: Request, metadata: MetadataWithName) -> str:
+def given_name(request: Request, metadata: Json) -> str:
     """Return the name of an object; `train-*` if it is new and the API server generates the end of its name."""
-    name, prefix = request.name or metadata.name, metadata.generate_name
+    name, prefix = request.name or metadata.get("name") or "", metadata.get("generateName") or ""
     is_made_up = request.operation == "CREATE" and prefix and name.startswith(prefix)
     return f"{prefix}*" if is_made_up or (prefix and not name) else name
 
@@ -117,5 +91,5 @@ def shown(name: str) -> str:
     return name if not name or is_name(name.replace("*", "x")) else ascii(cut(name, MOST))
 
 
-decoder = msgspec.json.Decoder(ReviewWithName)
-references_decoder = msgspec.json.Decoder(tuple[Reference, ...] | None)
+decoder = msgspec.json.Decoder(type_of({"request": {"object": {"metadata": METADATA}}}))
+references_decoder = msgspec.json.Decoder(type_of(REFERENCES) | None)
