@@ -66,22 +66,34 @@ def refusing_field(pod_spec: Json, provider: Provider, refused: Callable[[str, V
 
     None if there is no such key, and at least one term does not exclude it.
     """
-    for key, value in (pod_spec.get("nodeSelector") or {}).items():
-        if knows(provider, key) and refused(key, {value or ""}):
-            return ("spec", "nodeSelector", key)
-    first = None
-    for index, expressions in terms(pod_spec):
+
+    def refusing(expressions: list[Json]) -> int | None:
         by_key: dict[str, list[int]] = {}
         for position, expression in enumerate(expressions):
             by_key.setdefault(expression.get("key", ""), []).append(position)
         for key, positions in by_key.items():
             on_key = [expressions[position] for position in positions]
             if knows(provider, key) and refused(key, admitted(key, on_key, provider)):
-                first = first or (*TERMS, index, "matchExpressions", positions[0])
-                break
-        else:
-            # Terms are ORed: if one term does not exclude the capacity, the pod can have it.
+                return positions[0]
+        return None
+
+    for key, value in (pod_spec.get("nodeSelector") or {}).items():
+        if knows(provider, key) and refused(key, {value or ""}):
+            return ("spec", "nodeSelector", key)
+    return in_every_term(pod_spec, refusing)
+
+
+def in_every_term(pod_spec: Json, position_in: Callable[[list[Json]], int | None]) -> Path | None:
+    """Return the path of the first expression whose position in its term is returned, if every term has one; else None.
+
+    Terms are ORed: with one term that has no such expression, the pod can run elsewhere.
+    """
+    first = None
+    for index, expressions in terms(pod_spec):
+        position = position_in(expressions)
+        if position is None:
             return None
+        first = first or (*TERMS, index, "matchExpressions", position)
     return first
 
 

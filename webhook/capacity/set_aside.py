@@ -8,7 +8,7 @@ of these labels, so a requirement of spot or on-demand nodes has no use beside t
 from collections.abc import Sequence
 from typing import Final
 
-from webhook.capacity.contradictions import TERMS, terms
+from webhook.capacity.contradictions import in_every_term
 from webhook.capacity.provider import Labels
 from webhook.objects.problem import Json, Path
 
@@ -47,21 +47,7 @@ def set_aside(pod_spec: Json, annotations: Json) -> Path | None:
     for key, value in (pod_spec.get("nodeSelector") or {}).items():
         if key in LABELS and value not in LABELS[key]:
             return ("spec", "nodeSelector", key)
-    return in_every_term(pod_spec) if pod_spec.get("affinity") else None
-
-
-def in_every_term(pod_spec: Json) -> Path | None:
-    """Return the path of the first expression that requires such capacity, if every term has one; else None.
-
-    Terms are ORed: with one term that has no such expression, the pod can run elsewhere.
-    """
-    first = None
-    for index, expressions in terms(pod_spec):
-        position = requiring(expressions)
-        if position is None:
-            return None
-        first = first or (*TERMS, index, "matchExpressions", position)
-    return first
+    return in_every_term(pod_spec, requiring) if pod_spec.get("affinity") else None
 
 
 def requiring(expressions: Sequence[Json]) -> int | None:
