@@ -147,15 +147,11 @@ def _trimmed_metadata(metadata: Json) -> Json:
 
 
 def _controllers_of(metadata: Json) -> list[Json]:
-    for reference in metadata.get("ownerReferences") or ():
-        if reference.get("controller"):
-            return [
-                {
-                    key: value[:LONGEST_REFERENCE] if isinstance(value, str) else value
-                    for key, value in reference.items()
-                }
-            ]
-    return []
+    controllers = [one for one in metadata.get("ownerReferences") or () if one.get("controller")][:1]
+    return [
+        {key: value[:LONGEST_REFERENCE] if isinstance(value, str) else value for key, value in one.items()}
+        for one in controllers
+    ]
 
 
 def _conditions_of(status: Json) -> Json:

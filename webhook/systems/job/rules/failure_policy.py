@@ -131,13 +131,8 @@ def edit(job: EmbeddedJob, settings: Settings, editor: Editor, wanted: Wanted) -
     rules = (*job.path, "podFailurePolicy", "rules")
     if len(author_rules) + len(disruption) + len(exit_codes) > bounds.MAX_RULES:
         exit_codes = []
-        warnings = [
-            Problem(
-                rules,
-                f"more than {bounds.MAX_RULES} with those of the policy, which were left out",
-                "merge some of yours",
-            )
-        ]
+        what = f"more than {bounds.MAX_RULES} with those of the policy, which were left out"
+        warnings = [Problem(rules, what, "merge some of yours")]
         if len(author_rules) + len(disruption) > bounds.MAX_RULES:
             disruption = []
     _inject(editor, job, disruption, exit_codes, first=len(author_rules) if wanted.keeps_indexes else 0)

@@ -54,13 +54,8 @@ def meaning_warning(budget: Budget, job: EmbeddedJob, settings: Settings, *, led
     if codes is None:
         return []
     added = {code for action, one in by_codes for code in one["values"] if action not in FAILING}
-    return [
-        Problem(
-            budget.path,
-            f"{listed(sorted({*codes, *added} - {0}) or [0])} retried",
-            "add a podFailurePolicy rule Count In [CODES]",
-        )
-    ]
+    what = f"{listed(sorted({*codes, *added} - {0}) or [0])} retried"
+    return [Problem(budget.path, what, "add a podFailurePolicy rule Count In [CODES]")]
 
 
 def listed(codes: list[int]) -> str:
