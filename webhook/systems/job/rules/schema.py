@@ -4,7 +4,7 @@ Reads, in the JobSpec (with the allowed values):
     podFailurePolicy.rules                                 absent, or at most 20
     podFailurePolicy.rules[*]                              exactly one of onExitCodes and onPodConditions
     podFailurePolicy.rules[*].action                       Count, FailIndex, FailJob, Ignore
-    podFailurePolicy.rules[*].onExitCodes.containerName    absent, or a container or init container of the template
+    podFailurePolicy.rules[*].onExitCodes.containerName    absent, but not empty, or the name of an (init) container
     podFailurePolicy.rules[*].onExitCodes.operator         In, NotIn
     podFailurePolicy.rules[*].onExitCodes.values           1 to 255 of 32 bits, ascending, none twice; In: no 0
     podFailurePolicy.rules[*].onPodConditions              at most 20; an empty list counts as absent
@@ -76,7 +76,6 @@ def policy_problems(job_spec: Json, path: Path) -> Iterator[Problem]:
 
 
 def _action_problems(rule: Json, job_spec: Json, path: Path) -> Iterator[Problem]:
-    """Yield the problems of a rule's action: it is required, one of four, and FailIndex needs backoffLimitPerIndex."""
     action = rule.get("action")
     yield from _unless_one_of(ACTIONS, action, path)
     if action == "FailIndex" and job_spec.get("backoffLimitPerIndex") is None:
@@ -84,10 +83,7 @@ def _action_problems(rule: Json, job_spec: Json, path: Path) -> Iterator[Problem
 
 
 def _requirement_problems(rule: Json, containers: dict[str, None], path: Path) -> Iterator[Problem]:
-    """Yield the problems of a rule's requirement.
-
-    A rule must have exactly one. An empty onExitCodes counts as one, an empty list of conditions does not.
-    """
+    # An empty onExitCodes counts as a requirement, an empty list of conditions does not.
     exit_codes = rule.get("onExitCodes")
     conditions = rule.get("onPodConditions") or ()
     if exit_codes is not None:
@@ -101,10 +97,6 @@ def _requirement_problems(rule: Json, containers: dict[str, None], path: Path) -
 
 
 def _exit_code_problems(requirement: Json, containers: dict[str, None], path: Path) -> Iterator[Problem]:
-    """Yield the problems of a requirement on exit codes.
-
-    The operator is required. A containerName, even an empty one, must name a container or init container.
-    """
     operator = requirement.get("operator")
     yield from _unless_one_of(OPERATORS, operator, (*path, "operator"))
     container = requirement.get("containerName")
@@ -117,11 +109,6 @@ def _exit_code_problems(requirement: Json, containers: dict[str, None], path: Pa
 
 
 def _value_problems(values: list[int], operator: str | None, path: Path) -> Iterator[Problem]:
-    """Yield the problems of a list of exit codes.
-
-    It has 1 to 255 codes, ascending, none twice. No container fails with 0, so In may not contain it; NotIn may. Any
-    other number is allowed, also a negative one, if it fits into 32 bits.
-    """
     if not values:
         yield Problem(path, "has no exit code", f"must have 1 to {MAX_VALUES}")
     if len(values) > MAX_VALUES:
@@ -153,10 +140,6 @@ def _are_right(values: list[int], operator: str | None) -> bool:
 
 
 def _pod_condition_problems(patterns: list[Json], path: Path) -> Iterator[Problem]:
-    """Yield the problems of a requirement on pod conditions.
-
-    It has at most 20 patterns, each with a qualified name as its type. A status that is absent or empty means True.
-    """
     if len(patterns) > MAX_CONDITIONS:
         yield Problem(path, f"has {len(patterns)} patterns", f"must have at most {MAX_CONDITIONS}")
         return
@@ -173,22 +156,16 @@ def _type_problems(condition: str | None, path: Path) -> Iterator[Problem]:
 
 
 def _replacement_problems(job_spec: Json, path: Path) -> Iterator[Problem]:
-    """Yield a problem if podReplacementPolicy is not allowed.
-
-    Beside a podFailurePolicy only Failed is allowed, which is also the default then. A value that was defaulted before
-    the Job had a podFailurePolicy is refused.
-    """
     replacement = job_spec.get("podReplacementPolicy")
     if replacement is None:
         return
     if job_spec.get("podFailurePolicy") is None:
         yield from _unless_one_of(REPLACEMENT_POLICIES, replacement, path)
-    elif replacement != "Failed":
+    elif replacement != "Failed":  # also a value that was defaulted before the Job had a podFailurePolicy
         yield Problem(path, _described(replacement), "must be Failed, or left out, where there is a podFailurePolicy")
 
 
 def _restart_problems(job_spec: Json, path: Path) -> Iterator[Problem]:
-    """Yield a problem if restartPolicy is not Never beside a podFailurePolicy; the API does not default it to Never."""
     restart = ((job_spec.get("template") or {}).get("spec") or {}).get("restartPolicy")
     if job_spec.get("podFailurePolicy") is not None and restart != "Never":
         yield Problem(path, _described(restart), "must be Never where there is a podFailurePolicy")
@@ -211,8 +188,8 @@ def _described(value: str | None) -> str:
     return "is missing" if value is None else f"is {value[:40]!r}"
 
 
-RULE: Final[Rule["ValidationContext"]] = Rule(
-    name="schema",
-    applies_to="each Job",
-    problems=lambda context: chain.from_iterable(problems(job.spec, job.path) for job in context.jobs),
-)
+def _problems(context: "ValidationContext") -> Iterator[Problem]:
+    return chain.from_iterable(problems(job.spec, job.path) for job in context.jobs)
+
+
+RULE: Final[Rule["ValidationContext"]] = Rule(name="schema", applies_to="each Job", problems=_problems)
