@@ -1,4 +1,4 @@
-"""A workload's account: every pod that ended without success, counted once. How it is stored: stored/status.py.
+"""A workload's account: every pod that ended without success, counted once. How it is stored: stored.py.
 
 Counts are kept as long as the workload exists; of single attempts only the last ones.
 """

@@ -1,13 +1,11 @@
 """Judges what only a cluster admin writes: the labels of a Namespace, and the policy in its ConfigMap. Pure."""
 
 from collections.abc import Mapping
-from itertools import islice
 from typing import Final
 
 from webhook.admission.engine import validate_policy
 from webhook.admission.review import Request, Response, UnreadableError, decode_value
 from webhook.kube import names
-from webhook.objects import bounds
 from webhook.objects.patch import at
 from webhook.objects.problem import Problem, listed
 from webhook.objects.shape import ANY_KEY, Shape, wrong_types
@@ -51,7 +49,7 @@ def validate(request: Request, policy: Policy | None, in_use: Mapping[str, list[
         old = decode_value(request.old_object) if request.operation == "UPDATE" else None
     except UnreadableError as error:
         return Response(found=[("shape", error.problem)])
-    malformed = [("shape", problem) for problem in islice(wrong_types(root, shape), bounds.MOST_PROBLEMS)]
+    malformed = [("shape", problem) for problem in wrong_types(root, shape)]
     if malformed:
         return Response(found=malformed)
     if request.kind.kind == "ConfigMap":

@@ -103,7 +103,7 @@ def subject_of(request: Request, root: Json | None = None, body: bytes = b"") ->
             return None
         if found:
             # Whether the fields have the types by which a pod's workload is known.
-            is_named = kind is core.POD and not any(wrong_types(seen, {"metadata": core.METADATA}))
+            is_named = kind is core.POD and not wrong_types(seen, {"metadata": core.METADATA})
             of_batch = is_named and is_of_batch(seen, controller_of(seen))
             return Subject(request=request, kind=kind, root=seen, malformed=found, is_of_batch=of_batch)
     if kind is core.POD:
@@ -112,7 +112,7 @@ def subject_of(request: Request, root: Json | None = None, body: bytes = b"") ->
     if request.operation == "CREATE":
         return Subject(request=request, kind=kind, root=seen, malformed=[], owner=reference)
     old, problem = decoded(request.old_object, kind)
-    malformed = misfits_of(old, kind) if problem is None else [problem]
+    malformed = wrong_types(old, kind.shape) if problem is None else [problem]
     # A new object may claim a deletionTimestamp, which the API server drops only after admission; a stored one has it.
     if not malformed and (old.get("metadata") or {}).get("deletionTimestamp") is not None:
         return None
@@ -128,7 +128,7 @@ def decode_checked(request: Request, kind: KindSpec, root: Any) -> tuple[Any, li
     """
     seen, problem = decoded(request.object, kind) if root is None else (root, size_problem(root, kind))
     if problem is None:
-        return seen, misfits_of(seen, kind)
+        return seen, wrong_types(seen, kind.shape)
     if request.operation == "UPDATE" and decoded(request.old_object, kind)[1] is not None:
         return seen, None  # it was too large before, and its author must be able to change its labels
     return seen, [problem]
@@ -167,11 +167,6 @@ def job_specs_of(kind: KindSpec, root: Any) -> Iterator[Path]:
     for pattern in kind.job_specs:
         for path, _ in islice(find(root, pattern), bounds.MOST_JOBS + 1):
             yield path
-
-
-def misfits_of(root: Any, kind: KindSpec) -> list[Problem]:
-    """Return a problem for each field of a wrong type, at most MOST_PROBLEMS."""
-    return list(islice(wrong_types(root, kind.shape), bounds.MOST_PROBLEMS))
 
 
 def pod_subject(request: Request, root: Json, body: bytes | None) -> Subject | None:

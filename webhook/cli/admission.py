@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import islice, repeat
+from itertools import repeat
 from typing import Any, Final
 
 import msgspec
@@ -15,7 +15,6 @@ from webhook.cli.documents import Document, items
 from webhook.cli.next_pod import After, NextPod
 from webhook.cli.writing import as_yaml
 from webhook.kube import names
-from webhook.objects import bounds
 from webhook.objects.patch import at
 from webhook.objects.problem import Json, Path, Problem, type_name
 from webhook.objects.shape import wrong_types
@@ -135,7 +134,7 @@ def _become_pod(root: Json, made: NextPod, policy: Policy, verdict: AdmissionVer
 
 def _verdict_on_namespace(root: Json, policy: Policy) -> AdmissionVerdict:
     """Judge the keys and the mode of a Namespace, but not its profile: only its cluster's policy can tell."""
-    malformed = list(islice(wrong_types(root, configuration.SHAPES[configuration.NAMESPACE]), bounds.MOST_PROBLEMS))
+    malformed = wrong_types(root, configuration.SHAPES[configuration.NAMESPACE])
     if malformed:
         return AdmissionVerdict(problems=malformed, rules=dict.fromkeys(malformed, "shape"))
     labels = opt_in.labels_of(root)

@@ -7,6 +7,7 @@ API. TOO_DEEP fits no value: it ends a shape that contains itself.
 """
 
 from collections.abc import Collection, Iterator
+from itertools import islice
 from typing import Annotated, Any, Final, TypedDict
 
 from msgspec import Meta, Raw
@@ -19,10 +20,11 @@ TOO_DEEP: Final = ()
 Shape = type | tuple[type, ...] | dict[str, "Shape"] | list["Shape"]
 
 
-def wrong_types(value: Any, shape: Shape, path: Path = ()) -> Iterator[Problem]:
-    """Yield a problem for every field that does not have the type in the shape."""
-    if not fits(value, shape):  # `fits` is fast and most values pass; only `misfits` knows the paths
-        yield from misfits(value, shape, path)
+def wrong_types(value: Any, shape: Shape) -> list[Problem]:
+    """Return a problem for each field that does not have the type in the shape, at most MOST_PROBLEMS."""
+    if fits(value, shape):  # which is fast, and most values do; only `misfits` knows the paths
+        return []
+    return list(islice(misfits(value, shape, ()), bounds.MOST_PROBLEMS))
 
 
 def fits(value: Any, shape: Shape) -> bool:

@@ -14,8 +14,9 @@ from typing import Any, Final
 
 import msgspec
 
+from webhook.objects.bounds import MOST_PROBLEMS
 from webhook.objects.problem import Json, Path, Problem
-from webhook.objects.strict_yaml import DEPTH, MOST_PROBLEMS
+from webhook.objects.strict_yaml import DEPTH
 
 # Objects and lists in one text, counted as brackets, those in strings included. Each takes up to 200 bytes of memory,
 # more than anything else in the text.

@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple
 
 import yaml
 
+from webhook.objects.bounds import MOST_PROBLEMS
 from webhook.objects.problem import Path, Problem
 
 # libyaml's parser is ten times as fast as PyYAML's own; a PyYAML that was built without libyaml has only its own.
@@ -40,7 +41,6 @@ CONTAINER: Final = 3
 MOST_DIRECTIVES: Final = 100
 DIRECTIVE: Final = re.compile("^%", re.MULTILINE)
 
-MOST_PROBLEMS: Final = 1000  # reported for one document
 LINE: Final = re.compile("([^\n\r\x85\u2028\u2029]*)(?:\r\n|[\n\r\x85\u2028\u2029]|$)")
 
 WORDS: Final = (
