@@ -388,13 +388,6 @@ def next_annotations(spec: Json, pod: Pod, detail: Attempt) -> Json:
     return said
 
 
-TOO_MANY_FAILURES: Final = JobEnd("BackoffLimitExceeded", "Job has reached the specified backoff limit")
-TOO_MANY_INDEXES: Final = JobEnd(
-    "MaxFailedIndexesExceeded", "Job has exceeded the specified maximal number of failed indexes"
-)
-FAILED_INDEXES: Final = JobEnd("FailedIndexes", "Job has failed indexes")
-
-
 def end_of_job(job: Json, pod: Pod, failed_indexes: int) -> JobEnd | None:
     """Return how a failed pod ends its Job, of which so many indexes have failed before; None if the Job goes on."""
     spec = job["spec"]
@@ -405,14 +398,14 @@ def end_of_job(job: Json, pod: Pod, failed_indexes: int) -> JobEnd | None:
     if action == "Ignore":
         return None
     if batch.failed_in_status(job) >= batch.sum_of_failures(spec):
-        return TOO_MANY_FAILURES
+        return matching.TOO_MANY_FAILURES
     if not _loses_index(spec, pod, action):
         return None
     most, failed = spec.get("maxFailedIndexes"), failed_indexes + 1
     if most is not None and failed > most:
-        return TOO_MANY_INDEXES
+        return matching.TOO_MANY_INDEXES
     succeeded = whole(at(job, ("status", "succeeded")))
-    return FAILED_INDEXES if failed + succeeded >= (spec.get("completions") or 1) else None
+    return matching.FAILED_INDEXES if failed + succeeded >= (spec.get("completions") or 1) else None
 
 
 def _loses_index(spec: Json, pod: Pod, action: str) -> bool:

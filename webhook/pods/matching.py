@@ -29,6 +29,14 @@ class JobEnd(NamedTuple):
     message: str
 
 
+TOO_MANY_FAILURES: Final = JobEnd("BackoffLimitExceeded", "Job has reached the specified backoff limit")
+TOO_MANY_INDEXES: Final = JobEnd(
+    "MaxFailedIndexesExceeded", "Job has exceeded the specified maximal number of failed indexes"
+)
+FAILED_INDEXES: Final = JobEnd("FailedIndexes", "Job has failed indexes")
+OVERDUE: Final = JobEnd("DeadlineExceeded", "Job was active longer than specified deadline")
+
+
 @dataclass(frozen=True, slots=True)
 class ExitCodes:
     """The onExitCodes of a rule.

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from webhook.objects import bounds
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
-from webhook.pods.matching import POD_FAILURE_POLICY, JobEnd, rule_of_set
+from webhook.pods.matching import FAILED_INDEXES, POD_FAILURE_POLICY, TOO_MANY_FAILURES, JobEnd, rule_of_set
 from webhook.systems import pods as attempts
 from webhook.systems.flyte import spec as flyte
 from webhook.systems.job import spec as batch
@@ -85,9 +85,7 @@ def end_of_job(spec: Json, action: str) -> JobEnd:
     """Return how a disruption ends a Job, by the `action` on it (pkg/controller/job of Kubernetes)."""
     if action == "FailJob":
         return JobEnd(POD_FAILURE_POLICY, f"Pod {MESSAGE_OF_DISRUPTION} rule at index 0")
-    if spec.get("backoffLimitPerIndex") is not None:
-        return JobEnd("FailedIndexes", "Job has failed indexes")
-    return JobEnd("BackoffLimitExceeded", "Job has reached the specified backoff limit")
+    return TOO_MANY_FAILURES if spec.get("backoffLimitPerIndex") is None else FAILED_INDEXES
 
 
 def ends_set(job_set: Json, replicated_job: str, end: JobEnd) -> bool:

@@ -204,12 +204,12 @@ def restarts(job_set: Json | None) -> bool:
 def _endings_by_bugs(root: Json, job: EmbeddedJob) -> Iterator[JobEnd]:
     """Yield the ways in which a Job of a set ends when its program has a bug (pkg/controller/job of Kubernetes)."""
     spec = job.spec
-    yield JobEnd("BackoffLimitExceeded", "Job has reached the specified backoff limit")
+    yield matching.TOO_MANY_FAILURES
     if spec.get("activeDeadlineSeconds") is not None:
-        yield JobEnd("DeadlineExceeded", "Job was active longer than specified deadline")
+        yield matching.OVERDUE
     if batch.has_index_budgets(spec):
-        yield JobEnd("FailedIndexes", "Job has failed indexes")
-        yield JobEnd("MaxFailedIndexesExceeded", "Job has exceeded the specified maximal number of failed indexes")
+        yield matching.FAILED_INDEXES
+        yield matching.TOO_MANY_INDEXES
     rules = [rule for rule in lint.read(spec, ()) if rule.exit_codes is not None]
     containers = schema.container_names(spec)
     for scope in _scopes_of(rules, containers):
