@@ -6,7 +6,6 @@ import msgspec
 
 from webhook.admission.review import Request
 from webhook.kube.paths import is_name
-from webhook.objects.patch import at
 from webhook.objects.problem import Json, cut
 from webhook.objects.shape import Shape, type_of
 from webhook.systems import core
@@ -58,9 +57,10 @@ def object_name(request: Request, body: bytes) -> ObjectName:
 def metadata_in(body: bytes) -> Json:
     """Return the metadata that name the object in an AdmissionReview; empty if a field has a wrong type."""
     try:
-        return at(decoder.decode(body), ("request", "object", "metadata")) or {}
+        found: Json = decoder.decode(body).get("request") or {}
     except msgspec.DecodeError:
         return {}
+    return (found.get("object") or {}).get("metadata") or {}
 
 
 def controller_in(metadata: Json) -> str:

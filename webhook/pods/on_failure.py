@@ -191,6 +191,10 @@ def _matches(match: Match, pod: Pod, outcome: Outcome, earlier: Earlier, index: 
     return not match.reasons or not _reasons_of(pod, outcome, exits).isdisjoint(match.reasons)
 
 
+def _has_message(match: Match, one: Exit) -> bool:
+    return criteria.is_like(one.message, match.message or "") if one.message else match.message == "*"
+
+
 # What a match may name, besides causes and reasons: of a pod, and of one of its containers.
 OF_PODS: Final[dict[str, OfPod]] = {
     "same_node": lambda match, pod, earlier, _index: earlier[0][:MOST_NODES].count(pod.node) >= (match.same_node or 0),
@@ -202,9 +206,7 @@ OF_PODS: Final[dict[str, OfPod]] = {
 OF_CONTAINERS: Final[dict[str, OfContainer]] = {
     "containers": lambda match, one: one.container in match.containers,
     "exit_codes": lambda match, one: one.code in match.exit_codes,
-    "message": lambda match, one: (
-        criteria.is_like(one.message, match.message or "") if one.message else match.message == "*"
-    ),
+    "message": _has_message,
 }
 criteria.need_all({"cause", "reasons", *OF_PODS, *OF_CONTAINERS}, __name__)
 
