@@ -6,6 +6,7 @@ What is known only when the program runs is a placeholder, named by the expressi
 import ast
 import re
 from collections.abc import Iterable
+from functools import cache
 from itertools import product
 from typing import Any, Final
 
@@ -125,7 +126,7 @@ class Reading:
 
     def visit(self, node: ast.expr, known: Known) -> None:
         """Note the calls in an expression."""
-        self.calls += [(one, known) for one in ast.walk(node) if isinstance(one, ast.Call)]
+        self.calls += [(one, known) for one in calls_in(node)]
 
     def texts(self, node: ast.expr, known: Known) -> Texts:
         """Return the texts that an expression may have."""
@@ -188,9 +189,8 @@ class Reading:
 
     def is_constant(self, node: ast.expr) -> bool:
         """Return True if all names in an expression are those of a module, and it calls nothing but `join`."""
-        names = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
-        calls = [one.func for one in ast.walk(node) if isinstance(one, ast.Call)]
-        joins = all(isinstance(one, ast.Attribute) and one.attr == "join" for one in calls)
+        names = names_in(node)
+        joins = all(isinstance(one.func, ast.Attribute) and one.func.attr == "join" for one in calls_in(node))
         if isinstance(node, ast.Starred):
             return False
         return joins and names.isdisjoint(self.function.bound) and names <= self.function.module.values.keys()
@@ -210,6 +210,20 @@ def placeholder(name: str) -> str:
     return f"{HELD}{name}{HELD}"
 
 
+# A function is read once for each call of it: what its nodes contain is kept.
+@cache
+def calls_in(node: ast.expr) -> tuple[ast.Call, ...]:
+    """Return the calls in an expression."""
+    return tuple(one for one in ast.walk(node) if isinstance(one, ast.Call))
+
+
+@cache
+def names_in(node: ast.expr) -> frozenset[str]:
+    """Return the names in an expression."""
+    return frozenset(one.id for one in ast.walk(node) if isinstance(one, ast.Name))
+
+
+@cache
 def builds_in_a_loop(node: Definition) -> bool:
     """Return True if a function appends to a text in a loop: nothing is known of its length."""
     loops = [one for one in ast.walk(node) if isinstance(one, ast.For | ast.While)]
