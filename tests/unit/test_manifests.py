@@ -13,8 +13,8 @@ import click
 import jsonpatch
 import pytest
 
+from tests.cluster.command_line import run
 from tests.documents import document_of, documents_of
-from tests.served import COMMAND
 from webhook import __version__
 from webhook.cli.main import main
 from webhook.controller import app as controller
@@ -316,8 +316,8 @@ def test_prometheus_scrapes_the_services_metrics_port() -> None:
 
 @pytest.mark.parametrize("file", POLICIES, ids=lambda file: file.stem)
 def test_a_sample_policy_has_no_problem(file: Path) -> None:
-    checked = subprocess.run((COMMAND, "check", "--policy", file), capture_output=True, text=True, check=False)
-    assert (checked.returncode, checked.stderr) == (0, "")
+    checked = run("check", "--policy", str(file))
+    assert (checked.exit_code, checked.stderr) == (0, "")
     assert "policy is valid" in checked.stdout
 
 
@@ -327,11 +327,10 @@ def test_the_sample_policies_are_for_aks_eks_gke_and_karpenter() -> None:
 
 
 def test_only_the_sample_job_with_25_retries_is_denied() -> None:
-    command = (COMMAND, "check", "-f", MANIFESTS / "samples")
-    checked = subprocess.run(command, capture_output=True, text=True, check=False)
+    checked = run("check", "-f", str(MANIFESTS / "samples"))
     (line,) = checked.stdout.splitlines()
     assert "job-with-25-retries.yaml:1 spec.backoffLimit" in line
-    assert checked.returncode == 1
+    assert checked.exit_code == 1
     assert all("only exit code 143 is retried" in warning for warning in checked.stderr.splitlines())
 
 
