@@ -112,12 +112,14 @@ def test_nine_of_ten_faults_are_found_and_at_most_one_bug_in_a_hundred_is_called
             api.crashed = now()
             for one in drawn:
                 api.watches[PODS].put_nowait(watch_event("MODIFIED", crashed_pod(one)))
+            seen = 0
             for _ in range(20):
                 await asyncio.sleep(5)
                 api.watches[PODS].put_nowait(BOOKMARK)
-                for one in drawn:
-                    if written := api.accounts_of(one.name):
-                        see_job(ledger, written[-1].text, spec=SPEC, status={"failed": 1}, name=one.name, uid=one.name)
+                written = {write.workload: write.text for write in api.writes[seen:] if write.is_of_account}
+                seen = len(api.writes)
+                for name, text in written.items():
+                    see_job(ledger, text, spec=SPEC, status={"failed": 1}, name=name, uid=name)
 
     api = Cluster(drawn)
     run(work())
