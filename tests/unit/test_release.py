@@ -136,16 +136,17 @@ def test_a_checkout_without_a_version_is_an_error(checkout: Path) -> None:
         list(versions.disagreements(checkout, None))
 
 
-@pytest.fixture
-def released(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def released(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder with the files that are written beside the image."""
-    docker = tmp_path / "bin" / "docker"
+    folder = tmp_path_factory.mktemp("released")
+    docker = folder / "bin" / "docker"
     docker.parent.mkdir()
     docker.write_text(DOCKER)
     docker.chmod(0o755)
-    done = run("image", "registry.example/retry", str(tmp_path / "release"), path=str(docker.parent))
+    done = run("image", "registry.example/retry", str(folder / "release"), path=str(docker.parent))
     assert (done.returncode, done.stderr) == (0, "")
-    return tmp_path / "release"
+    return folder / "release"
 
 
 def asked(released: Path) -> list[list[str]]:
