@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from tools.generate import FILES, PART, PARTS, messages
+from tools.generate import FILES, PART, PARTS
 
 pytestmark = pytest.mark.first
 ROOT: Final = Path(__file__).parents[2]
@@ -335,22 +335,13 @@ def test_half_a_criterion_or_a_cause_does_not_import_and_the_whole_of_each_recip
     assert run(followed, "-c", "import webhook.serving.app, webhook.controller.app").returncode == 0
 
 
-# All parts but the messages, which are read from the sources alone and take most of the time.
-AGAIN: Final = """
-from tools import generate
-from tools.generate import messages
-del generate.PARTS[messages.PAGE]
-generate.write()
-"""
-
-
 def test_one_run_of_the_generator_makes_all_parts_anew_whatever_they_were_before(followed: Path) -> None:
     files = [followed / name for name in (*PARTS, *FILES)]
     first = {file: file.read_bytes() for file in files}
-    for name in PARTS.keys() - {messages.PAGE}:
+    for name in PARTS:
         file = followed / name
         file.write_text(PART.sub(r"\g<begin>\g<end>", file.read_text()))
-    done = run(followed, "-c", AGAIN)
+    done = run(followed, "-m", "tools.generate")
     assert done.returncode == 0, done.stderr
     assert [str(file.relative_to(followed)) for file in files if file.read_bytes() != first[file]] == []
 

@@ -1,8 +1,8 @@
 """The systems that run workloads: a folder for each, or a file, and beside them what they have in common.
 
 A system has the parts that its PARTS name: `spec`, its kinds and where their retries are; `pods`, whose pod is this,
-and which attempt; `account`, what the end of a pod costs; `rerun`, how an object runs again. It may have rules too,
-whose order is in webhook/rules/registry.py.
+and which attempt; `account`, what the end of a pod costs; `rerun`, how an object runs again; `progress`, what an object
+says of how far its work is. It may have rules too, whose order is in webhook/rules/registry.py.
 """
 
 from collections.abc import Iterator

@@ -1,3 +1,3 @@
 """Kubeflow Trainer."""
 
-PARTS = ("spec",)
+PARTS = ("spec", "progress")
