@@ -82,7 +82,7 @@ def test_after_three_rejected_pods_those_of_other_jobs_prefer_another_node_and_a
 @pytest.mark.parametrize("pods", [60, pytest.param(PODS_OF_A_NIGHT, marks=pytest.mark.long)])
 def test_a_node_that_rejects_every_pod_of_a_night_gets_few_of_them(scene: NewScene, turn: Turn, pods: int) -> None:
     """Recorded (pytorch/ci-infra#1058): one such node, always the emptiest, took 554 pods in 106 minutes."""
-    here = scene("bad-nodes", spot=4, on_demand=0)
+    here = scene("bad-nodes", spot=4, on_demand=1)  # for the last attempt of a Job of which it takes two pods
     bad, path = here.nodes.nodes[0], f"api/v1/namespaces/{here.team.name}/pods"
     rejections: set[str] = set()
     is_avoided = False
