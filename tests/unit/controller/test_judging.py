@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 import pytest
+from msgspec.structs import replace
 
 from tests.objects import DISRUPTION
 from tests.unit.accounts.pods import job
@@ -24,11 +25,13 @@ from tests.unit.controller.leader import (
     watch_event,
 )
 from tests.virtual_time import run
+from webhook.controller.crashes import LEFT_ALONE
 from webhook.controller.ledger import Ledger
+from webhook.kube import names
 from webhook.kube.client import ApiError
 from webhook.objects.problem import Json
 from webhook.pods import pods
-from webhook.policy.model import FailureRule, Match, Next, Profile
+from webhook.policy.model import FailureRule, Match, Next, Profile, Retries
 from webhook.tracking.workload_state import INTERVAL
 
 EVICTED: Final = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
@@ -42,10 +45,10 @@ SPEC: Final[Json] = {"podFailurePolicy": {"rules": [DISRUPTION]}, "parallelism":
 
 
 @asynccontextmanager
-async def watching(api: FakeApi, spec: Json = SPEC) -> AsyncIterator[Ledger]:
+async def watching(api: FakeApi, spec: Json = SPEC, profile: Profile = PROFILE) -> AsyncIterator[Ledger]:
     """Yield a leader that has just begun to watch two pods which do not depend on each other."""
     api.objects[JOB_PATH] = {**job(spec), "metadata": {**job()["metadata"], "resourceVersion": "7"}}
-    async with running(new_ledger(api, PROFILE)) as ledger:
+    async with running(new_ledger(api, profile)) as ledger:
         see_job(ledger, spec=spec)
         for number in (1, 2):
             tell(api, watch_event("ADDED", stored_pod(number)))
@@ -53,8 +56,9 @@ async def watching(api: FakeApi, spec: Json = SPEC) -> AsyncIterator[Ledger]:
         yield ledger
 
 
-def ends(api: FakeApi, number: int, code: int, reason: str = "Error") -> None:
+def ends(api: FakeApi, number: int, code: int, reason: str = "Error", progress: str = "0") -> None:
     pod = stored_pod(number, "Failed", code)
+    pod["metadata"].setdefault("annotations", {})[names.PROGRESS] = progress
     pod["status"]["containerStatuses"][0]["state"]["terminated"]["reason"] = reason
     tell(api, watch_event("MODIFIED", pod))
 
@@ -104,12 +108,35 @@ def test_a_job_without_a_retry_left_is_failed_by_its_own_controller_alone() -> N
         async with watching(api, spec) as ledger:
             ends(api, 1, 137)
             await counted(api, ledger, spec)
+            ended = {"type": "FailureTarget", "status": "True", "reason": "BackoffLimitExceeded"}
+            see_job(ledger, api.account_writes()[-1].text, spec=spec, status={"failed": 1, "conditions": [ended]})
+            await asyncio.sleep(2 * LEFT_ALONE)
             assert ledger.crashes.pending == {}
 
     api, spec = FakeApi(), {**SPEC, "backoffLimit": 0}
     run(work())
     assert api.account_writes()[-1].account.cost == {"fatal": 1}
     assert failures(api) == []
+
+
+def test_a_bug_fails_a_job_that_got_its_retries_back_by_the_attempt_that_had_none_left() -> None:
+    """The leader may raise backoffLimit before the Job controller has seen that the pod failed."""
+
+    async def work() -> None:
+        async with watching(api, spec, replace(PROFILE, retries=Retries(renew_on_progress=True))) as ledger:
+            ends(api, 1, 137, "OOMKilled", progress="0.2")
+            await counted(api, ledger, spec)
+            ends(api, 2, 137, progress="0.6")
+            await counted(api, ledger, spec)
+            assert api.account_writes()[-1].account.cost == {"retry": 1, "fatal": 1}
+            (raised,) = [write for write in api.writes if write.path == JOB_PATH]
+            assert raised.operations[-1] == {"op": "replace", "path": "/spec/backoffLimit", "value": 2}
+            assert failures(api) == []
+            await asyncio.sleep(LEFT_ALONE)
+
+    api, spec = FakeApi(), {**SPEC, "backoffLimit": 1, "parallelism": 1, "completions": 1}
+    run(work())
+    assert len(failures(api)) == 1
 
 
 def test_an_end_that_a_rule_retries_fails_nothing() -> None:

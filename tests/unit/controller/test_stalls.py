@@ -450,6 +450,18 @@ def test_a_training_is_left_alone_while_train_jobs_are_not_watched() -> None:
     assert api.writes == []
 
 
+def test_what_a_train_job_says_during_a_gap_in_its_watch_is_not_missed_though_its_pod_told_something_too() -> None:
+    async def work() -> None:
+        found = watching_training(api, training(progress="0.1"))
+        say(found, api, 10)
+        found.train_jobs.informer.live = False
+        await act(found, 10 * TIMEOUT)
+
+    api = FakeApi()
+    run(work())
+    assert api.writes == []
+
+
 @pytest.mark.parametrize("told", [{"progressPercentage": 42}, {"progressPercentage": "x" * 1000}])
 def test_the_mark_says_how_far_a_training_was_if_that_is_known(told: Json) -> None:
     async def work() -> str:
