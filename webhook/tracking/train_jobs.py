@@ -66,12 +66,15 @@ class TrainJobs:
         self.told = {name: told for name, told in self.told.items() if name[0] not in namespaces}
 
     def of(self, job_set: Json) -> Told | None:
-        """Return what the TrainJob of a JobSet says; None if it has none, or what it says is not known just now."""
+        """Return what the TrainJob of a JobSet says; None if it has none, or has said nothing.
+
+        While it is not watched, it may be saying something new just now.
+        """
         owner = train_job_of(job_set)
         told = None if owner is None else self.told.get((job_set["metadata"]["namespace"], owner.name))
         if owner is None or told is None or told.status.uid != owner.uid:
             return None
-        return told if self.informer.live else None
+        return told if self.informer.live else told._replace(at=self.clock())
 
     def _put(self, item: TrainerStatus) -> None:
         if item.time:

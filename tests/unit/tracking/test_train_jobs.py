@@ -91,11 +91,22 @@ def test_only_the_train_job_that_controls_a_job_set_speaks_for_it() -> None:
         found = watching()
         tell(found, said(0))
         asked = (set_of_train_job(), set_of_train_job(uid="other"), set_of_train_job(kind="RayJob"), job_set())
-        answers = [found.of(one) for one in asked]
-        found.informer.live = False
-        return [*answers, found.of(asked[0])]
+        return [found.of(one) for one in asked]
 
     first, *others = run(work())
     assert first is not None
     assert first.status.percent == 42
-    assert others == [None] * 4
+    assert others == [None] * 3
+
+
+def test_a_train_job_that_is_not_watched_may_be_saying_something_new() -> None:
+    async def work() -> list[float]:
+        found = watching()
+        tell(found, said(0))
+        found.informer.live = False
+        await asyncio.sleep(10)
+        told = found.of(set_of_train_job())
+        assert told is not None
+        return [told.at, *times(found)]
+
+    assert run(work()) == [10, 0]
