@@ -38,7 +38,7 @@ from webhook.kube.client import CHANGED, UNREACHABLE, ApiError, wait_after
 from webhook.kube.events import Events, Notice
 from webhook.kube.lease import DURATION, Lease
 from webhook.objects.problem import Json
-from webhook.objects.times import between, written
+from webhook.objects.times import between, seconds, written
 from webhook.pods import outcomes
 from webhook.pods.pods import Pod
 from webhook.policy.attempt_costs import ATTEMPT_COSTS
@@ -197,8 +197,14 @@ class Ledger:
             )
 
     def _see_faulty(self, namespace: str, detail: Attempt, workloads: int) -> None:
-        """Say of a node that its hardware has ended pods of as many workloads as the profile of the last one allows."""
-        bad = self.policy.profile(self.recorder.profile_of(namespace)).placement.bad_nodes
+        """Say of a node that its hardware has ended pods of as many workloads as the profile of the last one allows.
+
+        A replica that has just started learns of all such ends in seven days, of which a leader has told.
+        """
+        profile = self.policy.profile(self.recorder.profile_of(namespace))
+        bad, age = profile.placement.bad_nodes, self.trackers.now() - (seconds(detail.end) or 0.0)
+        if not self.leading and age > profile.failure_policy.settle_within + UNLED:
+            return
         if bad is not None and workloads == bad.faults:
             why = f"{detail.reason}, the last one of {namespace}/{detail.pod}"
             what = f"has ended pods of {workloads} workloads in seven days by faults of its hardware ({why})"

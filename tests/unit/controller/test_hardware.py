@@ -24,11 +24,12 @@ from tests.unit.controller.leader import (
     watch_event,
 )
 from tests.virtual_time import run
-from webhook.accounts.account import DETAILS, Account
+from webhook.accounts.account import DETAILS, Account, Attempt
 from webhook.accounts.stored import decode, encode
 from webhook.controller.ledger import Ledger
 from webhook.objects import bounds
 from webhook.objects.problem import Json
+from webhook.objects.times import written
 from webhook.pods.outcomes import outcome_of
 from webhook.policy.model import BadNodes, Disruptions, FailurePolicy, Hardware, Placement, Profile, Retries
 from webhook.tracking.workload_state import INTERVAL
@@ -326,3 +327,19 @@ def test_the_next_leader_tells_of_a_node_that_became_bad_while_no_replica_led_an
         assert ledger.events.waiting.empty()
 
     run(scenario())
+
+
+def test_a_replica_that_starts_tells_of_no_fault_of_days_ago() -> None:
+    async def scenario() -> list[str]:
+        ledger = new_ledger(FakeApi(), Profile(placement=Placement(bad_nodes=BadNodes(faults=2))))
+        now = ledger.trackers.now()
+        for node, age in (("long-ago", 5 * 86_400), ("bad", WITHIN)):
+            detail = Attempt(
+                attempt=0, pod=node, node=node, end=written(now - age), cause="Hardware", cost="disruption"
+            )
+            ledger.trackers.faulty("ml", detail, 2)
+        async with leading(ledger):
+            await asyncio.sleep(1)
+        return [ledger.events.waiting.get_nowait().name for _ in range(ledger.events.waiting.qsize())]
+
+    assert run(scenario()) == ["bad"]
