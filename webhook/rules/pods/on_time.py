@@ -68,7 +68,8 @@ def saved_with(saved: int, pod: Pod, job: Json, deadline: Deadline) -> int:
     """Return the seconds of work that are saved after a pod has ended, of its index; `saved`: those before it.
 
     What the pod says itself counts; else all that it worked but what one disruption costs at most. Nothing where the
-    next pod may do another one's work. Of a Job with many indexes it is rounded down, each time that one ends.
+    next pod may do another one's work. Of a Job with many indexes it is rounded down, each time that one ends; of a
+    JobSet too, whose Jobs have a scope each: one of them does not say how many these are.
     """
     spec = job["spec"]
     if not batch.pods_continue(spec):
@@ -79,6 +80,6 @@ def saved_with(saved: int, pod: Pod, job: Json, deadline: Deadline) -> int:
         found = saved + max(0.0, pod.worked - deadline.loss)
     else:
         return saved
-    is_exact = (spec.get("completions") or 1) <= NUMBERS
+    is_exact = not pod.job_set and (spec.get("completions") or 1) <= NUMBERS
     step = 1 if is_exact else max(1, deadline.work // NUMBERS)
     return max(saved, int(min(found, deadline.work)) // step * step)

@@ -184,6 +184,16 @@ def test_what_many_indexes_have_saved_is_kept_in_hundredths_of_the_work(indexes:
     assert on_time.saved_with(0, disrupted(worked=5401), root, DEADLINE) == after
 
 
+def test_what_a_gang_of_a_job_set_has_saved_stays_in_its_account() -> None:
+    """All seconds of 128 pods would be numbers of their own, of which the account had room for none at the end."""
+    root, scopes = owner(job_spec(completions=8, completionMode="Indexed")), Scopes()
+    pods = {f"workers-{job}/{index}": 5400 + 8 * job + index for job in range(16) for index in range(8)}
+    for scope, ran in pods.items():
+        scopes.put(scope, on_time.saved_with(0, disrupted(worked=ran, job_set="set"), root, DEADLINE))
+    kept = decode(encode(Account(work=scopes))).work
+    assert {kept.at_least(scope) for scope in pods} == {3456}
+
+
 def test_an_account_has_room_for_as_many_numbers_of_saved_seconds() -> None:
     saved = {str(index): 30 * 24 * HOUR - index for index in range(on_time.NUMBERS)}
     assert decode(encode(Account(work=Scopes(saved)))).work == Scopes(saved)
