@@ -134,16 +134,23 @@ def take_out(editor: Editor, kind: KindSpec, record: Record) -> list[Path]:
     touched = []
     for injected in reversed(record.injected):
         path = path_of(injected.path, editor.root)
-        if path is not None and is_ours(path, kind):
+        if path is not None and is_ours(path, kind, injected.now):
             field = undo(editor, path, injected)
             if field is not None:
                 touched.append(field)
     return touched
 
 
-def is_ours(path: Path, kind: KindSpec) -> bool:
-    """Return True if a rule writes at a path; a user may have put any path into the annotation."""
-    return any(fits(path, pattern) for pattern in undone(kind))
+def is_ours(path: Path, kind: KindSpec, now: Any = None) -> bool:
+    """Return True if a rule writes at a path, or each entry of a map there; a user may have recorded any path.
+
+    `now`: the value that was written. For a key in a map that was absent, the whole map was.
+    """
+    if any(fits(path, pattern) for pattern in undone(kind)):
+        return True
+    if not isinstance(now, dict) or not now:
+        return False
+    return all(is_ours((*path, key), kind, inner) for key, inner in now.items())
 
 
 @cache

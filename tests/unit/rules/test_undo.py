@@ -18,6 +18,8 @@ from webhook.rules import undo
 from webhook.rules.undo import Injected, Record
 from webhook.systems.app_wrapper import APP_WRAPPER
 from webhook.systems.job import spec as batch
+from webhook.systems.kind_spec import KindSpec
+from webhook.systems.kinds import KINDS
 
 DEFAULT, STRICT = NamedProfile("default", Profile()), NamedProfile("strict", Profile())
 POLICY: Json = {"rules": [{"action": "Ignore"}]}
@@ -157,6 +159,16 @@ def test_only_fields_that_rules_write_are_undone(path: str) -> None:
         editor = Editor(root)
         assert undo.take_out(editor, batch.JOB, Record("default", (Injected("add", path, now=now),))) == []
         assert editor.edits == []
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.kind)
+def test_a_map_that_a_rule_has_added_with_its_key_is_undone_and_a_map_with_other_keys_is_not(kind: KindSpec) -> None:
+    """A rule that sets one key in a map that was absent has added the map."""
+    for pattern in undo.undone(kind):
+        *path, key = [part for part in pattern if isinstance(part, str)]
+        if path and len(path) + 1 == len(pattern):
+            assert undo.is_ours((*path,), kind, {key: {"a": 1}})
+            assert undo.is_ours((*path,), kind) == undo.is_ours((*path,), kind, {key: 1, "other": 1})
 
 
 def put_back(root: Json, old: Json) -> Json:
