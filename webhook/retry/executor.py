@@ -5,17 +5,19 @@ A Job runs again as another Job, its successor, which is created from a placehol
 
 import asyncio
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
 from http import HTTPStatus
-from typing import Final
+from itertools import pairwise
+from typing import Final, get_args
 
 from webhook.kube import names, terminal
 from webhook.kube.client import CHANGED, Api, ApiError
 from webhook.kube.clock import utc_now
 from webhook.objects.problem import Json
 from webhook.objects.times import seconds
+from webhook.policy.causes import need_rows
 from webhook.retry import record, requests
 from webhook.retry.reading import FINAL, RefusedError, StuckError, brief, children_of, controller, workload_of
 from webhook.systems import account_object as account
@@ -114,19 +116,14 @@ async def _replace_job(api: Api, job: Json, by: str, when: str, *, dry_run: bool
 
 async def resume(api: Api, placeholder: Json) -> None:
     """Run the remaining steps of a placeholder's retry; raise as `rerun` does."""
-    namespace = placeholder["metadata"]["namespace"]
     state: of_job.RetryState | None = readable_state(placeholder)
-    if state is not None and state.stage == "Stored":
-        await _check_before_deletion(api, placeholder, state)
-        await _wait_until_kept(api, placeholder, state)
-        state = await _write_stage(api, placeholder, "Deleting")
-    if state is not None and state.stage == "Deleting":
-        await _create_successor(api, placeholder, state)
-        state = await _write_stage(api, placeholder, "Created")
-    if state is not None:
-        await _wait_until_continued(api, namespace, state)
-        await _release_successor(api, namespace, state)
-        await _delete_placeholder(api, placeholder)
+    for stage, after in pairwise((*STEPS, None)):
+        if state is None:
+            return
+        if state.stage == stage:
+            for step in STEPS[stage]:
+                await step(api, placeholder, state)
+            state = None if after is None else await _write_stage(api, placeholder, after)
 
 
 def readable_state(placeholder: Json) -> of_job.RetryState:
@@ -148,7 +145,7 @@ async def _check_before_deletion(api: Api, placeholder: Json, state: of_job.Retr
         what = f"Job {namespace}/{state.name} was deleted by another user"
         raise StuckError(what, f"create it again: Job {placeholder_name} has its manifest")
     if job["metadata"]["uid"] != state.uid or not terminal.has_failed(job):
-        await _delete_placeholder(api, placeholder)
+        await _delete_placeholder(api, placeholder, state)
         again = of_job.is_successor(job, state.uid)
         what = "runs again already, as another user requested" if again else "has changed since the request"
         raise RefusedError(
@@ -167,11 +164,12 @@ async def _wait_until_kept(api: Api, placeholder: Json, state: of_job.RetryState
     await _wait_for(api, path, lambda found: found is None or metadata["uid"] in account.owners_of(found))
 
 
-async def _wait_until_continued(api: Api, namespace: str, state: of_job.RetryState) -> None:
+async def _wait_until_continued(api: Api, placeholder: Json, state: of_job.RetryState) -> None:
     """Wait until the successor has an account that continues the one of the failed Job, if that has one.
 
     Raise StuckError, and as `Api` does.
     """
+    namespace = placeholder["metadata"]["namespace"]
     job = await api.find(batch.JOB.path(namespace, state.name))
     if job is None or of_job.is_released(job, state.uid) or not of_job.is_successor(job, state.uid):
         return
@@ -220,6 +218,8 @@ async def _write_stage(api: Api, placeholder: Json, stage: of_job.Stage) -> of_j
         if error.status not in {HTTPStatus.NOT_FOUND, *CHANGED}:
             raise
         found = await api.find(path)  # another user is running the same retry
+        if found is not None and readable_state(found).stage == readable_state(placeholder).stage:
+            raise  # or none is, and the stage was refused
     if found is None:
         return None
     placeholder.update(found)
@@ -256,8 +256,9 @@ async def _create_successor(api: Api, placeholder: Json, state: of_job.RetryStat
         raise StuckError(f"another user has created a Job {namespace}/{state.name} in the meantime", remedy)
 
 
-async def _release_successor(api: Api, namespace: str, state: of_job.RetryState) -> None:
+async def _release_successor(api: Api, placeholder: Json, state: of_job.RetryState) -> None:
     """Write into the successor's status what has succeeded already, and release it; raise StuckError, and as `Api`."""
+    namespace = placeholder["metadata"]["namespace"]
     path = batch.JOB.path(namespace, state.name)
     job = await api.find(path)
     if job is None or not of_job.is_successor(job, state.uid):
@@ -274,8 +275,18 @@ async def _release_successor(api: Api, namespace: str, state: of_job.RetryState)
             raise StuckError(f"{what}: {brief(error)}", "request the retry again to continue") from None
 
 
-async def _delete_placeholder(api: Api, placeholder: Json) -> None:
+async def _delete_placeholder(api: Api, placeholder: Json, _: of_job.RetryState) -> None:
     await _delete(api, batch.JOB.path_to(placeholder), placeholder["metadata"]["uid"])
+
+
+# The steps of each stage of a Job's retry, after which the next stage is written. Each step may be repeated, and writes
+# nothing if it has been done.
+STEPS: Final[dict[of_job.Stage, tuple[Callable[[Api, Json, of_job.RetryState], Awaitable[None]], ...]]] = {
+    "Stored": (_check_before_deletion, _wait_until_kept),
+    "Deleting": (_create_successor,),
+    "Created": (_wait_until_continued, _release_successor, _delete_placeholder),
+}
+need_rows(STEPS, get_args(of_job.Stage), f"{__name__}: steps and stages")
 
 
 async def _delete(api: Api, path: str, uid: str, *, after: bool = False) -> None:

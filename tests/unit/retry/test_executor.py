@@ -146,6 +146,16 @@ def test_the_manifest_of_a_job_is_stored_at_every_step() -> None:
     assert all(kept)
 
 
+@pytest.mark.parametrize("status", [409, 422])
+def test_a_retry_whose_stage_is_refused_deletes_neither_the_job_nor_its_manifest(status: int) -> None:
+    server = server_with_failed_job()
+    server.faults["PATCH"] = [ApiError(status, "no")]
+    with pytest.raises(ApiError):
+        virtual_time.run(rerun_job(server))
+    assert server.writes == STEPS_OF_A_JOB[:2]
+    assert {TRAIN, PLACEHOLDER} <= server.items.keys()
+
+
 def is_rerun_once(server: World) -> bool:
     """Return True if the Job was created again exactly once, with its original manifest."""
     successor = server.items[TRAIN]
