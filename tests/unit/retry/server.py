@@ -7,8 +7,10 @@ from typing import Any
 
 import jsonpatch
 import msgspec
+import pytest
 
 from tests.awaiting import LONGEST
+from tools.generate.written import WRITTEN
 from webhook.kube.client import Api, ApiError
 from webhook.kube.events import Events
 from webhook.objects.problem import Json
@@ -21,6 +23,21 @@ REVIEWS = "/apis/authorization.k8s.io/v1/"
 def copy(root: Json) -> Json:
     found: Json = msgspec.json.decode(msgspec.json.encode(root))
     return found
+
+
+def assert_writes_our_keys(path: str, before: Json, after: Json) -> None:
+    """Fail if the policies that restrict the leader would refuse these labels and annotations (tools/generate)."""
+    resource = path.split("/")[-2]
+    keys = WRITTEN.get(resource if "volcano" not in path else "systems", WRITTEN["systems"])
+    for field, to_set, removed in (
+        ("annotations", {*keys.set_annotations, *keys.when_let_run}, keys.removed_annotations),
+        ("labels", {*keys.set_labels, *keys.when_let_run}, keys.removed_labels),
+    ):
+        old, new = (root["metadata"].get(field) or {} for root in (before, after))
+        changed = {key for key in old | new if old.get(key) != new.get(key)}
+        may = {key for key in changed if key in to_set or (key in removed and key not in new)}
+        if changed != may:  # no Exception, which a leader would log
+            pytest.fail(f"add to {resource} of WRITTEN in tools/generate/written.py: {sorted(changed - may)}")
 
 
 class Server:
@@ -129,6 +146,7 @@ class Server:
             changed = jsonpatch.apply_patch(root, [one for one in operations if one not in absent])
         except (AssertionError, jsonpatch.JsonPatchException) as error:
             raise ApiError(422, f"the patch does not apply: {error}") from None
+        assert_writes_our_keys(at, self.stored(at), changed)
         return await self.answered("PATCH", self.store(at, changed))
 
     async def delete(self, path: str, uid: str, *, after: bool = False) -> None:  # noqa: ARG002 - as the client has it
