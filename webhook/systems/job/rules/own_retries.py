@@ -54,7 +54,8 @@ def meaning_warning(budget: Budget, job: EmbeddedJob, settings: Settings, *, led
     if codes is None:
         return []
     added = {code for action, one in by_codes for code in one["values"] if action not in FAILING}
-    what = f"{listed(sorted({*codes, *added} - {0}) or [0])} retried"
+    often = " more than once" if settings.profile.failure_policy.unknown_exit == "Confirm" else ""
+    what = f"{listed(sorted({*codes, *added} - {0}) or [0])} retried{often}"
     return [Problem(budget.path, what, "add a podFailurePolicy rule Count In [CODES]")]
 
 

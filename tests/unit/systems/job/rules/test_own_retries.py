@@ -11,6 +11,7 @@ from tests.unit.systems.job_set.rules.test_job_set import FAIL_ON_DISRUPTION, jo
 from webhook.kube import names
 from webhook.objects.problem import Json
 from webhook.policy.model import Disruptions, FailurePolicy, Profile, Retries
+from webhook.policy.parse import load_default
 from webhook.policy.settings import resolve
 from webhook.rules.facts import Facts
 from webhook.systems.job import spec as batch
@@ -223,6 +224,12 @@ def test_the_warning_names_the_retriable_exit_codes_of_the_profile(codes: tuple[
     profile = policy(default=Profile(failure_policy=FailurePolicy(retriable_exit_codes=codes)))
     (warning,) = warned(job(job_spec(backoffLimit=4)), under=profile)
     assert expected in warning
+
+
+def test_under_confirm_the_warning_does_not_say_that_other_exit_codes_are_not_retried() -> None:
+    confirming = policy(default=load_default().profiles["confirm"])
+    (warning,) = warned(job(job_spec(backoffLimit=4)), under=confirming)
+    assert "only exit code 143 is retried more than once;" in warning
 
 
 def test_both_warnings_fit_into_the_length_that_the_api_server_passes_on() -> None:
