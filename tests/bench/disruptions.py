@@ -386,9 +386,7 @@ def kill_leader(stage: Stage, ends: int) -> None:
     leader = next(replica for replica in stage.replicas if leads(replica))
     print(f"at {ends}: the leader is killed, another is started")
     stage.start()
-    stage.kill(leader)
-    stage.replicas.remove(leader)
-    stage.balancer.ask("remove", leader.name)
+    stage.remove(leader)
 
 
 def leads(replica: Replica) -> bool:

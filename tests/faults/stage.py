@@ -148,9 +148,7 @@ class Stage(Installed):
     def end_replicas(self) -> None:
         """Kill all replicas and forget them."""
         while self.replicas:
-            replica = self.replicas.pop()
-            self.kill(replica)
-            self.balancer.ask("remove", replica.name)
+            self.remove(self.replicas[-1])
 
     def start(
         self,
@@ -168,9 +166,7 @@ class Stage(Installed):
 
     def restart(self, replica: Replica) -> Replica:
         """Kill a replica, and start another container in its pod, as the kubelet does."""
-        self.kill(replica)
-        self.replicas.remove(replica)
-        self.balancer.ask("remove", replica.name)
+        self.remove(replica)
         return self.listening(self.launch(pod=replica.pod), in_balancer=True)
 
     def restart_controller(self, replica: Replica, *options: str, ending: signal.Signals = signal.SIGKILL) -> Replica:
@@ -279,6 +275,12 @@ class Stage(Installed):
         replica.process.kill()
         replica.controller.kill()
         self.until_ended(replica)
+
+    def remove(self, replica: Replica) -> None:
+        """Kill a replica and forget it: it gets no connection any more."""
+        self.replicas.remove(replica)
+        self.kill(replica)
+        self.balancer.ask("remove", replica.name)
 
     def until_ended(self, replica: Replica) -> None:
         """Wait until a terminated replica has ended."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.awaiting import until
+from tests.bench.disruptions import leads
 from tests.bench.replay.plan import Plan
 from tests.bench.replay.run import Run
 from tests.bench.replay.stages import RealWorld
@@ -22,7 +22,7 @@ from tests.cluster.scenarios.conftest import Scene, Turn, program
 from tests.cluster.scenarios.test_bad_nodes import expect_avoided, reject
 from tests.cluster.scenarios.test_hardware import blamed, breaks
 from tests.cluster.scenarios.test_jobs import failed_for, is_complete
-from tests.faults.stage import Replica, Stage, new_stage
+from tests.faults.stage import Stage, new_stage
 from webhook.kube.client import Api
 from webhook.kube.names import PROFILE
 from webhook.policy.parse import KEY
@@ -79,17 +79,6 @@ def turn(tmp_path: Path) -> Iterator[Turn]:
         yield Turn(file)
 
 
-def kill_leader(stage: Stage) -> None:
-    def leads(replica: Replica) -> bool:
-        return "\nretry_policy_ledger_leading 1.0\n" in replica.measured()
-
-    until(lambda: any(map(leads, stage.replicas)))
-    (leader,) = filter(leads, stage.replicas)
-    stage.kill(leader)
-    stage.replicas.remove(leader)
-    stage.balancer.ask("remove", leader.name)
-
-
 def test_a_verdict_that_takes_several_steps_is_the_same_if_the_leader_is_killed_between_them(
     whole: Stage, scene_of: Callable[[str], Scene], turn: Turn
 ) -> None:
@@ -114,7 +103,8 @@ def test_a_verdict_that_takes_several_steps_is_the_same_if_the_leader_is_killed_
     faulty.team.ends(crashed, 1)
     faulty.team.wait_for("jobs", "report", partial(ended, number=1))
 
-    kill_leader(whole)
+    (leader,) = filter(leads, whole.replicas)
+    whole.remove(leader)
 
     breaks(faulty, crashed["spec"]["nodeName"])
     (second,) = confirm.team.running("report", 1)

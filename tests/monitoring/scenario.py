@@ -266,9 +266,7 @@ class Scenario:
 
     def stop(self, replica: Replica) -> None:
         """Kill a replica."""
-        self.stage.kill(replica)
-        self.stage.replicas.remove(replica)
-        self.stage.balancer.ask("remove", replica.name)
+        self.stage.remove(replica)
         self.replicas.remove(replica)
         self.prometheus.scrape(self.replicas)
 

@@ -177,11 +177,8 @@ def main(runs: int) -> int:
         profiles: dict[str, Json] = {"default": {}} | {one.name.lower(): one.profile for one in SCENARIOS.values()}
         stage.policy = {**stage.policy, "data": {KEY: policy_file(profiles)}}
         stage.reset()
-        replicas = stage.two_replicas()  # so that certificates are no writes of the leaders that are killed
-        for replica in replicas:
-            stage.kill(replica)
-            stage.balancer.ask("remove", replica.name)
-        stage.replicas.clear()
+        stage.two_replicas()  # so that certificates are no writes of the leaders that are killed
+        stage.end_replicas()
         return asyncio.run(with_api(stage, runs))
 
 

@@ -438,21 +438,10 @@ def test_what_a_train_job_says_now_counts_though_the_watch_has_not_delivered_it_
     assert [write.path for write in api.writes] == ENDS
 
 
-def test_a_training_is_left_alone_while_train_jobs_are_not_watched() -> None:
+@pytest.mark.parametrize("told_by_pod", [{}, {"progress": "0.1"}], ids=["the TrainJob alone", "its pod too"])
+def test_a_training_that_has_told_something_is_left_alone_while_train_jobs_are_not_watched(told_by_pod: Json) -> None:
     async def work() -> None:
-        found = watching_training(api, training())
-        say(found, api, 10)
-        found.train_jobs.informer.live = False
-        await act(found, 10 * TIMEOUT)
-
-    api = FakeApi()
-    run(work())
-    assert api.writes == []
-
-
-def test_what_a_train_job_says_during_a_gap_in_its_watch_is_not_missed_though_its_pod_told_something_too() -> None:
-    async def work() -> None:
-        found = watching_training(api, training(progress="0.1"))
+        found = watching_training(api, training(**told_by_pod))
         say(found, api, 10)
         found.train_jobs.informer.live = False
         await act(found, 10 * TIMEOUT)
