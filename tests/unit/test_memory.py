@@ -60,7 +60,8 @@ def bytes_of_each(**annotations: str) -> float:
     events = [
         Event("ADDED", msgspec.Raw(msgspec.json.encode(running_job(number, **annotations)))) for number in range(JOBS)
     ]
-    jobs.take(events[0])
+    for event in events[:NAMESPACES]:  # a first name may let the table of all interned strings grow, which is no Job's
+        jobs.take(event)
     gc.collect()
     tracemalloc.start()
     before, _ = tracemalloc.get_traced_memory()
@@ -71,7 +72,7 @@ def bytes_of_each(**annotations: str) -> float:
     after, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert len(jobs.items) == JOBS
-    return (after - before) / JOBS
+    return (after - before) / (JOBS - NAMESPACES)
 
 
 def test_a_running_job_is_cached_in_few_bytes() -> None:
