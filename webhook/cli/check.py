@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from webhook.cli import forms
-from webhook.cli.console import PROBLEMS, kubeconfig_option, leaving_out, printable
+from webhook.cli.console import NAMESPACE, PROBLEMS, kubeconfig_option, leaving_out, printable
 from webhook.cli.findings import Collected, Printed
 from webhook.cli.manifests import Run, on_files
 from webhook.cli.policy_file import policy_or_problems, policy_text, profile_of
@@ -50,7 +50,7 @@ from webhook.objects.left_out import LeftOut
 @click.option(
     "--cluster", "in_cluster", is_flag=True, help="Judge what a cluster stores, by its policy, or by --policy."
 )
-@click.option("-n", "--namespace", metavar="NAMESPACE", help="In the cluster only this namespace, opted in or not.")
+@click.option("-n", "--namespace", type=NAMESPACE, help="In the cluster only this namespace, opted in or not.")
 @click.option("-A", "--all-namespaces", is_flag=True, help="In the cluster also the namespaces that are not opted in.")
 @click.option(
     "--names", "every_name", is_flag=True, help="In the cluster a line for each object, without `and NUMBER more`."

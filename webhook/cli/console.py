@@ -34,6 +34,18 @@ COMMAND: Final = re.compile(r"(kubectl\s+)?\bretry-policy ([a-z-]+)")  # maybe a
 Command = Callable[..., Any]
 
 
+class _Namespace(click.ParamType[str]):
+    name = "namespace"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if not is_name(value):
+            self.fail(f"{value!r} is not the name of a namespace; list them: kubectl get namespaces", param, ctx)
+        return value
+
+
+NAMESPACE: Final = _Namespace()
+
+
 def kubeconfig_option(command: Command) -> Command:
     """Add the options --kubeconfig and --context to a command, which gets both as the parameter `kubeconfig`."""
 
@@ -122,7 +134,7 @@ def workload_argument(name: str, kinds: Iterable[KindSpec], *, required: bool = 
         option = click.option(
             "-n",
             "--namespace",
-            metavar="NAMESPACE",
+            type=NAMESPACE,
             help="Namespace of the workload, which is then named as [KIND/]NAME.",
         )
         return argument(option(with_namespace))
@@ -140,8 +152,6 @@ def in_namespace(text: str, namespace: str | None, kubeconfig: Kubeconfig) -> st
         if names_its_own or not _is_plugin(click.get_current_context()):
             return text
         return f"{namespace_of(kubeconfig)}/{text}"
-    if not is_name(namespace):
-        raise click.UsageError(f"-n {namespace!r} names no namespace; list them: kubectl get namespaces")
     if not names_its_own:
         return f"{namespace}/{text}"
     if not text.startswith(f"{namespace}/"):
@@ -175,18 +185,10 @@ def _beginning_with(incomplete: str, texts: Iterable[str]) -> list[CompletionIte
     return [CompletionItem(text) for text in texts if text.startswith(incomplete)]
 
 
-def valid_namespace(name: str | None) -> str | None:
-    """Return the name of a namespace; raise click.UsageError if it cannot be one."""
-    if name is not None and not is_name(name):
-        raise click.UsageError(f"{name!r} is not the name of a namespace; list them: kubectl get namespaces")
-    return name
-
-
 namespace_option: Final = click.option(
     "-n",
     "--namespace",
-    callback=lambda _context, _option, name: valid_namespace(name),
-    metavar="NAMESPACE",
+    type=NAMESPACE,
     help="Only this namespace.  [default: all that you may read]",
 )
 

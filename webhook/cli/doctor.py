@@ -8,6 +8,7 @@ import click
 from webhook import __version__
 from webhook.cli.cluster import ask, kubeconfig_or_default
 from webhook.cli.console import (
+    NAMESPACE,
     PROBLEMS,
     UNUSABLE,
     WorkloadArgument,
@@ -16,7 +17,6 @@ from webhook.cli.console import (
     leaving_out,
     object_argument,
     printable,
-    valid_namespace,
 )
 from webhook.cli.terminal import command
 from webhook.doctor.judge import judge
@@ -40,7 +40,7 @@ ROWS: Final = [kind for kind in FIRST.values() if kind.namespaced]
 @click.option(
     "-n",
     "--namespace",
-    metavar="NAMESPACE",
+    type=NAMESPACE,
     help="Why does nothing happen in this namespace? Or: the namespace of [KIND/]NAME.",
 )
 @click.option("-o", "output", type=click.Choice(["text", "json"]), default="text", show_default=True)
@@ -72,7 +72,7 @@ def _asked(workload: str | None, namespace: str | None, kubeconfig: Kubeconfig) 
     if workload is not None:
         target = object_argument(in_namespace(workload, namespace, kubeconfig), ROWS)
         return Question(target.namespace, [target.kind] if target.kind is not None else ROWS, target.name)
-    return Question(valid_namespace(namespace))
+    return Question(namespace)
 
 
 async def _seen(kubeconfig: Kubeconfig, question: Question, left_out: LeftOut) -> Snapshot:

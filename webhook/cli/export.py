@@ -1,6 +1,6 @@
 """retry-policy export."""
 
-import sys
+from functools import partial
 from pathlib import Path
 
 import click
@@ -26,10 +26,11 @@ def export(policy: Path | None, output: str) -> None:
     with the policy's profiles, and need Kubernetes 1.33 or newer. Exit 0, or 2 if the policy cannot be used.
     """
     found = objects(usable_policy(policy))
+    write = partial(click.echo, nl=False)  # nowhere, if stdout is closed
     if output == "json":
-        writing.write_json({"apiVersion": "v1", "kind": "List", "items": list(found)}, sys.stdout.write)
+        writing.write_json({"apiVersion": "v1", "kind": "List", "items": list(found)}, write)
         return
     click.echo("# Written by retry-policy export.")
     for one in found:
         click.echo("---")
-        writing.write_yaml(one, sys.stdout.write)
+        writing.write_yaml(one, write)

@@ -74,7 +74,7 @@ def test_a_user_whom_the_api_server_does_not_know_gets_exit_code_2(
     [
         (("train",), "'train' names no namespace; write NAMESPACE/train or NAMESPACE/KIND/train, or use -n"),
         (("ml/job/train", "-n", "web"), "'ml/job/train' and -n web name two namespaces; leave one out"),
-        (("train", "-n", "a/b"), "-n 'a/b' names no namespace"),
+        (("train", "-n", "a/b"), "'a/b' is not the name of a namespace"),
         (("-n", "a/b"), "'a/b' is not the name of a namespace"),
     ],
 )

@@ -86,7 +86,7 @@ def test_a_workload_is_in_the_namespace_that_kubectl_would_use(
     ("arguments", "what"),
     [
         (["-n", "ml", "web/job/train"], "'web/job/train' and -n ml name two namespaces; leave one out"),
-        (["-n", "a/b", "train"], "-n 'a/b' names no namespace; list them: kubectl get namespaces"),
+        (["-n", "a/b", "train"], "'a/b' is not the name of a namespace; list them: kubectl get namespaces"),
         (["--kubeconfig", "broken", "train"], "broken is no kubeconfig: must hold a mapping; name it with -n"),
     ],
 )
