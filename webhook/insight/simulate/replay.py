@@ -354,7 +354,8 @@ class Replay:
     def last_safe_moment(self, one: Doing, now: float) -> float | None:
         """Return until when a pod may start on a spot node, or wait for one; None without a deadline."""
         created: Json = {"metadata": {"creationTimestamp": written(self.workload.story.created)}}
-        status = {"succeeded": 0 if self.shape.parts else self.done}  # in a JobSet all pods run at once
+        succeeded = 0 if self.shape.parts else self.done  # in a JobSet all pods run at once
+        status = {"failed": self.retries, "succeeded": succeeded}
         saved = on_time.SavedWork(int(one.saved), self.result.attempts)
         root = {**created, "spec": self.admitted.job["spec"], "status": status}
         slack = on_time.slack_of(root, created if self.shape.parts else None, self.settings, saved, now)

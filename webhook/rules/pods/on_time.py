@@ -5,7 +5,7 @@ attempts have saved counts for their index; that nobody has saved anything is ne
 
 Reads:
     of the Job: metadata.creationTimestamp, spec.{activeDeadlineSeconds,backoffLimitPerIndex,completionMode,completions,
-    parallelism}, status.{startTime,succeeded}
+    parallelism,podFailurePolicy.rules}, status.{failed,startTime,succeeded,uncountedTerminatedPods.failed}
     of its JobSet: metadata.creationTimestamp
 """
 
@@ -49,12 +49,14 @@ def slack_of(job: Json, job_set: Json | None, settings: Settings, saved: SavedWo
     if limit is not None:
         due = min(due, (now if started is None else started) + limit)
     is_constant = spec.get("backoffLimitPerIndex") is not None and settings.profile.back_off.disruptions == "Constant"
+    is_constant = is_constant and batch.ignores_disruptions_alone(spec)  # else admission leaves the wait as it is
+    failures = batch.failed_in_status(job) if is_constant else saved.ended
     return Slack(
         due=due,
         work=(left - 1) * (deadline.work + deadline.start) + rest,
         loss=rest if deadline.loss is None else min(deadline.loss, rest),
         start=deadline.start,
-        replaced=batch.back_off(1 if is_constant else saved.ended + 1) + GRACE,
+        replaced=batch.back_off(failures + 1) + GRACE,
     )
 
 

@@ -34,6 +34,7 @@ TURNS_AFTER = 18 * HOUR - 12 * HOUR - 1800 - 1200 - 40
 SETTINGS = NamedProfile("default", Profile()).settings(SAID)
 DEADLINE = Deadline(12 * HOUR, 1800, None, 18 * HOUR, None, 10, 600)
 PER_INDEX = {"backoffLimitPerIndex": 3}
+IGNORES_A_CODE = {"action": "Ignore", "onExitCodes": {"operator": "In", "values": [42]}}
 
 
 def owner(spec: Json | None = None, said: Json | None = None, **status: Any) -> Json:
@@ -138,11 +139,21 @@ def test_a_job_of_less_pods_at_once_has_as_much_work_in_each_of_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ended", "per_index", "wait"), [(0, False, 10), (3, False, 80), (30, False, 600), (30, True, 10)]
+    ("ended", "fields", "failed", "wait"),
+    [
+        pytest.param(0, {}, 0, 10, id="first"),
+        pytest.param(3, {}, 0, 80, id="doubled for each pod that has ended"),
+        pytest.param(30, {}, 0, 600, id="at most ten minutes"),
+        pytest.param(30, PER_INDEX, 0, 10, id="disruptions of an index do not count"),
+        pytest.param(30, PER_INDEX, 2, 40, id="its retries count"),
+        pytest.param(
+            30, {**PER_INDEX, "podFailurePolicy": {"rules": [IGNORES_A_CODE]}}, 0, 600, id="admission helps not"
+        ),
+    ],
 )
-def test_the_pod_after_a_disruption_comes_after_the_back_off(ended: int, per_index: bool, wait: int) -> None:  # noqa: FBT001
-    spec = {**job_spec(completionMode="Indexed", completions=1), **({"backoffLimitPerIndex": 3} if per_index else {})}
-    assert slack(owner(spec), ended=ended).replaced == wait + 30
+def test_the_pod_after_a_disruption_comes_after_the_back_off(ended: int, fields: Json, failed: int, wait: int) -> None:
+    spec = {**job_spec(completionMode="Indexed", completions=1), **fields}
+    assert slack(owner(spec, failed=failed), ended=ended).replaced == wait + 30
 
 
 def test_a_job_that_the_api_ends_earlier_is_to_be_done_by_then() -> None:
