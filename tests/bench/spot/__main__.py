@@ -2,8 +2,9 @@
 
 Each Job is one pod, in a region with all of its zones that were recorded, or in one zone; `replay.py` says what is
 assumed. Prints what its policies cost, over on-demand, when the last Job was done, over the shortest time, how many
-Jobs were late where on-demand would not have been, and by how much the median trace cost more than a bound for whoever
-had known the market before.
+Jobs were late where on-demand would not have been, and by how much the median trace cost more than two bounds for
+whoever had known the market before: one who moves running pods between zones for nothing, and back to spot nodes from
+on-demand ones, and one who moves no pod that runs.
 """
 
 from __future__ import annotations
@@ -20,7 +21,17 @@ from typing import TYPE_CHECKING, Final
 
 from tests.bench.spot import picture
 from tests.bench.spot.picture import Dot
-from tests.bench.spot.replay import START, Case, Trace, at_best, profiles, replay, settings_of, trace_of
+from tests.bench.spot.replay import (
+    START,
+    Case,
+    Trace,
+    at_best,
+    at_best_unmoved,
+    profiles,
+    replay,
+    settings_of,
+    trace_of,
+)
 from webhook.policy.model import Profile
 
 if TYPE_CHECKING:
@@ -31,6 +42,7 @@ HOUR: Final = 3600
 WORK: Final = (1, 4, 12, 48)  # hours
 CHECKPOINT: Final = 1800
 FACTORS: Final = (1.25, 1.5, 2.0)
+BOUNDS: Final = (at_best, at_best_unmoved)
 SHORTEST: Final = 96.0  # hours of a trace: two days of work, twice
 
 
@@ -57,27 +69,28 @@ class Line:
 
     def __init__(self, case: Case, profile: Profile, markets: list[list[Trace]], starts: int) -> None:
         self.ideal = case.work + START
-        self.over_best: list[float] = []
-        self.best: list[float] = []
         settings = settings_of(profile, case)
+        due = None if settings.deadline is None else settings.deadline.due(0.0, 1)
         costs, finishes = [], []
+        self.bounds: list[list[float]] = [[] for _ in BOUNDS]
         for zones in markets:
             begins = begins_of(zones[0], starts)
             results = [replay(case, settings, zones, begin) for begin in begins]
             costs.append(mean(result.cost for result in results))
             finishes += [result.finished for result in results]
-            if case.factor is not None:
-                self.best.append(mean(at_best(case, case.factor, zones, one) for one in begins))
-                self.over_best.append(costs[-1] / self.best[-1])
+            if due is not None:
+                for bound, known in zip(BOUNDS, self.bounds, strict=True):
+                    known.append(mean(bound(case, due, zones, begin) for begin in begins))
         self.cost = mean(costs) / self.ideal
         self.worst = max(finishes) / self.ideal
-        due = None if settings.deadline is None else settings.deadline.due(0.0, 1) + 1
-        self.late = None if due is None else sum(finished > due for finished in finishes)
+        self.late = None if due is None else sum(finished > due + 1 for finished in finishes)
+        self.over = [[cost / least for cost, least in zip(costs, known, strict=False)] for known in self.bounds]
 
     def cell(self) -> str:
         if self.late is None:
             return f"{self.cost:.2f}, {'never' if self.worst == inf else f'{self.worst:.2g}x'}"
-        return f"{self.cost:.2f}, {self.late} late, +{median(self.over_best) - 1:.0%}"
+        over = [f"+{median(costs) - 1:.0%}" for costs in self.over]
+        return f"{self.cost:.2f}, {self.late} late, {', '.join(over)}"
 
 
 def rows(markets: list[list[Trace]], starts: int) -> Iterator[list[str]]:
@@ -103,7 +116,10 @@ def draw(markets: list[list[Trace]], starts: int) -> None:
     picture.draw(
         [Dot(name.replace("`", ""), line.cost, line.worst) for name, line in without.items()],
         [Dot(f"{factor:g}x", line.cost, line.worst) for factor, line in timed.items()],
-        [Dot(f"{factor:g}x", mean(line.best) / line.ideal, line.worst) for factor, line in timed.items()],
+        [
+            [Dot(f"{factor:g}x", mean(line.bounds[number]) / line.ideal, line.worst) for factor, line in timed.items()]
+            for number in range(len(BOUNDS))
+        ],
     )
 
 

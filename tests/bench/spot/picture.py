@@ -21,19 +21,23 @@ class Dot(NamedTuple):
     worst: float
 
 
-def draw(without: list[Dot], deadlines: list[Dot], bounds: list[Dot], output: Path = PICTURE) -> None:
-    """Draw policies without a deadline, those with one, and what they would cost whoever knew the market."""
+def draw(without: list[Dot], deadlines: list[Dot], bounds: list[list[Dot]], output: Path = PICTURE) -> None:
+    """Draw policies without a deadline, those with one, and what they would cost whoever knew the market.
+
+    `bounds`: if that moves running pods, and if it moves none.
+    """
     plt.rcParams.update({"svg.hashsalt": "deadlines", "font.size": 9})
     figure, axes = plt.subplots(figsize=(8, 3.6), layout="constrained")
-    axes.plot([dot.worst for dot in bounds], [dot.cost for dot in bounds], "--", color="#888", label="market known")
+    known = ("market known, pods moved for nothing", "market known, no running pod moved")
+    for bound, line, label in zip(bounds, (":", "--"), known, strict=True):
+        axes.plot([dot.worst for dot in bound], [dot.cost for dot in bound], line, color="#888", label=label)
     axes.plot(
         [dot.worst for dot in deadlines], [dot.cost for dot in deadlines], "o-", label="with a deadline, none late"
     )
     axes.plot([min(dot.worst, NEVER) for dot in without], [dot.cost for dot in without], "s", label="without")
-    for number, dot in enumerate((*without, *deadlines)):
+    for dot in (*without, *deadlines):
         place = (min(dot.worst, NEVER), dot.cost)
-        where = (-10, -14) if dot in deadlines else (6, -10 if number % 2 else 5)
-        axes.annotate(dot.name, place, textcoords="offset points", xytext=where)
+        axes.annotate(dot.name, place, textcoords="offset points", xytext=(5, 5))
     axes.set(
         xscale="log",
         xlabel="the last Job is done after so many times the shortest time",

@@ -9,6 +9,7 @@ and a program), and that an on-demand node can always be had.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -175,30 +176,73 @@ def _believed(case: Case, settings: Settings, saved: int, done: float, worked: f
     return on_time.saved_with(saved, lost, case.job, settings.deadline)
 
 
-def at_best(case: Case, factor: float, zones: Sequence[Trace], begin: float) -> float:
+def at_best(case: Case, due: float, zones: Sequence[Trace], begin: float) -> float:
     """Return a cost below which nobody could have run a Job in time, who had known the traces and moved it for nothing.
 
-    It takes those spans of spot nodes in which a start costs least, as many as the deadline leaves time for starts.
+    It takes those spans of spot nodes in which a start costs least, as many as there is time for starts until `due`, in
+    any order, and goes back to them from on-demand nodes. Between zones it moves for nothing. The work is a multiple of
+    what is between checkpoints.
     """
-    within, spans = factor * (case.work + START), []
+    spans = []
     first, last = _soonest(zones, begin)
-    while first < begin + within:
+    while first < begin + due:
         following = _soonest(zones, last)
-        if following[0] <= last < begin + within:  # in another zone
+        if following[0] <= last < begin + due:  # in another zone
             last = following[1]
             continue
-        works = min(last, begin + within) - first - START
+        works = min(last, begin + due) - first - START
         if works >= case.work:
             return PRICE * (START + case.work)
         spans.append(case.saved(0.0, works) if works > 0 else 0.0)
         first, last = following
-    rest, cost = float(case.work), 0.0
-    starts = int((within - case.work) // START) - 1
-    for saved in sorted(spans, reverse=True)[: max(0, starts)]:
+    rest, paid = float(case.work), 0.0
+    lowest = rest + START
+    for saved in sorted(spans, reverse=True)[: int((due - case.work) // START)]:
         works = min(saved, rest)
-        if PRICE * (works + START) < works:
-            rest, cost = rest - works, cost + PRICE * (works + START)
-    return cost + (rest + START if rest > 0 else 0.0)
+        rest, paid = rest - works, paid + PRICE * (works + START)
+        lowest = min(lowest, paid + (rest + START if rest > 0 else 0.0))
+    return lowest
+
+
+def at_best_unmoved(case: Case, due: float, zones: Sequence[Trace], begin: float) -> float:
+    """Return the lowest cost in time for anybody who had known the traces, and moved no pod that runs.
+
+    A pod on a spot node ends when its work is done or its node is lost, one on an on-demand node when its work is done.
+    Each start is paid. A pod waits for as long as it likes, so that it loses nothing; no back-off delays the next one.
+    """
+    end, lowest = begin + due, inf
+    begun = _spans_within(zones, begin, end)
+    waiting: dict[float, float] = {}  # the lowest cost of each amount of saved work, of pods that wait
+    later: dict[float, dict[float, float]] = {begin: {0.0: 0.0}}  # the same, of those that begin to wait, by when
+    later.update({time: {} for first, ends in begun.items() for time in (first, *ends) if time > begin})
+    up: list[float] = []
+    for time in sorted(later):
+        new = {saved: cost for saved, cost in later[time].items() if cost < waiting.get(saved, inf)}
+        waiting.update(new)
+        up = [last for last in up if last > time]
+        for last, states in [*((last, new) for last in up), *((last, waiting) for last in begun[time])]:
+            for saved, cost in states.items():
+                rest, works = START + case.work - saved, case.saved(0.0, last - time - START)
+                if time + rest <= min(last, end):
+                    lowest = min(lowest, cost + PRICE * rest)
+                elif works > 0:
+                    after, total = later[last], cost + PRICE * (START + works)
+                    after[saved + works] = min(total, after.get(saved + works, inf))
+        up += begun[time]
+        on_demand = [(cost, START + case.work - saved) for saved, cost in new.items()]
+        lowest = min([lowest, *(cost + rest for cost, rest in on_demand if time + rest <= end)])
+    return lowest
+
+
+def _spans_within(zones: Sequence[Trace], begin: float, end: float) -> dict[float, list[float]]:
+    """Return until when spot nodes can be had, by when that begins, between two times."""
+    found: dict[float, list[float]] = defaultdict(list)
+    for zone in zones:
+        first, last = zone.span_after(begin)
+        while first < end:
+            found[first].append(last)
+            first, last = zone.span_after(last)
+    return found
 
 
 def profiles() -> dict[str, Profile]:

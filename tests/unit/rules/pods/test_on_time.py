@@ -1,5 +1,6 @@
 """Where pods of a Job with a deadline run: the rule, and on markets that are drawn."""
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.admission import OPTED_IN, mutate, policy
-from tests.bench.spot.replay import START, Case, Trace, replay, settings_of
+from tests.bench.spot.replay import START, Case, Trace, at_best, at_best_unmoved, replay, settings_of
 from tests.objects import job_spec, pod, stored_job
 from tests.unit.accounts.pods import disrupted, job_set
 from webhook.accounts.account import Account
@@ -248,6 +249,46 @@ def test_on_no_market_is_a_job_late_that_would_not_be_on_demand(
     result = replay(case, settings_of(PROFILE, case), [*map(drawn, markets)], begin)
     assert case.factor is not None
     assert result.finished <= max(case.factor * (case.work + START) + 91, case.work + START)
+
+
+@given(ZONES, CASES, st.integers(1, 100), st.integers(0, 1_000_000))
+def test_nobody_who_knows_the_market_needs_more_than_one_who_does_not(
+    markets: list[list[tuple[int, int]]], case: Case, intervals: int, begin: int
+) -> None:
+    """Nor does one who moves running pods for nothing need more than one who moves none."""
+    case = case if case.checkpoint is None else dataclasses.replace(case, work=case.checkpoint * intervals)
+    settings, zones = settings_of(PROFILE, case), [*map(drawn, markets)]
+    assert settings.deadline is not None
+    due = settings.deadline.due(0.0, 1)
+    unmoved = at_best_unmoved(case, due, zones, begin)
+    assert at_best(case, due, zones, begin) <= unmoved + 1e-6
+    assert unmoved <= replay(case, settings, zones, begin).cost + 1e-6
+
+
+def test_whoever_knows_the_market_waits_for_the_second_zone_and_needs_no_on_demand_node() -> None:
+    """The first zone has a node for an hour at once, the second one for longer than the work, after two hours."""
+    case = Case(4 * HOUR, None, factor=3.0)
+    zones = [drawn([(1, HOUR), (50 * HOUR, 1)]), drawn([(2 * HOUR, 5 * HOUR)])]
+    alone = 4 * HOUR + START
+    assert at_best_unmoved(case, 7 * HOUR, zones, 0) == pytest.approx(0.3 * alone)
+    assert at_best_unmoved(case, 6 * HOUR, zones, 0) == alone
+
+
+def test_whoever_knows_the_market_takes_a_node_that_will_be_lost_and_then_one_that_another_zone_has_already() -> None:
+    """To wait for the second zone, which has nodes from half an hour on, would be too late."""
+    case = Case(4 * HOUR, 1800, factor=1.25)
+    zones = [drawn([(0, 1800 + int(START)), (50 * HOUR, 1)]), drawn([(1800, 50 * HOUR)])]
+    assert at_best_unmoved(case, 4.25 * HOUR, zones, 0) == pytest.approx(0.3 * (4 * HOUR + 2 * START))
+
+
+def test_a_pod_that_runs_on_demand_is_not_moved_back_by_whoever_moves_none() -> None:
+    """A spot node can be had for an hour, not for two, and then for as long as there is time."""
+    case = Case(4 * HOUR, 1800, factor=1.25)
+    zones, begin = [drawn([(1, HOUR), (2 * HOUR, 50 * HOUR)])], 1
+    on_spot = 0.3 * (1800 + START)
+    goes_back = 0.3 * (1.5 * HOUR + START)
+    assert at_best_unmoved(case, 5 * HOUR, zones, begin) == pytest.approx(on_spot + 3.5 * HOUR + START)
+    assert at_best(case, 5 * HOUR, zones, begin) == pytest.approx(on_spot + goes_back + 2 * HOUR + START)
 
 
 def test_a_pod_takes_the_zone_that_has_a_spot_node_first_and_stays_in_it() -> None:
