@@ -62,7 +62,7 @@ def _place_of(_metadata: Json, controller: OwnerReference) -> Place:
     return Place(spec.RENDER, controller.name, controller.uid, "")
 
 
-PODS: Final = (PodSource((spec.RENDER.group, "render"), NAME, levels, _place_of),)
+PODS: Final = (PodSource(spec.RENDER, NAME, levels, _place_of),)
 '''
 ACCOUNT: Final = '''"""What the end of a pod costs a Render."""
 

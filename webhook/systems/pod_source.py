@@ -107,18 +107,30 @@ def no_place(_metadata: Json, _controller: OwnerReference) -> Place | None:
 class PodSource(NamedTuple):
     """What is read from the pods of one kind of controller, or of several kinds by several sources.
 
-    `controller`: group and kind of the controller, the kind in lower case, as Flyte writes its own; NONE for pods
-    without one, ANY for all pods. `name`: the value of the annotation attempt-source. `levels` returns the levels of a
-    pod, none if its signal is absent or malformed; it appends warnings to `evidence.warnings`. `place` returns what a
-    pod is counted for, by its metadata and its controller, which is NOBODY if it has none. `is_counted`: whether the
-    ledger counts disruptions of these pods.
+    `controller`: the kind of the controller; NONE for pods without one, ANY for all pods. `name`: the value of the
+    annotation attempt-source. `levels` returns the levels of a pod, none if its signal is absent or malformed; it
+    appends warnings to `evidence.warnings`. `place` returns what a pod is counted for, by its metadata and its
+    controller, which is NOBODY if it has none. `is_counted`: whether the ledger counts disruptions of these pods.
+    `replaces` returns whether the system replaces a pod that is lost, and counts no
+    retry; None if it never does. `leaders`: labels of the
+    pods without which all others of a workload have worked in vain, each with its value. `is_of_group`: whether all
+    pods of a gang have the same attempt.
     """
 
-    controller: tuple[str, str]
+    controller: KindSpec | tuple[str, str]
     name: str
     levels: Callable[[Evidence], list[Level]] = lambda _: []
     place: Callable[[Json, OwnerReference], Place | None] = no_place
     is_counted: bool = True
+    replaces: Callable[[Evidence], bool] | None = None
+    leaders: tuple[tuple[str, str], ...] = ()
+    is_of_group: bool = False
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Group and kind of the controller, the kind in lower case, as Flyte writes its own."""
+        one = self.controller
+        return one if isinstance(one, tuple) else (one.group, one.kind.lower())
 
 
 NONE: Final = ("", "NONE")  # no kind in lower case

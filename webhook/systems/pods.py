@@ -19,8 +19,9 @@ from webhook.objects.problem import Json, Problem
 from webhook.objects.shape import Shape
 from webhook.policy.settings import count
 from webhook.systems import airflow, parts
+from webhook.systems.core import POD
 from webhook.systems.flyte import pods as flyte
-from webhook.systems.kind_spec import OwnerReference
+from webhook.systems.kind_spec import KindSpec, OwnerReference
 from webhook.systems.pod_source import ANY, NOBODY, NONE, Evidence, Level, Place, PodSource, no_place
 
 RANGE: Final = re.compile(r"(?:\A|/)(?:[0-9]+-[0-9]+|0[0-9]+)\Z")
@@ -45,7 +46,10 @@ def _by_controller() -> dict[tuple[str, str], tuple[PodSource, ...]]:
     found: dict[tuple[str, str], tuple[PodSource, ...]] = {}
     for module in parts("pods"):
         for source in module.PODS:
-            found[source.controller] = (*found.get(source.controller, ()), source)
+            kind = source.controller
+            if isinstance(kind, KindSpec) and not kind.owns_pods and kind is not POD:
+                raise ImportError(f"{module.__name__} reads pods of a {kind}: set owns_pods in its KindSpec")
+            found[source.key] = (*found.get(source.key, ()), source)
     for controller, sources in found.items():
         if controller != ANY and any(source.is_counted for source in sources):
             found[controller] = (*sources, PodSource(controller, LEDGER, of_ledger))
@@ -55,9 +59,12 @@ def _by_controller() -> dict[tuple[str, str], tuple[PodSource, ...]]:
 # By group and kind of a pod's controller, the kind in lower case. The levels of all sources are collected.
 SOURCES: Final = _by_controller()
 OF_ANY: Final = SOURCES[ANY]
-PLACES: Final = {
-    source.controller: source.place for of in SOURCES.values() for source in of if source.place is not no_place
-}
+_ALL: Final = tuple(source for of in SOURCES.values() for source in of)
+PLACES: Final = {source.key: source.place for source in _ALL if source.place is not no_place}
+REPLACES: Final = {source.key: source.replaces for source in _ALL if source.replaces is not None}
+LEADERS: Final = dict(label for source in _ALL for label in source.leaders)
+# Sources whose attempt is the same for all pods of a gang, so that all of them change the kind of node together.
+OF_GROUPS: Final = frozenset(source.name for source in _ALL if source.is_of_group)
 
 
 def _read(name: str) -> dict[str, Shape]:
@@ -131,6 +138,12 @@ def levels_of_systems(evidence: Evidence) -> list[Level]:
     """Return the levels from the signals of the systems that created the pod, without the annotation `attempt`."""
     sources = (*SOURCES.get(_key(evidence.controller), ()), *OF_ANY)
     return [level for source in sources for level in source.levels(evidence)]
+
+
+def is_replaced(evidence: Evidence) -> bool:
+    """Return True if the pod's own system replaces it, and does not count that as a retry."""
+    replaces = REPLACES.get(_key(evidence.controller))
+    return replaces is not None and replaces(evidence)
 
 
 def said_attempt(evidence: Evidence) -> int | None:

@@ -12,9 +12,8 @@ gang finds no node, none of them starts.
 from typing import Final
 
 from webhook.objects.problem import Json
-from webhook.systems.job_set import pods as job_set
 from webhook.systems.job_set.spec import JOB_RESTART
-from webhook.systems.volcano import pods as volcano
+from webhook.systems.pods import OF_GROUPS
 
 # Kueue; coscheduling (scheduler-plugins) with its current and two older keys, which Koordinator reads too.
 LABELS: Final = frozenset(
@@ -38,8 +37,6 @@ ANNOTATIONS: Final = frozenset(
 )
 # The group's name in the Workload API: of Kubernetes 1.36 and later, and of 1.35.
 FIELDS: Final = ("schedulingGroup", "workloadRef")
-# Sources whose attempt is the same for all pods of a group, so that all of them change the kind of node together.
-OF_ALL_PODS: Final = frozenset({job_set.NAME, volcano.NAME})
 
 
 def is_grouped(pod: Json) -> bool:
@@ -56,7 +53,7 @@ def moves_as_one(pod: Json, source: str) -> bool:
     A JobSet's has not for a Job that was restarted alone.
     """
     labels = (pod.get("metadata") or {}).get("labels") or {}
-    return source in OF_ALL_PODS and labels.get(JOB_RESTART) in {None, "0"}
+    return source in OF_GROUPS and labels.get(JOB_RESTART) in {None, "0"}
 
 
 def has_named_claim(pod_spec: Json) -> bool:

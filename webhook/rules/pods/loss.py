@@ -2,14 +2,11 @@
 
 Reads, of the pod's controller:
     a Job: spec.{backoffLimit,backoffLimitPerIndex}, spec.podFailurePolicy.rules[*].{action,onPodConditions}
-    a SparkApplication: spec.restartPolicy.type
-    others: the fields from which their attempts are read (webhook/systems/attempts.py)
+    others: the fields from which their attempts are read, and `replaces` of their systems (webhook/systems/pods.py)
 of the JobSet that controls the Job: spec.failurePolicy.{maxRestarts,rules}
-of the pod: the labels by which Ray and Spark mark workers and executors, which their own systems replace
 """
 
 from itertools import islice
-from typing import Final
 
 from msgspec.structs import replace
 
@@ -18,21 +15,12 @@ from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.pods.matching import FAILED_INDEXES, POD_FAILURE_POLICY, TOO_MANY_FAILURES, JobEnd, rule_of_set
 from webhook.systems import pods as attempts
-from webhook.systems.flyte import spec as flyte
 from webhook.systems.job import spec as batch
 from webhook.systems.job.rules.failure_policy import matches_disruption
 from webhook.systems.job.rules.lint import FAILING
 from webhook.systems.job_set.rules.job_set import MESSAGE_OF_DISRUPTION
 from webhook.systems.job_set.spec import FAIL_SET, FREE, JOB_SET, REPLICATED_JOB
 from webhook.systems.pod_source import Evidence, Level, number_at
-from webhook.systems.ray import spec as ray
-from webhook.systems.spark import spec as spark
-from webhook.systems.spark.spec import EXECUTOR
-
-# Pods that their workload's own system replaces, by a label (KubeRay 1.5, Spark 4.0).
-REPLACED: Final = {ray.GROUP: (ray.NODE_TYPE, "worker"), spark.GROUP: (spark.ROLE, EXECUTOR)}
-# Flyte has retries of its own for disruptions (max-node-retries-system-failures of its propeller, 3 by default).
-FREE_SYSTEMS: Final = frozenset(kind.group for kind in flyte.KINDS)
 
 
 def is_lost_when_disrupted(evidence: Evidence, levels: list[Level]) -> bool:
@@ -40,7 +28,7 @@ def is_lost_when_disrupted(evidence: Evidence, levels: list[Level]) -> bool:
 
     False if its author allows interruptions, or if its retries are unknown.
     """
-    if evidence.settings.interruptible or is_replaced(evidence):
+    if evidence.settings.interruptible or attempts.is_replaced(evidence):
         return False
     controller, owner = evidence.controller, evidence.owner
     if controller is not None and controller.group == batch.JOB.group and owner is not None:
@@ -49,17 +37,6 @@ def is_lost_when_disrupted(evidence: Evidence, levels: list[Level]) -> bool:
         levels = attempts.levels_of_systems(replace(evidence, warnings=[])) or levels
     retries = [level.budget for level in levels if not level.of_disruptions]
     return bool(retries) and not any(retries)
-
-
-def is_replaced(evidence: Evidence) -> bool:
-    """Return True if the pod's own system replaces it, and does not count that as a retry."""
-    group = "" if evidence.controller is None else evidence.controller.group
-    if group in FREE_SYSTEMS:
-        return True
-    if group == spark.GROUP and at(evidence.owner, ("spec", "restartPolicy", "type")) == "Always":
-        return True
-    label, value = REPLACED.get(group, ("", ""))
-    return bool(label) and evidence.labels.get(label) == value
 
 
 def ends_job(evidence: Evidence, spec: Json) -> bool:

@@ -1,7 +1,7 @@
 """Recognises the pod that leads a workload: if it is lost, all the others have worked in vain.
 
 Reads:
-    metadata.labels: those by which Spark, Ray and MPI mark driver, head and launcher, and JobSet its Jobs
+    metadata.labels: `leaders` of the systems, and those by which JobSet marks its Jobs
     metadata.annotations[jobset.sigs.k8s.io/coordinator, batch.kubernetes.io/job-completion-index]
 """
 
@@ -10,19 +10,8 @@ from typing import Final
 from webhook.objects.problem import Json
 from webhook.pods.pods import INDEX
 from webhook.systems.job_set.spec import JOB_INDEX, REPLICATED_JOB, SET_NAME
-from webhook.systems.kubeflow import spec as kubeflow
-from webhook.systems.ray import spec as ray
-from webhook.systems.ray.spec import HEAD
-from webhook.systems.spark import spec as spark
-from webhook.systems.spark.spec import DRIVER
+from webhook.systems.pods import LEADERS
 
-# Spark itself, under whichever operator; KubeRay; the MPI operator, and the training operator with its two labels.
-LEADERS: Final = {
-    spark.ROLE: DRIVER,
-    ray.NODE_TYPE: HEAD,
-    "training.kubeflow.org/job-role": "launcher",
-    kubeflow.REPLICA_TYPE: "launcher",
-}
 # On each pod of a JobSet with spec.coordinator: host name and subdomain of the coordinator. The host name is SET-JOB-
 # JOB INDEX-COMPLETION INDEX (coordinatorEndpoint in pkg/controllers/jobset_controller.go of JobSet 0.12).
 COORDINATOR: Final = "jobset.sigs.k8s.io/coordinator"

@@ -96,4 +96,4 @@ def _place_of(metadata: Json, controller: OwnerReference) -> Place:
     return Place(argo.WORKFLOW, controller.name, controller.uid, scope)
 
 
-PODS: Final = (PodSource((argo.GROUP, "workflow"), NAME, levels, _place_of),)
+PODS: Final = (PodSource(argo.WORKFLOW, NAME, levels, _place_of),)

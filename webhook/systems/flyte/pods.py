@@ -82,7 +82,12 @@ def _place_of(metadata: Json, controller: OwnerReference) -> Place:
     return Place(flyte.FLYTE_WORKFLOW, controller.name, controller.uid, node)
 
 
+def _replaces(_evidence: Evidence) -> bool:
+    """Flyte has retries of its own for disruptions: max-node-retries-system-failures of its propeller, by default 3."""
+    return True
+
+
 PODS: Final = (
-    PodSource((flyte.FLYTE_WORKFLOW.group, "flyteworkflow"), NAME, levels, _place_of),
-    PodSource((flyte.TASK_ACTION.group, "taskaction"), NAME, levels, is_counted=False),
+    PodSource(flyte.FLYTE_WORKFLOW, NAME, levels, _place_of, replaces=_replaces),
+    PodSource(flyte.TASK_ACTION, NAME, levels, is_counted=False, replaces=_replaces),
 )

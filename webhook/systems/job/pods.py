@@ -91,9 +91,8 @@ def _budget_of(evidence: Evidence) -> int:
     return evidence.settings_budget if owner is None or owner.get("spec") is None else batch.retry_budget(owner["spec"])
 
 
-CONTROLLER: Final = (batch.JOB.group, "job")
 PODS: Final = (
-    PodSource(CONTROLLER, OF_INDEX, of_index),
-    PodSource(CONTROLLER, OF_JOB, _of_job),
-    PodSource(CONTROLLER, OF_INDEX, ignored_of_index),
+    PodSource(batch.JOB, OF_INDEX, of_index),
+    PodSource(batch.JOB, OF_JOB, _of_job),
+    PodSource(batch.JOB, OF_INDEX, ignored_of_index),
 )

@@ -13,6 +13,7 @@ from webhook.kube import names
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.systems import retry_history
+from webhook.systems.job.spec import JOB
 from webhook.systems.job_set.spec import (
     JOB_INDEX,
     JOB_RESTART,
@@ -64,4 +65,4 @@ def _restarts_before(job_set: Json) -> int:
     return 0 if restart is None else restart + 1
 
 
-PODS: Final = (PodSource(("batch", "job"), NAME, _levels),)
+PODS: Final = (PodSource(JOB, NAME, _levels, is_of_group=True),)

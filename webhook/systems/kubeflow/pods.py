@@ -16,6 +16,8 @@ from webhook.systems.pod_source import Evidence, Level, Place, PodSource, joined
 
 NAME: Final = "Kubeflow"
 LABELS: Final = (kubeflow.REPLICA_TYPE, kubeflow.REPLICA_INDEX)
+# By the label of the MPI operator, and of the training operator, which has both.
+LAUNCHER: Final = tuple((label, "launcher") for label in ("training.kubeflow.org/job-role", kubeflow.REPLICA_TYPE))
 BACKOFF_LIMIT: Final = ("spec", "runPolicy", "backoffLimit")
 
 
@@ -49,9 +51,6 @@ def _in_mpi_job(metadata: Json, controller: OwnerReference) -> Place | None:
 
 
 PODS: Final = (
-    *(
-        PodSource((kubeflow.GROUP, name.lower()), NAME, levels, partial(_in_training_job, kind))
-        for name, kind in kubeflow.TRAINING.items()
-    ),
-    PodSource((kubeflow.GROUP, "mpijob"), "", place=_in_mpi_job),
+    *(PodSource(kind, NAME, levels, partial(_in_training_job, kind)) for kind in kubeflow.TRAINING.values()),
+    PodSource(kubeflow.MPI_JOB, "", place=_in_mpi_job, leaders=LAUNCHER),
 )

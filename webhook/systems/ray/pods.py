@@ -9,6 +9,7 @@ import re
 from typing import Final
 
 from webhook.objects.problem import Json
+from webhook.systems.job.spec import JOB
 from webhook.systems.kind_spec import OwnerReference
 from webhook.systems.pod_source import Evidence, Level, Place, PodSource, number_at
 from webhook.systems.ray import spec as ray
@@ -41,7 +42,12 @@ def _place_of(metadata: Json, controller: OwnerReference) -> Place | None:
     return None if name == controller.name else Place(ray.RAY_JOB, name, "", scope)
 
 
+def _is_worker(evidence: Evidence) -> bool:
+    """Return True for workers, which KubeRay 1.5 replaces."""
+    return evidence.labels.get(ray.NODE_TYPE) == "worker"
+
+
 PODS: Final = (
-    PodSource(("batch", "job"), NAME, levels),
-    PodSource((ray.GROUP, "raycluster"), NAME, levels, _place_of),
+    PodSource(JOB, NAME, levels),
+    PodSource(ray.RAY_CLUSTER, NAME, levels, _place_of, replaces=_is_worker, leaders=((ray.NODE_TYPE, HEAD),)),
 )

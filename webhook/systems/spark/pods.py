@@ -10,6 +10,7 @@ from typing import Final
 
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
+from webhook.systems.core import POD
 from webhook.systems.kind_spec import OwnerReference
 from webhook.systems.pod_source import NOBODY, NONE, Evidence, Level, Place, PodSource, number_at
 from webhook.systems.spark import spec as spark
@@ -79,9 +80,15 @@ def _role_of(labels: Json) -> str:
     return EXECUTOR if labels.get(spark.ROLE) == EXECUTOR else DRIVER
 
 
+def _replaces(evidence: Evidence) -> bool:
+    """Return True for executors, which Spark 4.0 replaces itself, and if the operator always restarts."""
+    always = at(evidence.owner, ("spec", "restartPolicy", "type")) == "Always"
+    return always or evidence.labels.get(spark.ROLE) == EXECUTOR
+
+
 PODS: Final = (
-    PodSource((spark.GROUP, "sparkapplication"), NAME, levels, _place_of),
-    PodSource((spark.APACHE_GROUP, "sparkapplication"), APACHE_NAME, levels_of_apache),
+    PodSource(spark.SPARK_APPLICATION, NAME, levels, _place_of, replaces=_replaces, leaders=((spark.ROLE, DRIVER),)),
+    PodSource(spark.APACHE_SPARK_APPLICATION, APACHE_NAME, levels_of_apache),
     PodSource(NONE, "", place=_place_by_labels),
-    PodSource(("", "pod"), "", place=_place_by_labels, is_counted=False),
+    PodSource(POD, "", place=_place_by_labels, is_counted=False),
 )

@@ -54,4 +54,4 @@ def scope_of_task(task: str, task_run: str) -> str:
     return task if combination is None else f"{task}/{combination[1]}"
 
 
-PODS: Final = (PodSource((tekton.GROUP, "taskrun"), NAME, levels, _place_of),)
+PODS: Final = (PodSource(tekton.TASK_RUN, NAME, levels, _place_of),)

@@ -28,4 +28,4 @@ def _place_of(metadata: Json, controller: OwnerReference) -> Place:
     return Place(volcano.JOB, controller.name, controller.uid, joined(metadata, *LABELS))
 
 
-PODS: Final = (PodSource((volcano.GROUP, "job"), NAME, levels, _place_of),)
+PODS: Final = (PodSource(volcano.JOB, NAME, levels, _place_of, is_of_group=True),)

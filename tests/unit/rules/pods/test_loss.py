@@ -17,6 +17,7 @@ from webhook.policy.model import Placement, Profile
 from webhook.policy.settings import Settings, resolve
 from webhook.rules.pods import loss, placement
 from webhook.systems.pod_source import Level
+from webhook.systems.pods import is_replaced
 
 COUNTED: Final[Json] = {**DISRUPTION, "action": "Count"}
 FAILS: Final[Json] = {**DISRUPTION, "action": "FailJob"}
@@ -214,7 +215,7 @@ def test_workers_and_executors_are_replaced_by_their_own_system(
     root: Json,
     replaced: bool,  # noqa: FBT001
 ) -> None:
-    assert loss.is_replaced(evidence(root)) is replaced
+    assert is_replaced(evidence(root)) is replaced
 
 
 @pytest.mark.parametrize(
