@@ -4,16 +4,15 @@ The expressions mirror webhook/systems/kind_spec.py and webhook/systems/job/spec
 both.
 """
 
-from typing import Any, Final
+from typing import Final
 
 from webhook.export import retry_strategies
-from webhook.export.cel import UNLIMITED, Variables, entry_of, path_of_keys, text, union, value
-from webhook.objects.patch import EVERY, Nested, Pattern
-from webhook.objects.shape import ANY_KEY, Shape
+from webhook.export.cel import UNLIMITED, Variables, path_of_keys, text, union, value
+from webhook.objects.shape import Shape
 from webhook.systems.job import spec as batch
 from webhook.systems.job.spec import CRON_JOB
 from webhook.systems.job_set.spec import JOB_SET
-from webhook.systems.kind_spec import LEAST, KindSpec, RetryField, no_sum
+from webhook.systems.kind_spec import LEAST, KindSpec, RetryField, no_sum, type_at
 from webhook.systems.spark import spec as spark
 
 EXPRESSION: Final = -1  # the number of retries that stands for a template expression, which is not checked
@@ -98,16 +97,7 @@ def _restart_entry(field: RetryField, path: str) -> str:
 
 def leaf_of(shape: Shape, field: RetryField) -> Shape:
     """Return the type of a retry field, from the shape of its kind."""
-    return _shape_at(shape, (*field.within, *field.name))
-
-
-def _shape_at(shape: Any, pattern: Pattern) -> Shape:
-    for part in pattern:
-        if part == EVERY:
-            shape = entry_of(shape)
-        elif not isinstance(part, Nested):
-            shape = shape.get(part, shape.get(ANY_KEY))
-    found: Shape = shape
+    found: Shape = type_at(shape, (*field.within, *field.name))
     return found
 
 

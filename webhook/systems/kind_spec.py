@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from webhook.kube.paths import path_of
 from webhook.objects import bounds
-from webhook.objects.patch import Pattern, at, find
+from webhook.objects.patch import EVERY, Nested, Pattern, at, find
 from webhook.objects.problem import Json, Path, Problem
-from webhook.objects.shape import Shape
+from webhook.objects.shape import ANY_KEY, Shape
 
 NUMBER: Final = re.compile(r"[+-]?[0-9]{1,30}")
 LEAST: Final = -(2**31)  # controllers cut a number to 32 bits: one that is less becomes positive
@@ -261,6 +261,20 @@ class TimeoutField(Field):
         return not self.only_with or bool(self.only_with & found.keys())
 
 
+def type_at(shape: Any, pattern: Pattern) -> Any:
+    """Return the part of a shape at a pattern; None if the shape does not have it."""
+    for part in pattern:
+        if isinstance(part, Nested):
+            continue
+        if isinstance(shape, list):
+            shape = shape[0]
+        elif isinstance(shape, dict):
+            shape = shape.get(ANY_KEY) if part == EVERY else shape.get(part, shape.get(ANY_KEY))
+        else:
+            return None
+    return shape
+
+
 ALONE: Final = Traits()
 
 
@@ -299,8 +313,13 @@ class KindSpec:
     unbounded: Callable[[Json], Iterable[Problem]] = lambda _: ()  # yields a problem for attempts that no field limits
 
     def __post_init__(self) -> None:
-        """Name the resource."""
+        """Name the resource; raise ImportError if rules could read a field whose type is not checked."""
         object.__setattr__(self, "resource", self.resource or f"{self.kind.lower()}s")
+        fields = (*self.retry_fields, *self.timeout_fields, *self.pod_annotations, *self.made_annotations)
+        fields += self.judged_annotations
+        for pattern in (*self.job_specs, *self.pod_templates, *((*one.within, *one.name) for one in fields)):
+            if type_at(self.shape, pattern) is None:
+                raise ImportError(f"{self}: add {pattern} to its shape")
 
     def __repr__(self) -> str:
         return f"{self.api_version} {self.kind}"

@@ -1,5 +1,6 @@
 """The fields of an object that a KindSpec finds."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ TWO_JOBS = KindSpec(
     versions=("v1",),
     kind="Pair",
     resource="pairs",
-    shape={},
+    shape={"spec": {"first": {"spec": {}}, "others": [{"spec": {}}]}},
     job_specs=(("spec", "first", "spec"), ("spec", "others", 1, "spec")),
 )
 
@@ -31,6 +32,11 @@ def test_a_kind_yields_every_job_spec_with_its_path_and_metadata() -> None:
     assert one.spec is first
     assert other.spec is second
     assert (one.metadata, other.metadata) == ({"name": "one"}, {})
+
+
+def test_a_kind_does_not_import_whose_shape_lacks_a_field_that_is_read() -> None:
+    with pytest.raises(ImportError, match=r"^example.test/v1 Pair: add \('spec', 'others', 1, 'spec'\) to its shape$"):
+        replace(TWO_JOBS, shape={"spec": {"first": {"spec": {}}}})
 
 
 @pytest.mark.parametrize(
