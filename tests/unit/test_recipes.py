@@ -360,7 +360,9 @@ def test_the_new_kind_has_a_sample_and_a_crd_and_without_the_crd_a_test_names_it
     done = run(followed, *tests)
     assert done.returncode == 0, done.stdout
     (followed / "tests/cluster/crds/render.yaml").unlink()
-    assert "{'renders.example.dev'} == set()" in run(followed, *tests).stdout
+    said = run(followed, *tests).stdout
+    assert "{'renders.example.dev'} == set()" in said
+    assert "add a file to tests/cluster/crds/" in said
 
 
 def test_what_the_recipes_write_has_the_types_that_it_says(followed: Path) -> None:

@@ -14,13 +14,15 @@ RULES = {"rules"}  # their order is in webhook/rules/registry.py
 
 def test_every_folder_is_a_system() -> None:
     folders = {one.parent.name for one in Path(systems.__file__).parent.glob("*/__init__.py")}
-    assert folders <= set(systems.SYSTEMS)
+    assert folders <= set(systems.SYSTEMS), "name it in SYSTEMS of webhook/systems/__init__.py"
 
 
 @pytest.mark.parametrize("system", [one for one in EVERY if hasattr(one, "__path__")], ids=lambda one: one.__name__)
 def test_a_system_names_each_part_in_its_folder(system: ModuleType) -> None:
     (folder,) = map(Path, system.__path__)
-    assert {one.stem for one in folder.glob("[!_]*")} - RULES == set(system.PARTS)
+    assert {one.stem for one in folder.glob("[!_]*")} - RULES == set(system.PARTS), (
+        "name each in PARTS of the __init__.py"
+    )
 
 
 @pytest.mark.parametrize("part", ["spec", "pods", "account", "rerun"])

@@ -12,7 +12,7 @@ from webhook.systems.argo import spec as argo
 from webhook.systems.flyte.spec import FLYTE_WORKFLOW
 from webhook.systems.kind_spec import OwnerReference
 from webhook.systems.pod_source import Place
-from webhook.systems.pods import LONGEST_SCOPE, PLACES, elsewhere, place_of
+from webhook.systems.pods import LONGEST_SCOPE, PLACES, READ, elsewhere, place_of
 from webhook.systems.tekton import spec as tekton
 
 WORKFLOW = OwnerReference(argo.GROUP, "v1alpha1", "Workflow", "train", "wf-uid")
@@ -57,6 +57,29 @@ def test_a_pod_of_flyte_is_counted_by_its_name_without_the_attempt_or_else_by_it
     owner = OwnerReference("flyte.lyft.com", "v1alpha1", "flyteworkflow", "f1", "u-1")
     found = place_of({"name": name, "labels": {"node-id": "n0"}}, owner)
     assert found == Place(FLYTE_WORKFLOW, "f1", "u-1", scope)
+
+
+class Every(dict[str, str]):
+    """Labels or annotations that have each key."""
+
+    def get(self, _key: str, _default: object = None) -> str:
+        return "one"
+
+    def __getitem__(self, key: str) -> str:
+        return self.get(key)
+
+    def __contains__(self, _key: object) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("of", PLACES, ids="/".join)
+def test_a_pod_has_the_same_place_by_what_is_kept_of_its_metadata(of: tuple[str, str]) -> None:
+    for part, shape in READ.items():
+        kept = dict.fromkeys(shape, "one")
+        controller = OwnerReference(of[0], "v1", of[1], "train-abcde", "uid")
+        assert PLACES[of]({part: Every(kept)}, controller) == PLACES[of]({part: kept}, controller), (
+            f"name in {part.upper()} in the pods.py of the system each key that its place reads"
+        )
 
 
 def test_a_pod_of_a_job_and_one_without_a_controller_have_no_place() -> None:

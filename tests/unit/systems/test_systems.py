@@ -1,10 +1,12 @@
 """What every System must keep: the controller and the admission policies rely on it."""
 
+from importlib import import_module
 from typing import Any
 
 import pytest
 
 from tests.unit.systems.costs import cost_by
+from webhook import systems
 from webhook.objects.patch import unless_changed
 from webhook.objects.problem import Json
 from webhook.pods.pods import Pod
@@ -15,9 +17,11 @@ from webhook.systems.argo.account import WORKFLOW
 from webhook.systems.job import spec as batch
 from webhook.systems.job_set.spec import JOB_SET
 from webhook.systems.kind_spec import KindSpec
+from webhook.systems.pod_source import no_place
 from webhook.systems.system import Spent, System, Write
 from webhook.systems.tekton.account import PIPELINE_RUN, TASK_RUN
 
+FOLDER = systems.__name__
 SETTINGS = NamedProfile("default", Profile()).settings({})
 ROOT: Json = {
     "metadata": {"namespace": "ml", "name": "train", "uid": "uid", "resourceVersion": "7"},
@@ -73,6 +77,16 @@ def test_metadata_alone_is_enough_to_count_a_pod_of_no_job(kind: KindSpec) -> No
     system = SYSTEMS[kind]
     cost = cost_by(system, pod(system), CACHED, Spent(retries=0, disruptions=0, budget=3), SETTINGS)
     assert cost in {"retry", "disruption", "free", "fatal", "none"}
+
+
+@pytest.mark.parametrize(
+    "name", [one for one in systems.SYSTEMS if "account" in import_module(f"{FOLDER}.{one}").PARTS]
+)
+def test_a_system_with_an_account_says_which_pods_are_counted_in_it(name: str) -> None:
+    account = import_module(f"{FOLDER}.{name}.account")
+    pods = import_module(f"{FOLDER}.{name}.pods")
+    reads_places = any(source.place is not no_place for source in pods.PODS)
+    assert reads_places or all(one.has_jobs for one in account.SYSTEMS), f"give a PodSource of {pods.__name__} a place"
 
 
 def test_a_write_can_be_made_to_fail_if_the_object_has_changed() -> None:
