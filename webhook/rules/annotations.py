@@ -42,7 +42,7 @@ def writes_beside(kind: KindSpec) -> tuple[Pattern, ...]:
     """Return what the rule writes in a kind outside JobSpecs."""
     of_pods = [(*template, "metadata") for template in kind.pod_templates]
     fields = [one.written for one in (*kind.pod_annotations, *kind.made_annotations)]
-    return (*of_pods, *fields, *([(*OWN, names.RETRYABLE)] if kind.runs_again else []))
+    return (*of_pods, *fields, *([(*OWN, names.RETRYABLE)] if kind.may_begin_anew else []))
 
 
 def of(root: Json) -> Json:
@@ -144,7 +144,7 @@ def _edit_workload(context: "WorkloadContext") -> list[Problem]:
     If its author does not say whether it may run twice, write what the profile says.
     """
     kind, root, settings = context.kind, context.root, context.settings
-    if kind.runs_again and settings.profile.requested_retry.retryable and not settings.skip:
+    if kind.may_begin_anew and settings.profile.requested_retry.retryable and not settings.skip:
         copy_missing((names.RETRYABLE,), {names.RETRYABLE: "true"}, OWN, context.editor)
     to_pods = [] if settings.skip else list(of_pods(kind, root))
     to_workloads = list(at_fields(kind.made_annotations, root))

@@ -7,7 +7,7 @@ Reads and writes:
 Reads:
     metadata.annotations[retry-policy.dev/deadline]
 Reads, before an update:
-    metadata.annotations[retry-policy.dev/retry-of], status.{conditions,phase,jobDeploymentStatus}
+    what `may_begin_anew` of the kind reads
 
 After each entry of the retry history the budgets of a workload begin anew. The server's own updates are not sent to the
 webhook (a matchCondition in manifests/base/webhooks.yaml), nor are updates of the status: manifests/base/
@@ -16,21 +16,14 @@ protected-keys.yaml denies those that change these keys.
 
 from typing import Final
 
-from webhook.kube import names, terminal
+from webhook.kube import names
 from webhook.objects.patch import Editor, at
 from webhook.objects.problem import Json, Path
 from webhook.rules import undo
-from webhook.systems.argo import spec as argo
-from webhook.systems.job import spec as batch
-from webhook.systems.job_set.spec import JOB_SET
 from webhook.systems.kind_spec import KindSpec
-from webhook.systems.ray import spec as ray
-from webhook.systems.tekton import spec as tekton
-from webhook.systems.volcano import spec as volcano
 
 LABEL: Final[Path] = ("metadata", "labels", names.PROFILE)
 HISTORY: Final[Path] = ("metadata", "annotations", names.RETRY_HISTORY)
-RETRY_OF: Final[Path] = ("metadata", "annotations", names.RETRY_OF)
 DEADLINE: Final[Path] = ("metadata", "annotations", names.DEADLINE)
 WORK: Final[Path] = ("metadata", "annotations", names.WORK)
 WORK_SOURCE: Final[Path] = ("metadata", "annotations", names.WORK_SOURCE)
@@ -69,14 +62,5 @@ def put_back_key(editor: Editor, path: Path, old: Json) -> None:
 
 
 def may_begin_anew(kind: KindSpec, old: Json) -> bool:
-    """Return True if an update may write the retry history: that of a requested retry, by the user who runs it.
-
-    A workload that runs again in place has failed before; a Job that replaces a failed one is not released yet.
-    """
-    if kind in {argo.WORKFLOW, tekton.PIPELINE_RUN, ray.RAY_JOB}:
-        return bool(terminal.has_failed(old))
-    if kind is volcano.JOB:
-        return volcano.phase_of(old) in volcano.UNSUCCESSFUL
-    if kind is JOB_SET:
-        return terminal.is_decided(old.get("status") or {})
-    return kind is batch.JOB and at(old, RETRY_OF) is not None
+    """Return True if an update may write the retry history: that of a requested retry, by the user who runs it."""
+    return kind.may_begin_anew is not None and kind.may_begin_anew(old)

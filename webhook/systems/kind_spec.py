@@ -292,7 +292,9 @@ class KindSpec:
     admitted: bool = True  # whether the webhook is called for it
     immutable: bool = False  # whether updates are not edited: what the rules write must not change after creation
     labelled: bool = False  # whether it gets the label `profile`
-    runs_again: bool = False  # whether a person may request a retry of it
+    # Returns whether an update of an object may begin its retry history anew, because it has failed, or, if it replaces
+    # a failed one, is not released yet; None if no person may request a retry of it.
+    may_begin_anew: Callable[[Json], bool] | None = None
 
     owns_pods: bool = False  # whether it is the controller of pods
     counts: bool = False  # whether it controls controllers of pods, and counts their attempts

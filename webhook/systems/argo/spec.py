@@ -25,6 +25,7 @@ from functools import partial
 from itertools import accumulate, islice
 from typing import Any, Final
 
+from webhook.kube import terminal
 from webhook.objects.patch import EVERY, Nested, at
 from webhook.objects.problem import Json, Path
 from webhook.objects.shape import ANY_KEY, TOO_DEEP, Shape
@@ -273,7 +274,7 @@ WORKFLOW: Final = replace(
     stored_retry_fields=_stored_retry_fields(),
     immutable=True,
     owns_pods=True,
-    runs_again=True,
+    may_begin_anew=terminal.has_failed,
 )
 
 CRON_WORKFLOW: Final = KindSpec(

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from webhook.kube import names
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.objects.shape import ANY_KEY, Shape
@@ -101,7 +102,7 @@ JOB: Final = KindSpec(
     immutable=True,
     owns_pods=True,
     labelled=True,
-    runs_again=True,
+    may_begin_anew=lambda root: at(root, ("metadata", "annotations", names.RETRY_OF)) is not None,
     traits=_traits_of_job,
 )
 

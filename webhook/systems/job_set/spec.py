@@ -2,6 +2,7 @@
 
 from typing import Final, NamedTuple
 
+from webhook.kube import terminal
 from webhook.objects.patch import EVERY, at
 from webhook.objects.problem import Json, Path
 from webhook.objects.shape import Shape
@@ -95,7 +96,7 @@ JOB_SET: Final = KindSpec(
     shape={"metadata": METADATA, "spec": JOB_SET_SPEC, "status": {"conditions": [{"type": str, "status": str}]}},
     immutable=True,
     labelled=True,
-    runs_again=True,
+    may_begin_anew=lambda root: terminal.is_decided(root.get("status") or {}),
     counts=True,
     job_specs=(job_spec_of(SPEC),),
     retry_fields=(max_restarts_of(SPEC),),

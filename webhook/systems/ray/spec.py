@@ -7,6 +7,7 @@ annotations.
 
 from typing import Final
 
+from webhook.kube import terminal
 from webhook.objects.patch import EVERY, Pattern
 from webhook.objects.problem import Json, Path
 from webhook.objects.shape import Shape
@@ -68,7 +69,7 @@ RAY_JOB: Final = KindSpec(
     kind="RayJob",
     shape={"metadata": METADATA, "spec": RAY_JOB_SPEC, "status": {"jobDeploymentStatus": str}},
     counts=True,
-    runs_again=True,
+    may_begin_anew=terminal.has_failed,
     pod_templates=_pod_templates(SPEC),
     retry_fields=_retry_fields(SPEC),
 )

@@ -12,6 +12,7 @@ contain parameters.
 
 from typing import Final
 
+from webhook.kube import terminal
 from webhook.objects.patch import EVERY, Nested, Pattern
 from webhook.objects.problem import Json, Path
 from webhook.objects.shape import ANY_KEY, TOO_DEEP, Shape
@@ -70,7 +71,7 @@ PIPELINE_RUN: Final = KindSpec(
     group=GROUP,
     versions=VERSIONS,
     kind="PipelineRun",
-    runs_again=True,
+    may_begin_anew=terminal.has_failed,
     shape={
         "metadata": METADATA,
         "spec": {

@@ -59,7 +59,7 @@ JOB: Final = KindSpec(
     owns_pods=True,
     pod_templates=_pod_templates(SPEC),
     retry_fields=_retry_fields(SPEC),
-    runs_again=True,
+    may_begin_anew=lambda root: phase_of(root) in UNSUCCESSFUL,
 )
 
 CRON_JOB: Final = KindSpec(
