@@ -262,6 +262,8 @@ def parts() -> str:
 def lacking() -> Iterator[str]:
     """Yield what to add to REASONS: a feature that a kind lacks without a reason."""
     for kind in listed_kinds():
+        if kind not in REASONS and kind not in SYSTEMS:
+            yield f"webhook/explain/roots.py: MADE has no {kind}: if it is a template or a schedule, say of what"
         for column in COLUMNS:
             if not COLUMNS[column](kind) and column not in REASONS.get(kind, {}):
                 yield f"tools/generate/features.py: REASONS[{kind}] has no {column!r}: say why a {kind.kind} lacks it"

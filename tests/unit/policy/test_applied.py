@@ -1,18 +1,24 @@
 """The part of a profile that is stored on a workload has the same effect as the profile."""
 
 import msgspec
+from msgspec import inspect
 
+from tools.generate.docs import fields
+from webhook.objects.patch import at
 from webhook.policy.applied import Applied, AppliedRule, applied, applied_rules, failed_for_job_wide, profile_of
 from webhook.policy.model import (
+    Deadlines,
     Disruptions,
     Duration,
     FailurePolicy,
     FailureRule,
+    Hardware,
     JobWide,
     Match,
     Next,
     Placement,
     Profile,
+    RequestedRetry,
     Retries,
 )
 
@@ -24,16 +30,51 @@ OTHER = Profile(
         unknown_exit="Confirm",
         settle_within=Duration(5),
         retriable_exit_codes=(7, 9),
+        hardware=Hardware(),
+        many_pods="Auto",
+        job_wide=JobWide(failed=7),
     ),
-    disruptions=Disruptions(action="Count", limit=4, on_exceed="Fail"),
+    disruptions=Disruptions(action="Count", limit=4, on_exceed="Fail", per=Duration(60)),
+    deadline=Deadlines(factor=2.0, limit=3.0, start=Duration(5)),
     placement=Placement(interruptible_failure_threshold=2, spot="Require"),
+    requested_retry=RequestedRetry(placement="OnDemand"),
 )
+# Fields of a profile that are stored apart from Applied, and those that decide nothing which `explain` foretells.
+APART = {"failurePolicy.retriableExitCodes", "onFailure"}
+NOT_STORED = {
+    *("retries.total", "retries.onExceed", "retries.default"),  # admission wrote the retries into the object
+    *("failurePolicy.onFailureRestartPolicy", "failurePolicy.absentRestartPolicy"),  # so it did with these
+    *("backOff.perIndex", "backOff.disruptions", "backOff.singlePod", "jobSet.onDisruption"),
+    *("attemptTimeout", "environment", "allowSkip", "message"),
+    *("placement.provider", "placement.custom", "placement.protect", "placement.roles"),  # where the next pod runs
+    *("placement.wave", "placement.badNodes"),
+    *("retries.per", "retries.renewOnProgress"),  # the leader writes to the account what counts no more
+    *("placement.spotWait", "startTimeout", "unreachableTimeout", "stallTimeout"),  # when the leader ends a pod
+    *("kueue.evictions.limit", "kueue.evictions.onExceed"),
+    *("requestedRetry.retryable", "diagnostics.lastWords", "actions"),  # what the leader does, and keeps
+}
 
 
 def test_a_profile_stored_on_a_workload_is_read_back_with_the_same_values() -> None:
     for profile in (Profile(), OTHER):
         stored = msgspec.json.decode(msgspec.json.encode(applied(profile)), type=Applied)
         assert profile_of(stored, profile.failure_policy.retriable_exit_codes) == profile
+
+
+def test_the_profile_that_is_read_back_above_has_another_value_in_each_field_that_is_stored() -> None:
+    default, other = applied(Profile()), applied(OTHER)
+    same = {name for name in Applied.__struct_fields__ if getattr(default, name) == getattr(other, name)}
+    assert same == set(), "give OTHER in this file another value"
+
+
+def test_each_field_of_a_profile_is_stored_or_said_not_to_be() -> None:
+    paths = {path: tuple(path.split(".")) for path, _ in fields(inspect.type_info(Profile), "")}
+    default, read = (msgspec.to_builtins(one, enc_hook=int) for one in (Profile(), profile_of(applied(OTHER), ())))
+    stored = {path for path, keys in paths.items() if at(read, keys) != at(default, keys)}
+    assert paths.keys() - stored - APART - NOT_STORED == set(), (
+        "if the ledger or explain decides by it, store it: webhook/policy/applied.py; else add it to a set above"
+    )
+    assert paths.keys() >= APART | NOT_STORED
 
 
 def test_how_many_failed_indexes_end_a_job_is_stored_where_a_bug_ends_its_index() -> None:

@@ -4,6 +4,7 @@ import json
 
 import pytest
 import yaml
+from msgspec import Struct
 
 from webhook.objects.problem import Json
 from webhook.policy.model import CustomProvider, Duration, Placement, Policy, Profile, Retries
@@ -32,6 +33,12 @@ def problems(text: str) -> list[str]:
     parsed = parse(text)
     assert not isinstance(parsed, Policy)
     return [str(problem) for problem in parsed]
+
+
+def fields_of(section: type[Struct]) -> str:
+    """Return how a problem lists the fields of a section, which tests of other values need not repeat."""
+    *others, last = section.__struct_encode_fields__
+    return f"{', '.join(others)} or {last}"
 
 
 def with_profile(text: str) -> str:
@@ -202,17 +209,11 @@ profiles:
     assert problems(text) == [
         'apiVersion: is "retry-policy.dev/v1"; must be retry-policy.dev/v1alpha1',
         'kind: is "RetryPolicies"; must be RetryPolicy',
-        (
-            "profils: is not a field; must be apiVersion, kind, profiles, rateLimit, emergency or prices "
-            "(did you mean profiles?)"
-        ),
+        (f"profils: is not a field; must be {fields_of(Policy)} (did you mean profiles?)"),
         f'profiles.a b: is "a b"{NAME}',
         "profiles.default.retries.limit: is 11; must be an integer from 0 to 10",
         'profiles.default.retries.onExceed: is "deny"; must be Clamp or Deny (did you mean Deny?)',
-        (
-            "profiles.default.retries.limt: is not a field; "
-            "must be limit, total, onExceed, default, per or renewOnProgress (did you mean limit?)"
-        ),
+        (f"profiles.default.retries.limt: is not a field; must be {fields_of(Retries)} (did you mean limit?)"),
         "profiles.default.failurePolicy.inject: is false; must be IfAbsent, Merge or Never",
         'profiles.default.failurePolicy.coupled: is "Settled"; must be FailJob, Retry or Settle (did you mean Settle?)',
         f'profiles.default.placement.provider: is "gek"; must be {PROVIDERS} (did you mean gke?)',
