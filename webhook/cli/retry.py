@@ -51,6 +51,12 @@ ANSWERS: Final = (ApiError, *UNREACHABLE, RefusedError, StuckError)  # errors th
         "All Jobs of one team that failed in the last two hours; first only list them",
         "retry-policy retry ml/job -l team=vision --failed-since 2h --dry-run",
     ),
+    help=f"""Rerun what failed of a workload; KIND is one of {KINDS}.
+
+    What succeeded does not run again. Reruns only objects with the annotation retry-policy.dev/retryable: "true". The
+    kind can be left out if one object has the name. Exit 0 if everything will run again, 1 if something was refused, 2
+    if the cluster cannot be asked.
+    """,
 )
 @workload_argument("target", ADAPTERS)
 @click.option("-l", "selector", metavar="SELECTOR", help="Rerun the failed ones with these labels.")
@@ -72,12 +78,7 @@ def retry(
     left_out: LeftOut,
     **flags: bool,
 ) -> None:
-    """Rerun what failed of a Job, CronJob, JobSet, PipelineRun, Workflow, RayJob or Volcano Job.
-
-    What succeeded does not run again. Reruns only objects with the annotation retry-policy.dev/retryable: "true". The
-    kind can be left out if one object has the name. Exit 0 if everything will run again, 1 if something was refused, 2
-    if the cluster cannot be asked.
-    """
+    """Rerun what failed of a workload."""
     wanted = target_of(target, selector, failed_since, keep_finally=flags["keep_finally"])
 
     file = kubeconfig_or_default(kubeconfig)
