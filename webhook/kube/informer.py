@@ -149,9 +149,9 @@ class Informer(Generic[Item]):
         if scope is not None:
             scope.followers.append(self)
         self.joined: dict[str, None] = {}  # namespaces whose objects are to be listed, the longest waiting first
-        self.left: set[str] = set()  # namespaces whose objects are to be forgotten
+        self.left: set[str] = set()  # namespaces whose objects are to be forgotten, before any of `joined` is listed
         self.scope_changed = asyncio.Event()
-        self.turn = asyncio.Lock()  # of the watch, and of the list of one namespace
+        self.turn = asyncio.Lock()  # of a list, of an event of the watch, and of a change of the scope
         self.path = path
         self.keep = keep
         self.clock = clock
@@ -218,7 +218,8 @@ class Informer(Generic[Item]):
         """
         try:
             if not version:
-                version = await self.list()
+                async with self.turn:
+                    version = await self.list()
                 self.synced.set()
                 self.known.set()
                 self.notify()
@@ -263,7 +264,8 @@ class Informer(Generic[Item]):
         An object that is not in the list is removed at its end: the whole list would need too much memory.
         """
         unlisted, version = set(self.items), ""
-        self.joined.clear()  # this list has them
+        self.left -= self.joined.keys()  # this list has what is in them, and lacks what was deleted while they were out
+        self.joined.clear()
         for observer in self.observers:
             self.bulkhead.call("", WHOLE, observer.begin_list)
         async for page in self.api.pages(self.path, self.query, self.list_accept):
@@ -289,38 +291,39 @@ class Informer(Generic[Item]):
     def change_scope(self, joined: set[str], left: set[str]) -> None:
         """Forget the objects of namespaces that have left the scope, and list those of others that have joined it."""
         self.joined = {name: None for name in (*self.joined, *joined) if name not in left}
-        self.left = (self.left | left) - joined
+        self.left |= left
         self.scope_changed.set()
 
     async def follow_scope(self) -> None:
-        """Follow the changes of the scope after the first list, until cancelled.
-
-        No event is taken in meanwhile: each that follows is newer than the list of the namespace.
-        """
+        """Follow the changes of the scope after the first list, until cancelled."""
         await self.synced.wait()
         while True:
             await self.scope_changed.wait()
             self.scope_changed.clear()
             async with self.turn:
-                left, self.left = self.left, set()
-                await self.forget(left)
-                while self.joined:
-                    namespace = next(iter(self.joined))
-                    del self.joined[namespace]
-                    try:
-                        await self.list_namespace(namespace)
-                    except (ApiError, *UNREACHABLE) as error:
-                        self.joined[namespace] = None
-                        log.warning("namespace not listed", path=self.path, namespace=namespace, error=repr(error))
-                        break
+                await self._adapt()
             if self.joined:
                 await asyncio.sleep(LONGEST_PAUSE_AFTER_OPENING)
                 self.scope_changed.set()
 
+    async def _adapt(self) -> None:
+        """Forget the namespaces that have left, and list those that have joined, up to the first one that fails."""
+        while self.left or self.joined:
+            if self.left:
+                left, self.left = self.left, set()
+                await self.forget(left)
+                continue
+            namespace = next(iter(self.joined))
+            del self.joined[namespace]
+            try:
+                await self.list_namespace(namespace)
+            except (ApiError, *UNREACHABLE) as error:
+                self.joined[namespace] = None
+                log.warning("namespace not listed", path=self.path, namespace=namespace, error=repr(error))
+                return
+
     async def forget(self, namespaces: set[str]) -> None:
         """Forget the objects of namespaces."""
-        if not namespaces:
-            return
         async for key in in_slices(list(self.items)):
             if key[0] in namespaces:
                 self.items.pop(key, None)

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import aiohttp
 import msgspec
@@ -16,7 +16,7 @@ from tests import virtual_time
 from tests.virtual_time import now
 from webhook.kube import informer
 from webhook.kube.client import ApiError, ListMeta, Page
-from webhook.kube.informer import LONGEST_PAUSE, LONGEST_PAUSE_AFTER_OPENING, Event, Informer, Scope
+from webhook.kube.informer import LONGEST_PAUSE, LONGEST_PAUSE_AFTER_OPENING, Informer
 from webhook.objects.problem import Json
 
 GONE = ApiError(410, "too old resource version")
@@ -333,105 +333,5 @@ def test_an_informer_whose_objects_only_observers_take_stores_none() -> None:
         await asyncio.wait({running})
         assert observer.told == ["begin", "a", "b", "end", "seen c", "deleted a"]
         assert len(found.items) == 0
-
-    virtual_time.run(run())
-
-
-def namespaced(namespace: str, name: str) -> Json:
-    return {"metadata": {"namespace": namespace, "name": name, "resourceVersion": "1"}}
-
-
-class NamespacedApi(ScriptedApi):
-    """An API whose list of one namespace has the objects of `joined`."""
-
-    joined: tuple[Json, ...] = ()
-
-    async def pages(self, *arguments: Any) -> AsyncIterator[Page]:
-        if "/namespaces/" not in arguments[0]:
-            async for page in super().pages(*arguments):
-                yield page
-            return
-        items = [msgspec.Raw(msgspec.json.encode(one)) for one in self.joined]
-        yield Page(ListMeta(version="9"), items)
-
-
-class InScope(NamedTuple):
-    """An informer that runs and follows a scope; `namespaces`: those that are opted in, not listed yet."""
-
-    namespaces: Informer[Json]
-    found: Informer[Json]
-    observer: Recording
-
-
-@asynccontextmanager
-async def in_scope() -> AsyncIterator[InScope]:
-    """Yield an informer of a list without objects, and with one in the list of the namespace `ml`."""
-    silent: Any = ScriptedApi([], [])
-    namespaces: Informer[Json] = Informer(silent, "/ns", lambda item: item, query={})
-    api: Any = NamespacedApi([[[]]], [[HANG]])
-    api.joined = (namespaced("ml", "a"),)
-    scope, observer = Scope(namespaces), Recording()
-    found: Informer[Json] = Informer(api, "/api/v1/x", lambda item: item["metadata"], query={}, scope=scope)
-    found.observers.append(observer)
-    running = asyncio.create_task(found.run())
-    yield InScope(namespaces, found, observer)
-    running.cancel()
-    await asyncio.wait({running})
-
-
-def test_objects_of_namespaces_that_are_not_opted_in_enter_only_once_they_are_and_leave_again() -> None:
-    async def run() -> None:
-        async with in_scope() as (namespaces, found, observer):
-            await asyncio.sleep(1)
-            assert not found.synced.is_set()  # it waits for the list of namespaces
-            namespaces.synced.set()
-            await asyncio.sleep(1)
-            hostile = msgspec.Raw(msgspec.json.encode({**namespaced("other", "b"), "spec": [[]]}))
-            found.take(Event("ADDED", hostile))
-            assert found.items == {}
-            namespaces.items["", "ml"] = {}
-            namespaces.notify()
-            await asyncio.sleep(1)
-            assert list(found.items) == [("ml", "a")]
-            namespaces.items.clear()
-            namespaces.notify()
-            await asyncio.sleep(1)
-            assert found.items == {}
-            assert observer.told == ["begin", "end", "seen a", "forgotten ['ml']"]
-
-    virtual_time.run(run())
-
-
-def test_a_list_has_the_namespaces_that_were_opted_in_before_it_so_none_of_them_is_listed_again() -> None:
-    async def run() -> None:
-        async with in_scope() as (namespaces, _, observer):
-            namespaces.items["", "ml"] = {}
-            namespaces.synced.set()
-            namespaces.notify()
-            await asyncio.sleep(1)
-            assert observer.told == ["begin", "end"]
-
-    virtual_time.run(run())
-
-
-def test_namespaces_are_listed_in_the_order_in_which_they_were_opted_in() -> None:
-    async def run() -> None:
-        async with in_scope() as (namespaces, found, _):
-            listed: list[str] = []
-
-            async def list_slowly(namespace: str) -> None:
-                listed.append(namespace)
-                await asyncio.sleep(1)
-
-            found.list_namespace = list_slowly  # type: ignore[method-assign]
-            namespaces.synced.set()
-            await asyncio.sleep(1)
-            names = [f"team-{number}" for number in range(20)]
-            for name in names:
-                namespaces.items["", name] = {}
-                namespaces.notify()
-                await asyncio.sleep(0.1)
-            await asyncio.sleep(30)
-            assert listed == names
 
     virtual_time.run(run())
