@@ -11,6 +11,7 @@ import time
 from collections.abc import AsyncIterator, Callable, MutableMapping
 from contextlib import AbstractAsyncContextManager
 from http import HTTPStatus
+from sys import intern
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
@@ -29,6 +30,7 @@ LONGEST_PAUSE: Final = 30.0
 # An API that opens a watch works, so the next pause may be short; not the shortest, as it may close each watch at once.
 LONGEST_PAUSE_AFTER_OPENING: Final = 1.0
 WHOLE: Final = "the whole list"  # in the place of an object's name
+CHANGES: Final = {"ADDED": 1, "MODIFIED": 0, "DELETED": -1}  # of the number of objects, by the type of an event
 
 Item = TypeVar("Item")
 Item_contra = TypeVar("Item_contra", contravariant=True)
@@ -152,6 +154,7 @@ class Informer(Generic[Item]):
         self.left: set[str] = set()  # namespaces whose objects are to be forgotten, before any of `joined` is listed
         self.scope_changed = asyncio.Event()
         self.turn = asyncio.Lock()  # of a list, of an event of the watch, and of a change of the scope
+        self.numbers: dict[str, int] = {}  # of the objects in each namespace, in the scope or not; no zeros
         self.path = path
         self.keep = keep
         self.clock = clock
@@ -266,12 +269,15 @@ class Informer(Generic[Item]):
         unlisted, version = set(self.items), ""
         self.left -= self.joined.keys()  # this list has what is in them, and lacks what was deleted while they were out
         self.joined.clear()
+        self.numbers.clear()
         for observer in self.observers:
             self.bulkhead.call("", WHOLE, observer.begin_list)
         async for page in self.api.pages(self.path, self.query, self.list_accept):
             self.answered = True
             async for raw in in_slices(page.items or ()):
-                if read := self.read_listed(raw):
+                namespace, read = self.read_listed(raw)
+                self._count(namespace, 1)
+                if read is not None:
                     unlisted.discard(read[0])
                     self.store(*read)
                     for observer in self.observers:
@@ -288,6 +294,14 @@ class Informer(Generic[Item]):
         """Return True if objects of a namespace are in the scope."""
         return self.scope is None or self.scope.has(namespace)
 
+    def _count(self, namespace: str, change: int) -> None:
+        """Record that there are so many more objects in a namespace."""
+        number = self.numbers.get(namespace, 0) + change
+        if number > 0:
+            self.numbers[intern(namespace)] = number
+        else:
+            self.numbers.pop(namespace, None)
+
     def change_scope(self, joined: set[str], left: set[str]) -> None:
         """Forget the objects of namespaces that have left the scope, and list those of others that have joined it."""
         self.joined = {name: None for name in (*self.joined, *joined) if name not in left}
@@ -295,7 +309,10 @@ class Informer(Generic[Item]):
         self.scope_changed.set()
 
     async def follow_scope(self) -> None:
-        """Follow the changes of the scope after the first list, until cancelled."""
+        """Follow the changes of the scope after the first list, until cancelled.
+
+        A namespace without objects is not listed: each object that it gets comes by the watch, and is kept.
+        """
         await self.synced.wait()
         while True:
             await self.scope_changed.wait()
@@ -315,12 +332,13 @@ class Informer(Generic[Item]):
                 continue
             namespace = next(iter(self.joined))
             del self.joined[namespace]
-            try:
-                await self.list_namespace(namespace)
-            except (ApiError, *UNREACHABLE) as error:
-                self.joined[namespace] = None
-                log.warning("namespace not listed", path=self.path, namespace=namespace, error=repr(error))
-                return
+            if namespace in self.numbers:
+                try:
+                    await self.list_namespace(namespace)
+                except (ApiError, *UNREACHABLE) as error:
+                    self.joined[namespace] = None
+                    log.warning("namespace not listed", path=self.path, namespace=namespace, error=repr(error))
+                    return
 
     async def forget(self, namespaces: set[str]) -> None:
         """Forget the objects of namespaces."""
@@ -337,7 +355,8 @@ class Informer(Generic[Item]):
         path = f"{resource[0]}/namespaces/{namespace}/{resource[2]}"
         async for page in self.api.pages(path, self.query, self.list_accept):
             async for raw in in_slices(page.items or ()):
-                if read := self.read_listed(raw):
+                _, read = self.read_listed(raw)
+                if read is not None:
                     self.store(*read)
                     for observer in self.observers:
                         self.bulkhead.call(*read[0], observer.seen, read[1])
@@ -348,18 +367,19 @@ class Informer(Generic[Item]):
         if self.stored:
             self.items[key] = item
 
-    def read_listed(self, raw: msgspec.Raw) -> tuple[tuple[str, str], Item] | None:
-        """Return the key of an object of a list and what is kept of it; None if it is malformed, or not in the scope.
+    def read_listed(self, raw: msgspec.Raw) -> tuple[str, tuple[tuple[str, str], Item] | None]:
+        """Return the namespace of an object of a list; with its key and what is kept of it.
 
-        It is decoded once, as there may be 100,000; only to name one that cannot be decoded is it read twice.
+        None in place of these two if the object is malformed, or not in the scope. It is decoded once, as
+        there may be 100,000; only to name one that cannot be decoded is it read twice.
         """
         try:
             item = decoded(self.decoder.decode, raw)
             key = key_of(item)
         except (msgspec.DecodeError, RecursionError, LookupError, TypeError, AttributeError):
             metadata = metadata_of(raw)
-            return self.read(raw, metadata) if self.is_wanted(metadata.namespace) else None
-        return self.bulkhead.call(*key, self.kept_as, key, item) if self.is_wanted(key[0]) else None
+            return metadata.namespace, self.read(raw, metadata) if self.is_wanted(metadata.namespace) else None
+        return key[0], self.bulkhead.call(*key, self.kept_as, key, item) if self.is_wanted(key[0]) else None
 
     def kept_as(self, key: tuple[str, str], item: Json) -> tuple[tuple[str, str], Item]:
         """Return a key, and the value that `keep` returns for an object."""
@@ -391,7 +411,9 @@ class Informer(Generic[Item]):
             status = _status_in.decode(event.object)
             raise ApiError(status.code, status.message)
         metadata = metadata_of(event.object)
-        if event.type in {"ADDED", "MODIFIED", "DELETED"} and self.is_wanted(metadata.namespace):
+        if event.type in CHANGES:
+            self._count(metadata.namespace, CHANGES[event.type])
+        if event.type in CHANGES and self.is_wanted(metadata.namespace):
             read, key = self.read(event.object, metadata), (metadata.namespace, metadata.name)
             if read is None or event.type == "DELETED":
                 self.items.pop(key, None)

@@ -1,6 +1,7 @@
 """The namespaces of which an informer holds objects: they join and leave while it lists and watches."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from typing import Any, Final, NamedTuple
@@ -237,6 +238,73 @@ def test_namespaces_are_listed_in_the_order_in_which_they_were_opted_in() -> Non
     virtual_time.run(run())
 
 
+def test_a_namespace_that_is_opted_in_before_anything_is_in_it_is_not_listed() -> None:
+    async def run() -> None:
+        async with in_scope(("other", "a")) as it:
+            await it.begin()
+            it.join("ml")
+            await asyncio.sleep(1)
+            it.server.create("ml", "a")
+            await asyncio.sleep(1)
+            assert it.observer.held == {("ml", "a")}
+            assert it.server.listed == [WHOLE]
+
+    virtual_time.run(run())
+
+
+def test_an_object_from_before_the_opt_in_whose_event_comes_after_it_is_kept_without_a_list() -> None:
+    async def run() -> None:
+        async with in_scope() as it:
+            await it.begin()
+            it.server.held = True
+            it.server.create("ml", "a")
+            it.join("ml")
+            await asyncio.sleep(1)
+            assert it.found.items == {}
+            it.server.release()
+            await asyncio.sleep(1)
+            assert it.observer.held == {("ml", "a")}
+            assert it.server.listed == [WHOLE]
+
+    virtual_time.run(run())
+
+
+def test_a_namespace_whose_objects_are_all_deleted_is_not_remembered() -> None:
+    async def run() -> None:
+        async with in_scope(("ml", "a"), ("ml", "b")) as it:
+            await it.begin()
+            it.server.create("ml", "c")
+            it.server.create("ml", "a")  # a change
+            await asyncio.sleep(1)
+            assert it.found.numbers == {"ml": 3}
+            for name in ("a", "b", "c"):
+                it.server.delete("ml", name)
+            await asyncio.sleep(1)
+            assert it.found.numbers == {}
+            it.join("ml")
+            await asyncio.sleep(1)
+            assert it.server.listed == [WHOLE]
+
+    virtual_time.run(run())
+
+
+def test_a_namespace_that_leaves_is_listed_when_it_joins_again_unless_it_is_empty_then() -> None:
+    async def run() -> None:
+        async with in_scope(("ml", "a"), ("other", "b")) as it:
+            it.join("ml", "other")
+            await it.begin()
+            for name in ("ml", "other"):
+                it.leave(name)
+            it.server.delete("other", "b")
+            await asyncio.sleep(1)
+            it.join("ml", "other")
+            await asyncio.sleep(1)
+            assert it.server.listed == [WHOLE, "ml"]
+            assert it.observer.held == {("ml", "a")}
+
+    virtual_time.run(run())
+
+
 def test_what_was_deleted_while_its_namespace_was_out_is_forgotten_although_it_joins_again_at_once() -> None:
     async def run() -> None:
         async with in_scope(("ml", "a"), ("ml", "b")) as it:
@@ -249,6 +317,40 @@ def test_what_was_deleted_while_its_namespace_was_out_is_forgotten_although_it_j
                 del it.server.objects["ml", "b"]
             await asyncio.sleep(1)
             assert set(it.found.items) == it.observer.held == {("ml", "a")}
+
+    virtual_time.run(run())
+
+
+def test_a_watch_that_is_resumed_still_tells_which_namespaces_have_objects() -> None:
+    async def run() -> None:
+        async with in_scope() as it:
+            await it.begin()
+            it.server.create("ml", "a")
+            await asyncio.sleep(1)
+            it.server.end_watch()
+            await asyncio.sleep(5)
+            it.join("ml")
+            await asyncio.sleep(1)
+            assert it.observer.held == {("ml", "a")}
+            assert it.server.listed == [WHOLE, "ml"]
+
+    virtual_time.run(run())
+
+
+def test_after_a_gap_in_the_watch_the_new_list_tells_which_namespaces_have_objects() -> None:
+    async def run() -> None:
+        async with in_scope(("old", "a")) as it:
+            await it.begin()
+            it.server.held = True
+            it.server.delete("old", "a")
+            it.server.create("new", "b")
+            it.server.end_watch(GONE)
+            it.server.release()
+            await asyncio.sleep(5)
+            it.join("old", "new")
+            await asyncio.sleep(1)
+            assert it.observer.held == {("new", "b")}
+            assert it.server.listed == [WHOLE, WHOLE, "new"]
 
     virtual_time.run(run())
 
@@ -316,5 +418,6 @@ def test_in_whatever_order_all_happens_in_the_end_exactly_what_is_in_opted_in_na
             opted_in = {name for _, name in it.namespaces.items}
             wanted = {key for key in it.server.objects if key[0] in opted_in}
             assert set(it.found.items) == it.observer.held == wanted
+            assert it.found.numbers == Counter(namespace for namespace, _ in it.server.objects)
 
     virtual_time.run(run())
