@@ -2,7 +2,7 @@
 
 import base64
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jsonpatch
@@ -11,7 +11,9 @@ import msgspec
 from webhook.admission import engine, review
 from webhook.admission.modes import ENFORCED
 from webhook.admission.subject import Subject, read, subject_of
-from webhook.objects.problem import Json
+from webhook.kube import names
+from webhook.objects.patch import Editor
+from webhook.objects.problem import Json, Path
 from webhook.objects.shape import type_of
 from webhook.policy.model import Policy, Profile
 from webhook.rules.facts import Facts
@@ -22,13 +24,17 @@ OPTED_IN = Facts(profile_name="default")
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The response as the API server decodes it, and the object with its patch."""
+    """The response as the API server decodes it, and the object with its patch.
+
+    `edited`: the rule of each operation of the patch.
+    """
 
     allowed: bool
     message: str
     warnings: list[str]
     patch: list[Json]
     object: Any
+    edited: tuple[str, ...] = ()
 
 
 def policy(**profiles: Profile) -> Policy:
@@ -86,7 +92,7 @@ def ask(rules: Any, root: Any, facts: Facts = OPTED_IN, under: Policy | None = N
     decoded = read(body)
     subject = subject_of(decoded, body=body)
     response = review.Response() if subject is None else rules(subject, under or policy(), facts)
-    answer = answer_of(review.encode(decoded.uid, response), root)
+    answer = replace(answer_of(review.encode(decoded.uid, response), root), edited=tuple(response.edited))
     if subject is not None and subject.root and facts.mode in ENFORCED:  # the rules get no fields of an empty object
         assert seen(subject, answer.object) == subject.root
     return answer
@@ -98,3 +104,19 @@ def mutate(root: Any, facts: Facts = OPTED_IN, under: Policy | None = None, **re
 
 def validate(root: Any, facts: Facts = OPTED_IN, under: Policy | None = None, **request: Any) -> Answer:
     return ask(engine.validate, root, facts, under, **request)
+
+
+def lacking(root: Any, *paths: Path) -> Any:
+    """Return an object whose author wrote all that the rules would write, except the fields at these paths.
+
+    What a rule does to a field can so be compared with nothing but that field, whatever other rules there are.
+    """
+    editor = Editor({**deepcopy(mutate(root).object), "metadata": deepcopy(root["metadata"])})
+    for path in paths:
+        editor.remove(path)
+    return editor.root
+
+
+def of_ours(annotations: Json) -> Json:
+    """Return the annotations with our prefix: rules may write others beside them."""
+    return {key: value for key, value in annotations.items() if key.startswith(names.PREFIX)}

@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests import virtual_time
+from tests.admission import lacking
 from tests.objects import job, job_spec
 from tests.unit.cli.test_check_cluster_lists import CONFIG_MAPS, Lists, namespace_of, stored
 from tests.unit.cli.test_colours import Terminal
@@ -138,7 +139,7 @@ def test_a_profile_that_the_policy_does_not_have_is_refused(monkeypatch: pytest.
 def test_a_warning_fails_the_check_if_the_user_asks_for_it(
     fail_on: str, code: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    warned = stored(job(job_spec(restart_policy="OnFailure", backoffLimit=3)))
+    warned = stored(lacking(job(job_spec(restart_policy="OnFailure", backoffLimit=3))))
     found = checked(monkeypatch, tmp_path, f"--fail-on={fail_on}", jobs=[warned])
     assert "1 admitted with a warning" in found.stdout
     assert found.exit_code == code, found.output

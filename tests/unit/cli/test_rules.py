@@ -27,5 +27,5 @@ def test_every_rule_of_admission_has_a_description() -> None:
 
 def test_the_page_that_a_finding_links_to_has_a_heading_for_each_rule() -> None:
     headings = [line[4:] for line in PAGE.read_text().split("\n## Rules\n")[1].splitlines() if line.startswith("### ")]
-    assert headings == sorted(RULES)
+    assert headings == sorted(RULES), "the headings of docs/reference/check.md, in the order of the alphabet"
     assert help_of("retries").endswith("/reference/check/#retries")

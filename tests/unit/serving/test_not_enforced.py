@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.admission import policy, review_of
+from tests.admission import lacking, policy, review_of
 from tests.metrics import counted
 from tests.objects import job, job_spec, pod
 from webhook.admission import engine
@@ -49,7 +49,7 @@ def test_an_object_that_enforce_would_deny_or_change_is_logged_with_its_names_an
 ) -> None:
     for path, would_be, rule in (("/validate", "denied", "retries"), ("/mutate", "changed", "failure_policy")):
         before = total(namespace="ml", profile="default", would_be=would_be)
-        ask(endpoints(mode), job(job_spec(backoffLimit=25)), path)
+        ask(endpoints(mode), lacking(job(job_spec(backoffLimit=25)), ("spec", "podFailurePolicy")), path)
         (line,) = lines(capsys)
         where = ("namespace=ml", "kind=Job", "name=train", "profile=default", f"mode={mode}")
         for field in (*where, f"would_be={would_be}", f"rules=['{rule}']"):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.admission import mutate, policy, validate
+from tests.admission import mutate, of_ours, policy, validate
 from tests.objects import job_spec
 from webhook.kube import names
 from webhook.objects.patch import EVERY, Nested, Pattern, at
@@ -221,7 +221,7 @@ def test_annotations_of_an_author_are_copied_to_the_pods(kind: KindSpec) -> None
     root["metadata"]["annotations"] = {names.INTERRUPTIBLE: "false"}
     paths = [put(root, kind.shape, pattern, {}) for pattern in annotations_for_pods(kind)]
     answer = mutate(root)
-    assert [at(answer.object, path) for path in paths] == [{names.INTERRUPTIBLE: "false"}] * len(paths)
+    assert [of_ours(at(answer.object, path)) for path in paths] == [{names.INTERRUPTIBLE: "false"}] * len(paths)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in ADMITTED if any(annotations_for_pods(kind))], ids=title)
