@@ -102,7 +102,7 @@ def test_every_key_is_listed_as_written_or_as_never_written_by_the_server() -> N
     }
     written = {key for keys in WRITTEN.values() for key in keys.ours}
     keys -= {names.DELAY, names.STALLED}  # a scheduling gate, and a condition
-    put = "into WRITTEN or NEVER in tools/generate/written.py, then make generated"
+    put = "into SETS of webhook/systems/job/rerun.py, or WRITTEN or NEVER in tools/generate/written.py"
     assert sorted(keys - written - NEVER) == [], f"put them {put}"
     assert sorted((written | NEVER) - keys) == [], f"not in webhook/kube/names.py: do not put them {put}"
     assert sorted(written & NEVER) == [], f"put them {put}: not into both"

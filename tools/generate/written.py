@@ -5,6 +5,7 @@ from typing import Final, NamedTuple
 
 from webhook.kube import names
 from webhook.systems import kueue
+from webhook.systems.job import rerun
 
 
 class Keys(NamedTuple):
@@ -36,8 +37,8 @@ WRITTEN: Final[dict[str, Keys]] = {
     "pods": Keys("a pod", set_annotations=(names.COUNTED,)),
     "jobs": Keys(
         "a Job",
-        set_annotations=(names.RETRY_HISTORY, names.SUCCESSOR),
-        removed_annotations=(*REQUEST, names.RETRY_OF, names.STAYS_SUSPENDED),
+        set_annotations=rerun.SETS,
+        removed_annotations=(*REQUEST, *rerun.REMOVES),
         removed_labels=(*MARK, names.RETRY_OF),
         when_let_run=(kueue.QUEUE_NAME,),
         has_pods=True,

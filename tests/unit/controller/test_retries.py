@@ -11,10 +11,9 @@ from structlog.testing import capture_logs
 
 from tests import virtual_time
 from tests.admission import policy
-from tests.awaiting import LONGEST
 from tests.costs import assert_grows_with_its_input
 from tests.objects import job_spec
-from tests.unit.retry.server import Server, queued_events, served
+from tests.unit.retry.server import PLACEHOLDER, STEPS_OF_A_JOB, TRAIN, Server, queued_events, served
 from tests.virtual_time import now
 from webhook.controller.brake import REPORTED, STOPPED, Brake
 from webhook.controller.retries import (
@@ -34,7 +33,6 @@ from webhook.objects.problem import Json
 from webhook.policy.model import Emergency, Profile
 from webhook.retry import record, requests
 from webhook.retry.record import Requested
-from webhook.systems.job import rerun as of_job
 from webhook.systems.job import spec as batch
 from webhook.systems.job_set.spec import JOB_SET
 from webhook.systems.kind_spec import KindSpec
@@ -44,10 +42,7 @@ from webhook.tracking.policy_source import PolicySource
 NO_API: Any = None
 NOW = datetime(2026, 11, 22, 8, 30, tzinfo=UTC)
 FAILED = [{"type": "Failed", "status": "True"}]
-JOBS = "/apis/batch/v1/namespaces/ml/jobs"
-TRAIN = f"{JOBS}/train"
 SETS = JOB_SET.path("ml", "train")
-PLACEHOLDER = f"{JOBS}/{of_job.placeholder_name('train', 'uid-1')}"
 SET_KEY, JOB_KEY = RetryKey(JOB_SET, "ml", "train"), RetryKey(batch.JOB, "ml", "train")
 UNAVAILABLE, CHANGED, FORBIDDEN = (ApiError(status, "no") for status in (503, 409, 403))
 
@@ -140,15 +135,7 @@ def test_the_placeholder_is_stored_before_the_job_is_deleted_and_deleted_after_t
     async def work() -> None:
         server = Server(job())
         await Leader(server, JOB_KEY).act()
-        assert server.writes == [
-            ("POST", PLACEHOLDER),
-            ("PATCH", PLACEHOLDER),
-            ("DELETE", TRAIN),
-            ("POST", TRAIN),
-            ("PATCH", PLACEHOLDER),
-            ("PATCH", TRAIN),
-            ("DELETE", PLACEHOLDER),
-        ]
+        assert server.writes == STEPS_OF_A_JOB
         assert server.items[TRAIN]["spec"]["suspend"] is False
         assert PLACEHOLDER not in server.items
 
@@ -404,10 +391,7 @@ def test_an_object_that_is_no_longer_listed_is_forgotten_except_during_its_retry
     run(work)
 
 
-WRITES_OF_A_JOB = 7
-
-
-@pytest.mark.parametrize("number", range(WRITES_OF_A_JOB))
+@pytest.mark.parametrize("number", range(len(STEPS_OF_A_JOB)))
 def test_a_leader_that_loses_the_lease_before_an_answer_stops_writing_and_the_next_one_continues(number: int) -> None:
     async def work() -> None:
         server = Server(job())
@@ -501,7 +485,7 @@ def test_a_retry_that_the_leader_may_not_begin_waits_and_an_event_says_so_once(
     run(work)
 
 
-@pytest.mark.parametrize("number", range(WRITES_OF_A_JOB))
+@pytest.mark.parametrize("number", range(len(STEPS_OF_A_JOB)))
 def test_a_retry_stops_between_any_two_writes_and_continues_there_later(number: int) -> None:
     async def work() -> None:
         server = Server(job())
@@ -510,7 +494,7 @@ def test_a_retry_stops_between_any_two_writes_and_continues_there_later(number: 
         working = asyncio.create_task(leader.controller.work())
         await server.is_waited_for()
         leader.set(emergency=Emergency(actions="Stop"))
-        await until(lambda: not any(due.busy for due in leader.controller.due.values()))
+        await server.until(lambda: not any(due.busy for due in leader.controller.due.values()))
         server.late_write = None
         server.answer.set()
         await asyncio.sleep(0)
@@ -521,20 +505,13 @@ def test_a_retry_stops_between_any_two_writes_and_continues_there_later(number: 
                 leader.see(JOB_KEY._replace(name=root["metadata"]["name"]), "accepted")
         leader.clock.now += LONGEST_PAUSE
         leader.set(emergency=Emergency())
-        await until(lambda: [*server.items] == [TRAIN] and not requests.is_marked(server.items[TRAIN]))
+        await server.until(lambda: [*server.items] == [TRAIN] and not requests.is_marked(server.items[TRAIN]))
         working.cancel()
         await asyncio.wait({working})
         assert server.items[TRAIN]["spec"]["suspend"] is False
         assert [one.of for one in record.read(server.items[TRAIN])] == ["uid-1"]
 
     run(work)
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Return once a condition holds; fail if it does not come to hold."""
-    async with asyncio.timeout(LONGEST):
-        while not condition():  # noqa: ASYNC110 - the controller tells nobody
-            await asyncio.sleep(0.01)
 
 
 def controller_of_many(marked: int, namespace: str = "ml") -> RetryController:

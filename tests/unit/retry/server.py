@@ -2,8 +2,8 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator
-from typing import Any
+from collections.abc import AsyncIterator, Callable
+from typing import Any, NoReturn
 
 import jsonpatch
 import msgspec
@@ -11,13 +11,31 @@ import pytest
 
 from tests.awaiting import LONGEST
 from tools.generate.written import WRITTEN
+from webhook.kube import names
 from webhook.kube.client import Api, ApiError
 from webhook.kube.events import Events
 from webhook.objects.problem import Json
 from webhook.systems.kind_spec import KindSpec
 from webhook.tracking.cluster import Cluster
 
+OF_JOBS = "SETS or REMOVES of webhook/systems/job/rerun.py"
 REVIEWS = "/apis/authorization.k8s.io/v1/"
+TRAIN = "/apis/batch/v1/namespaces/ml/jobs/train"
+PLACEHOLDER = f"{TRAIN}-retry-uid-1"
+# The writes of the retry of a Job, at each of which it is interrupted and continued; what follows counts them from 1.
+STEPS_OF_A_JOB = [
+    ("POST", PLACEHOLDER),
+    ("PATCH", PLACEHOLDER),
+    ("DELETE", TRAIN),
+    ("POST", TRAIN),
+    ("PATCH", PLACEHOLDER),
+    ("PATCH", TRAIN),
+    ("DELETE", PLACEHOLDER),
+]
+DELETING = STEPS_OF_A_JOB.index(("PATCH", PLACEHOLDER)) + 1  # the stage
+DELETED = STEPS_OF_A_JOB.index(("DELETE", TRAIN)) + 1
+CREATED = STEPS_OF_A_JOB.index(("POST", TRAIN)) + 1
+RELEASED = len(STEPS_OF_A_JOB) - STEPS_OF_A_JOB[::-1].index(("PATCH", TRAIN))
 
 
 def copy(root: Json) -> Json:
@@ -36,8 +54,24 @@ def assert_writes_our_keys(path: str, before: Json, after: Json) -> None:
         old, new = (root["metadata"].get(field) or {} for root in (before, after))
         changed = {key for key in old | new if old.get(key) != new.get(key)}
         may = {key for key in changed if key in to_set or (key in removed and key not in new)}
-        if changed != may:  # no Exception, which a leader would log
-            pytest.fail(f"add to {resource} of WRITTEN in tools/generate/written.py: {sorted(changed - may)}")
+        if changed != may:
+            refused_key(resource, changed - may)
+
+
+def assert_creates_our_keys(path: str, root: Json) -> None:
+    """Fail if a created object has a key of ours that no author writes, and that is not in WRITTEN."""
+    resource = path.rsplit("/", maxsplit=1)[-1]
+    by_authors = names.SAID | names.ASKED
+    entries = {*(root["metadata"].get("annotations") or {}), *(root["metadata"].get("labels") or {})}
+    ours = {key for key in entries if key.startswith(names.PREFIX)} - by_authors
+    if resource in WRITTEN and ours - WRITTEN[resource].ours:
+        refused_key(resource, ours - WRITTEN[resource].ours)
+
+
+def refused_key(resource: str, keys: set[str]) -> NoReturn:
+    """Fail with no Exception, which a leader would log."""
+    place = OF_JOBS if resource == "jobs" else f"{resource} of WRITTEN in tools/generate/written.py"
+    pytest.fail(f"the policies refuse these keys to the leader: {sorted(keys)}; add to {place}, then make generated")
 
 
 class Server:
@@ -58,14 +92,30 @@ class Server:
         self.late: set[str] = set()
         self.late_write: int | None = None
         self.waiting = asyncio.Event()
+        self.refusal: BaseException | None = None  # of a write, by the policies
         self.answer = asyncio.Event()
         self.is_allowed = True
         self.version = 100
 
     async def is_waited_for(self) -> None:
         """Return when a call waits for a late answer; fail if none does."""
+        await self.until(self.waiting.is_set)
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Return once a condition holds; fail if it does not come to hold, or if a write has been refused."""
         async with asyncio.timeout(LONGEST):
-            await self.waiting.wait()
+            while not condition():
+                if self.refusal is not None:  # its task has ended, and nothing will change any more
+                    raise self.refusal
+                await asyncio.sleep(0.01)
+
+    def judge(self, check: Callable[..., None], path: str, *roots: Json) -> None:
+        """Fail if the policies that restrict the leader refuse a write, and with it whoever waits for a late answer."""
+        try:
+            check(path, *roots)
+        except pytest.fail.Exception as refusal:
+            self.refusal = refusal
+            raise
 
     async def call(self, verb: str) -> None:
         """Raise the error that the test has set for this call, if any."""
@@ -115,6 +165,7 @@ class Server:
             await self.call("REVIEW")
             return await self.answered("REVIEW", {"status": {"allowed": self.is_allowed}})
         at = f"{path}/{root['metadata']['name']}"
+        self.judge(assert_creates_our_keys, path, root)
         if dry_run:
             return copy(root)
         self.writes.append(("POST", at))
@@ -133,6 +184,7 @@ class Server:
         if root["metadata"]["resourceVersion"] != before["metadata"]["resourceVersion"]:
             raise ApiError(409, "changed meanwhile")
         changed = {**before, "status": root["status"]} if path.endswith("/status") else root
+        self.judge(assert_writes_our_keys, at, before, changed)
         return await self.answered("PUT", self.store(at, copy(changed)))
 
     async def patch(self, path: str, operations: list[Json]) -> Json:
@@ -146,7 +198,7 @@ class Server:
             changed = jsonpatch.apply_patch(root, [one for one in operations if one not in absent])
         except (AssertionError, jsonpatch.JsonPatchException) as error:
             raise ApiError(422, f"the patch does not apply: {error}") from None
-        assert_writes_our_keys(at, self.stored(at), changed)
+        self.judge(assert_writes_our_keys, at, self.stored(at), changed)
         return await self.answered("PATCH", self.store(at, changed))
 
     async def delete(self, path: str, uid: str, *, after: bool = False) -> None:  # noqa: ARG002 - as the client has it

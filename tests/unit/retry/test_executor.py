@@ -9,7 +9,17 @@ import pytest
 
 from tests import virtual_time
 from tests.objects import job_spec
-from tests.unit.retry.server import Server, api_of
+from tests.unit.retry.server import (
+    CREATED,
+    DELETED,
+    DELETING,
+    PLACEHOLDER,
+    RELEASED,
+    STEPS_OF_A_JOB,
+    TRAIN,
+    Server,
+    api_of,
+)
 from webhook.kube import names
 from webhook.kube.client import ApiError
 from webhook.objects.problem import Json
@@ -28,8 +38,6 @@ from webhook.systems.volcano import spec as volcano
 WHEN = "2026-11-22T08:30:00+00:00"
 ENDED = "2026-11-22T08:00:00Z"
 FAILED: Json = {"conditions": [{"type": "Failed", "status": "True", "lastTransitionTime": ENDED}]}
-TRAIN = "/apis/batch/v1/namespaces/ml/jobs/train"
-PLACEHOLDER = "/apis/batch/v1/namespaces/ml/jobs/train-retry-uid-1"
 SET = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/ml/jobsets/train"
 RUN = "/apis/tekton.dev/v1/namespaces/ml/pipelineruns/train"
 TASK_RUNS = "/apis/tekton.dev/v1/namespaces/ml/taskruns"
@@ -126,33 +134,22 @@ def recorded_requests(root: Json) -> list[tuple[str, str]]:
     return [(one.by, one.of) for one in record.read(root)]
 
 
-STEPS_OF_A_JOB = [
-    ("POST", PLACEHOLDER),
-    ("PATCH", PLACEHOLDER),
-    ("DELETE", TRAIN),
-    ("POST", TRAIN),
-    ("PATCH", PLACEHOLDER),
-    ("PATCH", TRAIN),
-    ("DELETE", PLACEHOLDER),
-]
-
-
 def test_the_manifest_of_a_job_is_stored_at_every_step() -> None:
     server = server_with_failed_job()
     kept: list[set[str]] = []
     server.then = lambda _verb, _path: kept.append({TRAIN, PLACEHOLDER} & server.items.keys())
     virtual_time.run(rerun_job(server))
-    assert server.writes == STEPS_OF_A_JOB
+    assert server.writes == STEPS_OF_A_JOB, "a new step: add its write to STEPS_OF_A_JOB in tests/unit/retry/server.py"
     assert all(kept)
 
 
 @pytest.mark.parametrize("status", [409, 422])
 def test_a_retry_whose_stage_is_refused_deletes_neither_the_job_nor_its_manifest(status: int) -> None:
-    server = server_with_failed_job()
+    server = interrupted(DELETING - 1)
     server.faults["PATCH"] = [ApiError(status, "no")]
     with pytest.raises(ApiError):
         virtual_time.run(rerun_job(server))
-    assert server.writes == STEPS_OF_A_JOB[:2]
+    assert server.writes == [STEPS_OF_A_JOB[DELETING - 1]]
     assert {TRAIN, PLACEHOLDER} <= server.items.keys()
 
 
@@ -179,7 +176,7 @@ def test_a_retry_interrupted_at_any_step_can_be_continued_by_another_user_and_na
     assert is_rerun_once(server)
     assert PLACEHOLDER not in server.items
     created = [write for write in server.writes if write == ("POST", TRAIN)]
-    assert len(created) == (2 if (point, number) == ("stops_before", 4) else 1)
+    assert len(created) == (2 if (point, number) == ("stops_before", CREATED) else 1)
 
 
 def test_a_placeholder_that_was_not_deleted_is_deleted_without_any_other_write() -> None:
@@ -353,7 +350,7 @@ def test_a_job_that_another_user_deleted_is_not_created_and_its_placeholder_stay
 
 
 def test_a_job_that_another_user_created_with_the_same_name_is_not_changed() -> None:
-    server = interrupted(3)
+    server = interrupted(DELETED)
     server.items[TRAIN] = {**job(), "metadata": metadata(uid="uid-2")}
     assert stuck(rerun_job(server)) == (
         "another user has created a Job ml/train in the meantime; "
@@ -363,7 +360,7 @@ def test_a_job_that_another_user_created_with_the_same_name_is_not_changed() -> 
 
 
 def test_a_retry_whose_successor_is_rejected_can_be_continued() -> None:
-    server = interrupted(3)
+    server = interrupted(DELETED)
     server.faults["POST"] = [FORBIDDEN]
     assert stuck(rerun_job(server)).startswith("Job ml/train is rejected by the API server: ")
     virtual_time.run(rerun_job(server))
@@ -371,7 +368,7 @@ def test_a_retry_whose_successor_is_rejected_can_be_continued() -> None:
 
 
 def test_a_retry_whose_job_cannot_be_released_can_be_continued() -> None:
-    server = interrupted(5)
+    server = interrupted(RELEASED - 1)
     server.faults["PATCH"] = [FORBIDDEN]
     assert stuck(rerun_job(server)).startswith("Job ml/train exists again, suspended, and cannot be resumed: ")
     virtual_time.run(rerun_job(server))
@@ -411,7 +408,7 @@ def test_after_its_finalizer_is_removed_a_job_is_created_again() -> None:
 
 
 def test_a_retry_that_another_user_has_completed_is_not_repeated() -> None:
-    server = interrupted(4)
+    server = interrupted(CREATED)
     placeholder = server.items.pop(PLACEHOLDER)
     before = server.items[TRAIN]
     virtual_time.run(executor.rerun(api_of(server), of_job.ADAPTER, placeholder, "bob", WHEN))

@@ -44,8 +44,12 @@ STATE: Final[Path] = ("metadata", "annotations", names.SUCCESSOR)
 # Labels that the API server writes on a Job and its pods, unless manualSelector is set
 # (pkg/registry/batch/job/strategy.go).
 GENERATED: Final = ("batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name", "controller-uid", "job-name")
+# Annotations of ours that a retry sets on Jobs, and those that it only removes: from them the admission policies follow
+# (tools/generate/written.py).
+SETS: Final = (names.RETRY_HISTORY, names.SUCCESSOR)
+REMOVES: Final = (names.RETRY_OF, names.STAYS_SUSPENDED)
 # Annotations that belong to the failed Job, not to its manifest.
-NOT_IN_MANIFEST: Final = names.KEPT | {names.STAYS_SUSPENDED, "batch.kubernetes.io/job-tracking"}
+NOT_IN_MANIFEST: Final = names.KEPT | {*SETS, *REMOVES, "batch.kubernetes.io/job-tracking"}
 # Labels that the placeholder does not get: with the first Kueue would start it, with the second Argo CD could prune it.
 NOT_ON_PLACEHOLDER: Final = (kueue.QUEUE_NAME, "app.kubernetes.io/instance")
 MANAGED_BY: Final = "retry-policy.dev/placeholder"  # of a placeholder: no controller runs it, even if it is resumed
