@@ -16,6 +16,7 @@ from tests.awaiting import until
 from tests.cluster import command_line
 from tests.cluster.conftest import new_namespace
 from tests.cluster.manifests import job, pod
+from tests.documents import document_of
 from webhook.kube import names
 from webhook.kube.paths import path_of
 from webhook.systems.kinds import KINDS
@@ -28,12 +29,19 @@ if TYPE_CHECKING:
 
 PROFILE = "example.test/profile"
 MODE = "example.test/mode"
+PROFILES = ("default", "one-retry", "clamp", "fail-job", "count", "require")
 DENIED = " denied request: "
 
 
-def exported() -> list[Object]:
-    """Return what `retry-policy export` prints for the policy of the cluster tests."""
-    file = os.environ["RETRY_POLICY_TEST_POLICY"]
+def exported(folder: Path) -> list[Object]:
+    """Return what `retry-policy export` prints for PROFILES of the cluster tests' policy, written to a folder.
+
+    Each exported policy names all its profiles four times. The API server compiles each name twice.
+    """
+    policy = document_of(Path(os.environ["RETRY_POLICY_TEST_POLICY"]).read_text())
+    policy["profiles"] = {name: policy["profiles"][name] for name in PROFILES}
+    file = folder / "exported.yaml"
+    file.write_text(json.dumps(policy))  # JSON is YAML too
     done = command_line.run("export", f"--policy={file}", "-o", "json")
     assert done.exit_code == 0, done.stderr
     return list(json.loads(done.stdout)["items"])
@@ -47,13 +55,13 @@ def for_test(objects: list[Object]) -> list[Object]:
 
 
 def install(kubectl: Kubectl) -> None:
-    """Apply the objects for the test, once for all workers: the API server takes ten seconds to compile them."""
+    """Apply the objects for the test, once for all workers: the API server takes seconds to compile them."""
     logs = Path(os.environ["RETRY_POLICY_TEST_LOGS"])
     with (logs / "exported.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (logs / "exported").exists():
             # In the reverse order: once the first ones have an effect, as `is_effective` sees, all others have one.
-            items = [*reversed(for_test(exported()))]
+            items = [*reversed(for_test(exported(logs)))]
             whole = json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
             # To validate, kubectl would ask for a schema, for which it waits 32 s while the API server compiles.
             done = kubectl.run("apply", "--server-side", "--validate=false", "--filename=-", stdin=whole)

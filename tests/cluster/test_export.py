@@ -42,7 +42,6 @@ pytestmark = [with_operators, pytest.mark.generated]
 
 DEFAULT = 120
 EXAMPLES = int(os.environ.get("RETRY_POLICY_EXAMPLES", DEFAULT))
-PROFILES = ("default", "one-retry", "clamp", "fail-job", "count", "require")
 PARTS = 4
 
 # What the webhook's denials say that the exported policies say too.
@@ -133,7 +132,7 @@ def of_kinds(draw: st.DrawFn) -> Any:
     return root
 
 
-OBJECTS = st.tuples(st.sampled_from(("default", *PROFILES)), JOBS | CRON_JOBS | PODS | of_kinds() | of_kinds())
+OBJECTS = st.tuples(st.sampled_from(("default", *exported.PROFILES)), JOBS | CRON_JOBS | PODS | of_kinds() | of_kinds())
 
 
 def relabelled(root: Object, profile: str, *keys: str) -> Object:
