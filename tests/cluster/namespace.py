@@ -23,14 +23,23 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+RBAC_GROUP = "rbac.authorization.k8s.io"
+RBAC = f"{RBAC_GROUP}/v1"
 PATHS = {
     "configmaps": "api/v1",
     "events": "api/v1",
+    "limitranges": "api/v1",
     "pods": "api/v1",
+    "resourcequotas": "api/v1",
     "serviceaccounts": "api/v1",
+    "services": "api/v1",
     "jobs": "apis/batch/v1",
     "cronjobs": "apis/batch/v1",
+    "roles": f"apis/{RBAC}",
+    "rolebindings": f"apis/{RBAC}",
+    "resourceclaims": "apis/resource.k8s.io/v1",
     "customruns": "apis/tekton.dev/v1beta1",
+    "flyteworkflows": "apis/flyte.lyft.com/v1alpha1",
     "accounts": "apis/retry-policy.dev/v1alpha1",
     "mpijobs": "apis/kubeflow.org/v2beta1",
     "pytorchjobs": "apis/kubeflow.org/v1",
@@ -41,13 +50,23 @@ PATHS = {
     "taskruns": "apis/tekton.dev/v1",
     "trainjobs": "apis/trainer.kubeflow.org/v1alpha1",
     "workflows": "apis/argoproj.io/v1alpha1",
+    "workloads": "apis/kueue.x-k8s.io/v1beta2",
 }
-UNCOUNTED = frozenset({"accounts", "configmaps", "cronjobs", "events", "pods", "serviceaccounts"})
+UNCOUNTED = frozenset(
+    {
+        *("accounts", "configmaps", "cronjobs", "events", "limitranges", "pods", "resourceclaims", "resourcequotas"),
+        *("rolebindings", "roles", "serviceaccounts", "services", "workloads"),
+    }
+)
+OF_KINDS = {f"{kind.resource}.{kind.group}": kind for kind in KINDS.values() if kind.group}
+SELECTOR = "--selector="
 DRY_RUN = ("--dry-run=server",)
 SERVER_SIDE = ("--server-side", "--field-manager=team")
 AS_KUBECTL_CREATES = {"fieldValidation": "Strict", "fieldManager": "kubectl-create"}
 AS_TEAM_APPLIES = {"fieldValidation": "Strict", "fieldManager": "team", "force": "false"}
 MERGE = "application/merge-patch+json"
+STRATEGIC = "application/strategic-merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
 APPLY = "application/apply-patch+yaml"
 
 
@@ -77,14 +96,26 @@ class Api:
         """Apply an object server-side, and return it as kubectl prints it; raise KubectlError if it is rejected."""
         return _as_printed(self.send("PATCH", path, dict(manifest), patch=APPLY, **AS_TEAM_APPLIES))
 
-    def send(self, method: str, path: str, body: Any = None, *, patch: str = MERGE, **query: str) -> Object:
-        """Get, create or patch an object; return its new state, or the Status that rejects it."""
+    def patch(self, path: str, patch: Any, *, kind: str = MERGE) -> Object:
+        """Patch an object, and return it as kubectl prints it; raise KubectlError if the change is rejected."""
+        return _as_printed(self.send("PATCH", path, patch, patch=kind))
+
+    def delete(self, path: str, **query: str) -> None:
+        """Delete an object and what it owns, and return at once; raise KubectlError if that is rejected."""
+        answer = self.send("DELETE", path, propagationPolicy="Background", **query)
+        if answer["kind"] == "Status" and answer["status"] == "Failure":
+            raise KubectlError(answer["message"])
+
+    def send(
+        self, method: str, path: str, body: Any = None, *, patch: str = MERGE, user: str = "", **query: str
+    ) -> Object:
+        """Get, create, patch or delete an object, as another user with `user`; return its new state, or the Status."""
         kind = patch if method == "PATCH" else "application/json"
         request = self.client.param_serialize(
             method,
             f"/{path}",
             query_params=list(query.items()),
-            header_params={"Content-Type": kind},
+            header_params={"Content-Type": kind, **({"Impersonate-User": user} if user else {})},
             body=body,
             auth_settings=["BearerToken"],
         )
@@ -157,21 +188,70 @@ class Namespace(Kubectl):
             return str(error)
         return ""
 
-    def patched(self, what: str, patch: Any, *, sub: str = "", kind: str = MERGE) -> str:
+    def patched(self, what: str, patch: Any, *, sub: str = "", kind: str = MERGE, user: str = "", **query: str) -> str:
         """Patch an object (`"job/train"`); return the API server's error, empty if it accepts the change."""
-        resource, _, name = what.partition("/")
-        path = f"{PATHS[f'{resource}s']}/namespaces/{self.name}/{resource}s/{name}{sub}"
-        answer = self.api.send("PATCH", path, patch, patch=kind)
+        answer = self.api.send("PATCH", self.path_to(what) + sub, patch, patch=kind, user=user, **query)
         return str(answer["message"]) if answer["kind"] == "Status" else ""
 
+    def patch(self, what: str, patch: Any, *, sub: str = "", kind: str = MERGE) -> None:
+        """Patch an object (`"job/train"`); raise KubectlError if the change is rejected."""
+        self.api.patch(self.path_to(what) + sub, patch, kind=kind)
+
+    def annotate(self, what: str, annotations: Mapping[str, str | None]) -> None:
+        """Set annotations of an object (`"job/train"`), or with None remove them; raise KubectlError if rejected."""
+        self.patch(what, {"metadata": {"annotations": dict(annotations)}})
+
+    def label(self, labels: Mapping[str, str | None]) -> None:
+        """Set labels of the namespace itself, or with None remove them; raise KubectlError if they are rejected."""
+        self.api.patch(f"api/v1/namespaces/{self.name}", {"metadata": {"labels": dict(labels)}})
+
+    def delete(self, what: str, **query: str) -> None:
+        """Delete an object (`"job/train"`) as `Api.delete` does."""
+        self.api.delete(self.path_to(what), **query)
+
+    def permit(self, role: str, *rules: Mapping[str, Sequence[str]]) -> None:
+        """Create a Role with these rules."""
+        self.create({"apiVersion": RBAC, "kind": "Role", "metadata": {"name": role}, "rules": list(rules)})
+
+    def bind(self, role: str, kind: str, user: str, *, of: str | None = None) -> None:
+        """Bind a role (`"ClusterRole/edit"`) to a user (`"User", "eve"`), or to a ServiceAccount of a namespace."""
+        kind_of_role, _, name = role.partition("/")
+        subject = {"kind": kind, "name": user}
+        subject |= {"namespace": of} if of else {"apiGroup": RBAC_GROUP}
+        binding = {"apiVersion": RBAC, "kind": "RoleBinding", "metadata": {"name": name}, "subjects": [subject]}
+        self.create({**binding, "roleRef": {"apiGroup": RBAC_GROUP, "kind": kind_of_role, "name": name}})
+
+    def token(self, account: str = "default") -> str:
+        """Return a token of a ServiceAccount."""
+        path = f"{self.path_to('serviceaccounts')}/{account}/token"
+        request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+        return str(self.api.create(path, request)["status"]["token"])
+
     def get(self, *arguments: str) -> Object:
-        """Return one object (`get("job", "train")`), or a list with `items`; raise KubectlError if there is none."""
-        resource, *name = arguments
-        plural = resource if resource in PATHS else f"{resource}s"
-        if plural not in PATHS or len(name) != 1 or name[0].startswith("-"):
+        """Return one object (`get("job", "train")`), or a list with `items`; raise KubectlError if there is none.
+
+        Like kubectl; kubectl itself is called for flags other than `--selector=`, and for resources not in PATHS.
+        """
+        resource, *rest = arguments
+        plural = resource if resource in PATHS or resource in OF_KINDS else f"{resource}s"
+        selector = rest[0].removeprefix(SELECTOR) if rest and rest[0].startswith(SELECTOR) else ""
+        known = plural in PATHS or plural in OF_KINDS
+        if not known or len(rest) > 1 or (rest and rest[0].startswith("-") and not selector):
             return Kubectl.get(self, *arguments)
-        found = _as_printed(self.api.send("GET", f"{PATHS[plural]}/namespaces/{self.name}/{plural}/{name[0]}"))
-        return self.with_accounts(plural, [found])[0]
+        path = self.path_to(plural)
+        if rest and not selector:
+            return self.with_accounts(plural, [_as_printed(self.api.send("GET", f"{path}/{rest[0]}"))])[0]
+        listed = self.api.list(path, labelSelector=selector)
+        of_list = {"apiVersion": listed["apiVersion"], "kind": listed["kind"].removesuffix("List")}
+        return {**listed, "items": [_as_printed({**of_list, **one}) for one in listed["items"]]}
+
+    def path_to(self, what: str) -> str:
+        """Return the path of an object of this namespace (`"job/train"`), or of all of its resource (`"jobs"`)."""
+        resource, _, name = what.partition("/")
+        if resource in OF_KINDS:
+            return OF_KINDS[resource].path(self.name, name or None).removeprefix("/")
+        plural = resource if resource in PATHS else f"{resource}s"
+        return f"{PATHS[plural]}/namespaces/{self.name}/{plural}{f'/{name}' if name else ''}"
 
     def wait_for(self, resource: str, name: str, until: Callable[[Object], object]) -> Object:
         """Return the object of that name (`"jobs"`, `"train"`) as soon as it exists and `until` holds of it."""
@@ -220,13 +300,11 @@ class Namespace(Kubectl):
     def all_end(self, pods: list[Object], code: int) -> None:
         """Let running pods end with an exit code, one immediately after the other."""
         for pod in pods:
-            path = f"{PATHS['pods']}/namespaces/{self.name}/pods/{pod['metadata']['name']}"
-            _as_printed(self.api.send("PATCH", path, {"metadata": {"annotations": exits(code)}}))
+            self.annotate(f"pod/{pod['metadata']['name']}", exits(code))
 
     def tells(self, pod: Object, progress: str) -> None:
         """Let the program of a pod tell its progress."""
-        path = f"{PATHS['pods']}/namespaces/{self.name}/pods/{pod['metadata']['name']}"
-        _as_printed(self.api.send("PATCH", path, {"metadata": {"annotations": {names.PROGRESS: progress}}}))
+        self.annotate(f"pod/{pod['metadata']['name']}", {names.PROGRESS: progress})
 
     def told(self, name: str, reason: str = "AttemptEnded", *, text: str = "") -> list[str]:
         """Return the messages of the Events about an object with this reason and text, as soon as there is one.
@@ -240,21 +318,20 @@ class Namespace(Kubectl):
 
     def event_messages(self, name: str, reason: str = "AttemptEnded") -> list[str]:
         """Return the messages of the Events until now about an object that have this reason."""
-        path = f"{PATHS['events']}/namespaces/{self.name}/events"
-        events = self.api.list(path, fieldSelector=f"involvedObject.name={name},reason={reason}")["items"]
-        return [one["message"] for one in events]
+        selector = f"involvedObject.name={name},reason={reason}"
+        return [one["message"] for one in self.api.list(self.path_to("events"), fieldSelector=selector)["items"]]
 
     def evict(self, pod: str) -> None:
         """Evict a pod by the eviction API; raise AssertionError if the API refuses."""
         eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod, "namespace": self.name}}
-        answer = self.api.send("POST", f"{PATHS['pods']}/namespaces/{self.name}/pods/{pod}/eviction", eviction)
+        answer = self.api.send("POST", f"{self.path_to(f'pod/{pod}')}/eviction", eviction)
         assert answer["status"] == "Success", answer
 
     def _wait(
         self, resource: str, until: Callable[[list[Object]], object], *, seconds: float = LONGEST, **query: str
     ) -> list[Object]:
         __tracebackhide__ = True  # pytest then shows only the message
-        path = f"{PATHS[resource]}/namespaces/{self.name}/{resource}"
+        path = self.path_to(resource)
         end = time.monotonic() + seconds
         while True:  # the API server ends a watch early if the client reads its events too slowly
             listed = self.api.list(path, **query)
@@ -285,7 +362,7 @@ class Namespace(Kubectl):
         )
 
     def _accounts(self) -> Accounts:
-        return Accounts(lambda: self.api.list(f"{PATHS['accounts']}/namespaces/{self.name}/accounts"))
+        return Accounts(lambda: self.api.list(self.path_to("accounts")))
 
     def _with_accounts_later(self, resource: str, found: dict[str, Object]) -> tuple[list[Object], Accounts]:
         """Return the objects, oldest first, and their Accounts, which are read once `until` asks for one."""
@@ -306,7 +383,7 @@ class Namespace(Kubectl):
         return found
 
     def _events(self) -> str:
-        events = self.api.list(f"api/v1/namespaces/{self.name}/events")["items"]
+        events = self.api.list(self.path_to("events"))["items"]
         about = [(event["involvedObject"], event["reason"], event.get("message", "")) for event in events]
         return "\n".join(f"  {one['kind']}/{one['name']} {reason}: {message}" for one, reason, message in about)
 
@@ -315,7 +392,7 @@ class Namespace(Kubectl):
         version = manifest["apiVersion"]
         resource = f"{manifest['kind'].lower()}s"
         if PATHS.get(resource, "").partition("/")[2] == version:
-            return f"{PATHS[resource]}/namespaces/{self.name}/{resource}"
+            return self.path_to(resource)
         row = KINDS.get((version.rpartition("/")[0], manifest["kind"]))
         if row is None:
             return None

@@ -182,9 +182,9 @@ def test_an_unchanged_manifest_can_be_applied_again(
 def test_an_update_to_more_retries_than_the_limit_is_denied(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     team.create(indexed(2, backoffLimit=2))
-    refused = team.run("patch", "job", "train", "--type=merge", '--patch={"spec":{"backoffLimit":11}}')
-    assert "spec.backoffLimit: 11 retries exceed the limit of 10" in refused.stderr
-    assert team.run("patch", "job", "train", "--type=merge", '--patch={"spec":{"backoffLimit":10}}').returncode == 0
+    refused = team.patched("job/train", {"spec": {"backoffLimit": 11}})
+    assert "spec.backoffLimit: 11 retries exceed the limit of 10" in refused
+    team.patch("job/train", {"spec": {"backoffLimit": 10}})
 
 
 def test_the_template_of_a_cron_job_and_its_jobs_get_limits_for_each_index_and_for_the_job(
@@ -222,16 +222,11 @@ def test_an_elastic_job_can_be_scaled_down_and_up_while_a_failed_index_waits(nam
 
 
 def scale(team: Namespace, pods: int) -> None:
-    change(team, f'{{"completions":{pods},"parallelism":{pods}}}')
+    team.patch("job/train", {"spec": {"completions": pods, "parallelism": pods}})
 
 
-def suspend(team: Namespace, value: str) -> None:
-    change(team, f'{{"suspend":{value}}}')
-
-
-def change(team: Namespace, spec: str) -> None:
-    changed = team.run("patch", "job", "train", "--type=merge", f'--patch={{"spec":{spec}}}')
-    assert changed.returncode == 0, changed.stderr
+def suspend(team: Namespace, *, suspended: bool = True) -> None:
+    team.patch("job/train", {"spec": {"suspend": suspended}})
 
 
 def test_suspending_and_resuming_a_job_does_not_reset_its_retries(namespace: NewNamespace) -> None:
@@ -240,9 +235,9 @@ def test_suspending_and_resuming_a_job_does_not_reset_its_retries(namespace: New
     first = pod_of_index(team, 0)
     team.ends(first, 143)
     second = pod_of_index(team, 0, but=first)
-    suspend(team, "true")
+    suspend(team)
     team.pods_of("train", lambda pods: not [pod for pod in pods if is_running(pod)])
-    suspend(team, "false")
+    suspend(team, suspended=False)
     third = pod_of_index(team, 0, but=second)
     team.ends(third, 143)
     found = team.wait_for("jobs", "train", lambda found: condition(found, "Failed"))
@@ -299,8 +294,7 @@ def test_a_job_with_explicit_completion_mode_non_indexed_is_not_changed(
 def test_the_api_server_accepts_single_pod_jobs_with_any_name(namespace: NewNamespace, metadata: Object) -> None:
     team = opted_in(namespace, "single-pod")
     manifest = {**job("train"), "metadata": metadata}
-    created = team.run("create", "--filename=-", stdin=manifest)
-    assert created.returncode == 0, created.stderr
+    team.create(manifest)
 
 
 def test_a_cron_job_with_the_longest_name_creates_jobs_that_become_indexed(namespace: NewNamespace) -> None:

@@ -60,7 +60,7 @@ def test_check_before_opt_in_reports_what_admission_does_after_it(namespace: New
     ]
     assert [row[:2] for row in rows[2:]] == [["CHANGED", f"{name}/job/good"]]
     assert "spec.podFailurePolicy would be added" in rows[2][2]
-    team.run("label", "namespace", team.name, f"{names.PROFILE}=default")
+    team.label({names.PROFILE: "default"})
     until(lambda: is_denied(team, greedy))
     assert [is_denied(team, one) for one in (greedy, nightly, good)] == [True, True, False]
     assert checked(team)[1:] == (rows, "")
@@ -105,7 +105,7 @@ def test_check_needs_only_permission_to_list_and_names_what_it_may_not_list(
     rules = [{"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["list"]}]
     role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "lists"}, "rules": rules}
     team.create(role)
-    lists = new_user(team, tmp_path, "--role=lists")
+    lists = new_user(team, tmp_path, "Role/lists")
     code, rows, said = checked(team, "--profile=one-retry", kubeconfig=lists)
     assert code == 2
     assert [row[:2] for row in rows] == [["DENIED", f"{team.name}/job/train"]]

@@ -77,7 +77,7 @@ def test_a_pod_runs_until_an_annotation_tells_it_to_end(namespace: NewNamespace)
     team.create(pod("lasting"))
     team.wait_for("pods", "lasting", lambda found: condition(found, "Ready"))
 
-    team.run("annotate", "pod", "lasting", f"{EXIT_CODE}=143")
+    team.annotate("pod/lasting", {EXIT_CODE: "143"})
 
     found = team.wait_for("pods", "lasting", lambda found: phase(found) == "Failed")
     assert exit_codes(found) == {"main": 143}
@@ -158,10 +158,10 @@ def test_a_pod_that_exits_0_when_it_is_deleted_succeeds(namespace: NewNamespace)
     team.create(manifest)
     team.wait_for("pods", "graceful", lambda found: condition(found, "Ready"))
 
-    team.run("delete", "pod", "graceful", "--wait=false")
+    team.delete("pod/graceful")
 
     team.wait_for("pods", "graceful", lambda found: phase(found) == "Succeeded")
-    team.run("patch", "pod", "graceful", "--type=merge", "--patch", '{"metadata": {"finalizers": null}}')
+    team.patch("pod/graceful", {"metadata": {"finalizers": None}})
     team.wait_for_all("pods", lambda pods: not pods)
 
 

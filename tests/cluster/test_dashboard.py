@@ -97,7 +97,7 @@ def test_a_user_sees_what_the_own_lists_show_until_they_may_list_no_more(
     finished(other, "secret")
     finished(team, "first")
     team.create(LISTS)
-    user = new_user(team, tmp_path, "--role=lists")
+    user = new_user(team, tmp_path, "Role/lists")
 
     async def look(address: str) -> None:
         async with Page(address) as page:
@@ -108,7 +108,7 @@ def test_a_user_sees_what_the_own_lists_show_until_they_may_list_no_more(
             await asyncio.to_thread(finished, team, "second")
             while len((await page.report())["workloads"]) < 2:
                 await page.until("report")
-            team.run("delete", "rolebinding", "requester-0")
+            team.delete("rolebinding/lists")
             assert "you may not list the Jobs" in await page.until("withdrawn")
             assert await page.report() is None
 
@@ -119,7 +119,7 @@ def test_a_user_sees_what_the_own_lists_show_until_they_may_list_no_more(
 def test_a_user_who_may_list_nothing_there_gets_no_dashboard(namespace: NewNamespace, tmp_path: Path) -> None:
     other, team = opted_in(namespace), opted_in(namespace)
     team.create(LISTS)
-    user = new_user(team, tmp_path, "--role=lists")
+    user = new_user(team, tmp_path, "Role/lists")
     for options in (["-n", other.name], []):
         done = command_line.run("dashboard", *options, f"--kubeconfig={user}")
         assert (done.exit_code, done.stdout) == (2, "")

@@ -46,7 +46,7 @@ def test_explain_of_a_cron_job_from_before_opt_in_reads_its_last_job_instead_of_
     manifest["spec"]["jobTemplate"]["spec"]["backoffLimit"] = 2
     team.create(manifest)
     assert explained(team, "nightly")["gets_from"] == "its template"
-    team.run("label", "namespace", team.name, f"{names.PROFILE}=default")
+    team.label({names.PROFILE: "default"})
     team.run("create", "job", "nightly-1", "--from=cronjob/nightly")
     team.ends(team.running("nightly-1", 1)[0], 1)
     team.wait_for("jobs", "nightly-1", has_failed)  # by the rule that admission injected

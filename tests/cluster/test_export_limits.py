@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -300,16 +302,18 @@ def test_an_update_is_refused_only_for_what_it_makes_worse(
     cron = {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "nightly"}}
     spec = {"schedule": "0 3 * * *", "suspend": True, "jobTemplate": {"spec": job("x", backoffLimit=20)["spec"]}}
     free.create({**cron, "spec": spec})
-    free.run("label", "namespace", free.name, f"{exported.PROFILE}=default")
+    free.label({exported.PROFILE: "default"})
 
-    def patched(retries: int) -> str:
-        patch = f'{{"spec": {{"suspend": false, "jobTemplate": {{"spec": {{"backoffLimit": {retries}}}}}}}}}'
-        return free.run("patch", "cronjob", "nightly", "--dry-run=server", f"--patch={patch}").stderr
+    def changed_to(retries: int) -> Object:
+        return {"spec": {"suspend": False, "jobTemplate": {"spec": {"backoffLimit": retries}}}}
 
     refusal = "spec.jobTemplate.spec.backoffLimit: 21 retries exceed the limit of 10"
-    until(lambda: refusal in patched(21))
-    assert patched(20) == patched(19) == ""
-    assert free.run("delete", "cronjob", "nightly").returncode == 0
+    until(lambda: refusal in free.patched("cronjob/nightly", changed_to(21), dryRun="All"))
+    for retries in (20, 19):
+        patch = json.dumps(changed_to(retries))
+        printed = free.run("patch", "cronjob", "nightly", "--dry-run=server", f"--patch={patch}")
+        assert (printed.returncode, printed.stderr) == (0, "")
+    free.delete("cronjob/nightly")
     assert team is not None
 
 
@@ -332,11 +336,11 @@ def test_a_user_who_may_not_act_as_the_job_set_controller_makes_no_job_with_unli
     owner = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "s", "uid": "u", "controller": True}
     made["metadata"]["ownerReferences"] = [owner]
     namespace = team()
-    namespace.run("create", "role", "editor", "--verb=create,get", "--resource=jobs.batch")
-    namespace.run("create", "rolebinding", "editor", "--role=editor", "--user=editor")
-    create_as = ("create", "--dry-run=server", "--filename=-", "--as=editor")
-    until(lambda: "forbidden: User" not in namespace.run(*create_as, stdin=job("y", backoffLimit=3)).stderr)
-    assert "only the JobSet controller creates such Jobs" in namespace.run(*create_as, stdin=made).stderr
+    namespace.permit("editor", {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["create", "get"]})
+    namespace.bind("Role/editor", "User", "editor")
+    create_as_editor = partial(namespace.api.send, "POST", namespace.path_to("jobs"), user="editor", dryRun="All")
+    until(lambda: "forbidden: User" not in str(create_as_editor(job("y", backoffLimit=3)).get("message")))
+    assert "only the JobSet controller creates such Jobs" in create_as_editor(made)["message"]
     try:
         namespace.create(made, "--dry-run=server")
     except KubectlError as error:

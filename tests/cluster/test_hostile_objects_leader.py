@@ -70,8 +70,7 @@ def test_a_job_without_annotations_gets_an_account_after_opt_in(namespace: NewNa
     team.wait_for("jobs", "train", lambda found: found["status"].get("failed"))
     assert ACCOUNT not in team.get("job", "train")
     assert not team.event_messages("train")
-    labels = f"{names.PROFILE}=default"
-    assert team.run("label", "namespace", team.name, labels).returncode == 0
+    team.label({names.PROFILE: "default"})
     found = team.wait_for("jobs", "train", lambda found: ended(found, 1))
     assert account(found)["cost"] == {"fatal": 1}
 

@@ -14,6 +14,7 @@ from tests.cluster.conftest import opted_in, with_operators
 from tests.cluster.devices import OLDEST_WITH_TAINTS, minor_version, own_device
 from tests.cluster.disruptions import on, own_nodes, preempt, taint
 from tests.cluster.manifests import DELETION_EXIT_CODE, exits, job, job_set, replicated_job
+from tests.cluster.namespace import JSON_PATCH
 from tests.cluster.objects import account, condition, disruptions, ended, last, noted, restarts
 from webhook.accounts.account import MOST_RECENT
 from webhook.kube import names
@@ -55,16 +56,16 @@ def test_a_retriable_failure_costs_a_retry_and_a_bug_fails_the_job(namespace: Ne
 
 @pytest.mark.first
 def test_after_opt_out_no_account_is_written_until_the_namespace_is_opted_in_again(
-    kubectl: Kubectl, namespace: NewNamespace
+    namespace: NewNamespace,
 ) -> None:
     team = opted_in(namespace)
     team.create(job("train", backoffLimit=3))
     (first,) = team.running("train", 1)
-    assert kubectl.run("label", "namespace", team.name, f"{names.PROFILE}-").returncode == 0
+    team.label({names.PROFILE: None})
     team.ends(first, 143)
     team.running("train", 1, but=first)
     assert not account(team.get("job", "train"))
-    assert kubectl.run("label", "namespace", team.name, f"{names.PROFILE}=default").returncode == 0
+    team.label({names.PROFILE: "default"})
     found = team.wait_for("jobs", "train", lambda found: ended(found, 1))
     assert last(found) == [("ExitCode", "main 143", "retry")]
 
@@ -166,10 +167,9 @@ def test_each_pod_is_counted_once_even_if_the_account_cannot_name_them_all(names
 def test_suspending_a_job_costs_nothing(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     team.create(job("train", suspend=True, backoffLimit=3))
-    resume = ("patch", "job", "train", "--type=merge", '--patch={"spec":{"suspend":false}}')
-    assert team.run(*resume).returncode == 0
+    suspend(team, suspended=False)
     team.running("train", 1)
-    assert team.run("patch", "job", "train", "--type=merge", '--patch={"spec":{"suspend":true}}').returncode == 0
+    suspend(team)
     found = team.wait_for("jobs", "train", lambda found: ended(found, 1))
     assert last(found) == [("Other", "Stopped", "none")]
 
@@ -182,23 +182,20 @@ def queued(*exit_codes: int, at_sigterm: int = 143, **spec: Any) -> Object:
 
 
 def suspend(team: Namespace, *, suspended: bool = True) -> None:
-    patch = f'--patch={{"spec":{{"suspend":{str(suspended).lower()}}}}}'
-    assert team.run("patch", "job", "train", "--type=merge", patch).returncode == 0
+    team.patch("job/train", {"spec": {"suspend": suspended}})
 
 
 @contextmanager
 def held(team: Namespace, *pods: Object) -> Iterator[None]:
     """Keep deleted pods by a finalizer, as a kubelet does for seconds: the Job controller then sees how they end."""
-    finalizer = '--patch=[{"op":"add","path":"/metadata/finalizers/-","value":"retry-policy-test/held"}]'
+    finalizer = [{"op": "add", "path": "/metadata/finalizers/-", "value": "retry-policy-test/held"}]
     for pod in pods:
-        assert team.run("patch", "pod", pod["metadata"]["name"], "--type=json", finalizer).returncode == 0
+        team.patch(f"pod/{pod['metadata']['name']}", finalizer, kind=JSON_PATCH)
     try:
         yield
     finally:
         for pod in pods:
-            team.run(
-                "patch", "pod", pod["metadata"]["name"], "--type=merge", '--patch={"metadata":{"finalizers":null}}'
-            )
+            team.patched(f"pod/{pod['metadata']['name']}", {"metadata": {"finalizers": None}})
 
 
 @pytest.mark.parametrize("code", [1, 137])
@@ -227,8 +224,7 @@ def test_a_queued_job_can_be_scaled_down_whatever_the_exit_codes_of_its_pods(
     team = opted_in(namespace)
     team.create(queued(at_sigterm=1, completions=3, parallelism=3, **index))
     with held(team, *team.running("train", 3)):
-        scaled = ("patch", "job", "train", "--type=merge", '--patch={"spec":{"parallelism":1}}')
-        assert team.run(*scaled).returncode == 0
+        team.patch("job/train", {"spec": {"parallelism": 1}})
         found = team.wait_for("jobs", "train", lambda found: ended(found, 2))
         assert set(last(found)) == {("Other", "Stopped", "none")}
         (pod,) = team.running("train", 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -99,7 +98,7 @@ def test_the_account_of_a_flyte_workflow_is_deleted_with_it(namespace: NewNamesp
     owner = flyte_workflow(team)
     team.ends(of_flyte(team, owner, 0), 137)
     counted(team, "f1", 1)
-    team.run("delete", "flyteworkflow", "f1")
+    team.delete("flyteworkflow/f1")
     until(lambda: team.get(ACCOUNTS)["items"] == [])
 
 
@@ -129,16 +128,14 @@ def test_an_account_is_not_changed_by_users_nor_the_labels_by_which_its_pods_are
 ) -> None:
     team = opted_in(namespace)
     name = of_flyte(team, flyte_workflow(team), 0)["metadata"]["name"]
-    patch = json.dumps({"metadata": {"labels": {"node-id": "7"}}})
-    done = team.run("patch", "pod", name, "--type=merge", f"--patch={patch}")
-    assert "metadata.labels[node-id]: " in done.stderr
+    assert "metadata.labels[node-id]: " in team.patched(f"pod/{name}", {"metadata": {"labels": {"node-id": "7"}}})
     team.ends(team.get("pods", name), 1)
     own = counted(team, "f1", 1)["metadata"]["name"]
-    for patch in ('{"status":{"attempts":0}}', '{"status":null}', '{"metadata":{"ownerReferences":[]}}'):
-        done = team.run("patch", ACCOUNTS, own, "--type=merge", f"--patch={patch}")
-        assert ("is written by the ledger alone" in done.stderr) is ("status" in patch)
-    done = team.run("patch", ACCOUNTS, own, "--type=merge", '--patch={"spec":{"name":"f2"}}')
-    assert done.returncode
+    patches: tuple[Object, ...] = ({"status": {"attempts": 0}}, {"status": None}, {"metadata": {"ownerReferences": []}})
+    for patch in patches:
+        refused = team.patched(f"{ACCOUNTS}/{own}", patch)
+        assert ("is written by the ledger alone" in refused) is ("status" in patch)
+    assert team.patched(f"{ACCOUNTS}/{own}", {"spec": {"name": "f2"}})
 
 
 def test_the_workers_of_an_mpi_job_are_counted_on_it(namespace: NewNamespace) -> None:
@@ -152,6 +149,6 @@ def test_the_workers_of_an_mpi_job_are_counted_on_it(namespace: NewNamespace) ->
     found = team.wait_for("mpijobs", "train", lambda found: ended(found, 1))
     assert last(found) == [(*EVICTED, "disruption")]
     assert account(found)["units"] == {"1": "worker/0"}
-    until(lambda: team.run("get", "pod", "train-worker-0").returncode)
+    team.wait_for_all("pods", lambda pods: not pods)
     again = worker()
     assert (disruptions(again), noted(again)["placement"]) == ("1", "OnDemand")

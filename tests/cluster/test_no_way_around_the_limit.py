@@ -246,7 +246,7 @@ def test_a_pod_from_before_the_opt_in_is_counted_whatever_its_author_wrote_on_it
     team.create(root)
     (pod,) = team.running("train", 1)
     assert pod["metadata"]["annotations"].items() >= forged.items()
-    team.run("label", "namespace", team.name, f"{names.PROFILE}=default")
+    team.label({names.PROFILE: "default"})
     team.running("train", 1)
     team.ends(pod, 75)
     (found,) = team.wait_for_all("jobs", lambda jobs: account(jobs[0]).get("cost"))

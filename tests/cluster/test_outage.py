@@ -10,6 +10,7 @@ import os
 import re
 import socket
 import subprocess
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,12 @@ SERVICE = f"{NAME}.{SYSTEM}.svc:443"
 CLUSTER_IP = "10.96.17.4:443"
 
 
+@cache
+def shipped(kubectl: Kubectl) -> list[Object]:
+    """Return the shipped webhook configurations."""
+    return [one for one in built(kubectl, INSTALLED) if "webhooks" in one and one["metadata"]["name"] == NAME]
+
+
 class Outage:
     """A namespace whose webhooks call a port of this machine on which no server answers."""
 
@@ -46,18 +53,17 @@ class Outage:
         self.listening.bind(("127.0.0.1", 0))
         self.port = self.listening.getsockname()[1]
         service = {"type": "ExternalName", "externalName": "localhost"}
-        team.apply({"apiVersion": "v1", "kind": "Service", "metadata": {"name": NAME}, "spec": service})
+        team.create({"apiVersion": "v1", "kind": "Service", "metadata": {"name": NAME}, "spec": service})
 
     def begin(self) -> None:
         """Create the webhook configurations, and wait until the API server calls them."""
-        for manifest in built(self.kubectl, INSTALLED):
-            if "webhooks" in manifest and manifest["metadata"]["name"] == NAME:
-                self.kubectl.apply(self.limited(manifest))
+        for manifest in shipped(self.kubectl):
+            self.kubectl.apply(self.limited(manifest))
         until(self.refuses)
 
     def refuses(self) -> bool:
         """Return True if a Job is refused because no server answers."""
-        return "failed calling webhook" in self.error_of("create", job("probe"), "--dry-run=server")
+        return "failed calling webhook" in self.team.refusal(job("probe"))
 
     def limited(self, manifest: Object) -> Object:
         """Return a shipped webhook configuration, limited to this namespace."""
@@ -130,10 +136,11 @@ def test_without_an_answer_in_time_users_see_what_the_docs_quote(outage: Outage)
 
 def test_without_the_service_users_see_what_the_docs_quote(outage: Outage) -> None:
     outage.begin()
-    outage.team.run("delete", "service", NAME)
+    outage.team.delete(f"service/{NAME}")
     end = f'service "{NAME}" not found'
     assert f"| `{end}` |" in PAGE
-    until(lambda: outage.error_of("create", job("train")).strip().endswith(end))
+    until(lambda: outage.team.refusal(job("train")).endswith(end))
+    assert outage.error_of("create", job("train")).strip().endswith(end)
 
 
 def test_during_an_outage_updates_are_refused_and_jobs_can_complete_and_be_deleted(outage: Outage) -> None:
@@ -143,19 +150,21 @@ def test_during_an_outage_updates_are_refused_and_jobs_can_complete_and_be_delet
     assert team.run("apply", "--filename=-", stdin=unchanged).returncode == 0
     team.wait_for("jobs", "done", lambda found: found.get("status", {}).get("ready") == 1)
     outage.begin()
-    for command in (
-        ("annotate", "job", "done", "example.test/note=x"),
-        ("label", "job", "done", "example.test/note=x"),
-        ("patch", "job", "done", '--patch={"spec": {"suspend": true}}'),
-        ("patch", "job", "unchanged", '--patch={"spec": {"suspend": false}}'),
+    note = {"example.test/note": "x"}
+    for name, patch in (
+        ("done", {"metadata": {"annotations": note}}),
+        ("done", {"metadata": {"labels": note}}),
+        ("done", {"spec": {"suspend": True}}),
+        ("unchanged", {"spec": {"suspend": False}}),
     ):
-        assert 'failed calling webhook "workloads.retry-policy.dev"' in team.run(*command).stderr
+        assert 'failed calling webhook "workloads.retry-policy.dev"' in team.patched(f"job/{name}", patch)
     assert team.run("apply", "--filename=-", stdin=unchanged).returncode == 0
     (pod,) = (one["metadata"]["name"] for one in team.get("pods")["items"])
-    team.run("annotate", "pod", pod, f"{EXIT_CODE}=0")
+    team.annotate(f"pod/{pod}", {EXIT_CODE: "0"})
     team.wait_for("jobs", "done", lambda found: condition(found, "Complete"))
-    assert team.run("delete", "job", "done", "unchanged").returncode == 0
-    assert outage.kubectl.run("label", "namespace", team.name, f"{MODE}=Warn").returncode == 0
+    for name in ("done", "unchanged"):
+        team.delete(f"job/{name}")
+    team.label({MODE: "Warn"})
 
 
 def test_a_job_that_gets_no_pod_has_the_event_that_the_docs_quote(outage: Outage) -> None:
@@ -163,7 +172,7 @@ def test_a_job_that_gets_no_pod_has_the_event_that_the_docs_quote(outage: Outage
     team.create(job("train"))
     team.wait_for("jobs", "train", lambda found: found.get("status", {}).get("ready") == 1)
     outage.begin()
-    team.run("annotate", "pods", "--all", f"{EXIT_CODE}=143")
+    team.all_end(team.get("pods")["items"], 143)
     line = quoted("FailedCreate")
 
     def event_is_quoted() -> bool:
@@ -199,7 +208,7 @@ def test_explain_says_why_a_job_gets_no_pod_and_not_that_it_runs(outage: Outage)
     team.wait_for("jobs", "train", lambda found: found.get("status", {}).get("ready") == 1)
     assert explained(team, "train")["state"] == "running"
     outage.begin()
-    team.run("annotate", "pods", "--all", f"{EXIT_CODE}=143")
+    team.all_end(team.get("pods")["items"], 143)
     until(lambda: explained(team, "train")["state"] != "running")
     state = outage.as_documented(explained(team, "train")["state"])
     assert re.match(r"no pod can be created since \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ: Error creating: ", state)

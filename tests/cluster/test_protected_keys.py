@@ -49,11 +49,10 @@ def pod_of_job(team: Namespace) -> Object:
     return pod
 
 
-def changed(team: Namespace, pod: Object, field: str, key: str, *flags: str) -> str:
+def changed(team: Namespace, pod: Object, field: str, key: str, *, user: str = "", sub: str = "") -> str:
     """Try to change a label or an annotation of a pod; return why the API server refuses that, empty if it does not."""
-    patch = json.dumps({"metadata": {field: {key: "7"}}})
-    done = team.run("patch", "pod", pod["metadata"]["name"], "--type=merge", f"--patch={patch}", *flags)
-    return done.stderr if done.returncode else ""
+    patch = {"metadata": {field: {key: "7"}}}
+    return team.patched(f"pod/{pod['metadata']['name']}", patch, user=user, sub=sub)
 
 
 def test_the_manifest_protects_what_placement_and_the_ledger_read_of_a_pod() -> None:
@@ -64,12 +63,12 @@ def test_the_manifest_protects_what_placement_and_the_ledger_read_of_a_pod() -> 
 def test_a_user_who_may_change_pods_changes_none_of_them(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     pod = pod_of_job(team)
-    team.run("create", "role", "editor", "--verb=get,patch", "--resource=pods,pods/status")
-    team.run("create", "rolebinding", "editor", "--role=editor", "--user=editor")
-    until(lambda: not changed(team, pod, "annotations", NOT_PROTECTED, "--as=editor"))
+    team.permit("editor", {"apiGroups": [""], "resources": ["pods", "pods/status"], "verbs": ["get", "patch"]})
+    team.bind("Role/editor", "User", "editor")
+    until(lambda: not changed(team, pod, "annotations", NOT_PROTECTED, user="editor"))
     for field, key in protected():
-        for flags in ((), ("--subresource=status",)):
-            assert f"metadata.{field}[{key}]: " in changed(team, pod, field, key, "--as=editor", *flags)
+        for sub in ("", "/status"):
+            assert f"metadata.{field}[{key}]: " in changed(team, pod, field, key, user="editor", sub=sub)
 
 
 def test_nor_does_the_admin_of_the_cluster(namespace: NewNamespace) -> None:
@@ -119,8 +118,7 @@ def test_a_job_adopts_an_orphan_and_releases_a_pod_without_labels_as_upstreams_c
     name = pod["metadata"]["name"]
 
     def patch(**metadata: object) -> str:
-        patched = team.run("patch", "pod", name, "--type=merge", "--patch", json.dumps({"metadata": metadata}))
-        return patched.stderr if patched.returncode else ""
+        return team.patched(f"pod/{name}", {"metadata": metadata})
 
     assert patch(ownerReferences=None) == ""
     team.wait_for("pods", name, lambda found: bool(found["metadata"].get("ownerReferences")))  # adopted

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,6 +18,7 @@ from tests.awaiting import until
 from tests.cluster.conftest import new_namespace, with_operators
 from tests.cluster.installation import CONTROLLER_ACCOUNT, INSTALLED, SYSTEM, as_service_account, built
 from tests.cluster.manifests import exits, job, job_set, pod, replicated_job
+from tests.cluster.namespace import STRATEGIC
 from tests.cluster.objects import is_running
 from tests.cluster.test_retry import WHEN, has_failed, retryable
 from tests.cluster.test_retry_pipeline_runs import end_tasks, pipeline_run, succeeded_is, task
@@ -126,8 +128,7 @@ def replica(kubectl: Kubectl, api: Api, tmp_path_factory: pytest.TempPathFactory
     team, strangers = (new_namespace(title, {}, kubectl, api) for title in ("opted in", "not opted in"))
     for namespace in (team, strangers):
         fill(namespace)
-    label = (f"{names.PROFILE}=default", f"{names.MODE}=Warn")
-    assert kubectl.run("label", "namespace", team.name, *label).returncode == 0
+    team.label({names.PROFILE: "default", names.MODE: "Warn"})
     kubeconfig = tmp_path_factory.mktemp("replica") / "kubeconfig"
     kubeconfig.write_text(json.dumps(as_service_account(kubectl, CONTROLLER_ACCOUNT)))
     found = Replica(kubectl, team, strangers, kubeconfig)
@@ -138,10 +139,11 @@ def replica(kubectl: Kubectl, api: Api, tmp_path_factory: pytest.TempPathFactory
 
 def as_ledger(namespace: Namespace, root: Object) -> None:
     """Create an Account, as only the ledger may, and only while the namespace is opted in."""
-    who = (f"--as=system:serviceaccount:{SYSTEM}:{CONTROLLER_ACCOUNT}", "--as-group=system:masters")
-    assert namespace.run("label", "namespace", namespace.name, f"{names.PROFILE}=default").returncode == 0
-    until(lambda: namespace.run("create", *who, "-f", "-", stdin=json.dumps(root)).returncode == 0)
-    assert namespace.run("label", "namespace", namespace.name, f"{names.PROFILE}-").returncode == 0
+    ledger = f"system:serviceaccount:{SYSTEM}:{CONTROLLER_ACCOUNT}"
+    create = partial(namespace.api.send, "POST", namespace.path_to("accounts"), root, user=ledger)
+    namespace.label({names.PROFILE: "default"})
+    until(lambda: create()["kind"] == "Account")
+    namespace.label({names.PROFILE: None})
 
 
 def fill(namespace: Namespace) -> None:
@@ -168,7 +170,7 @@ def fill(namespace: Namespace) -> None:
         namespace.wait_for("pods", name, is_running)
     create_telling(namespace)
     (stays,) = namespace.running("leaving", 1)
-    namespace.run("delete", "pod", stays["metadata"]["name"], "--wait=false")
+    namespace.delete(f"pod/{stays['metadata']['name']}")
     again = job("again", suspend=True, completions=3, completionMode="Indexed")
     namespace.create(with_metadata(again, labels={names.RETRY_OF: "uid"}, annotations={names.RETRY_OF: "uid"}))
     namespace.create(with_metadata(job("asked-for", suspend=True), **asked_for))
@@ -202,9 +204,9 @@ def create_telling(namespace: Namespace) -> None:
     for name in ("telling", "hangs"):
         namespace.create(job(name))
         (tells,) = namespace.running(name, 1)
-        namespace.run("annotate", "pod", tells["metadata"]["name"], f"{names.PROGRESS}=0.42")
-    marked = json.dumps({"status": {"conditions": [{**CONDITION, "type": names.STALLED}]}})
-    namespace.run("patch", "pod", tells["metadata"]["name"], "--subresource=status", f"--patch={marked}")
+        namespace.tells(tells, "0.42")
+    marked = {"status": {"conditions": [{**CONDITION, "type": names.STALLED}]}}
+    namespace.patch(f"pod/{tells['metadata']['name']}", marked, sub="/status", kind=STRATEGIC)
 
 
 def with_metadata(manifest: Object, **more: Any) -> Object:
@@ -1290,7 +1292,8 @@ def test_a_replica_may_do_what_it_does_with_operators(operated: Replica) -> None
 
 
 def test_the_policies_do_not_restrict_other_users(replica: Replica) -> None:
-    assert replica.team.run("label", "pod/worker", "example.test/x=y", "--dry-run=server").returncode == 0
+    labelled = {"metadata": {"labels": {"example.test/x": "y"}}}
+    assert replica.team.patched("pod/worker", labelled, dryRun="All") == ""
 
 
 @pytest.fixture(scope="module")

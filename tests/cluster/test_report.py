@@ -150,7 +150,7 @@ def test_a_user_of_one_namespace_gets_its_report_with_notes_about_what_is_missin
     ]
     role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "lists"}, "rules": rules}
     team.create(role)
-    user = new_user(team, tmp_path, "--role=lists")
+    user = new_user(team, tmp_path, "Role/lists")
     found = reported(team, "-n", team.name, kubeconfig=user)
     assert (found["total"]["used"]["attempts"], found["total"]["complete"]) == (1, 1)
     assert any(note.startswith("nodes cannot be listed: ") for note in found["notes"])

@@ -15,6 +15,7 @@ from tests.cluster.conftest import opted_in, with_operators
 from tests.cluster.manifests import exits, job, job_set, replicated_job
 from tests.cluster.objects import account, condition, ended, is_running, restarts
 from tests.cluster.test_ledger import explained
+from tests.documents import document_of
 from webhook.kube import names
 from webhook.kube.client import Api
 from webhook.retry import executor, reading, record
@@ -308,7 +309,7 @@ def test_a_user_without_permission_is_told_which_permissions_are_missing(
     team = namespace()
     failed_job(team, retryable(job("train", backoffLimit=0)))
     before = team.get("job", "train")
-    viewer = new_user(team, tmp_path, "--clusterrole=view")
+    viewer = new_user(team, tmp_path, "ClusterRole/view")
     lacking = "you may not create jobs, patch jobs, delete jobs; ask an admin for these rights"
     why = f"Job {team.name}/train is unchanged: {lacking}"
     assert run_retry(team, "job/train", "--yes", kubeconfig=viewer) == (1, "", why)
@@ -316,15 +317,12 @@ def test_a_user_without_permission_is_told_which_permissions_are_missing(
 
 
 def new_user(team: Namespace, folder: Path, *roles: str) -> Path:
-    """Create a user with roles, each `--role=` or `--clusterrole=`, in this namespace; return the user's kubeconfig."""
-    team.run("create", "serviceaccount", "requester")
-    for number, role in enumerate(roles):
-        bound = team.run(
-            "create", "rolebinding", f"requester-{number}", role, f"--serviceaccount={team.name}:requester"
-        )
-        assert bound.returncode == 0, bound.stderr
-    token = team.run("create", "token", "requester").stdout.strip()
-    config = json.loads(team.run("config", "view", "--raw", "--output=json").stdout)
+    """Create a user with roles, each `Role/NAME` or `ClusterRole/NAME`, here; return the user's kubeconfig."""
+    team.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "requester"}})
+    for role in roles:
+        team.bind(role, "ServiceAccount", "requester", of=team.name)
+    token = team.token("requester")
+    config = document_of(team.kubeconfig.read_text())
     config["users"] = [{"name": one["name"], "user": {"token": token}} for one in config["users"]]
     file = folder / "kubeconfig"
     file.write_text(json.dumps(config))
@@ -395,7 +393,7 @@ def test_a_job_that_was_deleted_during_its_retry_is_not_created_again_and_its_ma
     before = failed_job(team, retryable(job("train", backoffLimit=0)))
     crash_after(str(team.kubeconfig), 2, retry_of(before))
     (placeholder,) = placeholders(team)
-    assert team.run("delete", "job", "train").returncode == 0
+    team.delete("job/train")
     remedy = f"create it again: Job {team.name}/{placeholder} has its manifest"
     why = f"Job {team.name}/train was deleted by another user; {remedy}"
     assert run_retry(team, "job/train", "--yes") == (1, "", why)

@@ -86,13 +86,14 @@ def request_retry(kubectl: Kubectl, target: str, when: datetime | str | None = N
 
 
 def as_user(team: Namespace, folder: Path, *rights: str) -> Kubectl:
-    """Return kubectl for a new user with these permissions in a namespace, each `VERBS RESOURCES`."""
+    """Return kubectl for a new user with these permissions in a namespace, each `VERBS RESOURCE.GROUP`."""
     for number, right in enumerate(rights):
-        verbs, _, resources = right.partition(" ")
-        made = team.run("create", "role", f"right-{number}", f"--verb={verbs}", f"--resource={resources}")
-        assert made.returncode == 0, made.stderr
-    roles = [f"--role=right-{number}" for number in range(len(rights))]
-    kubeconfig = new_user(team, folder, *roles)
+        verbs, _, resource = right.partition(" ")
+        plural, _, group = resource.partition(".")
+        group, *sub = group.split("/")
+        rule = {"apiGroups": [group], "resources": ["/".join((plural, *sub))], "verbs": verbs.split(",")}
+        team.permit(f"right-{number}", rule)
+    kubeconfig = new_user(team, folder, *(f"Role/right-{number}" for number in range(len(rights))))
     return Kubectl(team.program, kubeconfig)
 
 
@@ -294,16 +295,14 @@ def test_a_job_with_a_service_account_is_retried_if_a_role_lets_the_controller_u
     namespace: NewNamespace,
 ) -> None:
     team = opted_in(namespace)
-    assert team.run("create", "serviceaccount", "trainer").returncode == 0
+    team.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "trainer"}})
     manifest = retryable(job("train", backoffLimit=0))
     manifest["spec"]["template"]["spec"]["serviceAccountName"] = "trainer"
     before = failed_job(team, manifest)
     assert "unless a Role lets it use that one (verb use)" in refusal_of(team, "train")
     rule = {"apiGroups": [""], "resources": ["serviceaccounts"], "resourceNames": ["trainer"], "verbs": ["use"]}
-    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "retries"}}
-    team.create({**role, "rules": [rule]})
-    bound = ("--role=retries", f"--serviceaccount={SYSTEM}:{CONTROLLER_ACCOUNT}")
-    assert team.run("create", "rolebinding", "retries", *bound).returncode == 0
+    team.permit("retries", rule)
+    team.bind("Role/retries", "ServiceAccount", CONTROLLER_ACCOUNT, of=SYSTEM)
     assert request_retry(team, "job/train").stderr == ""
     team.wait_for("jobs", "train", successor_runs(before))
 
@@ -312,7 +311,7 @@ def test_the_leader_does_not_change_the_spec_of_a_cron_job_from_before_opt_in(na
     team = namespace()
     created = team.create(cron_job("nightly"))
     mark_as_accepted(team, "cronjob/nightly", "another")
-    assert team.run("label", "namespace", team.name, f"{names.PROFILE}=default").returncode == 0
+    team.label({names.PROFILE: "default"})
     now = team.wait_for("cronjobs", "nightly", no_retry_in_progress)  # the request ends because it has no Job
     assert now["spec"] == created["spec"]
 
@@ -416,7 +415,7 @@ def test_a_job_that_is_changed_into_a_placeholder_is_checked_like_a_new_one(
     said = {"metadata": {"labels": labels, "annotations": placeholder["metadata"]["annotations"]}}
     refused = user.run("patch", f"job/{made['metadata']['name']}", where, "--type=merge", f"--patch={json.dumps(said)}")
     assert "must not be changed" in refused.stderr
-    assert team.run("delete", "job", made["metadata"]["name"]).returncode == 0
+    team.delete(f"job/{made['metadata']['name']}")
     placeholder = placeholder_for(before, me, WHEN)
     (advanced,) = [one["value"] for one in stage_patch(placeholder, "Deleting") if one["op"] == "replace"]
     placeholder["metadata"]["annotations"][names.SUCCESSOR] = advanced
@@ -465,8 +464,8 @@ def test_a_copy_of_a_retried_job_set_does_not_get_its_history(namespace: NewName
 def test_a_request_is_withdrawn_by_removing_its_label(namespace: NewNamespace) -> None:
     team = namespace({names.PROFILE: "default", names.MODE: "Audit"})  # the leader does nothing in this mode
     before = failed_job(team, retryable(job("train", backoffLimit=0)))
-    assert team.run("label", "job/train", f"{names.RETRY_IN_PROGRESS}=true").returncode == 0
-    assert team.run("label", "job/train", f"{names.RETRY_IN_PROGRESS}-").returncode == 0
+    for mark in ("true", None):
+        team.patch("job/train", {"metadata": {"labels": {names.RETRY_IN_PROGRESS: mark}}})
     now = team.get("job", "train")
     assert no_retry_in_progress(now)
     assert now["metadata"]["uid"] == before["metadata"]["uid"]
@@ -492,8 +491,7 @@ def test_a_pipeline_run_that_is_cancelled_after_the_request_stays_cancelled(name
     team.wait_for("pipelineruns", "build", succeeded_is("False"))
     assert request_retry(team, "pipelinerun/build").stderr == ""
     team.wait_for("pipelineruns", "build", succeeded_is("Unknown"))
-    cancel = '--patch={"spec":{"status":"Cancelled"}}'
-    assert team.run("patch", "pipelinerun/build", "--type=merge", cancel).returncode == 0
+    team.patch("pipelinerun/build", {"spec": {"status": "Cancelled"}})
     after = team.wait_for(
         "pipelineruns", "build", lambda found: succeeded_is("False")(found) and no_retry_in_progress(found)
     )
@@ -504,7 +502,7 @@ def mark_as_accepted(team: Namespace, target: str, of: str) -> None:
     """Write the keys of an accepted request on an object; its namespace is not opted in, so admission allows it."""
     said = msgspec.json.encode(record.Requested(at=WHEN, by="admin", of=of)).decode()
     metadata = {"labels": {names.RETRY_IN_PROGRESS: "true"}, "annotations": {names.RETRY_ACCEPTED: said}}
-    assert team.run("patch", target, "--type=merge", f"--patch={json.dumps({'metadata': metadata})}").returncode == 0
+    team.patch(target, {"metadata": metadata})
 
 
 async def process_requests(kubeconfig: Path, keys: list[retries.RetryKey], events_written: Callable[[], bool]) -> None:
@@ -567,8 +565,7 @@ def failed_ray_job(team: Namespace) -> None:
         }
     )
     status = {"jobDeploymentStatus": "Failed", "endTime": LONG_AGO, "rayClusterName": "tune-1"}
-    patch = json.dumps({"status": status})
-    assert team.run("patch", "rayjob/tune", "--subresource=status", "--type=merge", f"--patch={patch}").returncode == 0
+    team.patch("rayjob/tune", {"status": status}, sub="/status")
 
 
 def failed_volcano_job(team: Namespace, name: str) -> None:
@@ -577,9 +574,7 @@ def failed_volcano_job(team: Namespace, name: str) -> None:
     manifest["metadata"]["annotations"] = {names.RETRYABLE: "true"}
     root = team.create(manifest)
     status = {"state": {"phase": "Failed", "lastTransitionTime": LONG_AGO}}
-    patch = json.dumps({"status": status})
-    target = f"jobs.batch.volcano.sh/{name}"
-    assert team.run("patch", target, "--subresource=status", "--type=merge", f"--patch={patch}").returncode == 0
+    team.patch(f"jobs.batch.volcano.sh/{name}", {"status": status}, sub="/status")
     owner = {"apiVersion": VOLCANO_JOB.api_version, "kind": "Job", "name": name, "uid": root["metadata"]["uid"]}
     made = pod(f"{name}-main-0")
     made["metadata"] |= {
@@ -629,7 +624,7 @@ def test_requested_retries_use_exactly_the_permissions_of_the_components_role(
     for key, of in asked_for.items():
         mark_as_accepted(team, f"{key.kind.resource}.{key.kind.group}/{key.name}", of)
     # In mode Warn the cluster's leader does nothing here; without a profile no replica could write anything.
-    assert team.run("label", "namespace", team.name, f"{names.PROFILE}=default", f"{names.MODE}=Warn").returncode == 0
+    team.label({names.PROFILE: "default", names.MODE: "Warn"})
     with rights.recording(kubectl, tmp_path, CONTROLLER_ACCOUNT) as (kubeconfig, recorded):
         events_written = lambda: "events" in {right[2] for right in rights.used(recorded(), set())}  # noqa: E731
         asyncio.run(process_requests(kubeconfig, list(asked_for), events_written))

@@ -182,7 +182,7 @@ def begin_as_volcano(team: Namespace) -> None:
 
 
 def allow_retries(team: Namespace) -> None:
-    assert team.run("annotate", "jobs.batch.volcano.sh/train", f"{names.RETRYABLE}=true").returncode == 0
+    team.annotate("jobs.batch.volcano.sh/train", {names.RETRYABLE: "true"})
 
 
 @pytest.mark.parametrize(

@@ -377,11 +377,10 @@ def test_a_job_cannot_be_unlimited_by_claiming_a_job_set_that_exists(strategy: s
     assert f"spec.backoffLimit: {STRATEGIES[strategy]}" in team.refusal(root)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def team_of_editor(dry: NewNamespace) -> Namespace:
     team = opted_in(dry)
-    binding = ("rolebinding", "editor", "--clusterrole=admin", "--user=editor")
-    assert team.run("create", *binding).returncode == 0
+    team.bind("ClusterRole/admin", "User", "editor")
     return team
 
 

@@ -7,8 +7,9 @@ import os
 import ssl
 from contextlib import contextmanager
 from copy import deepcopy
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
@@ -19,7 +20,6 @@ from tests.cluster import rights
 from tests.cluster.conftest import OWN_CONTROL_PLANE, with_operators
 from tests.cluster.installation import BASE, CONTROLLER_ACCOUNT, SERVICE_ACCOUNT, SYSTEM, built, pointed_at
 from tests.cluster.manifests import job, job_set, pod, replicated_job
-from tests.cluster.namespace import DRY_RUN
 from tests.cluster.test_webhook_kinds import owner_of, reference
 from tests.cluster.test_webhook_server import pod_of
 from tests.documents import documents_of
@@ -29,14 +29,11 @@ from webhook.policy.parse import KEY
 from webhook.systems.kinds import KINDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from tests.cluster.conftest import NewNamespace
     from tests.cluster.kubectl import Kubectl, Object
     from tests.cluster.namespace import Namespace
-
-    # Returns True if the API server calls the webhook for the request of a kubectl command with this stdin.
-    IsCalled: TypeAlias = Callable[..., bool]
 
 MANIFESTS = BASE.parent
 OVERLAYS = MANIFESTS / "overlays"
@@ -204,7 +201,7 @@ def test_an_invalid_policy_is_denied_with_the_path_of_each_problem(
     with serving(tmp_path, *arguments) as served:
         until(lambda: served.get("/readyz").status == 200)
         configuration = calling(served, of_kind(CONFIGURATIONS[1], base))
-        with one_webhook_for(kubectl, team, configuration, "policy.retry-policy.dev"):
+        with one_webhook_for(team, configuration, "policy.retry-policy.dev"):
             until(lambda: kubectl.run("apply", "--dry-run=server", "--filename=-", stdin=policy).returncode)
             refused = kubectl.run("apply", "--filename=-", stdin=policy).stderr
     assert "profiles.default.retries.limit" in refused
@@ -224,7 +221,7 @@ def test_with_a_client_ca_only_the_api_server_can_connect(
         with pytest.raises((ssl.SSLError, ConnectionError)):
             served.post("/validate", review_of(too_many, namespace=team.name))
         configuration = calling(served, of_kind(CONFIGURATIONS[1], base))
-        with one_webhook_for(kubectl, team, configuration, "workloads.retry-policy.dev"):
+        with one_webhook_for(team, configuration, "workloads.retry-policy.dev"):
             until(lambda: denied_by(served, team, too_many))
 
 
@@ -240,7 +237,7 @@ def calling(served: Served, configuration: Object) -> Object:
 
 
 @contextmanager
-def one_webhook_for(kubectl: Kubectl, team: Namespace, configuration: Object, entry: str) -> Iterator[None]:
+def one_webhook_for(team: Namespace, configuration: Object, entry: str) -> Iterator[None]:
     """Create a copy of one webhook of a configuration for one namespace, while the block runs."""
     (webhook,) = [one for one in configuration["webhooks"] if one["name"] == entry]
     expressions = webhook["namespaceSelector"]["matchExpressions"]
@@ -248,64 +245,76 @@ def one_webhook_for(kubectl: Kubectl, team: Namespace, configuration: Object, en
     webhook["namespaceSelector"] = {
         "matchExpressions": [*(one for one in expressions if one["operator"] != "In"), here]
     }
-    kubectl.create({**configuration, "metadata": {"name": team.name}, "webhooks": [webhook]})
+    path = f"apis/{configuration['apiVersion']}/{configuration['kind'].lower()}s"
+    team.api.create(path, {**configuration, "metadata": {"name": team.name}, "webhooks": [webhook]})
     try:
         yield
     finally:
-        kubectl.run("delete", configuration["kind"], team.name)
+        team.api.delete(f"{path}/{team.name}")
+
+
+@dataclass(frozen=True, slots=True)
+class Unreachable:
+    """A webhook that cannot be reached, so that a request fails exactly if the API server calls it.
+
+    Each method makes a request as a dry run, and returns True if the webhook was called.
+    """
+
+    team: Namespace
+    entry: str
+
+    def create(self, manifest: Object) -> bool:
+        return self._is_called(self.team.refusal(manifest))
+
+    def patch(self, path: str, **root: Any) -> bool:
+        return self._is_called(self._refusal("PATCH", path, root))
+
+    def delete(self, path: str) -> bool:
+        return self._is_called(self._refusal("DELETE", path))
+
+    def _refusal(self, method: str, path: str, body: Object | None = None) -> str:
+        answer = self.team.api.send(method, path, body, dryRun="All")
+        return str(answer["message"]) if answer.get("status") == "Failure" else ""
+
+    def _is_called(self, refusal: str) -> bool:
+        assert not refusal or f'failed calling webhook "{self.entry}"' in refusal
+        return bool(refusal)
 
 
 @contextmanager
-def unreachable_webhook(kubectl: Kubectl, team: Namespace, configuration: Object, entry: str) -> Iterator[IsCalled]:
-    """Create a copy of one webhook that cannot be reached: a request fails exactly if the API server calls it.
-
-    Yields a function that makes a request as a dry run, and returns True if the webhook was called.
-    """
+def unreachable_webhook(team: Namespace, configuration: Object, entry: str) -> Iterator[Unreachable]:
+    """Create a copy of one webhook that cannot be reached, while the block runs."""
     for webhook in configuration["webhooks"]:
         webhook |= {"clientConfig": {"url": "https://127.0.0.1:1/"}, "failurePolicy": "Fail"}
-
-    def is_called(*command: str, stdin: Object | None = None) -> bool:
-        if stdin is not None:
-            refusal = team.refusal(stdin)
-        else:
-            result = team.run(*command, *DRY_RUN)
-            refusal = result.stderr if result.returncode else ""
-        assert not refusal or f'failed calling webhook "{entry}"' in refusal
-        return bool(refusal)
-
-    with one_webhook_for(kubectl, team, configuration, entry):
-        yield is_called
-
-
-def patch(**root: Any) -> tuple[str, ...]:
-    return ("--type=merge", "--patch", json.dumps(root))
+    with one_webhook_for(team, configuration, entry):
+        yield Unreachable(team, entry)
 
 
 @pytest.mark.parametrize("kind", CONFIGURATIONS)
 def test_the_workload_webhook_is_called_for_new_objects_and_changes_of_spec_labels_or_annotations(
-    kubectl: Kubectl, base: list[Object], namespace: NewNamespace, kind: str
+    base: list[Object], namespace: NewNamespace, kind: str
 ) -> None:
     team = namespace({names.PROFILE: "default"})
     held = job("held", suspend=True)
     held["metadata"] |= {"finalizers": ["retry-policy-test/hold"], "labels": {"a": "b"}}
     team.create(held)
-    train = "job/train"
+    train, of_held = team.path_to("job/train"), team.path_to("job/held")
     team.create(job("train", suspend=True))
-    assert team.run("delete", "job/held", "--wait=false").returncode == 0
+    team.delete("job/held")
     cron_job = {"schedule": "0 3 * * *", "jobTemplate": {"spec": job("x")["spec"]}}
     nightly = {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "nightly"}, "spec": cron_job}
-    with unreachable_webhook(kubectl, team, of_kind(kind, base), "workloads.retry-policy.dev") as is_called:
-        until(lambda: is_called("create", stdin=job("new")))
-        assert is_called("create", stdin=nightly)
-        assert is_called("label", train, "a=b")
-        assert is_called("annotate", train, "a=b")
-        assert is_called("patch", train, *patch(spec={"parallelism": 2}))
-        assert not is_called("patch", train, *patch(metadata={"finalizers": ["retry-policy-test/hold"]}))
-        assert not is_called("patch", train, "--subresource=status", *patch(status={"failed": 1}))
-        assert not is_called("delete", train)
-        assert not is_called("label", "job/held", "a=c", "--overwrite")  # it is being deleted
-        assert not is_called("patch", "job/held", *patch(metadata={"finalizers": None}))
-    assert team.run("patch", "job/held", *patch(metadata={"finalizers": None})).returncode == 0
+    with unreachable_webhook(team, of_kind(kind, base), "workloads.retry-policy.dev") as hook:
+        until(lambda: hook.create(job("new")))
+        assert hook.create(nightly)
+        assert hook.patch(train, metadata={"labels": {"a": "b"}})
+        assert hook.patch(train, metadata={"annotations": {"a": "b"}})
+        assert hook.patch(train, spec={"parallelism": 2})
+        assert not hook.patch(train, metadata={"finalizers": ["retry-policy-test/hold"]})
+        assert not hook.patch(f"{train}/status", status={"failed": 1})
+        assert not hook.delete(train)
+        assert not hook.patch(of_held, metadata={"labels": {"a": "c"}})  # it is being deleted
+        assert not hook.patch(of_held, metadata={"finalizers": None})
+    team.patch("job/held", {"metadata": {"finalizers": None}})
 
 
 @pytest.mark.parametrize(
@@ -314,25 +323,23 @@ def test_the_workload_webhook_is_called_for_new_objects_and_changes_of_spec_labe
     ids=CONFIGURATIONS,
 )
 def test_the_pod_webhook_is_called_for_a_new_pod_with_an_annotation_that_the_rules_read(
-    kubectl: Kubectl, base: list[Object], namespace: NewNamespace, kind: str, keys: tuple[str, ...]
+    base: list[Object], namespace: NewNamespace, kind: str, keys: tuple[str, ...]
 ) -> None:
     team = namespace({names.PROFILE: "default"})
     team.create(pod("there", {names.ATTEMPT: "1"}))
-    with unreachable_webhook(kubectl, team, of_kind(kind, base), "pods.retry-policy.dev") as is_called:
-        until(lambda: is_called("create", stdin=pod("new", {names.ATTEMPT: "1"})))
+    with unreachable_webhook(team, of_kind(kind, base), "pods.retry-policy.dev") as hook:
+        until(lambda: hook.create(pod("new", {names.ATTEMPT: "1"})))
         numbers = dict.fromkeys((names.ATTEMPT, names.MAX_RETRIES, names.MAX_DISRUPTIONS), "1")
         valid = {**numbers, names.MEMORY_LIMIT: "1Gi", names.ON_FAILURE: "Off"}
         valid |= {names.WORK: "1h", names.CHECKPOINT: "1h", names.DEADLINE: "2x"}
         needs = {names.CHECKPOINT: {names.WORK: "1h"}}
         for key in names.SAID_BY_AUTHORS:
             said = {key: valid.get(key, "true"), **needs.get(key, {})}
-            assert is_called("create", stdin=pod("new", said)) == (key in keys)
-        assert is_called("create", stdin=pod("new", {f"{names.PREFIX}interuptible": "true"})) == (
-            kind == CONFIGURATIONS[1]
-        )
-        assert not is_called("create", stdin=pod("new"))
-        assert not is_called("create", stdin=pod("new", {"example.test/note": "x"}))
-        assert not is_called("annotate", "pod/there", f"{names.INTERRUPTIBLE}=true")
+            assert hook.create(pod("new", said)) == (key in keys)
+        assert hook.create(pod("new", {f"{names.PREFIX}interuptible": "true"})) == (kind == CONFIGURATIONS[1])
+        assert not hook.create(pod("new"))
+        assert not hook.create(pod("new", {"example.test/note": "x"}))
+        assert not hook.patch(team.path_to("pod/there"), metadata={"annotations": {names.INTERRUPTIBLE: "true"}})
 
 
 @pytest.mark.parametrize(
@@ -341,7 +348,7 @@ def test_the_pod_webhook_is_called_for_a_new_pod_with_an_annotation_that_the_rul
     ids=CONFIGURATIONS,
 )
 def test_the_pod_webhooks_skip_pods_of_jobs_and_validation_skips_every_pod_with_a_controller(
-    kubectl: Kubectl, base: list[Object], namespace: NewNamespace, kind: str, kinds: set[str]
+    base: list[Object], namespace: NewNamespace, kind: str, kinds: set[str]
 ) -> None:
     team = namespace({names.PROFILE: "default"})
     owners = {
@@ -354,9 +361,9 @@ def test_the_pod_webhooks_skip_pods_of_jobs_and_validation_skips_every_pod_with_
     for name, one in owners.items():
         pods[name]["metadata"]["ownerReferences"] = [one]
     pods["of a job"]["metadata"]["labels"] = {"batch.kubernetes.io/job-name": "owner"}
-    with unreachable_webhook(kubectl, team, of_kind(kind, base), "pods.retry-policy.dev") as is_called:
-        until(lambda: is_called("create", stdin=pods["without a controller"]))
-        assert {name for name, manifest in pods.items() if is_called("create", stdin=manifest)} == {
+    with unreachable_webhook(team, of_kind(kind, base), "pods.retry-policy.dev") as hook:
+        until(lambda: hook.create(pods["without a controller"]))
+        assert {name for name, manifest in pods.items() if hook.create(manifest)} == {
             "without a controller",
             *kinds,
         }
@@ -368,71 +375,75 @@ def owner(api_version: str, kind: str, *, controller: bool = True) -> Object:
 
 
 def test_the_job_pods_webhook_is_called_for_every_new_pod_of_a_job_and_for_no_other_pod(
-    kubectl: Kubectl, base: list[Object], namespace: NewNamespace
+    base: list[Object], namespace: NewNamespace
 ) -> None:
     team = namespace({names.PROFILE: "default"})
     of_job, of_another = pod("new"), pod("new", {names.ATTEMPT: "1"})
     of_job["metadata"] |= {"labels": {"batch.kubernetes.io/job-name": "owner"}}
     of_another["metadata"]["ownerReferences"] = [owner("example.test/v1", "Job")]
-    with unreachable_webhook(kubectl, team, of_kind(CONFIGURATIONS[0], base), "job-pods.retry-policy.dev") as is_called:
-        until(lambda: is_called("create", stdin=of_job))
-        assert not is_called("create", stdin=of_another)
-        assert not is_called("create", stdin=pod("new"))
+    with unreachable_webhook(team, of_kind(CONFIGURATIONS[0], base), "job-pods.retry-policy.dev") as hook:
+        until(lambda: hook.create(of_job))
+        assert not hook.create(of_another)
+        assert not hook.create(pod("new"))
 
 
 def test_the_namespace_webhook_is_called_when_one_of_our_keys_is_set_and_not_when_it_is_removed(
-    kubectl: Kubectl, base: list[Object], namespace: NewNamespace
+    base: list[Object], namespace: NewNamespace
 ) -> None:
     team = namespace({names.PROFILE: "default", names.MODE: "Audit", "a": "b"})
-    label = ("label", f"namespace/{team.name}", "--overwrite")
+    path = f"api/v1/namespaces/{team.name}"
     configuration = of_kind(CONFIGURATIONS[1], base)
-    with unreachable_webhook(kubectl, team, configuration, "namespaces.retry-policy.dev") as is_called:
-        until(lambda: is_called(*label, f"{names.PROFILE}=clamp"))
-        assert is_called(*label, f"{names.MODE}=Warn")
-        assert is_called(*label, f"{names.PREFIX}modes=Warn")
-        assert is_called(*label, "retry-policy/profile=default")
-        assert is_called("annotate", f"namespace/{team.name}", f"{names.PROFILE}=default")
-        assert not is_called(*label, "a=c")
-        assert not is_called("annotate", f"namespace/{team.name}", "a=b")
-        assert not is_called(*label, f"{names.MODE}-")
-        assert not is_called(*label, f"{names.PROFILE}-")
-        assert not is_called(*label, f"{names.PROFILE}-", "a-", "kubernetes.io/metadata.name-")
-    kubectl.run(*label, f"{names.PROFILE}-", f"{names.MODE}-")
-    with unreachable_webhook(
-        kubectl, team, of_kind(CONFIGURATIONS[1], base), "namespaces.retry-policy.dev"
-    ) as is_called:
-        until(lambda: is_called(*label, f"{names.PROFILE}=default"))
-        assert is_called(*label, f"{names.MODE}=Warn")  # without a profile it has no effect, so the user gets a warning
+    with unreachable_webhook(team, configuration, "namespaces.retry-policy.dev") as hook:
+
+        def is_called(**labels: str | None) -> bool:
+            return hook.patch(path, metadata={"labels": labels})
+
+        until(lambda: is_called(**{names.PROFILE: "clamp"}))
+        assert is_called(**{names.MODE: "Warn"})
+        assert is_called(**{f"{names.PREFIX}modes": "Warn"})
+        assert is_called(**{"retry-policy/profile": "default"})
+        assert hook.patch(path, metadata={"annotations": {names.PROFILE: "default"}})
+        assert not is_called(a="c")
+        assert not hook.patch(path, metadata={"annotations": {"a": "b"}})
+        assert not is_called(**{names.MODE: None})
+        assert not is_called(**{names.PROFILE: None})
+        assert not is_called(**dict.fromkeys((names.PROFILE, "a", "kubernetes.io/metadata.name")))
+    team.label({names.PROFILE: None, names.MODE: None})
+    with unreachable_webhook(team, of_kind(CONFIGURATIONS[1], base), "namespaces.retry-policy.dev") as hook:
+        until(lambda: is_called(**{names.PROFILE: "default"}))
+        assert is_called(**{names.MODE: "Warn"})  # without a profile it has no effect, so the user gets a warning
 
 
 def test_the_policy_webhook_is_called_only_for_the_policys_config_map_and_only_if_its_text_changes(
-    kubectl: Kubectl, base: list[Object], namespace: NewNamespace
+    base: list[Object], namespace: NewNamespace
 ) -> None:
     team = namespace()
     policy = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": POLICY}, "data": {KEY: "profiles: {}"}}
     another = {**policy, "metadata": {"name": "another"}}
     configuration = of_kind(CONFIGURATIONS[1], base)
-    with unreachable_webhook(kubectl, team, configuration, "policy.retry-policy.dev") as is_called:
-        until(lambda: is_called("create", stdin=policy))
-        assert not is_called("create", stdin=another)
+    with unreachable_webhook(team, configuration, "policy.retry-policy.dev") as hook:
+        until(lambda: hook.create(policy))
+        assert not hook.create(another)
+    until(lambda: not hook.create(policy))  # until the API server calls the deleted webhook no more
     team.create(policy)
-    with unreachable_webhook(kubectl, team, of_kind(CONFIGURATIONS[1], base), "policy.retry-policy.dev") as is_called:
-        until(lambda: is_called("patch", f"configmap/{POLICY}", *patch(data={KEY: "profiles: []"})))
-        assert is_called("patch", f"configmap/{POLICY}", *patch(data={KEY: None}))
-        assert not is_called("label", f"configmap/{POLICY}", "a=b")
-        assert not is_called("delete", f"configmap/{POLICY}")
+    with unreachable_webhook(team, of_kind(CONFIGURATIONS[1], base), "policy.retry-policy.dev") as hook:
+        path = team.path_to(f"configmap/{POLICY}")
+        until(lambda: hook.patch(path, data={KEY: "profiles: []"}))
+        assert hook.patch(path, data={KEY: None})
+        assert not hook.patch(path, metadata={"labels": {"a": "b"}})
+        assert not hook.delete(path)
 
 
 def test_the_pod_webhook_is_called_for_pods_of_every_batch_system_even_without_annotations(
-    kubectl: Kubectl, base: list[Object], namespace: NewNamespace
+    base: list[Object], namespace: NewNamespace
 ) -> None:
     team = namespace({names.PROFILE: "default"})
-    with unreachable_webhook(kubectl, team, of_kind(CONFIGURATIONS[0], base), "pods.retry-policy.dev") as is_called:
-        until(lambda: is_called("create", stdin=pod("new", {names.ATTEMPT: "1"})))
+    with unreachable_webhook(team, of_kind(CONFIGURATIONS[0], base), "pods.retry-policy.dev") as hook:
+        until(lambda: hook.create(pod("new", {names.ATTEMPT: "1"})))
         for row in (one for one in KINDS.values() if one.owns_pods and one.group != "batch"):
-            assert is_called("create", stdin=owned(owner(f"{row.group}/{row.versions[0]}", row.kind)))
-        assert is_called("create", stdin=owned(owner("flyte.lyft.com/v1alpha1", "flyteworkflow")))  # as Flyte writes it
-        assert not is_called("create", stdin=owned(owner("example.test/v1", "Workflow")))
+            assert hook.create(owned(owner(f"{row.group}/{row.versions[0]}", row.kind)))
+        assert hook.create(owned(owner("flyte.lyft.com/v1alpha1", "flyteworkflow")))  # as Flyte writes it
+        assert not hook.create(owned(owner("example.test/v1", "Workflow")))
         for labels, batch in (
             ({"sparkoperator.k8s.io/launched-by-spark-operator": "true"}, True),
             ({"spark.operator/spark-app-name": "pi"}, True),
@@ -441,7 +452,7 @@ def test_the_pod_webhook_is_called_for_pods_of_every_batch_system_even_without_a
         ):
             labelled = owned(owner("v1", "Pod"))
             labelled["metadata"]["labels"] = labels
-            assert is_called("create", stdin=labelled) == batch
+            assert hook.create(labelled) == batch
 
 
 def owned(by: Object) -> Object:
@@ -474,7 +485,7 @@ def test_the_webhook_uses_exactly_its_permissions_all_of_which_are_to_read(
             until(lambda: "capacity provider" in served.log_text() or "nodes not read" in served.log_text())
             # It watches neither the namespace nor the Job of this pod, so it gets them.
             assert served.post("/mutate", review_of(job("train"), namespace=team.name)).status == 200
-            assert kubectl.run("label", "namespace", team.name, f"{names.PROFILE}=default").returncode == 0
+            team.label({names.PROFILE: "default"})
             assert served.post("/mutate", review_of(pod_of(unseen), namespace=team.name)).status == 200
             # It also gets the owners of other pods, even if they do not exist, and the owners of these owners.
             for one in owners:

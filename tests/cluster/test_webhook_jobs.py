@@ -10,6 +10,7 @@ from tests.cluster.conftest import NewNamespace, opted_in
 from tests.cluster.installation import policy_of_tests
 from tests.cluster.kubectl import Kubectl, Object
 from tests.cluster.manifests import exits, job, pod
+from tests.cluster.namespace import DRY_RUN
 from tests.cluster.nodes import PLACEMENT
 from tests.cluster.objects import condition, noted, required
 from tests.documents import document_of
@@ -99,7 +100,7 @@ def test_with_backoff_limit_per_index_only_the_failed_index_leaves_spot(namespac
     running = team.pods_of("train", lambda pods: len([one for one in pods if one["spec"].get("nodeName")]) == 2)
     index = "batch.kubernetes.io/job-completion-index"
     failing = next(one for one in running if one["metadata"]["annotations"][index] == "1")
-    team.run("annotate", "pod", failing["metadata"]["name"], *(f"{key}={code}" for key, code in exits(143).items()))
+    team.ends(failing, 143)
     pods = team.pods_of("train", lambda pods: len(pods) == 3)
     assert [(one["metadata"]["annotations"][index], noted(one)["placement"]) for one in pods][2] == ("1", "OnDemand")
     assert {noted(one)["attempt-source"] for one in pods} == {"JobIndex"}
@@ -119,8 +120,8 @@ def test_the_denial_of_a_job_with_generate_name_shows_that_prefix(
     team = opted_in(namespace)
     manifest = job("train", backoffLimit=25)
     manifest["metadata"] = {"generateName": "train-"}
-    refused = team.run("create", "--filename=-", stdin=manifest)
-    assert f"denied the request: Job {team.name}/train-*: spec.backoffLimit: 25 retries" in refused.stderr
+    refused = team.refusal(manifest)
+    assert f"denied the request: Job {team.name}/train-*: spec.backoffLimit: 25 retries" in refused
 
 
 def test_each_object_of_a_manifest_gets_its_own_warning(namespace: NewNamespace) -> None:
@@ -182,7 +183,7 @@ def test_a_misspelt_key_on_a_namespace_a_job_or_a_bare_pod_gets_a_warning(
     assert (lonely.returncode, "did you mean Enforce?" in lonely.stderr) == (0, True)
     assert f"no effect without the label {names.PROFILE}" in lonely.stderr
     assert "use profile" in kubectl.run(*label, f"{names.PREFIX}proflie=default").stderr
-    kubectl.run("label", "namespace", team.name, f"{names.PROFILE}=default")
+    team.label({names.PROFILE: "default"})
     create = ("create", "--dry-run=server", "--filename=-")
     until(lambda: "use max-retries" in team.run(*create, stdin=job("a", {f"{names.PREFIX}max-retrys": "1"})).stderr)
     assert "use interruptible" in team.run(*create, stdin=pod("b", {f"{names.PREFIX}interuptible": "true"})).stderr
@@ -203,23 +204,25 @@ def test_mode_warn_prints_warnings_and_mode_audit_prints_nothing(namespace: NewN
     assert "podFailurePolicy" not in audited.get("job", "train")["spec"]
 
 
-def test_a_changed_namespace_label_takes_effect(namespace: NewNamespace, kubectl: Kubectl) -> None:
+def test_a_changed_namespace_label_takes_effect(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
+    assert "denied" in team.refusal(job("train", backoffLimit=25))
+    team.label({names.PROFILE: "clamp"})
+    until(lambda: not team.refusal(job("train", backoffLimit=25)))
     dry_run = ("create", "--dry-run=server", "--filename=-")
-    assert "denied" in team.run(*dry_run, stdin=job("train", backoffLimit=25)).stderr
-    kubectl.run("label", "namespace", team.name, "--overwrite", f"{names.PROFILE}=clamp")
-    until(lambda: "lowered to 10" in team.run(*dry_run, stdin=job("train", backoffLimit=25)).stderr)
-    kubectl.run("label", "namespace", team.name, f"{names.PROFILE}-")
-    until(lambda: not team.run(*dry_run, stdin=job("train", backoffLimit=25)).stderr)
+    assert "lowered to 10" in team.run(*dry_run, stdin=job("train", backoffLimit=25)).stderr
+    team.label({names.PROFILE: None})
+    until(lambda: team.create(job("train", backoffLimit=25), *DRY_RUN)["spec"]["backoffLimit"] == 25)
+    assert team.run(*dry_run, stdin=job("train", backoffLimit=25)).stderr == ""
 
 
 def test_a_job_from_before_opt_in_keeps_its_spec_and_its_new_pods_are_not_placed(
-    namespace: NewNamespace, kubectl: Kubectl
+    namespace: NewNamespace,
 ) -> None:
     team = namespace()
     before = team.create(job("train", backoffLimit=3))
     (first,) = team.running("train", 1)
-    kubectl.run("label", "namespace", team.name, f"{names.PROFILE}=require")
+    team.label({names.PROFILE: "require"})
     until(lambda: "podFailurePolicy" in team.create(job("later"), "--dry-run=server")["spec"])
 
     team.evict(first["metadata"]["name"])
@@ -262,7 +265,7 @@ def test_a_bare_pod_is_placed_only_with_an_attempt_annotation(namespace: NewName
     bare["metadata"] = {"name": "annotated", "annotations": {names.ATTEMPT: "3"}}
     assert required(team.create(bare)) == [{"matchExpressions": [OFF_SPOT]}]
     bare["metadata"] = {"name": "wrong", "annotations": {names.ATTEMPT: "third"}}
-    assert "must be a whole number" in team.run("create", "--filename=-", stdin=bare).stderr
+    assert "must be a whole number" in team.refusal(bare)
 
 
 @pytest.mark.parametrize(("spec", "expected"), CASES.values(), ids=CASES)

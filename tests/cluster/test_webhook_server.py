@@ -78,7 +78,7 @@ def test_an_owner_that_is_not_in_the_cache_is_read_from_the_api(
     team = namespace()
     # Without this annotation the webhook does not change pods of a Job from before opt-in.
     owner = with_failures(kubectl, team.name, 2, **{names.INTERRUPTIBLE: "true"})
-    kubectl.run("label", "namespace", team.name, f"{names.PROFILE}=default")
+    team.label({names.PROFILE: "default"})
     assert noted(mutated(served, pod_of(owner), team.name)) == {
         "placement": "Spot",
         "attempt": "2",
@@ -142,9 +142,7 @@ def test_many_pods_with_unknown_owners_do_not_cause_refusals_in_another_namespac
     noisy, team = namespace({names.PROFILE: "default"}), namespace()
     # Without this annotation the webhook does not change pods of a Job from before opt-in.
     owner = with_failures(kubectl, team.name, 2, **{names.INTERRUPTIBLE: "true"})
-    kubectl.run(
-        "label", "namespace", team.name, f"{names.PROFILE}=default"
-    )  # the Job is older, so it is not in the cache
+    team.label({names.PROFILE: "default"})  # the Job is older, so it is not in the cache
     unknown = {"metadata": {"name": "unknown", "uid": "unknown-uid"}}
     bodies = (review_of(pod_of(unknown), namespace=noisy.name), review_of(pod_of(owner), namespace=team.name))
     attack, question = (Question(served.https_port, served.addresses["ca"], body) for body in bodies)
@@ -213,7 +211,7 @@ def test_the_server_follows_its_policy_config_map_and_keeps_the_last_good_policy
         until(lambda: denied(running))
         put("99")
         until(lambda: "profiles.default.retries.limit" in running.log_text())
-        kubectl.run("delete", "configmap", "retry-policy", f"--namespace={team.name}")
+        team.delete("configmap/retry-policy")
         until(lambda: running.log_text().count("does not exist") >= 2)
         assert denied(running)
         assert running.get("/readyz").status == 200
@@ -225,8 +223,7 @@ def test_the_controller_writes_an_event_about_a_refused_policy_and_runs_on(
     team = namespace()
 
     def has_event(words: str) -> bool:
-        events = kubectl.run("get", "events", f"--namespace={team.name}", "--output=json").stdout
-        messages = [event["message"] for event in json.loads(events)["items"] if event["reason"] == "PolicyRefused"]
+        messages = [event["message"] for event in team.get("events")["items"] if event["reason"] == "PolicyRefused"]
         return any(words in message for message in messages)
 
     data = {"policy.yaml": POLICY.replace("LIMIT", "99")}

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.awaiting import LONGEST, until
+from tests.awaiting import until
 from tests.cluster.conftest import NewNamespace, opted_in
-from tests.cluster.kubectl import Kubectl
+from tests.cluster.kubectl import Object
 from tests.cluster.manifests import job
 from tests.cluster.namespace import SERVER_SIDE, Namespace
 from tests.cluster.test_webhook_jobs import job_with_spec
@@ -86,48 +86,45 @@ def test_after_a_policy_change_existing_objects_can_be_applied_labelled_and_susp
         assert team.apply(manifest)["spec"] == was["spec"]
         assert team.apply(manifest, *SERVER_SIDE, "--force-conflicts")["spec"] == was["spec"]
         name = f"job/{manifest['metadata']['name']}"
-        for change in (("label", name, "team=a"), ("patch", name, "--patch", '{"spec":{"suspend":true}}')):
-            changed = team.run(*change)
-            assert changed.returncode == 0, changed.stderr
+        for change in ({"metadata": {"labels": {"team": "a"}}}, {"spec": {"suspend": True}}):
+            team.patch(name, change)
 
 
-def test_a_job_from_before_opt_in_can_still_be_updated_and_deleted(namespace: NewNamespace, kubectl: Kubectl) -> None:
+def test_a_job_from_before_opt_in_can_still_be_updated_and_deleted(namespace: NewNamespace) -> None:
     team = namespace()
     team.apply(job("old", backoffLimit=25, completions=9, parallelism=1))
-    assert kubectl.run("label", "namespace", team.name, f"{names.PROFILE}=default").returncode == 0
+    team.label({names.PROFILE: "default"})
     until(lambda: denied(team))
-    finalizer = '{"metadata":{"finalizers":FINALIZERS}}'
-    for change in (
-        ("label", "job/old", "team=a"),
-        ("annotate", "job/old", "note=b"),
-        ("patch", "job/old", "--patch", '{"spec":{"parallelism":2}}'),
-        ("patch", "job/old", "--patch", '{"spec":{"suspend":true}}'),
-        ("patch", "job/old", "--patch", '{"spec":{"suspend":false}}'),
-        ("patch", "job/old", "--patch", finalizer.replace("FINALIZERS", '["example.test/hold"]')),
-        ("patch", "job/old", "--patch", '{"spec":{"backoffLimit":20}}'),
-        ("delete", "job/old", "--wait=false"),
-        ("patch", "job/old", "--type=merge", "--patch", finalizer.replace("FINALIZERS", "[]")),
-    ):
-        changed = team.run(*change)
-        assert changed.returncode == 0, (change, changed.stderr)
-    gone = team.run("wait", "job/old", "--for=delete", f"--timeout={LONGEST:g}s")
-    assert gone.returncode == 0, gone.stderr
+    changes: list[Object] = [
+        {"metadata": {"labels": {"team": "a"}}},
+        {"metadata": {"annotations": {"note": "b"}}},
+        {"spec": {"parallelism": 2}},
+        {"spec": {"suspend": True}},
+        {"spec": {"suspend": False}},
+        {"metadata": {"finalizers": ["example.test/hold"]}},
+        {"spec": {"backoffLimit": 20}},
+    ]
+    for change in changes:
+        team.patch("job/old", change)
+    team.delete("job/old")
+    team.patch("job/old", {"metadata": {"finalizers": []}})
+    team.wait_for_all("jobs", lambda jobs: not jobs)
 
 
 def test_an_update_beyond_the_retry_limit_is_denied_and_one_within_it_is_accepted(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     team.create(job("train", backoffLimit=4))
-    refused = team.run("patch", "job/train", "--patch", '{"spec":{"backoffLimit":11}}')
-    assert "spec.backoffLimit: 11 retries exceed the limit of 10" in refused.stderr
-    assert team.run("patch", "job/train", "--patch", '{"spec":{"backoffLimit":9}}').returncode == 0
+    refused = team.patched("job/train", {"spec": {"backoffLimit": 11}})
+    assert "spec.backoffLimit: 11 retries exceed the limit of 10" in refused
+    team.patch("job/train", {"spec": {"backoffLimit": 9}})
     assert team.get("job", "train")["spec"]["backoffLimit"] == 9
 
 
-def test_applying_a_manifest_from_before_opt_in_changes_nothing(namespace: NewNamespace, kubectl: Kubectl) -> None:
+def test_applying_a_manifest_from_before_opt_in_changes_nothing(namespace: NewNamespace) -> None:
     team = namespace()
     manifest = job_with_spec(CASES["own list of fatal codes"][0])
     stored = team.apply(manifest)
-    kubectl.run("label", "namespace", team.name, f"{names.PROFILE}=default")
+    team.label({names.PROFILE: "default"})
     until(lambda: denied(team))
     assert team.apply(manifest)["spec"] == stored["spec"]
     assert team.apply(manifest, *SERVER_SIDE, "--force-conflicts")["spec"] == stored["spec"]

@@ -93,12 +93,6 @@ class Scene:
             place(self.nodes, template["spec"])
         return self.team.create(manifest)
 
-    def patch(self, kind: str, name: str, patch: str) -> str:
-        """Merge a patch into an object's spec, and return the API server's warnings."""
-        done = self.team.run("patch", kind, name, "--type=merge", f'--patch={{"spec":{patch}}}')
-        assert done.returncode == 0, done.stderr
-        return done.stderr
-
     def evict(self, pod: Object) -> None:
         self.team.evict(pod["metadata"]["name"])
 

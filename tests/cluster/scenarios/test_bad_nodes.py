@@ -50,12 +50,12 @@ def rejected(here: Scene, turn: Turn, number: int) -> str:
 def expect_avoided(here: Scene, node: str, reason: str, message: str) -> None:
     """Wait for an Event on the only node that begins so, add one, and wait until pods of other Jobs prefer that."""
     here.nodes.add()
-    selector = f"--field-selector=involvedObject.name={node},reason={reason}"
+    selector = f"involvedObject.name={node},reason={reason}"
     told: list[Object] = []
     others: list[Object] = []
 
     def is_told() -> bool:
-        told.extend(here.kubectl.get("events", "--namespace=default", selector)["items"])
+        told.extend(here.team.api.list("api/v1/namespaces/default/events", fieldSelector=selector)["items"])
         return bool(told)
 
     def is_avoided() -> bool:  # the webhook's watch may be later than the controller's

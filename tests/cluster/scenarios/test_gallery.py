@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.cluster.conftest import opted_in, with_operators
+from tests.cluster.disruptions import NODES
 from tests.cluster.installation import GALLERY
 from tests.cluster.kueue_controller import MANAGED
 from tests.cluster.objects import account, ended, is_running, last, noted
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from tests.cluster.namespace import Namespace
     from tests.cluster.scenarios.conftest import NewScene, Scene
 
-GPUS = '{"status":{"capacity":{"nvidia.com/gpu":"8"},"allocatable":{"nvidia.com/gpu":"8"}}}'
+GPUS = {"status": {"capacity": {"nvidia.com/gpu": "8"}, "allocatable": {"nvidia.com/gpu": "8"}}}
 
 
 def recipe(name: str) -> str:
@@ -36,8 +37,7 @@ def with_gpus(scene: NewScene) -> Scene:
     """Return a scene with a spot node and an on-demand node of eight GPUs each."""
     here = scene("gpu-training", spot=1, on_demand=1)
     for node in here.nodes.nodes:
-        patched = here.kubectl.run("patch", "node", node, "--subresource=status", "--type=merge", f"--patch={GPUS}")
-        assert patched.returncode == 0, patched.stderr
+        here.team.api.patch(f"{NODES}/{node}/status", GPUS)
     return here
 
 

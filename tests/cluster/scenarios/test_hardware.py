@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.cluster.disruptions import NODES
+from tests.cluster.namespace import STRATEGIC
 from tests.cluster.objects import account, condition, ended
 from tests.cluster.scenarios.conftest import program
 from tests.cluster.scenarios.test_bad_nodes import expect_avoided
@@ -16,14 +18,13 @@ if TYPE_CHECKING:
     from tests.cluster.kubectl import Object
     from tests.cluster.scenarios.conftest import NewScene, Scene, Turn
 
-FAULT = '{"status": {"conditions": [{"type": "KernelDeadlock", "status": "True", "reason": "TaskHung"}]}}'
+FAULT = {"status": {"conditions": [{"type": "KernelDeadlock", "status": "True", "reason": "TaskHung"}]}}
 HARDWARE = "condition KernelDeadlock is True (TaskHung)"
 
 
 def breaks(here: Scene, node: str) -> None:
     """Let a detector tell of a fault of a node."""
-    done = here.kubectl.run("patch", "node", node, "--subresource=status", "--type=strategic", f"--patch={FAULT}")
-    assert done.returncode == 0, done.stderr
+    here.team.api.patch(f"{NODES}/{node}/status", FAULT, kind=STRATEGIC)
 
 
 def blamed(job: Object) -> bool:

@@ -143,11 +143,11 @@ def test_the_jobs_and_pods_of_a_cron_job_get_the_policy(scene: NewScene) -> None
 def test_a_job_that_was_created_suspended_can_be_suspended_again_at_no_cost(scene: NewScene) -> None:
     here = scene()
     here.create("suspended.yaml")
-    here.patch("job", "queued", '{"suspend":false}')
+    here.team.patch("job/queued", {"spec": {"suspend": False}})
     (first,) = here.team.running("queued", 1)
-    here.patch("job", "queued", '{"suspend":true}')  # the Job controller then kills its pod
+    here.team.patch("job/queued", {"spec": {"suspend": True}})  # the Job controller then kills its pod
     here.team.wait_for("jobs", "queued", lambda found: ended(found, 1) and condition(found, "Suspended"))
-    here.patch("job", "queued", '{"suspend":false}')
+    here.team.patch("job/queued", {"spec": {"suspend": False}})
     (second,) = here.team.running("queued", 1, but=first)
     here.team.ends(second, 0)
     done = here.team.wait_for("jobs", "queued", is_complete)
@@ -158,7 +158,7 @@ def test_a_user_is_warned_that_suspending_a_running_job_may_fail_it(scene: NewSc
     here = scene()
     here.create("one-pod.yaml")
     here.team.running("train", 1)
-    warned = here.patch("job", "train", '{"suspend":true}')
+    warned = here.team.run("patch", "job", "train", "--type=merge", '--patch={"spec":{"suspend":true}}').stderr
     warning = "spec.suspend: pods that this ends may fail the Job; safe if they exit with 143 on SIGTERM"
     assert f"Warning: Job {here.team.name}/train: {warning}" in warned
 
@@ -167,7 +167,7 @@ def test_an_elastic_job_completes_after_it_is_scaled_down(scene: NewScene) -> No
     here = scene()
     here.create("elastic.yaml")
     here.team.running("elastic", 3)
-    here.patch("job", "elastic", '{"completions":2,"parallelism":2}')
+    here.team.patch("job/elastic", {"spec": {"completions": 2, "parallelism": 2}})
     left = here.team.running("elastic", 2)
     for pod in left:
         here.team.ends(pod, 0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -103,7 +102,7 @@ def test_the_limit_on_disruptions_suspends_or_fails_the_job(scene: NewScene, pro
     found = here.team.wait_for(JOBS, "train", lambda found: condition(found, ends_as))
     here.team.wait_for_all("pods", lambda pods: not any(map(is_running, pods)), selector=OF_JOB)
     if ends_as == "Suspended":
-        here.patch("pytorchjob", "train", json.dumps({"runPolicy": {"suspend": False}}))
+        here.team.patch("pytorchjob/train", {"spec": {"runPolicy": {"suspend": False}}})
         running(here.team)
         found = here.team.get("pytorchjob", "train")
     counted = account(found)["cost"]

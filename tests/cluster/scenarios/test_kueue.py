@@ -126,7 +126,7 @@ def test_a_person_who_suspends_a_queued_job_by_hand_has_not_evicted_it(scene: Ne
     here = with_a_queue(scene)
     here.create("queued.yaml")
     (first,) = here.team.running("train", 1)
-    here.patch("job", "train", '{"suspend":true}')
+    here.team.patch("job/train", {"spec": {"suspend": True}})
     stopped = here.team.wait_for("jobs", "train", lambda found: ended(found, 1))
     assert last(stopped) == [("Other", "Stopped", "none")]
     assert not evicted(stopped)
@@ -150,7 +150,7 @@ def test_a_job_that_kueue_evicts_more_often_than_allowed_is_deactivated_until_a_
     (line,) = [line for line in explained(here.team, "train")["budgets"] if "Kueue" in line]
     assert line == "evicted by Kueue 2 times (2 Preempted); 0 left"
 
-    here.patch("workload", name, '{"active":true}')
+    here.team.patch(f"workload/{name}", {"spec": {"active": True}})
     (third,) = here.team.running("train", 1)
     preempt(here, "jobs", "train", 3, by="urgent-3")
     (fourth,) = here.team.running("train", 1, but=third)
@@ -194,10 +194,10 @@ def test_deactivating_and_activating_the_workload_of_a_job_costs_nothing(scene: 
     here.create("queued.yaml")
     (first,) = here.team.running("train", 1)
     name = workload_of(here, "train")["metadata"]["name"]
-    here.patch("workload", name, '{"active":false}')
+    here.team.patch(f"workload/{name}", {"spec": {"active": False}})
     held = here.team.wait_for("jobs", "train", lambda found: found["spec"]["suspend"] and ended(found, 1))
     assert last(held) == [("WorkloadEvicted", "Deactivated", "none")]
-    here.patch("workload", name, '{"active":true}')
+    here.team.patch(f"workload/{name}", {"spec": {"active": True}})
     (second,) = here.team.running("train", 1, but=first)
     here.team.ends(second, 0)
     assert account(here.team.wait_for("jobs", "train", is_complete))["cost"] == {"none": 1}
@@ -244,9 +244,9 @@ def test_scaling_an_elastic_job_in_its_queue_costs_nothing(scene: NewScene, code
     here = with_a_queue(scene)
     here.create("queued-elastic.yaml", program(at_sigterm=code))
     here.team.running("elastic", 2)
-    here.patch("job", "elastic", '{"completions":4,"parallelism":4}')
+    here.team.patch("job/elastic", {"spec": {"completions": 4, "parallelism": 4}})
     here.team.running("elastic", 4)
-    here.patch("job", "elastic", '{"completions":1,"parallelism":1}')
+    here.team.patch("job/elastic", {"spec": {"completions": 1, "parallelism": 1}})
     left = here.team.running("elastic", 1)
     here.team.wait_for("jobs", "elastic", lambda found: ended(found, 3))
     here.team.all_end(left, 0)
@@ -258,7 +258,7 @@ def test_scaling_an_elastic_job_in_its_queue_costs_nothing(scene: NewScene, code
 def test_a_requested_retry_waits_in_the_queue_of_the_job(scene: NewScene, how: str) -> None:
     here = with_a_queue(scene)
     before = here.create("queued.yaml")
-    here.team.run("annotate", "job/train", f"{names.RETRYABLE}=true")
+    here.team.annotate("job/train", {names.RETRYABLE: "true"})
     here.team.ends(here.team.running("train", 1)[0], 1)
     here.team.wait_for("jobs", "train", lambda found: condition(found, "Failed"))
     here.create("queued.yaml", name="urgent", labels={PRIORITY: here.team.name})

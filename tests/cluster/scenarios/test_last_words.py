@@ -42,7 +42,8 @@ def test_the_last_words_outlive_the_pod_and_name_the_rule_that_read_them(scene: 
     assert first["spec"]["containers"][0]["terminationMessagePolicy"] == "FallbackToLogsOnError"
     end(here.team, first, Ending(143, message=NCCL))
     found = here.team.wait_for("jobs", "train", lambda found: ended(found, 1))
-    here.team.run("delete", "pod", first["metadata"]["name"])
+    here.team.delete(f"pod/{first['metadata']['name']}")
+    here.team.pods_of("train", lambda pods: first["metadata"]["uid"] not in [pod["metadata"]["uid"] for pod in pods])
     (last,) = account(found)["last"]
     assert (last["message"], last["onFailure"]) == ("rank 3: NCCL error unhandled system error", 0)
     shown = command_line.run("explain", f"{here.team.name}/job/train", f"--kubeconfig={here.team.kubeconfig}").stdout

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.awaiting import LONGEST
 from tests.cluster.conftest import with_operators
 from tests.cluster.objects import condition, exit_codes, is_running, restarts
 from tests.cluster.scenarios.conftest import MANIFESTS, program
@@ -38,8 +37,7 @@ def create_bound(here: Scene, file: str) -> None:
     """Create a LimitRange or a ResourceQuota; wait until the quota is in force."""
     bound = here.team.create(document_of((MANIFESTS / file).read_text()))
     if bound["kind"] == "ResourceQuota":
-        waiting = ("wait", "resourcequota", "team", "--for=jsonpath={.status.hard}", f"--timeout={LONGEST:g}s")
-        assert here.team.run(*waiting).returncode == 0
+        here.team.wait_for("resourcequotas", "team", lambda found: found["status"].get("hard"))
 
 
 def attempts(here: Scene, name: str, number: int) -> list[Object]:

@@ -125,7 +125,7 @@ def test_beyond_the_limit_of_disruptions_the_leader_does_not_suspend_what_the_op
     launcher_of(here, but=before)
     job = here.team.wait_for("jobs", LAUNCHER, lambda found: ended(found, 2))
     assert not {"suspended", "grants"} & set(account(job))  # it has grants once it was resumed
-    here.patch("job", LAUNCHER, '{"suspend":true}')
+    here.team.patch(f"job/{LAUNCHER}", {"spec": {"suspend": True}})
     asked = job["metadata"]["generation"] + 1
     resumed = here.team.wait_for("jobs", LAUNCHER, lambda found: found["metadata"]["generation"] > asked)
     assert resumed["spec"]["suspend"] is False

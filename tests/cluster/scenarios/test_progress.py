@@ -121,10 +121,10 @@ def test_the_program_of_the_page_tells_its_progress(scene: NewScene, tmp_path: P
     here = scene("default", spot=1, on_demand=0)
     here.create("one-small-pod.yaml", program(None))
     (pod,) = here.team.running("report", 1)
-    here.team.run("create", "role", "tells", "--verb=patch", "--resource=pods")
-    here.team.run("create", "rolebinding", "tells", "--role=tells", f"--serviceaccount={here.team.name}:default")
+    here.team.permit("tells", {"apiGroups": [""], "resources": ["pods"], "verbs": ["patch"]})
+    here.team.bind("Role/tells", "ServiceAccount", "default", of=here.team.name)
     cluster = document_of(Path(here.team.kubeconfig).read_text())["clusters"][0]["cluster"]
-    (tmp_path / "token").write_text(here.team.run("create", "token", "default").stdout)
+    (tmp_path / "token").write_text(here.team.token())
     (tmp_path / "namespace").write_text(here.team.name)
     (tmp_path / "ca.crt").write_bytes(b64decode(cluster["certificate-authority-data"]))
     (code,) = re.findall(r"```python\n(  import contextlib, json.*?)```", PAGE.read_text(), re.DOTALL)

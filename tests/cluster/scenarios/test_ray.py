@@ -12,7 +12,6 @@ import pytest
 from tests.cluster import command_line
 from tests.cluster.conftest import opted_in
 from tests.cluster.objects import account, ended, is_running, last, noted
-from tests.cluster.ray_dashboard import EXIT_CODE
 from tests.cluster.test_ledger import explained
 from tests.cluster.test_retry_requests import no_retry_in_progress, request_retry
 from webhook.kube import names
@@ -65,7 +64,7 @@ def running_pod(team: Namespace, role: str, *, but: tuple[Object, ...] = ()) -> 
 
 
 def entrypoint_ends(team: Namespace, head: Object, code: int) -> None:
-    assert team.run("annotate", "pod", head["metadata"]["name"], f"{EXIT_CODE}={code}").returncode == 0
+    team.ends(head, code)
 
 
 def counted(team: Namespace, number: int) -> Object:

@@ -97,8 +97,7 @@ def test_a_retriable_exit_code_is_retried_and_the_last_attempt_runs_on_demand(na
 
 def kill(team: Namespace, pod: str) -> None:
     """Remove a pod at once, before its containers have ended."""
-    deleted = team.run("delete", "pod", pod, "--force", "--grace-period=0")
-    assert deleted.returncode == 0, deleted.stderr
+    team.delete(f"pod/{pod}", gracePeriodSeconds="0")
 
 
 def evict_and_kill(team: Namespace, pod: str) -> None:

@@ -116,7 +116,7 @@ def test_beyond_the_limit_of_disruptions_the_leader_does_not_suspend_what_the_tr
     running(here, but=before)
     job_set = here.team.wait_for("jobsets", "train", lambda found: ended(found, 2))
     assert not {"suspended", "grants"} & set(account(job_set))  # it has grants once it was resumed
-    here.patch("jobset", "train", '{"suspend":true}')
+    here.team.patch("jobset/train", {"spec": {"suspend": True}})
     asked = job_set["metadata"]["generation"] + 1
     resumed = here.team.wait_for("jobsets", "train", lambda found: found["metadata"]["generation"] > asked)
     assert resumed["spec"]["suspend"] is False
@@ -127,11 +127,11 @@ def test_a_person_suspends_and_resumes_a_train_job_at_no_cost(scene: NewScene) -
     create(here, program(at_sigterm=143))
     first = running(here)
     before = here.team.get("jobset", "train")["spec"]
-    here.patch("trainjob", "train", '{"suspend":true}')
+    here.team.patch("trainjob/train", {"spec": {"suspend": True}})
     here.team.wait_for("jobsets", "train", lambda found: found["spec"]["suspend"])
     here.team.wait_for("trainjobs", "train", lambda found: condition(found, "Suspended"))
     here.team.wait_for_all("pods", lambda pods: not any(map(is_running, pods)))
-    here.patch("trainjob", "train", '{"suspend":false}')
+    here.team.patch("trainjob/train", {"spec": {"suspend": False}})
     assert noted(running(here, but=first))["attempt"] == "0"
     job_set = here.team.wait_for("jobsets", "train", lambda found: ended(found, 1))
     assert last(job_set) == [("Other", "Stopped", "none")]

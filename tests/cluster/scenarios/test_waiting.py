@@ -109,7 +109,7 @@ def test_a_job_that_is_deleted_during_a_delay_leaves_nothing_behind(scene: NewSc
     here = scene("delay")
     here.create("one-pod.yaml", program(143, 0))
     here.team.pods_of("train", lambda pods: any(map(is_gated, pods)))
-    here.team.run("delete", "job", "train")
+    here.team.delete("job/train")
     here.team.pods_of("train", lambda pods: not pods)
 
 
