@@ -1,6 +1,7 @@
 """Generates parts of docs/, manifests/ and charts/ from the code: `make generated`. A test compares them.
 
-A part is between two comments: `generated: NAME` and `end`. The JSON schemas are generated as whole files.
+A part is between two comments: `generated: NAME` and `end`. The JSON schemas are generated as whole files. Tables of
+attempts are laid out anew.
 """
 
 import re
@@ -19,6 +20,7 @@ from tests.bench.week import compare
 from tests.bench.week import figures as week
 from tools.generate import (
     accounts,
+    attempts,
     chart,
     commands,
     docs,
@@ -66,6 +68,8 @@ PARTS: Final[dict[str, dict[str, Callable[[], str]]]] = {
     **gallery.parts(),
     "docs/how-to/check-in-ci.md": {"fields": schemas.cases_table},
     "docs/how-to/watch.md": {row.name: partial(page.part, row) for row in ROWS},
+    "docs/tutorial/a-day.md": {},  # with tables of attempts alone
+    "docs/tutorial/preempted-twice.md": {},
     "docs/reference/command-line.md": {"commands": commands.reference},
     "docs/reference/metrics.md": {
         "metrics": metrics.table,
@@ -144,8 +148,9 @@ FILES: Final[dict[str, Callable[[], str]]] = {
 
 
 def generated(text: str, makers: dict[str, Callable[[], str]]) -> str:
-    """Return a file's text with each of its generated parts replaced."""
-    return PART.sub(lambda part: part["begin"] + indent(makers[part["name"]](), part["indent"]) + part["end"], text)
+    """Return a file's text with each of its generated parts replaced, and its tables of attempts laid out anew."""
+    text = PART.sub(lambda part: part["begin"] + indent(makers[part["name"]](), part["indent"]) + part["end"], text)
+    return attempts.relaid(text)
 
 
 def write() -> None:
