@@ -151,10 +151,11 @@ class Informer(Generic[Item]):
         if scope is not None:
             scope.followers.append(self)
         self.joined: dict[str, None] = {}  # namespaces whose objects are to be listed, the longest waiting first
-        self.left: set[str] = set()  # namespaces whose objects are to be forgotten, before any of `joined` is listed
+        self.left: set[str] = set()  # namespaces whose objects are to be forgotten
         self.scope_changed = asyncio.Event()
         self.turn = asyncio.Lock()  # of a list, of an event of the watch, and of a change of the scope
         self.numbers: dict[str, int] = {}  # of the objects in each namespace, in the scope or not; no zeros
+        self.is_counted = False  # whether `numbers` has all of them: the last whole list did not fail
         self.path = path
         self.keep = keep
         self.clock = clock
@@ -266,10 +267,12 @@ class Informer(Generic[Item]):
 
         An object that is not in the list is removed at its end: the whole list would need too much memory.
         """
-        unlisted, version = set(self.items), ""
-        self.left -= self.joined.keys()  # this list has what is in them, and lacks what was deleted while they were out
-        self.joined.clear()
+        while self.left:  # others may leave meanwhile
+            await self._forget_left()
+        self.joined.clear()  # this list has what is in them
         self.numbers.clear()
+        self.is_counted = False
+        unlisted, version = set(self.items), ""
         for observer in self.observers:
             self.bulkhead.call("", WHOLE, observer.begin_list)
         async for page in self.api.pages(self.path, self.query, self.list_accept):
@@ -283,6 +286,7 @@ class Informer(Generic[Item]):
                     for observer in self.observers:
                         self.bulkhead.call(*read[0], observer.listed, read[1])
             version = page.metadata.version
+        self.is_counted = True
         async for key in in_slices(unlisted):
             self.items.pop(key, None)
         for observer in self.observers:
@@ -317,31 +321,37 @@ class Informer(Generic[Item]):
         while True:
             await self.scope_changed.wait()
             self.scope_changed.clear()
-            async with self.turn:
-                await self._adapt()
-            if self.joined:
-                await asyncio.sleep(LONGEST_PAUSE_AFTER_OPENING)
-                self.scope_changed.set()
+            while self.left or self.joined:  # between two of them the watch has its turn
+                is_done = False
+                with step(f"adapt {self.name} to its scope"):
+                    async with self.turn:
+                        is_done = await self._adapt()
+                if not is_done:
+                    await asyncio.sleep(LONGEST_PAUSE_AFTER_OPENING)
 
-    async def _adapt(self) -> None:
-        """Forget the namespaces that have left, and list those that have joined, up to the first one that fails."""
-        while self.left or self.joined:
-            if self.left:
-                left, self.left = self.left, set()
-                await self.forget(left)
-                continue
-            namespace = next(iter(self.joined))
-            del self.joined[namespace]
-            if namespace in self.numbers:
-                try:
-                    await self.list_namespace(namespace)
-                except (ApiError, *UNREACHABLE) as error:
-                    self.joined[namespace] = None
-                    log.warning("namespace not listed", path=self.path, namespace=namespace, error=repr(error))
-                    return
+    async def _adapt(self) -> bool:
+        """Forget the namespaces that have left, or else list one that has joined; return False if that failed."""
+        if self.left:
+            await self._forget_left()
+            return True
+        if not self.joined:
+            return True
+        namespace, is_listed = next(iter(self.joined)), False
+        del self.joined[namespace]
+        if self.is_counted and namespace not in self.numbers:
+            return True
+        try:
+            await self.list_namespace(namespace)
+            is_listed = True
+        except (ApiError, *UNREACHABLE) as error:
+            log.warning("namespace not listed", path=self.path, namespace=namespace, error=repr(error))
+        finally:
+            if not is_listed and self.is_wanted(namespace):
+                self.joined[namespace] = None
+        return is_listed
 
-    async def forget(self, namespaces: set[str]) -> None:
-        """Forget the objects of namespaces."""
+    async def _forget_left(self) -> None:
+        namespaces, self.left = self.left, set()
         async for key in in_slices(list(self.items)):
             if key[0] in namespaces:
                 self.items.pop(key, None)

@@ -111,10 +111,9 @@ class PodSource(NamedTuple):
     annotation attempt-source. `levels` returns the levels of a pod, none if its signal is absent or malformed; it
     appends warnings to `evidence.warnings`. `place` returns what a pod is counted for, by its metadata and its
     controller, which is NOBODY if it has none. `is_counted`: whether the ledger counts disruptions of these pods.
-    `replaces` returns whether the system replaces a pod that is lost, and counts no
-    retry; None if it never does. `leaders`: labels of the
-    pods without which all others of a workload have worked in vain, each with its value. `is_of_group`: whether all
-    pods of a gang have the same attempt.
+    `replaces` returns whether the system replaces a pod that is lost, and counts no retry; None if it never does.
+    `leaders`: labels of the pods without which all others of a workload have worked in vain, each with its value.
+    `is_of_group`: whether all pods of a gang have the same attempt.
     """
 
     controller: KindSpec | tuple[str, str]

@@ -34,7 +34,8 @@ class Server:
     """An API server with objects of one kind. Its lists have a page for each object.
 
     `listed`: the namespaces that were listed. `held`: whether the watch delivers nothing now. `refused`: how many of
-    the next lists fail after their first page. `after_page`: called with the name of each object that was listed.
+    the next lists fail after their first page, with `refusal`; `fails_whole`: whether each list of all does.
+    `after_page`: called with the name of each object that was listed.
     """
 
     def __init__(self) -> None:
@@ -43,6 +44,8 @@ class Server:
         self.listed: list[str] = []
         self.held = False
         self.refused = 0
+        self.refusal: Exception = ApiError(500, "etcd has no leader")
+        self.fails_whole = False
         self.after_page: Callable[[str], None] = lambda _: None
         self.last: bytes | Exception | None = None  # the line with which the watch ends, empty without, or its error
         self.moved = asyncio.Event()
@@ -79,6 +82,7 @@ class Server:
         self.listed.append(namespace)
         version, keys = str(len(self.events)), [key for key in self.objects if namespace in {WHOLE, key[0]}]
         refused, self.refused = self.refused > 0, max(0, self.refused - 1)
+        refused |= self.fails_whole and namespace == WHOLE
         for key in keys:
             await asyncio.sleep(0.1)
             yield Page(ListMeta(version=version), [raw_of(*key)])
@@ -86,7 +90,7 @@ class Server:
             if refused:
                 break
         if refused:
-            raise ApiError(500, "etcd has no leader")
+            raise self.refusal
         yield Page(ListMeta(version=version), [])
 
     @asynccontextmanager
@@ -119,30 +123,36 @@ def raw_of(namespace: str, name: str) -> msgspec.Raw:
 
 
 class Holding:
-    """An observer that holds what exists, as far as it is told."""
+    """An observer that holds what exists, as far as it is told.
+
+    `history`: what existed, until the namespace leaves.
+    """
 
     def __init__(self) -> None:
         self.held: set[Key] = set()
         self.there: set[Key] = set()
+        self.history: set[Key] = set()
 
     def begin_list(self) -> None:
         self.there = set()
 
     def listed(self, item: Json) -> None:
         self.there.add(key_of(item))
-        self.held.add(key_of(item))
+        self.seen(item)
 
     async def end_list(self) -> None:
         self.held &= self.there
 
     def seen(self, item: Json) -> None:
         self.held.add(key_of(item))
+        self.history.add(key_of(item))
 
     def deleted(self, item: Json) -> None:
         self.held.discard(key_of(item))
 
     async def forget_namespaces(self, namespaces: set[str]) -> None:
         self.held = {key for key in self.held if key[0] not in namespaces}
+        self.history = {key for key in self.history if key[0] not in namespaces}
 
 
 def key_of(metadata: Json) -> Key:
@@ -385,6 +395,66 @@ def test_a_namespace_that_leaves_and_joins_again_before_a_list_is_not_forgotten_
     virtual_time.run(run())
 
 
+def test_a_namespace_that_leaves_while_its_list_fails_is_forgotten_though_all_are_listed_before_the_next_try() -> None:
+    async def run() -> None:
+        async with in_scope(("ml", "a"), ("ml", "b")) as it:
+            await it.begin()
+
+            def leave(_: str) -> None:
+                it.leave("ml")
+                it.server.end_watch(OSError("reset"))
+
+            it.server.refused, it.server.after_page = 1, leave
+            it.join("ml")
+            await asyncio.sleep(20)
+            assert it.server.listed == [WHOLE, "ml", WHOLE]
+            assert it.observer.history == set()
+
+    virtual_time.run(run())
+
+
+def test_a_namespace_that_joins_while_no_whole_list_succeeds_is_listed() -> None:
+    async def run() -> None:
+        async with in_scope(("first", "a"), ("ml", "b")) as it:
+            await it.begin()
+            it.server.fails_whole = True
+            it.server.end_watch(GONE)
+            await asyncio.sleep(5)
+            it.join("ml")
+            await asyncio.sleep(60)
+            assert set(it.found.items) == it.observer.held == {("ml", "b")}
+
+    virtual_time.run(run())
+
+
+def test_a_list_of_a_namespace_that_cannot_be_read_is_tried_again() -> None:
+    async def run() -> None:
+        async with in_scope(("ml", "a")) as it:
+            await it.begin()
+            it.server.refused, it.server.refusal = 1, msgspec.DecodeError("JSON is malformed")
+            it.join("ml")
+            await asyncio.sleep(5)
+            assert it.server.listed == [WHOLE, "ml", "ml"]
+            assert it.observer.held == {("ml", "a")}
+
+    virtual_time.run(run())
+
+
+def test_a_namespace_that_joins_and_leaves_all_the_time_does_not_hold_up_the_events_of_others() -> None:
+    async def run() -> None:
+        async with in_scope(*(("ml", name) for name in "abcdefgh")) as it:
+            it.join("other")
+            await it.begin()
+            for _ in range(40):
+                it.join("ml")
+                await asyncio.sleep(0.5)
+                it.leave("ml")
+                it.server.create("other", "a")
+            assert it.observer.held >= {("other", "a")}
+
+    virtual_time.run(run())
+
+
 NAMESPACES: Final = ("ml", "other")
 DONE: Final[dict[str, Callable[[InScope, str, str], object]]] = {
     "create": lambda it, namespace, name: it.server.create(namespace, name),
@@ -418,6 +488,7 @@ def test_in_whatever_order_all_happens_in_the_end_exactly_what_is_in_opted_in_na
             opted_in = {name for _, name in it.namespaces.items}
             wanted = {key for key in it.server.objects if key[0] in opted_in}
             assert set(it.found.items) == it.observer.held == wanted
+            assert {namespace for namespace, _ in it.observer.history} <= opted_in
             assert it.found.numbers == Counter(namespace for namespace, _ in it.server.objects)
 
     virtual_time.run(run())

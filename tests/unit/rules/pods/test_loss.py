@@ -207,6 +207,7 @@ SPARK_APPLICATION: Final = owned("sparkoperator.k8s.io/v1beta2", "SparkApplicati
         (made(SPARK_APPLICATION, labels={"spark-role": "executor"}), True),
         (made(SPARK_APPLICATION, labels={"spark-role": "driver"}), False),
         (made(owned("flyte.lyft.com/v1alpha1", "flyteworkflow", "f")), True),
+        (made(owned("flyte.org/v1", "TaskAction", "t")), True),
         (made(owned("batch/v1", "Job", "j"), labels={"spark-role": "executor"}), False),
         (made(), False),
     ],
