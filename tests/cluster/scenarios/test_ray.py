@@ -12,6 +12,7 @@ import pytest
 from tests.cluster import command_line
 from tests.cluster.conftest import opted_in
 from tests.cluster.objects import account, ended, is_running, last, noted
+from tests.cluster.ray_dashboard import EXIT_CODE
 from tests.cluster.test_ledger import explained
 from tests.cluster.test_retry_requests import no_retry_in_progress, request_retry
 from webhook.kube import names
@@ -64,7 +65,7 @@ def running_pod(team: Namespace, role: str, *, but: tuple[Object, ...] = ()) -> 
 
 
 def entrypoint_ends(team: Namespace, head: Object, code: int) -> None:
-    team.ends(head, code)
+    team.annotate(f"pod/{head['metadata']['name']}", {EXIT_CODE: str(code)})
 
 
 def counted(team: Namespace, number: int) -> Object:
