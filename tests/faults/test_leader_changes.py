@@ -106,7 +106,7 @@ def test_a_verdict_that_takes_several_steps_is_the_same_if_the_leader_is_killed_
     (leader,) = filter(leads, whole.replicas)
     whole.remove(leader)
 
-    breaks(faulty, crashed["spec"]["nodeName"])
+    breaks(faulty.team.api, crashed["spec"]["nodeName"])
     (second,) = confirm.team.running("report", 1)
     confirm.team.ends(second, 1)
     many.team.all_end(shards[2:], 1)

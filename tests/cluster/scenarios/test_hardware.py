@@ -16,15 +16,16 @@ from tests.cluster.scenarios.test_jobs import failed_for, is_complete
 
 if TYPE_CHECKING:
     from tests.cluster.kubectl import Object
-    from tests.cluster.scenarios.conftest import NewScene, Scene, Turn
+    from tests.cluster.namespace import Api
+    from tests.cluster.scenarios.conftest import NewScene, Turn
 
 FAULT = {"status": {"conditions": [{"type": "KernelDeadlock", "status": "True", "reason": "TaskHung"}]}}
 HARDWARE = "condition KernelDeadlock is True (TaskHung)"
 
 
-def breaks(here: Scene, node: str) -> None:
+def breaks(api: Api, node: str) -> None:
     """Let a detector tell of a fault of a node."""
-    here.team.api.patch(f"{NODES}/{node}/status", FAULT, kind=STRATEGIC)
+    api.patch(f"{NODES}/{node}/status", FAULT, kind=STRATEGIC)
 
 
 def blamed(job: Object) -> bool:
@@ -36,7 +37,7 @@ def test_a_crash_on_a_node_with_a_fault_costs_no_retry_and_the_job_completes_wit
     here = scene("hardware", spot=1, on_demand=1)
     job = here.create("one-small-pod.yaml", program(None, 0))
     (pod,) = here.team.running("report", 1)
-    breaks(here, pod["spec"]["nodeName"])
+    breaks(here.team.api, pod["spec"]["nodeName"])
     here.team.ends(pod, 1)
     done = here.team.wait_for("jobs", "report", is_complete)
     assert done["spec"]["backoffLimit"] == job["spec"]["backoffLimit"] + 1
@@ -60,7 +61,7 @@ def test_a_fault_that_is_told_after_the_crash_keeps_the_job_and_without_one_it_i
     (pod,) = here.team.running("later", 1)
     here.team.ends(pod, 1)
     here.team.wait_for("jobs", "later", lambda found: ended(found, 1))
-    breaks(here, pod["spec"]["nodeName"])
+    breaks(here.team.api, pod["spec"]["nodeName"])
     assert blamed(here.team.wait_for("jobs", "later", blamed))
     here.team.wait_for("jobs", "later", is_complete)
 
@@ -73,7 +74,7 @@ def test_after_faults_that_ended_pods_of_two_workloads_those_of_others_prefer_an
     for name in ("one", "two"):
         here.create("one-small-pod.yaml", program(None), name=name)
         (pod,) = here.team.running(name, 1)
-        breaks(here, pod["spec"]["nodeName"])
+        breaks(here.team.api, pod["spec"]["nodeName"])
         dies(here, pod, 1, time=turn.time())
         here.team.wait_for("jobs", name, blamed)
     says = "has ended pods of 2 workloads in seven days by faults of its hardware"
