@@ -34,8 +34,8 @@ def fits(value: Any, shape: Shape) -> bool:
             return False
         if ANY_KEY in shape:
             return map_fits(value, shape[ANY_KEY])
-        for key, inner in shape.items():
-            entry = value.get(key)
+        for key in shape.keys() & value.keys():
+            entry, inner = value[key], shape[key]
             if entry is not None and (type(entry) is not inner or inner is int) and not fits(entry, inner):
                 return False
         return True
