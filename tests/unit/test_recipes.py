@@ -207,6 +207,57 @@ NAMED: Final[Recipe] = {
     )
 }
 IMPORTED: Final[Recipe] = {"webhook/rules/registry.py": ("many_pods, schema", "many_pods, priority, schema")}
+STEP: Final[Recipe] = {
+    "webhook/kube/names.py": (
+        "# What a value may decide depends on its source.",
+        """# Annotation on a Job that runs again: who requested that.
+RETRY_BY: Final = PREFIX + "retry-by"
+
+# What a value may decide depends on its source.""",
+    ),
+    "webhook/systems/job/rerun.py": (
+        "def release(state: RetryState) -> list[Json]:\n",
+        """def tell_requester(state: RetryState) -> list[Json]:
+    by = pointer(("metadata", "annotations", names.RETRY_BY))
+    return [unreleased_check(state), {"op": "add", "path": by, "value": state.by}]
+
+
+def release(state: RetryState) -> list[Json]:
+""",
+    ),
+    "webhook/retry/executor.py": (
+        "async def _release_successor(",
+        """async def _tell_requester(api: Api, placeholder: Json, state: of_job.RetryState) -> None:
+    path = batch.JOB.path(placeholder["metadata"]["namespace"], state.name)
+    job = await api.find(path)
+    if job is None or not of_job.is_successor(job, state.uid) or of_job.is_released(job, state.uid):
+        return
+    if names.RETRY_BY not in job["metadata"]["annotations"]:
+        await api.patch(path, of_job.tell_requester(state))
+
+
+async def _release_successor(""",
+    ),
+    "tests/unit/retry/server.py": (
+        '    ("PATCH", PLACEHOLDER),\n    ("PATCH", TRAIN),\n',
+        '    ("PATCH", PLACEHOLDER),\n    ("PATCH", TRAIN),\n    ("PATCH", TRAIN),\n',
+    ),
+}
+IN_ORDER: Final[Recipe] = {
+    "webhook/retry/executor.py": (
+        "(_wait_until_continued, _release_successor,",
+        "(_wait_until_continued, _tell_requester, _release_successor,",
+    )
+}
+KEPT: Final[Recipe] = {
+    "webhook/kube/names.py": ("RETRY_ACCEPTED, RETRY_HISTORY,", "RETRY_ACCEPTED, RETRY_BY, RETRY_HISTORY,")
+}
+SET: Final[Recipe] = {
+    "webhook/systems/job/rerun.py": (
+        "SETS: Final = (names.RETRY_HISTORY,",
+        "SETS: Final = (names.RETRY_BY, names.RETRY_HISTORY,",
+    )
+}
 FIELD: Final[Recipe] = {
     "webhook/policy/model.py": (
         "    total: Count = 1000\n",
@@ -306,7 +357,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def followed(copy: Path) -> Path:
     """A copy in which every recipe is followed, `make generated` included."""
-    for recipe in (KIND, RULE, NAMED, IMPORTED, FIELD):
+    for recipe in (KIND, RULE, NAMED, IMPORTED, STEP, IN_ORDER, KEPT, SET, FIELD):
         follow(copy, recipe)
     halves = [*zip(CRITERION, ("signal", "signal"), strict=False), *zip(CAUSE, ("Cursed",), strict=False)]
     for recipe, missing in halves:  # after the last step of each, everything imports
@@ -405,3 +456,10 @@ def test_a_free_cost_is_refused_for_exit_codes_that_are_not_enough_for_the_new_c
     done = run(followed, "-c", PROGRAM, "render", "--policy", "enough.yaml", "-f", "-", "-o", "json", stdin=JOB)
     injected = '{"action":"Ignore","onExitCodes":{"operator":"In","values":[137]}}'
     assert injected in "".join(done.stdout.split()), done.stdout + done.stderr
+
+
+def test_a_retry_that_is_interrupted_at_the_new_step_is_continued(followed: Path) -> None:
+    tests = ("tests/unit/retry/test_executor.py", "-k", "interrupted_at_any_step or stored_at_every_step")
+    done = run(followed, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests)
+    assert (done.returncode, "15 passed" in done.stdout) == (0, True), done.stdout
+    assert "retry-policy.dev/retry-by" in (followed / "manifests/base/admission-policies.yaml").read_text()
