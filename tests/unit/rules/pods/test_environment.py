@@ -105,7 +105,7 @@ def test_containers_of_a_wrong_type_in_a_file_are_left_as_they_are(spec: Any) ->
 
 def crowded(size: int) -> Json:
     """Return a pod with many containers that have many variables each."""
-    env = [{"name": f"OWN_{number}", "value": "x"} for number in range(100)]
+    env = [{"name": f"OWN_{number}", "value": "x"} for number in range(20)]
     return {"spec": {"containers": [with_env(*env, name=f"c{number}") for number in range(size)]}}
 
 
