@@ -107,25 +107,6 @@ def test_with_a_malformed_number_only_the_level_of_the_job_is_used(nonsense: str
     assert len(warnings) == 1
 
 
-@pytest.mark.parametrize(
-    ("labels", "is_task"),
-    [
-        ({"try_number": "1", "kubernetes_executor": "True"}, True),
-        ({"try_number": "1", "kubernetes_pod_operator": "True"}, True),
-        ({"try_number": "1", "spark_kubernetes_operator": "True"}, True),
-        ({"try_number": "1", "dag_id": "nightly", "airflow_version": "3.1.0"}, False),
-        ({"kubernetes_executor": "True", "dag_id": "nightly"}, False),
-        ({}, False),
-    ],
-)
-def test_a_task_has_labels_for_its_number_and_for_the_part_of_airflow_that_created_it(
-    labels: Json,
-    is_task: bool,  # noqa: FBT001
-) -> None:
-    assert airflow.is_task(labels) is is_task
-    assert bool(ask(made(name="x", labels=labels))[0]) is is_task
-
-
 @pytest.mark.parametrize("left", [{"try_number": "3"}, {"kubernetes_executor": "True"}, {"airflow_version": "3.1.0"}])
 def test_a_pod_with_only_one_of_the_labels_is_unchanged(left: Json) -> None:
     assert place(made(name="web", labels=left)) == UNTOUCHED

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.objects import job_spec, pod, stored_job
-from tests.unit.systems.pods import evidence, last_of_four_off_spot, off_spot, on_spot, place, read
+from tests.unit.systems.pods import NO_COUNTS, evidence, last_of_four_off_spot, off_spot, on_spot, place, read
 from webhook.kube import names
 from webhook.objects.problem import Json
 from webhook.systems.pod_source import Level
@@ -36,7 +36,7 @@ def test_an_attempt_that_the_webhook_wrote_is_determined_again() -> None:
     assert read(own, stored_job(status={"failed": 3}))[0] == [Level("JobStatus", 3, 6)]
 
 
-@pytest.mark.parametrize("nonsense", ["-1", "two", "", "9" * 400])
+@pytest.mark.parametrize("nonsense", [*NO_COUNTS, "1.5", " 1", "+1", "\u0663", "null", "[]"])
 def test_a_malformed_attempt_falls_back_to_the_next_source_with_a_warning(nonsense: str) -> None:
     found, warnings = read(annotated(nonsense), stored_job(status={"failed": 3}))
     assert found == [Level("JobStatus", 3, 6)]
@@ -48,16 +48,6 @@ def test_malformed_annotations_on_pod_and_controller_cause_a_warning_each() -> N
     found, warnings = read(annotated("two"), owner)
     assert found == [Level("JobStatus", 3, 6)]
     assert len(warnings) == 2
-
-
-@pytest.mark.parametrize("text", ["0", "7", "007"])
-def test_a_whole_number_is_the_attempt(text: str) -> None:
-    assert said_attempt(evidence(annotated(text))) == int(text)
-
-
-def test_without_the_annotation_there_is_no_attempt_and_no_warning() -> None:
-    found = evidence(pod(), stored_job())
-    assert (said_attempt(found), found.warnings) == (None, [])
 
 
 def test_a_malformed_annotation_is_cut_in_its_warning() -> None:

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from tests.admission import mutate
 from tests.objects import job_spec, pod, stored_job
-from tests.unit.systems.pods import EKS, NOT_SPOT, SPOT, of_disruptions, read
+from tests.unit.systems.pods import EKS, NOT_SPOT, SPOT, read
 from webhook.kube import names
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
@@ -87,12 +87,6 @@ def test_pods_leave_spot_at_the_threshold_and_at_the_latest_at_the_limit(
 def test_a_first_attempt_stays_on_spot_even_if_no_disruption_is_allowed() -> None:
     assert placed(0, policy=with_limit(0)) == ("Spot", "0", "0")
     assert placed(1, policy=with_limit(0)) == ("OnDemand", "1", "0")
-
-
-@pytest.mark.parametrize("disruptions", [0, 1, 20, 21])
-def test_the_count_of_the_ledger_is_the_attempt_against_the_disruption_budget(disruptions: int) -> None:
-    expected = [of_disruptions("Ledger", disruptions)]
-    assert read(pod(), OWNER, disruptions=disruptions, of=of_ledger) == (expected, [])
 
 
 def test_failures_that_the_ledger_has_counted_are_not_disruptions() -> None:

@@ -29,6 +29,11 @@ from webhook.systems.argo import spec as argo
 from webhook.systems.job import spec as batch
 from webhook.systems.kind_spec import KindSpec
 
+# A ClusterWorkflowTemplate differs from a WorkflowTemplate only in its name and in having no namespace.
+EACH_KIND = pytest.mark.parametrize(
+    "kind", [argo.WORKFLOW, argo.WORKFLOW_TEMPLATE, argo.CRON_WORKFLOW], ids=lambda kind: kind.kind
+)
+
 
 def made(kind: KindSpec, spec: Json, **annotations: str) -> Json:
     said = {names.PREFIX + key.replace("_", "-"): value for key, value in annotations.items()}
@@ -60,7 +65,7 @@ def profile(**fields: Any) -> Policy:
     return policy(default=Profile(**fields))
 
 
-@pytest.mark.parametrize("kind", argo.KINDS, ids=lambda kind: kind.kind)
+@EACH_KIND
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_the_policy_is_merged_with_what_the_author_wrote(case: tuple[Json, dict[str, Json]], kind: KindSpec) -> None:
     author, wanted = case
@@ -69,7 +74,7 @@ def test_the_policy_is_merged_with_what_the_author_wrote(case: tuple[Json, dict[
     assert validate(answer.object).allowed
 
 
-@pytest.mark.parametrize("kind", argo.KINDS, ids=lambda kind: kind.kind)
+@EACH_KIND
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_an_unchanged_manifest_applied_again_changes_nothing(case: tuple[Json, Any], kind: KindSpec) -> None:
     stored = mutate(made(kind, deepcopy(case[0]))).object
@@ -117,7 +122,7 @@ def with_parameters(strategy: Json, parameters: Any, inputs: Any = None) -> Json
     return workflow_spec(template(strategy, container={"image": "example.test/train"}, **said), **arguments)
 
 
-@pytest.mark.parametrize("kind", argo.KINDS, ids=lambda kind: kind.kind)
+@EACH_KIND
 @pytest.mark.parametrize(
     "limit",
     [N, "{{ workflow.parameters.n }}", "{{=asInt(workflow.parameters.n)}}", "{{= workflow.parameters['n'] }}"],

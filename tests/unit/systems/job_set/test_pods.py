@@ -173,6 +173,12 @@ def test_malformed_fields_of_the_set_are_not_an_error_and_a_first_attempt_stays_
     assert {level.source for level in read(pod_at("1"), JOB, above)[0]} == {"JobStatus", "JobSet"}
 
 
+NO_RESTARTS = [
+    *([{"name": "w", "jobRestarts": one}] for one in ("x", [], ["3"], [True])),
+    [{"name": "w", "jobRestartsCountTowardsMax": [-1]}],
+]
+
+
 def alone(total: int, counted: int, name: str = "w") -> Json:
     """Return the status of replicated Jobs, in which the first Job of `name` was restarted alone."""
     return {"name": name, "jobRestarts": [total, 0], "jobRestartsCountTowardsMax": [counted, 0]}
@@ -200,7 +206,7 @@ def test_restarts_of_other_single_jobs_count_for_a_job_that_restarts_too() -> No
     assert place(pod_at("0", job_restart_attempt="0"), JOB, root) == on_spot("JobStatus", 0, 0)
 
 
-@pytest.mark.parametrize("status", [None, "x", [None], [{"name": "w"}], [{"name": "w", "jobRestarts": "x"}]])
+@pytest.mark.parametrize("status", [None, "x", [None], [{"name": "w"}], *NO_RESTARTS])
 def test_a_malformed_status_of_single_jobs_counts_as_absent(status: Any) -> None:
     root = job_set(1, 1)
     root["status"]["replicatedJobsStatus"] = status

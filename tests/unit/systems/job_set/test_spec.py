@@ -7,7 +7,7 @@ import pytest
 from tests.objects import job_spec
 from tests.unit.systems.reading import retries, root_of, wrong
 from webhook.objects.problem import Json, field
-from webhook.systems.job_set.spec import JOB_SET, costly_restarts, job_restarts, restarts_before_run, run_id
+from webhook.systems.job_set.spec import JOB_SET, costly_restarts, restarts_before_run, run_id
 
 MAX_RESTARTS = "spec.failurePolicy.maxRestarts"
 
@@ -94,28 +94,6 @@ JOBS_STATUS = [
     {"name": "leader"},
     {"name": "workers", "jobRestarts": [0, 3], "jobRestartsCountTowardsMax": [0, 1]},
 ]
-
-
-def test_restarts_of_one_job_are_in_the_status_by_its_name_and_index() -> None:
-    root = with_status(replicatedJobsStatus=JOBS_STATUS)
-    assert job_restarts(root, "workers", 1) == (3, 1)
-    assert job_restarts(root, "workers", 0) == (0, 0)
-    assert job_restarts(root, "leader", 0) == (0, 0)
-
-
-@pytest.mark.parametrize(
-    ("root", "name", "index"),
-    [
-        ({}, "workers", 0),
-        (with_status(), "workers", 0),
-        (with_status(replicatedJobsStatus=JOBS_STATUS), "others", 1),
-        (with_status(replicatedJobsStatus=JOBS_STATUS), "workers", 2),
-        (with_status(replicatedJobsStatus=JOBS_STATUS), "workers", 10**30),
-        (with_status(replicatedJobsStatus=[{"name": "workers", "jobRestarts": ["3", -1, True]}]), "workers", 0),
-    ],
-)
-def test_restarts_that_are_missing_or_malformed_in_the_status_count_as_zero(root: Json, name: str, index: int) -> None:
-    assert job_restarts(root, name, index) == (0, 0)
 
 
 def test_restarts_of_the_set_and_of_single_jobs_count_towards_the_same_limit() -> None:

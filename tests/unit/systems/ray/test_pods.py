@@ -132,20 +132,6 @@ def test_malformed_fields_of_the_ray_job_are_not_an_error_and_a_first_worker_sta
     assert (placed.placement, placed.attempt) == ("Spot", "0")
 
 
-@pytest.mark.parametrize(
-    ("status", "spec", "level"),
-    [
-        ({"failed": 2, "succeeded": 0}, {"backoffLimit": 3}, Level("RayJob", 2, 3)),
-        ({}, {"backoffLimit": 3}, Level("RayJob", 0, 3)),
-        ({"failed": 1}, {}, Level("RayJob", 1, 0)),
-        ({"failed": -1}, {"backoffLimit": "many"}, Level("RayJob", 0, 0)),
-    ],
-)
-def test_failures_and_limit_are_those_of_the_clusters_controller(status: Json, spec: Json, level: Level) -> None:
-    above = {"kind": "RayJob", "metadata": {"name": "train"}, "spec": spec, "status": status}
-    assert ask(worker(), cluster(OF_RAY_JOB), above) == ([level], [])
-
-
 def test_a_cluster_and_its_pods_have_no_failures_of_their_own() -> None:
     assert ask(worker(), {**cluster(), "kind": "RayCluster", "status": {"failed": 2}}) == ([], [])
 

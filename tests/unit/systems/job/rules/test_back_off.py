@@ -14,11 +14,9 @@ from webhook.policy.model import BackOff, Disruptions, FailurePolicy, Profile, R
 from webhook.policy.settings import Settings
 from webhook.rules.facts import Facts
 from webhook.systems.job import spec as batch
-from webhook.systems.job.rules import back_off, failure_policy
-from webhook.systems.job.spec import ignores_disruptions_alone
+from webhook.systems.job.rules import failure_policy
 from webhook.systems.job_set.rules import free_restarts
 from webhook.systems.job_set.spec import JOB_SET
-from webhook.systems.kind_spec import EmbeddedJob
 
 INDEXED: dict[str, Any] = {"completionMode": "Indexed", "completions": 4, "parallelism": 2}
 FIELDS = ("backoffLimit", "backoffLimitPerIndex", "maxFailedIndexes")
@@ -36,6 +34,7 @@ def limits(spec: Json, profile: Profile | None = None, facts: Facts = IN_FILE) -
 def test_each_index_gets_its_own_back_off_and_backoff_limit_stays() -> None:
     assert limits(job_spec(**INDEXED, backoffLimit=2)) == (2, 10, 0)
     assert limits(job_spec(**INDEXED, backoffLimit=1)) == (1, 10, 0)
+    assert limits(job_spec(completionMode="Indexed", backoffLimit=2)) == (2, 10, 0)
 
 
 def test_a_job_that_runs_once_gets_no_back_off_per_index() -> None:
@@ -184,8 +183,8 @@ def ignored(
 ) -> str | None:
     """Return the count of ignored failures of a pod after admission."""
     counts = {FAILURES: "1"} if before is None else {FAILURES: "1", IGNORED: before}
-    rules = {"podFailurePolicy": spec.get("podFailurePolicy") or {"rules": [DISRUPTION]}}
-    owner = stored_job({**spec, **rules}, {})
+    rules = [DISRUPTION, exit_codes("FailJob", "In", 3)]
+    owner = stored_job({"podFailurePolicy": {"rules": rules}, **spec}, {})
     facts = Facts(profile_name="default", owner=owner, disruptions=disruptions, ledger=ledger)
     policies = policy(default=profile)
     stored = mutate(pod(annotations=counts), facts, policies).object
@@ -244,48 +243,3 @@ def test_a_profile_may_keep_the_back_off_of_the_job_controller() -> None:
 
 def test_the_count_is_lowered_with_an_authors_own_backoff_limit_per_index_too() -> None:
     assert ignored("1", 1, spec=job_spec(**INDEXED, backoffLimitPerIndex=2)) == "0"
-
-
-SIZES: list[tuple[Json, bool]] = [
-    ({"completions": 100_001, "parallelism": 10_000}, False),
-    ({"completions": 100_000, "parallelism": 10_001}, False),
-    ({"completions": 100_001, "parallelism": 10_001}, True),
-    ({}, False),
-]
-
-
-def embedded(spec: Json) -> EmbeddedJob:
-    (found,) = batch.JOB.jobs(job(spec))
-    return found
-
-
-@pytest.mark.parametrize(("spec", "too_large"), SIZES)
-def test_a_job_is_too_large_only_if_completions_and_parallelism_both_are(
-    spec: Json,
-    too_large: bool,  # noqa: FBT001
-) -> None:
-    assert back_off.is_too_large(embedded(job_spec(**spec))) is too_large
-
-
-@pytest.mark.parametrize(
-    ("spec", "indexed"),
-    [
-        ({"completionMode": "Indexed", "completions": 4}, True),
-        ({"completionMode": "Indexed"}, True),
-        ({"completionMode": "Indexed", "parallelism": 4}, False),
-        ({"completionMode": "NonIndexed", "completions": 4}, False),
-        ({"completions": 4}, False),
-    ],
-)
-def test_pods_have_indexes_if_the_mode_is_indexed_and_their_number_is_known(
-    spec: Json,
-    indexed: bool,  # noqa: FBT001
-) -> None:
-    assert back_off.is_indexed(embedded(job_spec(**spec))) is indexed
-
-
-def test_rules_that_ignore_other_failures_too_are_recognised() -> None:
-    other = exit_codes("Ignore", "In", 75)
-    assert ignores_disruptions_alone(job_spec())
-    assert ignores_disruptions_alone(job_spec(rules=[DISRUPTION, exit_codes("FailJob", "In", 3)]))
-    assert not ignores_disruptions_alone(job_spec(rules=[DISRUPTION, other]))

@@ -12,11 +12,7 @@ from webhook.kube import names
 from webhook.objects.problem import Json
 from webhook.policy.model import Disruptions, FailurePolicy, Profile, Retries
 from webhook.policy.parse import load_default
-from webhook.policy.settings import resolve
 from webhook.rules.facts import Facts
-from webhook.systems.job import spec as batch
-from webhook.systems.job.rules import own_retries
-from webhook.systems.job_set.rules import free_restarts
 
 ONCE = "0: disruptions fail the Job too; max-disruptions allows some"
 ONLY_143 = "only exit code 143 is retried; add a podFailurePolicy rule Count In [CODES]"
@@ -90,8 +86,9 @@ def test_annotations_can_make_disruptions_free_in_a_job_that_runs_once(
     annotations: Json,
     free: bool,  # noqa: FBT001
 ) -> None:
-    found = rules_of(mutate(job(job_spec(backoffLimit=0), annotations=annotations)).object)
-    assert (DISRUPTION in found) is free
+    for own in (0, 3) if names.MAX_RETRIES in annotations else (0,):
+        found = rules_of(mutate(job(job_spec(backoffLimit=own), annotations=annotations)).object)
+        assert (DISRUPTION in found) is free
 
 
 def test_disruptions_are_free_if_the_profile_and_not_the_author_sets_0_retries() -> None:
@@ -194,8 +191,12 @@ def test_retries_of_coupled_pods_bring_no_warning_without_a_ledger() -> None:
     assert warned(job(job_spec(backoffLimit=4, **COUPLED)), facts) == []
 
 
-@pytest.mark.parametrize("failure_policy", ["text", [], None, 5])
-def test_a_malformed_failure_policy_of_an_owner_restarts_nothing(failure_policy: Any) -> None:
+@pytest.mark.parametrize(
+    "failure_policy", ["text", [], None, 5, {"maxRestarts": 0}, {"rules": [{"action": "FailJobSet"}]}]
+)
+def test_a_failure_policy_of_an_owner_that_is_malformed_or_without_restarts_restarts_nothing(
+    failure_policy: Any,
+) -> None:
     facts = Facts(profile_name="default", owner={"spec": {"failurePolicy": failure_policy}})
     assert rules_of(mutate(job(job_spec(backoffLimit=0)), facts).object) == []
 
@@ -219,6 +220,7 @@ def test_an_update_brings_a_warning_only_if_it_changes_the_retries(retries: int)
     [
         ((), "no exit code is retried"),
         ((75, 143), "only 75, 143 are retried"),
+        ((1, 2, 3), "only 1, 2, 3 are retried"),
         ((1, 2, 3, 4), "only 4 exit codes are retried"),
     ],
 )
@@ -239,62 +241,3 @@ def test_both_warnings_fit_into_the_length_that_the_api_server_passes_on() -> No
     (once,) = warned(job_set(*(job_spec() for _ in range(100)), job_spec(backoffLimit=0)))
     assert codes.endswith("[CODES]")
     assert once.endswith("allows some")
-
-
-@pytest.mark.parametrize(
-    ("retries", "annotations", "set_restarts", "once"),
-    [
-        (0, {}, False, True),
-        (0, {names.MAX_RETRIES: "0"}, False, True),
-        (3, {names.MAX_RETRIES: "0"}, False, True),
-        (0, {names.MAX_RETRIES: "2"}, False, False),
-        (0, {names.MAX_DISRUPTIONS: "1"}, False, False),
-        (0, {names.MAX_DISRUPTIONS: "0"}, False, True),
-        (0, {}, True, False),
-        (1, {}, False, False),
-        (None, {}, False, False),
-    ],
-)
-def test_a_job_runs_once_unless_a_field_an_annotation_or_its_job_set_allows_more(
-    retries: int | None,
-    annotations: dict[str, str],
-    set_restarts: bool,  # noqa: FBT001
-    once: bool,  # noqa: FBT001
-) -> None:
-    (found,) = batch.JOB.jobs(job(job_spec(backoffLimit=retries)))
-    settings = resolve("default", Profile(), annotations)
-    assert own_retries.runs_once(found, settings, set_restarts=set_restarts) is once
-
-
-@pytest.mark.parametrize(
-    ("root", "restarts"),
-    [
-        (None, False),
-        ({}, False),
-        ({"spec": {"failurePolicy": None}}, False),
-        ({"spec": {"failurePolicy": "Recreate"}}, False),
-        ({"spec": {"failurePolicy": {"maxRestarts": 0}}}, False),
-        ({"spec": {"failurePolicy": {"maxRestarts": 1}}}, True),
-        ({"spec": {"failurePolicy": {"rules": [FREE_RESTART]}}}, True),
-        ({"spec": {"failurePolicy": {"rules": [{"action": "FailJobSet"}]}}}, False),
-    ],
-)
-def test_a_job_set_restarts_by_max_restarts_or_by_a_free_restart_rule_of_its_author(
-    root: Json | None,
-    restarts: bool,  # noqa: FBT001
-) -> None:
-    assert free_restarts.restarts(root) is restarts
-
-
-@pytest.mark.parametrize(
-    ("codes", "text"),
-    [
-        ([0], "no exit code is"),
-        ([143], "only exit code 143 is"),
-        ([137, 143], "only 137, 143 are"),
-        ([1, 2, 3], "only 1, 2, 3 are"),
-        ([1, 2, 3, 4], "only 4 exit codes are"),
-    ],
-)
-def test_few_exit_codes_are_listed_and_many_are_counted(codes: list[int], text: str) -> None:
-    assert own_retries.listed(codes) == text

@@ -13,7 +13,6 @@ from webhook.rules.facts import Facts
 from webhook.systems.job.rules import single_pod
 from webhook.systems.job.spec import CRON_JOB, JOB
 from webhook.systems.job_set.spec import JOB_SET
-from webhook.systems.kind_spec import KindSpec
 
 BY_INDEX = policy(default=Profile(back_off=BackOff(single_pod="Indexed")))
 FILE = Facts(profile_name="default", defaulted=False)
@@ -36,6 +35,7 @@ INDEXED = ("Indexed", 1, 10)
 def test_a_job_of_one_pod_becomes_indexed_and_gets_a_back_off_per_index() -> None:
     assert becomes(job()) == INDEXED
     assert becomes(job(job_spec(completions=1))) == INDEXED
+    assert becomes(job(job_spec(completions=1, parallelism=1))) == INDEXED
     assert becomes(cron_job()) == INDEXED
 
 
@@ -67,6 +67,8 @@ OWNER = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "nightly", "uid": 
     [
         pytest.param(job(job_spec(parallelism=1)), id="a work queue"),
         pytest.param(job(job_spec(completions=2)), id="two pods"),
+        pytest.param(job(job_spec(completions=0)), id="no pod"),
+        pytest.param(job(job_spec(completions=1, parallelism=0)), id="paused"),
         pytest.param(job(job_spec(completions=1, parallelism=2)), id="two at a time"),
         pytest.param(job(job_spec(restart_policy="OnFailure")), id="OnFailure"),
         pytest.param(job(job_spec(manualSelector=True)), id="adopted pods"),
@@ -103,46 +105,6 @@ def test_a_job_that_becomes_indexed_has_the_rules_of_a_job_of_one_pod() -> None:
     answer = validate(edited, FILE, BY_INDEX)
     assert (answer.allowed, answer.warnings) == (True, [])
     assert mutate(edited, FILE, BY_INDEX).object == edited
-
-
-@pytest.mark.parametrize(
-    ("spec", "is_one"),
-    [
-        ({}, True),
-        ({"completions": 1}, True),
-        ({"completions": 1, "parallelism": 1}, True),
-        ({"parallelism": 1}, False),
-        ({"parallelism": 0}, False),
-        ({"completions": 1, "parallelism": 0}, False),
-        ({"completions": 0}, False),
-        ({"completions": 2, "parallelism": 1}, False),
-    ],
-)
-def test_a_job_is_of_one_pod_if_it_completes_once_and_is_no_work_queue(
-    spec: Json,
-    is_one: bool,  # noqa: FBT001
-) -> None:
-    assert single_pod.is_of_one_pod(spec) is is_one
-
-
-@pytest.mark.parametrize(
-    ("kind", "metadata", "longest"),
-    [
-        (JOB, lambda length: {"name": "a" * length}, 61),
-        (JOB, lambda length: {"generateName": "a" * length}, 56),
-        (CRON_JOB, lambda length: {"name": "a" * length}, 50),
-    ],
-    ids=["Job", "generated name", "CronJob"],
-)
-def test_the_name_of_a_job_with_an_index_after_it_must_be_a_dns_label(
-    kind: KindSpec, metadata: Any, longest: int
-) -> None:
-    assert single_pod.is_short(metadata(longest), kind)
-    assert not single_pod.is_short(metadata(longest + 1), kind)
-
-
-def test_a_name_with_a_dot_is_no_dns_label() -> None:
-    assert not single_pod.is_short({"name": "train.v2"}, JOB)
 
 
 def test_the_rule_writes_only_jobs_and_cron_jobs() -> None:
