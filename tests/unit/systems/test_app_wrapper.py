@@ -39,15 +39,3 @@ def test_only_objects_of_known_kinds_in_a_wrapper_are_read() -> None:
 def test_a_wrapper_in_a_wrapper_contains_objects_too() -> None:
     found = [field(path) for path, _, _ in embedded_in(APP_WRAPPER, wrapper(wrapper(job())))]
     assert found == ["spec.components[0].template", "spec.components[0].template.spec.components[0].template"]
-
-
-@pytest.mark.parametrize(
-    ("components", "problem"),
-    [
-        ({}, "spec.components: is an object; must be a list"),
-        (["job"], "spec.components[0]: is a string; must be an object"),
-        ([{"template": {"kind": 5}}], "spec.components[0].template.kind: is an integer; must be a string"),
-    ],
-)
-def test_a_value_of_a_wrong_type_is_refused(components: object, problem: str) -> None:
-    assert wrong(APP_WRAPPER, root_of(APP_WRAPPER, {"components": components})) == [problem]

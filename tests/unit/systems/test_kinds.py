@@ -232,6 +232,18 @@ def test_a_malformed_annotation_for_the_pods_is_reported_with_its_path(kind: Kin
     assert validate(root).message.startswith(f"{field(path)}[{names.MAX_RETRIES}]: is 'many'")
 
 
+@pytest.mark.parametrize("kind", ADMITTED, ids=title)
+def test_a_wrong_type_of_a_field_that_is_read_or_of_what_contains_it_is_denied_with_its_path(kind: KindSpec) -> None:
+    fields = (*kind.retry_fields, *kind.timeout_fields, *kind.pod_annotations, *kind.made_annotations)
+    patterns = [(*one.within, *one.name) for one in (*fields, *kind.judged_annotations)]
+    for pattern in (*patterns, *kind.pod_templates, *kind.job_specs, *kind.embedded):
+        for end in range(len(put(empty(kind), kind.shape, pattern, None))):
+            root = empty(kind)
+            path = put(root, kind.shape, pattern, None)[: end + 1]
+            at(root, path[:-1])[path[-1]] = True
+            assert validate(root).message.startswith(f"{field(path)}: is true or false; must be a")
+
+
 @pytest.mark.parametrize("kind", [kind for kind in ADMITTED if kind.pod_templates], ids=title)
 def test_a_container_that_restarts_in_place_has_unlimited_retries(kind: KindSpec) -> None:
     root = empty(kind)

@@ -119,21 +119,6 @@ def test_a_cron_workflow_has_the_annotations_of_its_workflows() -> None:
     assert places(CRON_WORKFLOW.made_annotations, root) == ["spec.workflowMetadata.annotations"]
 
 
-@pytest.mark.parametrize(
-    ("spec", "problem"),
-    [
-        ({"templates": {"main": {}}}, "spec.templates: is an object; must be a list"),
-        ({"retryStrategy": {"limit": 1.5}}, "spec.retryStrategy.limit: is a number; must be an integer or a string"),
-        ({"retryStrategy": {"limit": True}}, "spec.retryStrategy.limit: is true or false; must be"),
-        ({"templates": [{"steps": [{"name": "a"}]}]}, "spec.templates[0].steps[0]: is an object; must be a list"),
-        ({"podMetadata": {"annotations": {"a": 1}}}, "spec.podMetadata.annotations.a: is an integer; must be a string"),
-    ],
-)
-def test_a_value_of_a_wrong_type_is_refused(spec: Json, problem: str) -> None:
-    (found,) = wrong(WORKFLOW, workflow(**spec))
-    assert found.startswith(problem)
-
-
 def nested(depth: int) -> Json:
     template: Json = {"retryStrategy": {"limit": 3}, "container": CONTAINER}
     for _ in range(depth):

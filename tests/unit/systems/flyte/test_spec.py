@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.systems.reading import retries, wrong
+from tests.unit.systems.reading import retries
 from webhook.objects.problem import Json
 from webhook.systems.flyte.spec import FLYTE_WORKFLOW, TASK_ACTION
 
@@ -75,20 +75,3 @@ def test_updates_of_a_workflow_are_not_edited_because_propeller_updates_it_often
 
 def test_a_task_action_of_flyte_2_only_controls_pods() -> None:
     assert (TASK_ACTION.owns_pods, TASK_ACTION.admitted, TASK_ACTION.retry_fields) == (True, False, ())
-
-
-@pytest.mark.parametrize(
-    ("given", "problem"),
-    [
-        ({"spec": {"nodes": [node("n0")]}}, "spec.nodes: is a list; must be an object"),
-        (
-            {"spec": {"nodes": {"n0": {"retry": {"minAttempts": "3"}}}}},
-            "spec.nodes.n0.retry.minAttempts: is a string; must be an integer",
-        ),
-        ({"tasks": {"train": {"metadata": {"retries": 3}}}}, "tasks.train.metadata.retries: is an integer; must be"),
-        ({"subWorkflows": {"a": []}}, "subWorkflows.a: is a list; must be an object"),
-    ],
-)
-def test_a_value_of_a_wrong_type_is_refused(given: Json, problem: str) -> None:
-    (found,) = wrong(FLYTE_WORKFLOW, workflow(**given))
-    assert found.startswith(problem)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.objects import job_spec
-from tests.unit.systems.reading import retries, root_of, wrong
+from tests.unit.systems.reading import retries, root_of
 from webhook.objects.problem import Json, field
 from webhook.systems.job_set.spec import JOB_SET, costly_restarts, restarts_before_run, run_id
 
@@ -110,18 +110,3 @@ def test_the_name_of_a_run_contains_the_number_of_earlier_restarts(restarts: int
 @pytest.mark.parametrize("text", ["", "restart ", "restart two", "restart -1", "4f5c-uid"])
 def test_a_malformed_run_name_contains_no_number_of_restarts(text: str) -> None:
     assert restarts_before_run(text) is None
-
-
-@pytest.mark.parametrize(
-    ("spec", "problem"),
-    [
-        ({"failurePolicy": {"maxRestarts": "3"}}, f"{MAX_RESTARTS}: is a string; must be an integer"),
-        ({"replicatedJobs": {"workers": {}}}, "spec.replicatedJobs: is an object; must be a list"),
-        (
-            {"replicatedJobs": [{"template": {"spec": {"parallelism": 1.5}}}]},
-            "spec.replicatedJobs[0].template.spec.parallelism: is a number; must be an integer",
-        ),
-    ],
-)
-def test_a_value_of_a_wrong_type_is_refused(spec: Json, problem: str) -> None:
-    assert wrong(JOB_SET, root_of(JOB_SET, spec)) == [problem]

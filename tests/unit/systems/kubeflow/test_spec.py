@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.systems.reading import retries, root_of, templates, wrong
+from tests.unit.systems.reading import retries, root_of, templates
 from webhook.objects.problem import Json
 from webhook.systems.kind_spec import KindSpec
 from webhook.systems.kubeflow import spec as kubeflow
@@ -82,19 +82,3 @@ def test_the_restart_policy_exit_code_allows_retries_that_no_field_limits(kind: 
 @pytest.mark.parametrize("restart_policy", ["OnFailure", "Never", "Always", None])
 def test_the_other_restart_policies_are_limited(restart_policy: str | None) -> None:
     assert unbounded(KINDS["TFJob"], job("TFJob", replicas={"Worker": replica(restart_policy)})) == []
-
-
-@pytest.mark.parametrize(
-    ("spec", "problem"),
-    [
-        ({"runPolicy": {"backoffLimit": "3"}}, f"{LIMIT}: is a string; must be an integer"),
-        ({"runPolicy": []}, "spec.runPolicy: is a list; must be an object"),
-        ({"pytorchReplicaSpecs": [replica()]}, "spec.pytorchReplicaSpecs: is a list; must be an object"),
-        (
-            {"pytorchReplicaSpecs": {"Worker": {"restartPolicy": 1}}},
-            "spec.pytorchReplicaSpecs.Worker.restartPolicy: is an integer; must be a string",
-        ),
-    ],
-)
-def test_a_value_of_a_wrong_type_is_refused(spec: Json, problem: str) -> None:
-    assert wrong(KINDS["PyTorchJob"], job("PyTorchJob", **spec)) == [problem]

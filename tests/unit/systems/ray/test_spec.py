@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.systems.reading import retries, root_of, templates, wrong
+from tests.unit.systems.reading import retries, root_of, templates
 from webhook.objects.problem import Json
 from webhook.systems.ray.spec import RAY_CLUSTER, RAY_CRON_JOB, RAY_JOB
 
@@ -86,17 +86,3 @@ def test_a_ray_job_counts_attempts_and_its_clusters_control_the_pods() -> None:
 
 def test_the_pods_of_a_cluster_are_batch_only_if_a_ray_job_controls_it() -> None:
     assert RAY_CLUSTER.counted_under == "RayJob"
-
-
-@pytest.mark.parametrize(
-    ("spec", "problem"),
-    [
-        ({"backoffLimit": "2"}, "spec.backoffLimit: is a string; must be an integer"),
-        ({"submitterConfig": []}, "spec.submitterConfig: is a list; must be an object"),
-        ({"rayClusterSpec": {"workerGroupSpecs": {}}}, "spec.rayClusterSpec.workerGroupSpecs: is an object; must be"),
-        ({"submitterPodTemplate": {"spec": {"containers": [1]}}}, "spec.submitterPodTemplate.spec.containers[0]: is"),
-    ],
-)
-def test_a_value_of_a_wrong_type_is_refused(spec: Json, problem: str) -> None:
-    (found,) = wrong(RAY_JOB, root_of(RAY_JOB, spec))
-    assert found.startswith(problem)

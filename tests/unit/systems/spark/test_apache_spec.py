@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.systems.reading import retries, root_of, templates, wrong
+from tests.unit.systems.reading import retries, root_of, templates
 from webhook.objects.problem import Json
 from webhook.systems.kind_spec import OwnerReference
 from webhook.systems.spark.spec import APACHE_SPARK_APPLICATION as SPARK_APPLICATION
@@ -88,18 +88,3 @@ def test_the_application_of_a_driver_is_an_owner_that_is_not_its_controller() ->
 )
 def test_any_other_pod_has_no_application(pod: Json) -> None:
     assert application_of(pod) is None
-
-
-@pytest.mark.parametrize(
-    ("config", "problem"),
-    [
-        ({"maxRestartAttempts": "3"}, f"{RESTARTS}: is a string; must be an integer"),
-        ({"restartPolicy": []}, "spec.applicationTolerations.restartConfig.restartPolicy: is a list; must be a string"),
-        (
-            {"restartCounterResetMillis": 1.5},
-            "spec.applicationTolerations.restartConfig.restartCounterResetMillis: is a number; must be an integer",
-        ),
-    ],
-)
-def test_a_value_of_a_wrong_type_is_refused(config: Json, problem: str) -> None:
-    assert wrong(SPARK_APPLICATION, application(config)) == [problem]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.systems.reading import places, retries, root_of, wrong
+from tests.unit.systems.reading import places, retries, root_of
 from webhook.objects.problem import Json
 from webhook.systems.kind_spec import OwnerReference
 from webhook.systems.spark.spec import SCHEDULED_SPARK_APPLICATION, SPARK_APPLICATION, application_of
@@ -93,17 +93,3 @@ def test_a_pod_without_both_labels_of_the_operator_has_no_application(key: str) 
 
 def test_an_empty_name_is_no_application() -> None:
     assert application_of({**LABELS, "sparkoperator.k8s.io/app-name": ""}) is None
-
-
-@pytest.mark.parametrize(
-    ("given", "problem"),
-    [
-        ({"restartPolicy": "Never"}, "spec.restartPolicy: is a string; must be an object"),
-        ({"restartPolicy": {"onFailureRetries": "3"}}, "spec.restartPolicy.onFailureRetries: is a string; must be"),
-        ({"restartPolicy": {"type": True}}, "spec.restartPolicy.type: is true or false; must be a string"),
-        ({"driver": {"annotations": {"a": 1}}}, "spec.driver.annotations.a: is an integer; must be a string"),
-    ],
-)
-def test_a_value_of_a_wrong_type_is_refused(given: Json, problem: str) -> None:
-    (found,) = wrong(SPARK_APPLICATION, root_of(SPARK_APPLICATION, given))
-    assert found.startswith(problem)

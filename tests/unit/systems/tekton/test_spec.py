@@ -117,17 +117,3 @@ def test_each_resource_template_gets_annotations_of_the_trigger_template() -> No
     assert places(TRIGGER_TEMPLATE.made_annotations, root) == [
         f"spec.resourcetemplates[{index}].metadata.annotations" for index in range(2)
     ]
-
-
-@pytest.mark.parametrize(
-    ("kind", "spec", "problem"),
-    [
-        (TASK_RUN, {"retries": "3"}, "spec.retries: is a string; must be an integer"),
-        (TASK_RUN, {"timeout": 60}, "spec.timeout: is an integer; must be a string"),
-        (PIPELINE, {"tasks": {}}, "spec.tasks: is an object; must be a list"),
-        (PIPELINE, {"finally": [{"retries": 1.5}]}, "spec.finally[0].retries: is a number; must be an integer"),
-        (TRIGGER_TEMPLATE, {"resourcetemplates": ["run"]}, "spec.resourcetemplates[0]: is a string; must be an object"),
-    ],
-)
-def test_a_value_of_a_wrong_type_is_refused(kind: Any, spec: Json, problem: str) -> None:
-    assert wrong(kind, root_of(kind, spec)) == [problem]

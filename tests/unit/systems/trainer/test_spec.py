@@ -86,20 +86,3 @@ def test_patches_of_the_runtime_can_have_annotations_of_job_set_job_and_pod() ->
         f"{patched}.spec.replicatedJobs[0].template.metadata.annotations",
         f"{patched}.spec.replicatedJobs[0].template.spec.template.metadata.annotations",
     ]
-
-
-@pytest.mark.parametrize(
-    ("kind", "spec", "problem"),
-    [
-        (TRAIN_JOB, {"podTemplateOverrides": {}}, "spec.podTemplateOverrides: is an object; must be a list"),
-        (TRAIN_JOB, {"annotations": {"a": 1}}, "spec.annotations.a: is an integer; must be a string"),
-        (TRAINING_RUNTIME, {"template": []}, "spec.template: is a list; must be an object"),
-        (
-            TRAINING_RUNTIME,
-            {"mlPolicy": {"torch": {"elasticPolicy": {"maxRestarts": "5"}}}},
-            "spec.mlPolicy.torch.elasticPolicy.maxRestarts: is a string; must be an integer",
-        ),
-    ],
-)
-def test_a_value_of_a_wrong_type_is_refused(kind: KindSpec, spec: Json, problem: str) -> None:
-    assert wrong(kind, root_of(kind, spec)) == [problem]

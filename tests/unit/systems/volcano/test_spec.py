@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.systems.reading import places, retries, root_of, templates, wrong
+from tests.unit.systems.reading import places, retries, root_of, templates
 from webhook.objects.problem import Json
 from webhook.systems.kind_spec import KindSpec
 from webhook.systems.volcano.spec import CRON_JOB, JOB, JOB_TEMPLATE, KINDS
@@ -54,16 +54,3 @@ def test_the_annotations_of_a_job_template_are_not_copied_to_its_jobs() -> None:
 def test_only_a_job_runs_pods_and_is_immutable() -> None:
     assert [kind.kind for kind in KINDS if kind.owns_pods and kind.immutable] == ["Job"]
     assert not any(kind.owns_pods or kind.immutable for kind in (CRON_JOB, JOB_TEMPLATE))
-
-
-@pytest.mark.parametrize(
-    ("given", "problem"),
-    [
-        ({"maxRetry": "4"}, "spec.maxRetry: is a string; must be an integer"),
-        ({"tasks": {"worker": {}}}, "spec.tasks: is an object; must be a list"),
-        ({"tasks": [{"maxRetry": 1.5}]}, "spec.tasks[0].maxRetry: is a number; must be an integer"),
-        ({"tasks": [{"template": []}]}, "spec.tasks[0].template: is a list; must be an object"),
-    ],
-)
-def test_a_value_of_a_wrong_type_is_refused(given: Json, problem: str) -> None:
-    assert wrong(JOB, root_of(JOB, given)) == [problem]
