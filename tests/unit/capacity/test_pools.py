@@ -7,7 +7,6 @@ from webhook.capacity.pools import MOST_LABELS, MOST_POOLS, MOST_VALUES
 from webhook.objects.problem import Json
 
 POOL = "cloud.google.com/gke-nodepool"
-SPOT = "cloud.google.com/gke-spot"
 
 
 def node(pool: str, **labels: str) -> NodeFacts:

@@ -40,11 +40,6 @@ def annotations_of(**annotations: str) -> Json:
     return {names.PREFIX + key.replace("_", "-"): value for key, value in annotations.items()}
 
 
-def test_a_workload_has_the_jobs_of_its_kind() -> None:
-    assert [embedded.path for embedded in workload(JOB, job()).jobs] == [("spec",)]
-    assert len(workload(JOB_SET, job_set(job_spec(), job_spec())).jobs) == 2
-
-
 def test_a_job_has_the_settings_of_its_object_unless_its_template_has_its_own() -> None:
     own = {"annotations": annotations_of(max_retries="1")}
     root = cron_job(template_metadata=own, annotations=annotations_of(max_retries="4"))
@@ -90,22 +85,6 @@ def test_a_job_belongs_to_the_job_set_that_was_looked_up_and_a_job_set_to_itself
 
 
 @pytest.mark.parametrize(
-    ("spec", "owner", "once"),
-    [
-        ({"backoffLimit": 0}, None, True),
-        ({}, None, False),
-        ({"backoffLimit": 0}, job_set(job_spec(), **WITH_RESTARTS), False),
-    ],
-)
-def test_a_job_runs_once_unless_it_or_its_job_set_has_retries(
-    spec: Json,
-    owner: Json | None,
-    once: bool,  # noqa: FBT001
-) -> None:
-    assert first_job(workload(JOB, job(job_spec(**spec)), owner=owner)).runs_once is once
-
-
-@pytest.mark.parametrize(
     ("defaulted", "limit", "replaceable"),
     [(True, 6, True), (True, 5, False), (True, None, True), (False, 6, False), (False, None, True)],
 )
@@ -139,27 +118,6 @@ def test_indexes_of_rules_are_kept_if_a_rule_of_the_job_set_reads_messages() -> 
     assert not workload(JOB_SET, job_set(job_spec())).keeps_indexes
 
 
-@pytest.mark.parametrize(
-    ("spec", "annotations", "ledger", "counted"),
-    [
-        ({}, {}, True, True),
-        ({}, {}, False, False),
-        ({"managedBy": "kueue.x-k8s.io/multikueue"}, {}, True, False),
-        ({"manualSelector": True}, {}, True, False),
-        ({}, annotations_of(skip="true"), True, False),
-    ],
-)
-def test_pods_are_counted_only_if_a_ledger_sees_them(
-    spec: Json,
-    annotations: Json,
-    ledger: bool,  # noqa: FBT001
-    counted: bool,  # noqa: FBT001
-) -> None:
-    profile = Profile(allow_skip=True)
-    root = job(job_spec(**spec), annotations=annotations)
-    assert first_job(workload(JOB, root, profile, ledger=ledger)).is_counted is counted
-
-
 def test_a_new_job_whose_rules_make_most_failures_free_will_be_denied() -> None:
     assert first_job(workload(JOB, job(job_spec(rules=[FREE])))).will_be_denied
     assert not first_job(workload(JOB, job(job_spec(rules=[exit_codes("Ignore", "In", 75)])))).will_be_denied
@@ -187,11 +145,6 @@ def test_a_bug_fails_a_job_unless_its_job_set_would_restart_after_it() -> None:
     assert first_job(workload(JOB, job())).fails_on_bugs
     assert first_job(workload(JOB, of_set("r0"), owner=restarting)).fails_on_bugs is False
     assert first_job(workload(JOB, of_set("r0"), owner=job_set(job_spec()))).fails_on_bugs is True
-
-
-def test_the_failure_policy_of_a_job_in_a_job_set_fails_the_job_on_disruptions() -> None:
-    wanted = first_job(workload(JOB_SET, job_set(job_spec()))).wanted()
-    assert (wanted.disruption_action, wanted.fails_bugs) == ("FailJob", True)
 
 
 def test_the_placement_of_a_pod_is_known_before_any_rule_edits_it() -> None:

@@ -71,9 +71,9 @@ def test_a_profile_that_retries_no_code_has_another_remedy() -> None:
     assert message.endswith("; remove the rule")
 
 
-@pytest.mark.parametrize("own", ["OnFailure", "Always"])
-def test_a_containers_own_restart_policy_stays_refused(own: str) -> None:
-    message = validate(restarting(rule(143), policy=own)).message
+@pytest.mark.parametrize(("own", "init"), [("OnFailure", False), ("Always", False), ("OnFailure", True)])
+def test_a_containers_own_restart_policy_stays_refused(own: str, *, init: bool) -> None:
+    message = validate(restarting(rule(143), policy=own, init=init)).message
     assert "restarts the container in place without limit" in message
 
 

@@ -10,7 +10,6 @@ from webhook.objects.problem import Json
 from webhook.rules import owner
 from webhook.rules.facts import Facts
 from webhook.systems.job.spec import JOB
-from webhook.systems.kind_spec import controller_of
 
 UNLIMITED = 2147483647
 IN_PLACE: Json = {"metadata": {"uid": "u"}, "spec": {"failurePolicy": {"restartStrategy": "InPlaceRestart"}}}
@@ -33,6 +32,7 @@ def judged(root: Json, owner: Json | None, old: Json | None = None) -> Answer:
         ("RayJob", "ray.io/v1"),
         ("RayCluster", "ray.io/v1"),
         ("MPIJob", "kubeflow.org/v2beta1"),
+        ("SparkApplication", "sparkoperator.k8s.io/v1beta2"),
     ],
 )
 def test_a_job_whose_controller_does_not_exist_is_denied(kind: str, version: str) -> None:
@@ -43,7 +43,14 @@ def test_a_job_whose_controller_does_not_exist_is_denied(kind: str, version: str
 
 
 @pytest.mark.parametrize(
-    ("kind", "version"), [("CronJob", "batch/v1"), ("Workflow", "argoproj.io/v1alpha1"), ("Wonder", "x.test/v1")]
+    ("kind", "version"),
+    [
+        ("CronJob", "batch/v1"),
+        ("Workflow", "argoproj.io/v1alpha1"),
+        ("AppWrapper", "workload.codeflare.dev/v1beta2"),
+        ("Wonder", "x.test/v1"),
+        ("JobSet", "x.test/v1"),
+    ],
 )
 def test_a_controller_that_is_unknown_or_exempts_a_job_from_nothing_is_not_looked_up(kind: str, version: str) -> None:
     assert judged(of(kind, version), None).allowed
@@ -110,44 +117,7 @@ def test_a_job_of_a_job_set_may_have_the_label_of_that_job_set() -> None:
     assert judged(labelled(of("JobSet"), "set"), RECREATING).allowed
 
 
-@pytest.mark.parametrize(
-    ("kind", "version", "spares"),
-    [
-        ("JobSet", "jobset.x-k8s.io/v1alpha2", True),
-        ("RayJob", "ray.io/v1", True),
-        ("SparkApplication", "sparkoperator.k8s.io/v1beta2", True),
-        ("CronJob", "batch/v1", False),
-        ("Workflow", "argoproj.io/v1alpha1", False),
-        ("AppWrapper", "workload.codeflare.dev/v1beta2", False),
-        ("Wonder", "x.test/v1", False),
-        ("JobSet", "x.test/v1", False),
-    ],
-)
-def test_only_a_controller_of_a_known_kind_that_runs_other_pods_too_exempts_a_job(
-    kind: str,
-    version: str,
-    spares: bool,  # noqa: FBT001
-) -> None:
-    root = of(kind, version)
-    assert owner.exempting_controller(root) == (controller_of(root) if spares else None)
-
-
-def test_a_job_without_a_controller_is_exempt_from_nothing() -> None:
-    assert owner.exempting_controller(job()) is None
-
-
-def label_problems(root: Json, value: Any) -> list[str]:
-    (found,) = JOB.jobs(labelled(root, value))
-    return [str(problem) for problem in owner.label_problems(found)]
-
-
-def test_pods_may_have_the_label_only_of_the_job_set_that_controls_their_job() -> None:
-    assert label_problems(of("JobSet"), "set") == []
-    for root, value in ((of("JobSet"), "other"), (of("RayJob", "ray.io/v1"), "set"), (job(), "set")):
-        (problem,) = label_problems(root, value)
-        assert problem.startswith(f"spec.template.metadata.labels[{SET_LABEL}]: is {value!r}, and no such JobSet")
-
-
 @pytest.mark.parametrize("value", [None, 5, ["set"]])
 def test_a_label_that_is_not_a_string_is_left_to_the_api_server(value: Any) -> None:
-    assert label_problems(job(), value) == []
+    (found,) = JOB.jobs(labelled(job(), value))
+    assert list(owner.label_problems(found)) == []

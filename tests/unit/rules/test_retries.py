@@ -74,28 +74,6 @@ def test_a_default_of_the_api_above_the_limit_is_refused() -> None:
     assert len(problems(job_spec(), settings(limit=5))) == 1
 
 
-@pytest.mark.parametrize("own", [{"restartPolicy": "OnFailure"}, {"restartPolicy": "Always"}])
-@pytest.mark.parametrize("field", ["containers", "init_containers"])
-def test_a_container_that_restarts_in_place_is_refused_as_unlimited(own: Json, field: str) -> None:
-    if field == "init_containers" and own["restartPolicy"] == "Always":
-        return  # a native sidecar, which has its own tests
-    spec = job_spec(**{field: ({**container_of("again"), **own},)})  # type: ignore[arg-type]
-    assert [text.partition(":")[0] for text in problems(spec, settings())] == [
-        f"spec.template.spec.{'containers' if field == 'containers' else 'initContainers'}[0]"
-    ]
-
-
-def test_restart_rules_of_a_container_are_refused_as_unlimited() -> None:
-    rule = {"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}}
-    again = {**container_of("again"), "restartPolicy": "Never", "restartPolicyRules": [rule]}
-    assert len(problems(job_spec(containers=(again,)), settings())) == 1
-
-
-def test_a_native_sidecar_may_restart() -> None:
-    sidecar = {**container_of("proxy"), "restartPolicy": "Always"}
-    assert problems(job_spec(init_containers=(sidecar,)), settings()) == []
-
-
 def test_all_violations_are_named_at_once() -> None:
     again = {**container_of("again"), "restartPolicy": "OnFailure"}
     assert len(problems(job_spec(containers=(again,), backoffLimit=11), settings())) == 2
@@ -112,13 +90,6 @@ def test_a_clamping_profile_lowers_retries_with_a_warning() -> None:
     spec, warnings = edited(job_spec(backoffLimit=25), settings(on_exceed="Clamp"))
     assert spec["backoffLimit"] == 10
     assert warnings == ["spec.backoffLimit: 25 lowered to 10; profile 'gpu' allows no more"]
-
-
-def test_a_clamping_profile_removes_restarts_in_place() -> None:
-    again = {**container_of("again"), "restartPolicy": "OnFailure", "restartPolicyRules": [{"action": "Restart"}]}
-    spec, warnings = edited(job_spec(containers=(again,)), settings(on_exceed="Clamp"))
-    assert spec["template"]["spec"]["containers"] == [container_of("again")]
-    assert len(warnings) == 1
 
 
 def test_a_denying_profile_lowers_nothing() -> None:

@@ -118,7 +118,6 @@ def test_a_stored_job_has_no_unknown_key() -> None:
     assert warnings_of(mutate(job(annotations={names.MAX_RETRIES: "2"})).object) == []
 
 
-TEMPLATE: Json = {"metadata": {"annotations": TYPO}, "spec": {"containers": [{"name": "main"}]}}
 WORKFLOW: Json = {
     "apiVersion": "argoproj.io/v1alpha1",
     "kind": "Workflow",

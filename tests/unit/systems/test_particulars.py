@@ -8,7 +8,7 @@ from tests.admission import mutate, policy, validate
 from tests.objects import job, job_spec
 from webhook.kube import names
 from webhook.objects.problem import Json
-from webhook.policy.model import Duration, FailurePolicy, Profile, Retries
+from webhook.policy.model import FailurePolicy, Profile, Retries
 from webhook.rules.facts import Facts
 
 CLAMPING = policy(default=Profile(retries=Retries(on_exceed="Clamp")))
@@ -98,11 +98,19 @@ def test_max_retries_makes_a_spark_application_restart_after_failures_and_keeps_
     assert restart_config_of(made) == {"restartPolicy": "OnInfrastructureFailure", "maxRestartAttempts": 2}
 
 
-@pytest.mark.parametrize("spec", [{"clusterSelector": {"a": "b"}}, {"submissionMode": "InteractiveMode"}])
-def test_a_ray_job_in_a_shared_cluster_gets_no_retries_with_a_warning(spec: Json) -> None:
+@pytest.mark.parametrize(
+    ("spec", "may_raise"),
+    [
+        ({"clusterSelector": {"a": "b"}}, False),
+        ({"submissionMode": "InteractiveMode"}, False),
+        ({"clusterSelector": {}}, True),
+        ({"submissionMode": "HTTPMode"}, True),
+    ],
+)
+def test_a_ray_job_in_a_shared_cluster_gets_no_retries_with_a_warning(spec: Json, *, may_raise: bool) -> None:
     answer = mutate(ray({**spec, "backoffLimit": 0}, max_retries="2"))
-    assert answer.object["spec"]["backoffLimit"] == 0
-    assert [warning.partition(":")[0] for warning in answer.warnings] == ["spec.backoffLimit"]
+    assert answer.object["spec"]["backoffLimit"] == (2 if may_raise else 0)
+    assert [warning.partition(":")[0] for warning in answer.warnings] == ([] if may_raise else ["spec.backoffLimit"])
 
 
 def test_the_retries_of_a_ray_job_in_a_shared_cluster_may_be_lowered() -> None:
@@ -180,9 +188,9 @@ def test_a_launcher_keeps_the_six_retries_that_the_api_sets_by_default() -> None
 
 
 def test_a_tekton_task_with_on_error_continue_gets_no_retries() -> None:
-    tasks = [{"name": "a", "onError": "continue"}, {"name": "b"}]
+    tasks = [{"name": "a", "onError": "continue"}, {"name": "b", "onError": "stopAndFail"}, {"name": "c"}]
     answer = mutate(root_of("tekton.dev/v1", "Pipeline", {"tasks": tasks}, max_retries="2"))
-    assert [task.get("retries") for task in answer.object["spec"]["tasks"]] == [None, 2]
+    assert [task.get("retries") for task in answer.object["spec"]["tasks"]] == [None, 2, 2]
 
 
 @pytest.mark.parametrize("limit", ["{{workflow.parameters.tries}}", "{{=1+1}}", ""])
@@ -198,12 +206,6 @@ def test_a_limit_above_ten_is_denied_in_every_form_that_argo_accepts(limit: Any)
     assert not validate(workflow({"templates": [{"retryStrategy": {"limit": limit}}]})).allowed
 
 
-def test_a_template_without_a_limit_inherits_the_limit_of_the_template_defaults() -> None:
-    spec = {"templateDefaults": {"retryStrategy": {"limit": 5}}, "templates": [{"retryStrategy": {}}]}
-    assert mutate(workflow(spec), under=LIMITS_ALONE).patch == []
-    assert validate(workflow(spec)).allowed
-
-
 def test_max_retries_gives_a_workflow_without_retries_a_strategy_for_all_templates() -> None:
     answer = mutate(workflow({"templates": [{"name": "a"}]}, max_retries="2"), under=LIMITS_ALONE)
     assert answer.object["spec"]["retryStrategy"] == {"limit": 2}
@@ -214,14 +216,6 @@ def test_the_runs_of_a_container_set_are_never_zero() -> None:
     spec = {"templates": [{"containerSet": {"retryStrategy": {"retries": 4}}}]}
     answer = mutate(workflow(spec, max_retries="0"))
     assert answer.object["spec"]["templates"][0]["containerSet"]["retryStrategy"]["retries"] == 1
-
-
-def test_templates_that_are_nested_too_deeply_are_denied() -> None:
-    template: Json = {"retryStrategy": {"limit": 25}}
-    for _ in range(20):
-        template = {"steps": [[{"inline": template}]]}
-    message = validate(workflow({"templates": [template]})).message
-    assert message.endswith("is nested too deeply; move it up")
 
 
 def test_the_denial_of_a_flyte_node_says_that_its_field_counts_runs() -> None:
@@ -245,7 +239,8 @@ KUBEFLOW = {
 
 @pytest.mark.parametrize("kind", KUBEFLOW)
 def test_retries_that_neither_a_field_of_kubeflow_nor_a_ledger_limits_cause_one_warning(kind: str) -> None:
-    replicas = {"Master": {"restartPolicy": "OnFailure"}, "Worker": {"restartPolicy": "ExitCode"}}
+    limited = {"Master": {"restartPolicy": "OnFailure"}, "PS": {"restartPolicy": "Never"}, "Chief": {}}
+    replicas = {**limited, "Launcher": {"restartPolicy": "Always"}, "Worker": {"restartPolicy": "ExitCode"}}
     spec = {"runPolicy": {"backoffLimit": 3}, KUBEFLOW[kind]: {**replicas, "Evaluator": {"restartPolicy": "ExitCode"}}}
     root = root_of("kubeflow.org/v1", kind, spec)
     answer = validate(root, WITHOUT_LEDGER)
@@ -256,21 +251,3 @@ def test_retries_that_neither_a_field_of_kubeflow_nor_a_ledger_limits_cause_one_
     assert mutate(root, WITHOUT_LEDGER).warnings == []
     assert validate(root, WITHOUT_LEDGER, old=root).warnings == []
     assert validate(root).warnings == ([] if kind != "MPIJob" else answer.warnings)
-
-
-def test_kubeflow_replicas_that_restart_in_place_give_no_warning() -> None:
-    spec = {"runPolicy": {"backoffLimit": 3}, "tfReplicaSpecs": {"Worker": {"restartPolicy": "OnFailure"}, "PS": {}}}
-    assert validate(root_of("kubeflow.org/v1", "TFJob", spec)).warnings == []
-
-
-@pytest.mark.parametrize(("daemon", "timeout"), [(True, None), (False, 60), (None, 60)])
-def test_a_daemon_of_a_workflow_gets_no_time_limit(
-    daemon: bool | None,  # noqa: FBT001
-    timeout: int | None,
-) -> None:
-    template = {"name": "db", "daemon": daemon, "container": {"image": "a"}}
-    timed = policy(default=Profile(attempt_timeout=Duration(60)))
-    for root in (workflow({"templates": [template]}), workflow({"templates": [{"steps": [[{"inline": template}]]}]})):
-        (found,) = mutate(root, under=timed).object["spec"]["templates"]
-        inner = found["steps"][0][0]["inline"] if "steps" in found else found
-        assert inner.get("activeDeadlineSeconds") == timeout

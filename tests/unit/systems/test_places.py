@@ -6,19 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.objects import pod as pod_of
 from webhook.accounts import scopes
 from webhook.accounts.scopes import Scopes
+from webhook.pods import pods
 from webhook.systems.argo import spec as argo
 from webhook.systems.flyte.spec import FLYTE_WORKFLOW
 from webhook.systems.kind_spec import OwnerReference
 from webhook.systems.pod_source import Place
-from webhook.systems.pods import LONGEST_SCOPE, PLACES, READ, elsewhere, place_of
-from webhook.systems.tekton import spec as tekton
+from webhook.systems.pods import LONGEST_SCOPE, PLACES, READ, Elsewhere, elsewhere, place_of
 
 WORKFLOW = OwnerReference(argo.GROUP, "v1alpha1", "Workflow", "train", "wf-uid")
-TASK_RUN = OwnerReference(tekton.GROUP, "v1", "TaskRun", "build-a", "task-run-uid")
 AIRFLOW = {"dag_id": "etl", "run_id": "manual__2026-01-01", "task_id": "load", "try_number": "2"}
-LABELS = {"tekton.dev/pipelineRun": "build", "tekton.dev/pipelineRunUID": "run-uid", "tekton.dev/pipelineTask": "a"}
 
 
 def scope_of(node: str) -> str:
@@ -31,11 +30,6 @@ def scope_of(node: str) -> str:
 def test_a_pod_of_a_workflow_is_counted_by_its_node_whatever_the_attempt() -> None:
     found = place_of({"annotations": {"workflows.argoproj.io/node-name": "train.fit(2)"}}, WORKFLOW)
     assert found == Place(argo.WORKFLOW, "train", "wf-uid", "fit")
-
-
-def test_a_pod_of_a_task_is_counted_on_the_pipeline_run_or_else_on_the_task_run() -> None:
-    assert place_of({"labels": LABELS}, TASK_RUN) == Place(tekton.PIPELINE_RUN, "build", "run-uid", "a")
-    assert place_of({}, TASK_RUN) == Place(tekton.TASK_RUN, "build-a", "task-run-uid", "")
 
 
 def test_a_pod_of_airflow_is_not_counted_and_belongs_to_the_run_that_its_labels_name() -> None:
@@ -113,3 +107,28 @@ def test_a_pod_has_its_place_however_a_user_writes_the_kind_of_its_controller(
     place = place_of({}, OwnerReference(group, version, change(kind), "train-abcde", "uid"))
     assert place is not None
     assert place.kind.group == group
+
+
+def test_a_pod_of_flyte_2_belongs_to_its_task() -> None:
+    owner = OwnerReference("flyte.org", "v1", "TaskAction", "f1a2", "u-1")
+    found = elsewhere({"labels": {"node-id": "n0"}}, owner)
+    assert found == Elsewhere("TaskAction", "f1a2", "u-1", "n0")
+
+
+def test_a_pod_that_nothing_made_belongs_to_itself() -> None:
+    assert elsewhere({"name": "solo", "uid": "u-2"}, None) == Elsewhere("Pod", "solo", "u-2", "")
+
+
+def test_what_a_pod_belongs_to_is_bounded() -> None:
+    found = pod_of(name="solo", namespace="ml", uid="u-3")
+    owner = {
+        "apiVersion": "example.test/v1",
+        "kind": "K" * 10_000,
+        "name": "n" * 10_000,
+        "uid": "u",
+        "controller": True,
+    }
+    found["metadata"]["ownerReferences"] = [owner]
+    known = pods.read(found).elsewhere
+    assert known is not None
+    assert max(map(len, known)) == pods.LONGEST_NAME

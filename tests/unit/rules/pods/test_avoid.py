@@ -25,7 +25,6 @@ OTHER_ZONE = FailureRule(match=Match(cause="Disruption"), next=Next(avoid="Zone"
 ON_DEMAND = FailureRule(match=Match(exit_codes=(143,)), next=Next(placement="OnDemand"))
 SPOT = {"key": "eks.amazonaws.com/capacityType", "operator": "In", "values": ["SPOT"]}
 NOW = 1767225660.0
-AT_NOW = "2026-01-01T00:01:00Z"
 
 
 def not_in_zone(*zones: str) -> Json:

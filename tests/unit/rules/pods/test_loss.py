@@ -14,10 +14,9 @@ from tests.unit.systems.spark import test_pods as test_spark
 from webhook.kube import names
 from webhook.objects.problem import Json
 from webhook.policy.model import Placement, Profile
-from webhook.policy.settings import Settings, resolve
+from webhook.policy.settings import Settings
 from webhook.rules.pods import loss, placement
 from webhook.systems.pod_source import Level
-from webhook.systems.pods import is_replaced
 
 COUNTED: Final[Json] = {**DISRUPTION, "action": "Count"}
 FAILS: Final[Json] = {**DISRUPTION, "action": "FailJob"}
@@ -34,6 +33,7 @@ OF_SET: Final = owned("jobset.x-k8s.io/v1alpha2", "JobSet", "train")
         (job_spec(backoffLimit=0, rules=[exit_codes("Ignore", "In", 75)]), off_spot("JobStatus", 0, 0)),
         (job_spec(backoffLimit=0, restart_policy="OnFailure"), off_spot("JobStatus", 0, 0)),
         (job_spec(backoffLimit=3, rules=[FAILS]), off_spot("JobStatus", 0, 3)),
+        (job_spec(backoffLimit=3, rules=[FAILS, DISRUPTION]), off_spot("JobStatus", 0, 3)),
         (job_spec(backoffLimit=0, rules=[DISRUPTION]), on_spot("JobStatus", 0, 0)),
         (job_spec(backoffLimit=1, rules=[COUNTED]), on_spot("JobStatus", 0, 1)),
         (job_spec(backoffLimit=1), on_spot("JobStatus", 0, 1)),
@@ -48,6 +48,7 @@ OF_SET: Final = owned("jobset.x-k8s.io/v1alpha2", "JobSet", "train")
         "runs once and ignores one exit code",
         "runs once and restarts in place",
         "fails on disruptions",
+        "fails on disruptions before it ignores them",
         "runs once but for disruptions",
         "one retry and counts disruptions",
         "one retry",
@@ -137,9 +138,9 @@ def test_a_spark_application_that_always_restarts_is_not_lost() -> None:
 
 
 def test_a_flyte_pod_runs_on_spot_even_with_0_retries() -> None:
-    node = test_flyte.pod_at("0")
-    node["metadata"]["annotations"] = {names.MAX_RETRIES: "0"}
-    assert place(node).placement == "Spot"
+    for node in (test_flyte.pod_at("0"), test_flyte.pod_of_flyte_2(0)):
+        node["metadata"]["annotations"] = {names.MAX_RETRIES: "0"}
+        assert place(node).placement == "Spot"
 
 
 def test_a_pod_whose_retries_are_unknown_counts_as_retried() -> None:
@@ -195,64 +196,8 @@ def test_a_threshold_of_0_keeps_a_pod_on_spot_even_if_a_disruption_would_lose_it
         assert placement.decide([Level("JobStatus", 0, 0)], settings, lost=True).off_spot is off
 
 
-RAY_CLUSTER: Final = owned("ray.io/v1", "RayCluster", "c")
-SPARK_APPLICATION: Final = owned("sparkoperator.k8s.io/v1beta2", "SparkApplication", "s")
-
-
-@pytest.mark.parametrize(
-    ("root", "replaced"),
-    [
-        (made(RAY_CLUSTER, labels={"ray.io/node-type": "worker"}), True),
-        (made(RAY_CLUSTER, labels={"ray.io/node-type": "head"}), False),
-        (made(SPARK_APPLICATION, labels={"spark-role": "executor"}), True),
-        (made(SPARK_APPLICATION, labels={"spark-role": "driver"}), False),
-        (made(owned("flyte.lyft.com/v1alpha1", "flyteworkflow", "f")), True),
-        (made(owned("flyte.org/v1", "TaskAction", "t")), True),
-        (made(owned("batch/v1", "Job", "j"), labels={"spark-role": "executor"}), False),
-        (made(), False),
-    ],
-)
-def test_workers_and_executors_are_replaced_by_their_own_system(
-    root: Json,
-    replaced: bool,  # noqa: FBT001
-) -> None:
-    assert is_replaced(evidence(root)) is replaced
-
-
-@pytest.mark.parametrize(
-    ("levels", "lost"),
-    [
-        ([], False),
-        ([Level("Tekton", 0, 0)], True),
-        ([Level("Tekton", 0, 1)], False),
-        ([Level("Argo", 0, 0), Level("Argo", 0, 2)], False),
-        ([Level("Argo", 0, 0), Level("JobIndex", 0, 20, of_disruptions=True)], True),
-        ([Level("JobIndex", 0, 0, of_disruptions=True)], False),
-    ],
-)
-def test_work_is_lost_if_it_is_known_to_have_no_retries(
-    levels: list[Level],
-    lost: bool,  # noqa: FBT001
-) -> None:
+def test_disruptions_that_a_pod_may_still_have_are_no_retries() -> None:
     task_run = evidence(made(owned("tekton.dev/v1", "TaskRun", "t")))
-    assert loss.is_lost_when_disrupted(task_run, levels) is lost
-
-
-def test_a_pod_that_its_author_calls_interruptible_is_not_lost() -> None:
-    settings = resolve("default", Profile(), {names.INTERRUPTIBLE: "true"})
-    root = made(owned("tekton.dev/v1", "TaskRun", "t"))
-    assert not loss.is_lost_when_disrupted(evidence(root, settings=settings), [Level("Tekton", 0, 0)])
-
-
-@pytest.mark.parametrize(
-    ("rules", "action"),
-    [
-        ([], ""),
-        ([DISRUPTION], "Ignore"),
-        ([FAILS, DISRUPTION], "FailJob"),
-        ([exit_codes("FailJob", "In", 3), COUNTED], "Count"),
-        ([{**DISRUPTION, "action": None}], ""),
-    ],
-)
-def test_the_first_rule_on_disruptions_decides(rules: list[Json], action: str) -> None:
-    assert loss.action_on_disruption(job_spec(rules=rules)) == action
+    disruptions = Level("Ledger", 0, 20, of_disruptions=True)
+    assert loss.is_lost_when_disrupted(task_run, [Level("Tekton", 0, 0), disruptions])
+    assert not loss.is_lost_when_disrupted(task_run, [disruptions])

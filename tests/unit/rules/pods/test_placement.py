@@ -78,30 +78,6 @@ def test_a_level_leaves_spot_by_flytes_rule_for_every_attempt_budget_and_thresho
         assert decision.off_spot == flytes_rule(attempt, budget, threshold), (attempt, budget, threshold)
 
 
-@pytest.mark.parametrize(
-    ("attempt", "budget", "threshold", "leaves"),
-    [
-        (0, 0, -1, False),
-        (0, 3, -4, False),
-        (2, 3, -1, False),
-        (3, 3, -1, True),
-        (1, 3, -4, True),
-        (1, 3, -11, True),
-        (2, 3, 3, False),
-        (3, 3, 3, True),
-        (9, 3, 0, False),
-        (1, 0, -1, True),
-    ],
-)
-def test_attempt_budget_and_threshold_decide_whether_a_level_leaves_spot(
-    attempt: int,
-    budget: int,
-    threshold: int,
-    leaves: bool,  # noqa: FBT001
-) -> None:
-    assert placement.leaves_spot(Level("JobStatus", attempt, budget), threshold) is leaves
-
-
 def test_a_pod_is_on_demand_if_a_rule_or_its_role_asks_for_it() -> None:
     first = placement.decide([Level("JobStatus", 0, 3)], settings(), asked=True)
     assert (first.off_spot, first.alone) == (True, True)
@@ -324,12 +300,13 @@ def test_a_group_that_leaves_spot_as_a_whole_gets_a_requirement(root: Json, sour
     assert terms(last) == [{"matchExpressions": [NOT_SPOT]}]
 
 
-def test_a_pod_of_a_job_that_was_restarted_alone_gets_preferences_only() -> None:
-    labels = {"scheduling.x-k8s.io/pod-group": "g", "jobset.sigs.k8s.io/job-restart-attempt": "1"}
+@pytest.mark.parametrize(("restarts", "required"), [("0", [{"matchExpressions": [NOT_SPOT]}]), ("1", None)])
+def test_a_pod_of_a_job_that_was_restarted_alone_gets_preferences_only(restarts: str, required: Any) -> None:
+    labels = {"scheduling.x-k8s.io/pod-group": "g", "jobset.sigs.k8s.io/job-restart-attempt": restarts}
     root = pod(labels=labels)
     level = Level("JobSet", 2, 2)
     assert placed(root, placement.Decision(off_spot=True, level=level, retries=level)) == "OnDemand"
-    assert terms(root) is None
+    assert terms(root) == required
 
 
 def test_interruptible_false_adds_a_requirement_in_a_group_too() -> None:

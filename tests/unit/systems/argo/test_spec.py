@@ -99,6 +99,7 @@ def test_every_template_that_runs_a_pod_may_have_a_deadline_except_a_daemon(work
         "spec.templates[0].activeDeadlineSeconds"
     ]
     assert timeouts_unset(WORKFLOW, workflow(templates=[{"name": "main", "daemon": True, work: {}}])) == []
+    assert timeouts_unset(WORKFLOW, workflow(templates=[{"name": "main", "daemon": False, work: {}}]))
 
 
 def test_templates_without_pods_have_no_deadline() -> None:

@@ -6,7 +6,6 @@ import pytest
 
 from tests.unit.systems.reading import retries, root_of, templates
 from webhook.objects.problem import Json
-from webhook.systems.kind_spec import KindSpec
 from webhook.systems.kubeflow import spec as kubeflow
 
 KINDS = {kind.kind: kind for kind in kubeflow.KINDS}
@@ -56,29 +55,5 @@ def test_restarts_of_torchrun_have_a_separate_field(kind: str) -> None:
     assert retries(KINDS[kind], without) == {LIMIT: 1}
 
 
-@pytest.mark.parametrize("spec", [{}, {"runPolicy": {"cleanPodPolicy": "Running"}}])
-def test_the_launcher_of_an_mpi_job_has_six_retries_by_default(spec: Json) -> None:
-    (budget,) = KINDS["MPIJob"].budgets(job("MPIJob", "v2beta1", **spec))
-    assert (budget.retries, budget.replaceable) == (6, False)
-
-
 def test_the_mpi_jobs_of_both_operators_are_admitted() -> None:
     assert KINDS["MPIJob"].versions == ("v1", "v2beta1")
-
-
-def unbounded(kind: KindSpec, root: Json) -> list[str]:
-    return [str(problem) for problem in kind.unbounded(root)]
-
-
-@pytest.mark.parametrize("kind", REPLICA_SPECS)
-def test_the_restart_policy_exit_code_allows_retries_that_no_field_limits(kind: str) -> None:
-    replicas = {"Master": replica(), "Worker": replica("ExitCode"), "PS": replica("ExitCode")}
-    (problem,) = unbounded(KINDS[kind], job(kind, replicas=replicas))
-    path, _, what = problem.partition(": ")
-    assert path == f"spec.{REPLICA_SPECS[kind]}.Worker.restartPolicy"
-    assert what == "ExitCode restarts pods without limit; use OnFailure"
-
-
-@pytest.mark.parametrize("restart_policy", ["OnFailure", "Never", "Always", None])
-def test_the_other_restart_policies_are_limited(restart_policy: str | None) -> None:
-    assert unbounded(KINDS["TFJob"], job("TFJob", replicas={"Worker": replica(restart_policy)})) == []

@@ -1,7 +1,5 @@
 """Where RayJobs and RayCronJobs have their retries and pod templates, and which RayClusters are batch work."""
 
-import pytest
-
 from tests.unit.systems.reading import retries, root_of, templates
 from webhook.objects.problem import Json
 from webhook.systems.ray.spec import RAY_CLUSTER, RAY_CRON_JOB, RAY_JOB
@@ -58,25 +56,6 @@ def test_a_ray_cron_job_has_the_fields_of_a_ray_job_in_its_job_template() -> Non
     assert templates(RAY_CRON_JOB, root) == [
         path.replace("spec.", "spec.jobTemplate.", 1) for path in templates(RAY_JOB, root_of(RAY_JOB, ray_job_spec()))
     ]
-
-
-@pytest.mark.parametrize(
-    ("spec", "may_raise"),
-    [
-        ({}, True),
-        ({"clusterSelector": {}}, True),
-        ({"submissionMode": "K8sJobMode"}, True),
-        ({"submissionMode": "HTTPMode"}, True),
-        ({"submissionMode": "InteractiveMode"}, False),
-        ({"clusterSelector": {"ray.io/cluster": "shared"}}, False),
-    ],
-)
-def test_a_ray_job_in_a_shared_cluster_cannot_get_more_retries(
-    spec: Json,
-    may_raise: bool,  # noqa: FBT001
-) -> None:
-    (budget,) = RAY_JOB.budgets(root_of(RAY_JOB, spec))
-    assert budget.may_raise is may_raise
 
 
 def test_a_ray_job_counts_attempts_and_its_clusters_control_the_pods() -> None:

@@ -8,7 +8,6 @@ from webhook.systems.kind_spec import OwnerReference
 from webhook.systems.spark.spec import APACHE_SPARK_APPLICATION as SPARK_APPLICATION
 from webhook.systems.spark.spec import application_of_driver as application_of
 
-CONFIG = ("spec", "applicationTolerations", "restartConfig")
 RESTARTS = "spec.applicationTolerations.restartConfig.maxRestartAttempts"
 
 
@@ -37,20 +36,6 @@ def application(config: Json | None, **spec: Json) -> Json:
 )
 def test_max_restart_attempts_apply_with_every_policy_that_restarts(config: Json | None, allowed: int) -> None:
     assert retries(SPARK_APPLICATION, application(config)) == {RESTARTS: allowed}
-
-
-@pytest.mark.parametrize("millis", [0, 60000])
-def test_restarts_are_unlimited_if_their_counter_is_reset_unless_the_policy_is_never(millis: int) -> None:
-    config = {"restartPolicy": "OnFailure", "maxRestartAttempts": 2, "restartCounterResetMillis": millis}
-    (budget,) = SPARK_APPLICATION.budgets(application(config))
-    assert budget.retries is None
-    assert budget.required_sibling == ((*CONFIG, "restartCounterResetMillis"), -1)
-    assert retries(SPARK_APPLICATION, application({**config, "restartPolicy": "Never"})) == {RESTARTS: 0}
-
-
-def test_adding_retries_to_an_application_that_never_restarts_changes_its_policy() -> None:
-    (budget,) = SPARK_APPLICATION.budgets(application({"restartPolicy": "Never"}))
-    assert budget.required_sibling == ((*CONFIG, "restartPolicy"), "OnFailure")
 
 
 def test_an_application_without_application_tolerations_has_no_restarts() -> None:

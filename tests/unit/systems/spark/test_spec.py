@@ -45,11 +45,6 @@ def test_the_type_always_is_unlimited_whatever_the_number(number: int | None) ->
     assert retries(SPARK_APPLICATION, root) == {RETRIES: None}
 
 
-def test_adding_retries_also_sets_the_type_on_failure() -> None:
-    (budget,) = SPARK_APPLICATION.budgets(root_of(SPARK_APPLICATION, spec(type="Never")))
-    assert budget.required_sibling == (("spec", "restartPolicy", "type"), "OnFailure")
-
-
 def test_a_scheduled_application_has_the_fields_of_an_application_in_its_template() -> None:
     template = spec(type="OnFailure", onFailureRetries=1)
     root = root_of(SCHEDULED_SPARK_APPLICATION, {"schedule": "@every 5m", "template": template})

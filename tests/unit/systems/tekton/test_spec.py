@@ -57,12 +57,6 @@ def test_pipelines_that_are_nested_too_deeply_are_a_problem() -> None:
     assert found.endswith("is nested too deeply; move it up")
 
 
-def test_a_task_with_on_error_continue_cannot_get_retries() -> None:
-    tasks = [{"name": "a", "onError": "continue"}, {"name": "b", "onError": "stopAndFail"}, {"name": "c"}]
-    budgets = list(PIPELINE.budgets(root_of(PIPELINE, {"tasks": tasks})))
-    assert [budget.may_raise for budget in budgets] == [False, True, True]
-
-
 @pytest.mark.parametrize("kind", [TASK_RUN, CUSTOM_RUN])
 @pytest.mark.parametrize(("spec", "allowed"), [({"retries": 3}, 3), ({}, 0), ({"retries": None}, 0)])
 def test_a_run_of_one_task_has_one_retry_field_and_no_retries_if_it_is_absent(

@@ -58,19 +58,14 @@ CASES: dict[str, tuple[list[Json], list[Json]]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_policies_of_the_job_are_merged_with_the_authors(case: str) -> None:
+def test_the_policies_of_the_job_and_those_of_a_task_are_merged_with_the_authors(case: str) -> None:
     own, stored = CASES[case]
-    made = mutate(volcano_job(*own)).object
-    assert made["spec"].get("policies", []) == stored
-    assert refusals(made) == []
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_the_policies_of_a_task_are_merged_with_the_authors(case: str) -> None:
-    own, stored = CASES[case]
-    made = mutate(volcano_job(tasks=[task(*own)])).object
-    assert made["spec"]["tasks"][0].get("policies", []) == stored
-    assert refusals(made) == []
+    for root in (volcano_job(*own), volcano_job(tasks=[task(*own)])):
+        made = mutate(root).object
+        assert [one["policies"] for one in (made["spec"], *made["spec"]["tasks"]) if one.get("policies")] == (
+            [stored] if stored else []
+        )
+        assert refusals(made) == []
 
 
 @pytest.mark.parametrize("case", CASES)
