@@ -4,25 +4,13 @@ import pytest
 
 from webhook.kube.client import ApiError
 from webhook.objects.problem import Problem
-from webhook.retry.reading import FINAL, LONGEST_ERROR, ProblemError, RefusedError, StuckError, brief
-
-
-@pytest.mark.parametrize("kind", [RefusedError, StuckError])
-def test_an_error_has_a_reason_and_a_remedy(kind: type[ProblemError]) -> None:
-    error = kind("Job ml/train is being deleted", "create it again once it is gone")
-    assert error.problem == Problem((), "Job ml/train is being deleted", "create it again once it is gone")
-    assert str(error) == "Job ml/train is being deleted; create it again once it is gone"
+from webhook.retry.reading import FINAL, LONGEST_ERROR, RefusedError, StuckError, brief
 
 
 def test_the_error_for_a_problem_has_the_given_type_and_no_path() -> None:
     error = RefusedError.of(Problem(("metadata", "name"), "is wrong", "mend it"))
     assert isinstance(error, RefusedError)
     assert error.problem == Problem((), "is wrong", "mend it")
-
-
-def test_refused_and_stuck_are_different_errors() -> None:
-    assert not issubclass(StuckError, RefusedError)
-    assert not issubclass(RefusedError, StuckError)
 
 
 @pytest.mark.parametrize(

@@ -10,19 +10,16 @@ from webhook import systems
 from webhook.objects.patch import unless_changed
 from webhook.objects.problem import Json
 from webhook.pods.pods import Pod
-from webhook.policy.model import Profile
-from webhook.policy.settings import NamedProfile
 from webhook.systems.accounts import SYSTEMS, WITHOUT_JOBS
 from webhook.systems.argo.account import WORKFLOW
 from webhook.systems.job import spec as batch
 from webhook.systems.job_set.spec import JOB_SET
 from webhook.systems.kind_spec import KindSpec
 from webhook.systems.pod_source import no_place
-from webhook.systems.system import Spent, System, Write
+from webhook.systems.system import System, Write
 from webhook.systems.tekton.account import PIPELINE_RUN, TASK_RUN
 
 FOLDER = systems.__name__
-SETTINGS = NamedProfile("default", Profile()).settings({})
 ROOT: Json = {
     "metadata": {"namespace": "ml", "name": "train", "uid": "uid", "resourceVersion": "7"},
     "spec": {"runPolicy": {}},
@@ -75,7 +72,7 @@ def test_a_new_workload_has_not_ended(kind: KindSpec) -> None:
 @pytest.mark.parametrize("kind", WITHOUT_JOBS, ids=repr)
 def test_metadata_alone_is_enough_to_count_a_pod_of_no_job(kind: KindSpec) -> None:
     system = SYSTEMS[kind]
-    cost = cost_by(system, pod(system), CACHED, Spent(retries=0, disruptions=0, budget=3), SETTINGS)
+    cost = cost_by(system, pod(system), CACHED)
     assert cost in {"retry", "disruption", "free", "fatal", "none"}
 
 

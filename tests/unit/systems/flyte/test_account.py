@@ -9,13 +9,9 @@ from tests.unit.systems.costs import cost_by
 from webhook.objects.problem import Json
 from webhook.pods import pods
 from webhook.pods.pods import Pod
-from webhook.policy.model import Profile
-from webhook.policy.settings import NamedProfile
 from webhook.systems.flyte import account as flyte
 from webhook.systems.system import Spent
 
-SETTINGS = NamedProfile("default", Profile()).settings({})
-SPENT = Spent(retries=9, disruptions=9, budget=2)
 DISRUPTED = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
 
 
@@ -39,7 +35,7 @@ def pod(code: int = 137, reason: str = "Error", **status: Any) -> Pod:
     ids=["preempted, killed", "preempted, ended", "killed", "ended without a reason", "out of memory"],
 )
 def test_what_the_system_ended_costs_none_of_a_nodes_retries(found: Pod, cost: str) -> None:
-    assert cost_by(flyte.FLYTE_WORKFLOW, found, {}, SPENT, SETTINGS) == cost
+    assert cost_by(flyte.FLYTE_WORKFLOW, found, {}, Spent(retries=9, disruptions=9, budget=2)) == cost
 
 
 @pytest.mark.parametrize(("status", "cost"), [("Evicted", "retry"), ("Shutdown", "disruption")])
@@ -51,7 +47,7 @@ def test_flyte_takes_the_end_of_a_node_for_its_own_and_an_eviction_by_a_kubelet_
     root["status"] |= {"reason": status, "conditions": [DISRUPTED]}
     ended = pods.read({**root, "metadata": {**root["metadata"], "ownerReferences": []}})
     assert found.reason == ""
-    assert cost_by(flyte.FLYTE_WORKFLOW, ended, {}, SPENT, SETTINGS) == cost
+    assert cost_by(flyte.FLYTE_WORKFLOW, ended, {}, Spent(retries=9, disruptions=9, budget=2)) == cost
 
 
 @pytest.mark.parametrize(("phase", "ended"), [(None, False), (1, False), (2, False), (3, True), (5, True), (6, True)])

@@ -83,16 +83,6 @@ def test_the_failures_decide_even_if_there_are_more_disruptions() -> None:
     assert place(both, OWNER) == off_spot("JobIndex", 3, 3)
 
 
-def test_without_backoff_limit_per_index_the_source_is_the_jobs_status() -> None:
-    assert place(pod(), stored_job(job_spec(backoffLimit=3), {"failed": 2})) == on_spot("JobStatus", 2, 3)
-
-
-def test_failures_and_ignored_failures_are_two_sources() -> None:
-    indexed = pod(annotations={FAILURES: "1", IGNORED: "3"})
-    assert failures_of_index(indexed, OWNER) == ([Level("JobIndex", 1, 3)], [])
-    assert ignored_of_index(indexed, OWNER) == ([of_disruptions("JobIndex", 3)], [])
-
-
 def test_failures_that_a_rule_makes_free_are_no_disruptions_if_the_ledger_tells_them_apart() -> None:
     owner = stored_job(job_spec(rules=[DISRUPTION, exit_codes("Ignore", "In", 75)], backoffLimitPerIndex=3))
     indexed = pod(annotations={FAILURES: "0", IGNORED: "2"})
@@ -100,29 +90,11 @@ def test_failures_that_a_rule_makes_free_are_no_disruptions_if_the_ledger_tells_
     assert read(indexed, owner)[0] == [Level("JobIndex", 0, 3), of_disruptions("JobIndex", 2)]
 
 
-def test_failures_that_were_not_ignored_are_not_disruptions() -> None:
-    assert ignored_of_index(pod(annotations={FAILURES: "2"}), OWNER) == ([of_disruptions("JobIndex", 0)], [])
-
-
 def test_a_pod_without_the_count_of_its_indexs_failures_has_neither_level() -> None:
     """A pod of a Job without indexes, on which a user has written the other annotation."""
     written = pod(annotations={IGNORED: "3"})
     assert failures_of_index(written, OWNER) == ([], [])
     assert ignored_of_index(written, OWNER) == ([], [])
-
-
-@pytest.mark.parametrize("nonsense", NO_COUNTS)
-def test_a_malformed_count_gives_no_level_of_its_own_source(nonsense: str) -> None:
-    indexed = pod(annotations={FAILURES: nonsense, IGNORED: nonsense})
-    for source, key in ((failures_of_index, FAILURES), (ignored_of_index, IGNORED)):
-        found, warnings = source(indexed, OWNER)
-        assert (found, [warning.path[-1] for warning in warnings]) == ([], [key])
-
-
-def test_indexes_without_retries_of_their_own_give_no_level() -> None:
-    indexed, owner = pod(annotations={FAILURES: "1"}), stored_job(job_spec(**SUM, backoffLimit=3))
-    assert failures_of_index(indexed, owner) == ([], [])
-    assert ignored_of_index(indexed, owner) == ([of_disruptions("JobIndex", 0)], [])
 
 
 def test_if_the_job_does_not_exist_the_budget_is_that_of_the_settings() -> None:

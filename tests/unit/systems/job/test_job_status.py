@@ -6,18 +6,8 @@ from webhook.objects.problem import Json
 from webhook.systems.pod_source import Level
 
 
-def test_a_job_counts_its_failures_against_its_backoff_limit() -> None:
-    owner = stored_job(job_spec(backoffLimit=4), {"failed": 2})
-    assert read(pod(), owner) == ([Level("JobStatus", 2, 4)], [])
-
-
 def test_a_job_without_failures_is_at_its_first_attempt() -> None:
     assert read(pod(), stored_job()) == ([Level("JobStatus", 0, 6)], [])
-
-
-def test_failures_that_the_job_controller_has_not_counted_yet_are_counted() -> None:
-    owner = stored_job(job_spec(backoffLimit=4), {"failed": 1, "uncountedTerminatedPods": {"failed": ["a", "b"]}})
-    assert read(pod(), owner)[0] == [Level("JobStatus", 3, 4)]
 
 
 def test_the_last_of_four_attempts_leaves_spot() -> None:

@@ -52,14 +52,6 @@ def test_the_remedy_names_the_job_that_would_run() -> None:
     assert "kubectl annotate -n ml job/nightly-29391" in str(OF_CRON_JOB.refusal(found(last_job())))
 
 
-@pytest.mark.parametrize(
-    ("conditions", "why"),
-    [([], "has not ended"), ([{"type": "Complete", "status": "True"}], "has succeeded")],
-)
-def test_a_last_job_that_did_not_fail_is_refused(conditions: list[Json], why: str) -> None:
-    assert why in str(OF_CRON_JOB.refusal(found(last_job(conditions=conditions), YES)))
-
-
 def test_a_cron_job_without_a_job_is_refused() -> None:
     assert str(OF_CRON_JOB.refusal(found(None, YES))) == "it has no Job to retry; wait for its next Job"
     assert OF_CRON_JOB.run_id(found(None)) == ""
@@ -71,16 +63,6 @@ def test_a_cron_job_whose_last_job_is_being_retried_is_refused() -> None:
     begun = found(None, YES, placeholder)
     assert str(OF_CRON_JOB.refusal(begun)) == "a retry of its last Job has begun; wait until it has ended"
     assert OF_CRON_JOB.what_reruns(begun) == "Job ml/nightly-29391, whose retry has begun:"
-
-
-def test_the_refusals_of_a_cron_job_fit_into_a_warning() -> None:
-    placeholder = of_job.placeholder_for(last_job(YES), "alice", WHEN)
-    path = f"metadata.annotations[{names.RETRY_REQUESTED_AT}]: "
-    assert all(len(f"{path}{OF_CRON_JOB.refusal(one)}") <= 120 for one in (found(None), found(None, YES, placeholder)))
-
-
-def test_the_run_is_named_by_the_uid_of_the_last_job() -> None:
-    assert OF_CRON_JOB.run_id(found(last_job())) == "job-uid"
 
 
 def test_succeeded_indexes_of_the_last_job_do_not_run_again() -> None:

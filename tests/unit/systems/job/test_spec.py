@@ -7,7 +7,6 @@ import pytest
 
 from tests.objects import cron_job, job, job_spec
 from webhook.objects.problem import Json
-from webhook.objects.shape import wrong_types
 from webhook.systems.job.spec import CRON_JOB, JOB, retry_budget, retry_field, says_backoff_limit
 from webhook.systems.kind_spec import KindSpec
 
@@ -36,22 +35,6 @@ def test_a_cron_job_without_a_job_spec_has_none(root: Json) -> None:
 @pytest.mark.parametrize("root", [{}, {"spec": None}])
 def test_a_job_without_a_spec_has_no_job_spec(root: Json) -> None:
     assert list(JOB.jobs(root)) == []
-
-
-def test_a_job_is_immutable_and_a_cron_job_is_not() -> None:
-    assert JOB.immutable
-    assert not CRON_JOB.immutable
-
-
-def test_valid_objects_fit_the_shape() -> None:
-    spec = job_spec(rules=[{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}], backoffLimit=3)
-    assert list(wrong_types(job(spec), JOB.shape)) == []
-    assert list(wrong_types(cron_job(spec), CRON_JOB.shape)) == []
-
-
-def test_a_wrong_type_in_a_cron_job_is_named_at_its_full_path() -> None:
-    (problem,) = wrong_types(cron_job(job_spec(backoffLimit="3")), CRON_JOB.shape)
-    assert str(problem) == "spec.jobTemplate.spec.backoffLimit: is a string; must be an integer"
 
 
 @pytest.mark.parametrize(

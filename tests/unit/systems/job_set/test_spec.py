@@ -58,23 +58,6 @@ def test_two_or_more_pods_of_a_job_set_depend_on_each_other(
     assert JOB_SET.traits(job_set(*jobs)).coupled is coupled
 
 
-@pytest.mark.parametrize(
-    ("root", "suspendable"),
-    [
-        (job_set(), False),
-        (job_set(managedBy="jobset.sigs.k8s.io/jobset-controller"), False),
-        (job_set(suspend=True), True),
-        (job_set(managedBy="kueue.x-k8s.io/multikueue"), True),
-        (job_set(labels={"kueue.x-k8s.io/queue-name": "gpus"}), True),
-    ],
-)
-def test_a_set_that_is_suspended_queued_or_managed_by_another_controller_may_be_suspended_by_others(
-    root: Json,
-    suspendable: bool,  # noqa: FBT001
-) -> None:
-    assert JOB_SET.traits(root).suspendable is suspendable
-
-
 def test_a_job_set_restarts_in_place_if_its_restart_strategy_says_so() -> None:
     in_place = job_set(failurePolicy={"restartStrategy": "InPlaceRestart", "maxRestarts": 3})
     assert JOB_SET.traits(in_place).restarts_in_place

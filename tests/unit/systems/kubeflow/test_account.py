@@ -7,20 +7,16 @@ import jsonpatch
 import pytest
 
 from tests.unit.controller.leader import stored_pod
-from tests.unit.systems.costs import cost_by
+from tests.unit.systems.costs import DELETED, EVICTED, SPENT, cost_by
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
 from webhook.pods import pods
 from webhook.pods.pods import Pod
-from webhook.policy.model import Profile
-from webhook.policy.settings import NamedProfile
 from webhook.systems.accounts import SYSTEMS
 from webhook.systems.kubeflow import account as kubeflow
 from webhook.systems.kubeflow.spec import MPI_JOB, TRAINING
 from webhook.systems.system import Spent, Write
 
-SPENT = Spent(retries=0, disruptions=0, budget=2)
-EVICTED = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
 PYTORCH = kubeflow.system(TRAINING["PyTorchJob"])
 PATH = "/apis/kubeflow.org/v1/namespaces/ml/pytorchjobs/train"
 RUNNING = {"type": "Running", "status": "True", "reason": "PyTorchJobRunning", "message": "runs"}
@@ -56,7 +52,7 @@ def pod(code: int = 0, *, kind: str = "PyTorchJob", status: Json | None = None, 
 
 
 def cost(found: Pod, root: Json, spent: Spent = SPENT) -> str:
-    return cost_by(PYTORCH, found, root, spent, NamedProfile("default", Profile()).settings({}))
+    return cost_by(PYTORCH, found, root, spent)
 
 
 @pytest.mark.parametrize("kind", TRAINING)
@@ -92,8 +88,7 @@ def test_without_retries_a_disruption_costs_what_is_not_there() -> None:
 
 
 def test_a_pod_that_a_person_deletes_is_created_again_for_free() -> None:
-    deleted: dict[str, Any] = {"deletionTimestamp": "2026-01-01T00:00:30Z", "deletionGracePeriodSeconds": 0}
-    assert cost(pod(**deleted), job()) == "free"
+    assert cost(pod(**DELETED), job()) == "free"
 
 
 def test_where_only_the_metadata_is_known_a_disruption_costs_a_disruption() -> None:
@@ -188,8 +183,7 @@ def test_a_worker_of_an_mpi_job_is_counted_by_its_replica_and_one_of_the_trainin
     ids=["preempted", "deleted by a person", "evicted by its kubelet", "ended by itself"],
 )
 def test_a_worker_of_an_mpi_job_is_created_again_only_if_it_was_deleted(found: Pod, expected: str) -> None:
-    settings = NamedProfile("default", Profile()).settings({})
-    assert cost_by(kubeflow.MPI_JOB, found, {}, SPENT, settings) == expected
+    assert cost_by(kubeflow.MPI_JOB, found, {}) == expected
 
 
 def test_an_mpi_job_is_suspended_like_a_training_job_and_only_its_launcher_can_be_failed() -> None:

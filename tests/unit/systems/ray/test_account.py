@@ -6,19 +6,13 @@ import jsonpatch
 import pytest
 
 from tests.unit.controller.leader import stored_pod
-from tests.unit.systems.costs import cost_by
+from tests.unit.systems.costs import DELETED, EVICTED, cost_by
 from webhook.kube import names
 from webhook.objects.problem import Json
 from webhook.pods import pods
 from webhook.pods.pods import Pod
-from webhook.policy.model import Profile
-from webhook.policy.settings import NamedProfile
 from webhook.systems.ray.account import RAY_JOB
-from webhook.systems.system import Spent, Write
-
-SPENT = Spent(retries=0, disruptions=0, budget=2)
-EVICTED = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
-DELETED = {"deletionTimestamp": "2026-01-01T00:00:30Z", "deletionGracePeriodSeconds": 0}
+from webhook.systems.system import Write
 
 
 def ray_job(spec: Json | None = None, **metadata: Any) -> Json:
@@ -52,7 +46,7 @@ def pod(node: str, code: int = 0, *, attempt: int = 0, **changes: Any) -> Pod:
 
 
 def cost_of(ended: Pod, root: Json | None = None) -> str:
-    return cost_by(RAY_JOB, ended, ray_job() if root is None else root, SPENT, NamedProfile("", Profile()).settings({}))
+    return cost_by(RAY_JOB, ended, ray_job() if root is None else root)
 
 
 def test_a_lost_worker_costs_nothing_of_the_ray_job() -> None:

@@ -6,18 +6,13 @@ import jsonpatch
 import pytest
 
 from tests.unit.controller.leader import stored_pod
-from tests.unit.systems.costs import cost_by
+from tests.unit.systems.costs import DELETED, EVICTED, cost_by
 from webhook.objects.problem import Json
 from webhook.pods import pods
 from webhook.pods.pods import Pod
-from webhook.policy.model import Profile
-from webhook.policy.settings import NamedProfile
 from webhook.systems.spark.account import OF_APACHE, SPARK_APPLICATION
-from webhook.systems.system import Spent, System, Write
+from webhook.systems.system import System, Write
 
-SPENT = Spent(retries=0, disruptions=0, budget=2)
-EVICTED = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
-DELETED = {"deletionTimestamp": "2026-01-01T00:00:30Z", "deletionGracePeriodSeconds": 0}
 LABELS = {
     SPARK_APPLICATION.kind: {
         "sparkoperator.k8s.io/app-name": "etl",
@@ -46,7 +41,7 @@ def pod(system: System, role: str, code: int = 0, metadata: Json | None = None, 
 
 
 def cost_of(system: System, ended: Pod, state: str = "RUNNING") -> str:
-    return cost_by(system, ended, application(state), SPENT, NamedProfile("", Profile()).settings({}))
+    return cost_by(system, ended, application(state))
 
 
 @EITHER

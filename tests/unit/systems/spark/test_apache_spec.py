@@ -4,7 +4,6 @@ import pytest
 
 from tests.unit.systems.reading import retries, root_of, templates
 from webhook.objects.problem import Json
-from webhook.systems.kind_spec import OwnerReference
 from webhook.systems.spark.spec import APACHE_SPARK_APPLICATION as SPARK_APPLICATION
 from webhook.systems.spark.spec import application_of_driver as application_of
 
@@ -54,11 +53,6 @@ def test_driver_and_executor_have_a_pod_template_each() -> None:
 def owned(*owners: tuple[str, str]) -> Json:
     references = [{"apiVersion": group, "kind": kind, "name": "pi", "uid": "u"} for group, kind in owners]
     return {"metadata": {"name": "pi-0-driver", "ownerReferences": references}}
-
-
-def test_the_application_of_a_driver_is_an_owner_that_is_not_its_controller() -> None:
-    driver = owned(("v1", "ConfigMap"), ("spark.apache.org/v1", "SparkApplication"))
-    assert application_of(driver) == OwnerReference("spark.apache.org", "v1", "SparkApplication", "pi", "u")
 
 
 @pytest.mark.parametrize(

@@ -81,10 +81,5 @@ def test_a_pod_names_its_application_and_submission_in_labels() -> None:
     assert application_of(older) == OwnerReference("sparkoperator.k8s.io", "v1beta2", "SparkApplication", "pi", "")
 
 
-@pytest.mark.parametrize("key", ["sparkoperator.k8s.io/app-name", "sparkoperator.k8s.io/launched-by-spark-operator"])
-def test_a_pod_without_both_labels_of_the_operator_has_no_application(key: str) -> None:
-    assert application_of({name: value for name, value in LABELS.items() if name != key}) is None
-
-
 def test_an_empty_name_is_no_application() -> None:
     assert application_of({**LABELS, "sparkoperator.k8s.io/app-name": ""}) is None

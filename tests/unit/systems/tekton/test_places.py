@@ -47,9 +47,3 @@ def test_a_pod_of_a_task_run_without_a_pipeline_is_counted_for_the_task_run() ->
 
 def test_the_label_of_a_pipeline_run_without_its_uid_is_not_believed() -> None:
     assert of_task("compile", pipelineRun="build", pipelineTask="a") == Place(TASK_RUN, "compile", "u-task", "")
-
-
-def test_a_scope_is_bounded() -> None:
-    found = of_build("build-x", "x" * 10_000)
-    assert found is not None
-    assert len(found.scope) <= places.LONGEST_SCOPE

@@ -5,20 +5,14 @@ from typing import Any
 import pytest
 
 from tests.unit.controller.leader import stored_pod
-from tests.unit.systems.costs import cost_by
+from tests.unit.systems.costs import DELETED, EVICTED, cost_by
 from tests.volcano import exits, on, task, volcano_job
 from webhook.objects import bounds
 from webhook.objects.problem import Json
 from webhook.pods import pods
 from webhook.pods.pods import Pod
-from webhook.policy.model import Profile
-from webhook.policy.settings import NamedProfile
-from webhook.systems.system import Create, Spent
+from webhook.systems.system import Create
 from webhook.systems.volcano.account import JOB
-
-SPENT = Spent(retries=0, disruptions=0, budget=2)
-EVICTED = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
-DELETED: dict[str, Any] = {"deletionTimestamp": "2026-01-01T00:00:30Z", "deletionGracePeriodSeconds": 0}
 
 
 def stored(*policies: Json, tasks: list[Json] | None = None, phase: str | None = "Running", **spec: Any) -> Json:
@@ -39,7 +33,7 @@ def pod(code: int = 0, *, of: str = "main", disrupted: bool = False, **metadata:
 
 
 def cost(found: Pod, root: Json) -> str:
-    return cost_by(JOB, found, root, SPENT, NamedProfile("default", Profile()).settings({}))
+    return cost_by(JOB, found, root)
 
 
 def test_a_pod_is_counted_for_its_job_with_task_and_index_as_scope() -> None:

@@ -184,7 +184,10 @@ def test_if_a_job_cannot_be_restarted_alone_the_whole_job_set_restarts_with_a_wa
         restarting("RestartJobSet"),
         restarting("RestartJobSet", onJobFailureReasons=["PodFailurePolicy"]),
         restarting("RestartJob", targetReplicatedJobs=["r0"]),
-        restarting("RestartJobSet", onJobFailureMessagePatterns=["exit code 3"]),
+        *(
+            restarting("RestartJobSet", onJobFailureMessagePatterns=[pattern])
+            for pattern in ("exit code 3", "DisruptionTarget|exit code 3", "Disruption.*", "")
+        ),
     ],
 )
 def test_a_job_gets_no_rule_for_bugs_if_its_job_set_would_restart_after_a_bug(own: Json) -> None:
@@ -199,7 +202,10 @@ def test_a_job_gets_no_rule_for_bugs_if_its_job_set_would_restart_after_a_bug(ow
         restarting("FailJobSet"),
         restarting("RestartJobSet", onJobFailureReasons=["BackoffLimitExceeded"]),
         restarting("RestartJobSet", targetReplicatedJobs=["r1"]),
-        restarting("RestartJobSet", onJobFailureMessagePatterns=["^.*has condition DisruptionTarget matching.*$"]),
+        *(
+            restarting("RestartJobSet", onJobFailureMessagePatterns=[pattern])
+            for pattern in ("DisruptionTarget", "^.*has condition DisruptionTarget matching.*$")
+        ),
     ],
 )
 def test_a_job_gets_a_rule_for_bugs_if_its_job_set_would_not_restart_after_a_bug(own: Json) -> None:
@@ -286,7 +292,7 @@ def test_an_absent_restart_policy_that_the_job_set_webhook_made_on_failure_becom
     ]
 
 
-@pytest.mark.parametrize("managed", [None, [], [None], [{"fieldsV1": {"f:spec": {"f:replicatedJobs": {}}}}], "x"])
+@pytest.mark.parametrize("managed", [None, [], [None], [{"fieldsV1": {"f:spec": {"f:replicatedJobs": {}}}}], 5])
 def test_on_failure_is_kept_if_managed_fields_do_not_show_who_wrote_it(managed: Any) -> None:
     root = job_set(job_spec(restart_policy="OnFailure"))
     root["metadata"]["managedFields"] = managed
@@ -388,18 +394,6 @@ def test_exit_code_137_is_retriable_in_a_queued_job_set() -> None:
     assert job_rules(mutate(root))[1]["onExitCodes"]["values"] == [137, 143]
 
 
-@pytest.mark.parametrize(
-    ("specs", "coupled"),
-    [
-        ([job_spec()], False),
-        ([job_spec(), job_spec()], True),
-        ([job_spec(parallelism=2, completions=2)], True),
-    ],
-)
-def test_the_pods_of_a_job_set_depend_on_each_other_if_it_has_several(specs: list[Json], coupled: bool) -> None:  # noqa: FBT001
-    assert (bug() not in job_rules(mutate(job_set(*specs)))) is coupled
-
-
 def test_applying_an_unchanged_job_set_again_changes_nothing_under_a_changed_policy() -> None:
     manifest = job_set(job_spec(), failure_policy={"maxRestarts": 2})
     stored = mutate(deepcopy(manifest)).object
@@ -474,35 +468,6 @@ def test_suspending_a_job_set_brings_a_warning_if_that_may_fail_one_of_its_jobs(
 def test_a_job_without_a_pod_template_is_left_to_the_api_server() -> None:
     (part,) = mutate(job_set({})).object["spec"]["replicatedJobs"]
     assert not {"podFailurePolicy", "template"} & part["template"]["spec"].keys()
-
-
-FOR_ONE = rule.FailurePolicyRule("RestartJob", frozenset({"a"}), ())
-FOR_ALL = rule.FailurePolicyRule("FailJobSet", frozenset(), ())
-
-
-def test_the_first_rule_for_a_replicated_job_decides() -> None:
-    assert rule.action_for([FOR_ONE, FOR_ALL], "a") == "RestartJob"
-    assert rule.action_for([FOR_ONE, FOR_ALL], "b") == "FailJobSet"
-    assert rule.action_for([FOR_ONE], "b") == ""
-
-
-@pytest.mark.parametrize(
-    ("pattern", "is_of_disruptions"),
-    [
-        ("DisruptionTarget", True),
-        ("has condition DisruptionTarget matching FailJob", True),
-        (".*DisruptionTarget.*", True),
-        ("^.*DisruptionTarget.*$", True),
-        ("DisruptionTarget|exit code 3", False),
-        ("Disruption.*", False),
-        ("", False),
-    ],
-)
-def test_a_pattern_matches_disruptions_alone_if_it_is_plain_text_that_names_the_condition(
-    pattern: str,
-    is_of_disruptions: bool,  # noqa: FBT001
-) -> None:
-    assert rule.is_of_disruptions(pattern) is is_of_disruptions
 
 
 def test_rules_for_other_failure_reasons_than_pod_failure_policy_are_not_read() -> None:
