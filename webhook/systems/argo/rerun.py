@@ -16,7 +16,7 @@ Writes:
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Any, Final, NamedTuple
 
 from webhook.objects.patch import at
@@ -76,12 +76,15 @@ class Graph:
         """Return the nodes of exit handlers."""
         return {key for key, node in self.nodes.items() if str(node.get("name") or "").startswith(self.handlers)}
 
-    def reached(self, start: Iterable[str], edges: dict[str, list[str]]) -> dict[str, None]:
-        """Return the nodes that are reached from others by edges, nearest first; these are among them."""
-        found = dict.fromkeys(start)
+    def reached(self, start: Iterable[str], edges: dict[str, list[str]], known: Container[str] = ()) -> dict[str, None]:
+        """Return the nodes that are reached from others by edges, nearest first; these are among them.
+
+        Not those in `known`, and what is reached through these alone.
+        """
+        found = dict.fromkeys(key for key in start if key not in known)
         todo = list(found)
         for key in todo:
-            new = [one for one in edges.get(key, ()) if one not in found]
+            new = [one for one in edges.get(key, ()) if one not in found and one not in known]
             found.update(dict.fromkeys(new))
             todo += new
         return found
@@ -95,34 +98,47 @@ class WorkflowPlan(NamedTuple):
 
 
 def plan(graph: Graph) -> WorkflowPlan:
-    """Return the plan: each failed node runs again, unless an attempt or a step after it has succeeded."""
+    """Return the plan: each failed node runs again, unless an attempt or a step after it has succeeded.
+
+    The steps, DAGs and retries around it run again too, and the pod of a container. What is before or after many failed
+    nodes is looked at once.
+    """
     succeeded = [key for key, node in graph.nodes.items() if node.get("phase") == "Succeeded"]
     before_success = graph.reached(succeeded, graph.parents)
     planned = WorkflowPlan(graph.of_handlers(), set())
+    after: set[str] = set()  # the nodes that are gone with all that came after them
+    around: dict[bool, set[str]] = {True: set(), False: set()}  # by whether they are around a container
+
+    def take_out(key: str) -> None:
+        new = graph.reached([key], graph.children, after)
+        after.update(new)
+        planned.gone.update(new)
+
     for key in graph.reached([] if graph.root is None else [graph.root], graph.children):
-        if key in planned.gone or not graph.has_failed(key) or graph.type_of(key) not in EXECUTED:
+        kind = graph.type_of(key)
+        if key in planned.gone or not graph.has_failed(key) or kind not in EXECUTED:
             continue
-        if at(graph.nodes[key], ("nodeFlag", "retried")):
-            settled = any(
-                graph.type_of(parent) == "Retry" and parent in before_success for parent in graph.parents[key]
-            )
-        else:
-            settled = key in before_success
-        if not settled:
-            planned.gone.update(graph.reached([key], graph.children))
-            _around(graph, key, planned)
+        if _is_settled(graph, key, before_success):
+            continue
+        take_out(key)
+        is_container = kind == "Container"
+        above = graph.reached([key], graph.parents, around[is_container])
+        around[is_container].update(above)
+        for one in above:
+            kind = graph.type_of(one)
+            if kind == "Pod" and is_container:
+                take_out(one)
+            elif kind in GROUPS or (kind == "Retry" and graph.has_failed(one)):
+                planned.again.add(one)
     planned.again.difference_update(planned.gone)
     return planned
 
 
-def _around(graph: Graph, key: str, planned: WorkflowPlan) -> None:
-    """Plan that the steps, DAGs and retries around a node run again; and the pod of a container."""
-    for above in graph.reached([key], graph.parents):
-        kind = graph.type_of(above)
-        if kind == "Pod" and graph.type_of(key) == "Container":
-            planned.gone.update(graph.reached([above], graph.children))
-        elif kind in GROUPS or (kind == "Retry" and graph.has_failed(above)):
-            planned.again.add(above)
+def _is_settled(graph: Graph, key: str, before_success: Container[str]) -> bool:
+    """Return True if another attempt than a node that has failed, or a step after it, has succeeded."""
+    if not at(graph.nodes[key], ("nodeFlag", "retried")):
+        return key in before_success
+    return any(graph.type_of(parent) == "Retry" and parent in before_success for parent in graph.parents[key])
 
 
 def run_again(workflow: Json, when: str) -> Json:

@@ -247,3 +247,12 @@ def test_nodes_in_a_circle_and_very_many_of_them_are_planned_in_bounded_time() -
     nodes = {"root": node("DAG", "Failed", *wide, "d0"), **deep, "d1000": node("Pod", "Failed"), **wide}
     assert len(planned(nodes)[0]) == len(wide) + 1
     assert instructions_of(lambda: planned(nodes)) < 1000 * len(nodes)
+
+
+def test_what_surrounds_many_failed_nodes_is_looked_at_once() -> None:
+    inner = {f"d{number}": node("DAG", "Failed", f"p{number}", f"d{number + 1}") for number in range(500)}
+    pods = {f"p{number}": node("Pod", "Failed", "c0") for number in range(500)}
+    after = {f"c{number}": node("Omitted", "Omitted", f"c{number + 1}") for number in range(500)}
+    nodes = {"root": node("DAG", "Failed", "d0"), **inner, **pods, **after}
+    assert planned(nodes) == (pods.keys() | after.keys(), {"root"} | inner.keys())
+    assert instructions_of(lambda: planned(nodes)) < 1000 * len(nodes)
