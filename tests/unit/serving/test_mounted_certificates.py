@@ -1,7 +1,6 @@
 """Mounted certificates that another program renews, such as cert-manager, while the server runs."""
 
 import http.client
-import os
 import ssl
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -78,16 +77,21 @@ def status(running: Served, trusted: KeyPair, client: KeyPair | None = None) -> 
             return 0
 
 
-def test_a_renewed_certificate_is_served_to_new_connections_and_no_connection_is_dropped(
+def test_a_server_is_not_ready_until_an_expired_certificate_is_renewed_and_a_renewal_drops_no_connection(
     tmp_path: Path, mount: Mount
 ) -> None:
     old, new = authority(), authority()
-    write(mount, leaf_of(old))
+    write(mount, issue(old, "webhook", now=datetime.now(UTC) - HOUR, lifetime=HOUR / 2, hosts=["127.0.0.1"]))
     with (
         serving(tmp_path, *mount.arguments("tls-cert", "tls-key")) as running,
         closing(connected(running, old)) as kept,
     ):
         assert running.addresses["ca"] is None
+        reply = running.get("/readyz")
+        assert reply.status == 503
+        assert b"the certificate is valid from" in reply.body
+        write(mount, leaf_of(old))
+        until(lambda: running.get("/readyz").status == 200)
         assert request(kept, "POST", "/mutate", review_of(job())).status == 200
         socket = kept.sock
         write(mount, leaf_of(new))
@@ -119,19 +123,6 @@ def test_a_mismatched_pair_is_logged_once_and_counted_and_the_former_certificate
         assert "PRIVATE KEY" not in running.log_text()
 
 
-def test_with_an_expired_certificate_the_server_is_not_ready_until_it_is_renewed(tmp_path: Path, mount: Mount) -> None:
-    signer = authority()
-    past = datetime.now(UTC) - HOUR
-    expired = issue(signer, "webhook", now=past, lifetime=HOUR / 2, hosts=["127.0.0.1"])
-    write(mount, expired)
-    with serving(tmp_path, *mount.arguments("tls-cert", "tls-key")) as running:
-        reply = running.get("/readyz")
-        assert reply.status == 503
-        assert b"the certificate is valid from" in reply.body
-        write(mount, leaf_of(signer))
-        until(lambda: running.get("/readyz").status == 200)
-
-
 def test_with_a_client_ca_only_its_clients_are_served_and_a_changed_one_takes_effect(
     tmp_path: Path, mount: Mount
 ) -> None:
@@ -154,12 +145,3 @@ def test_with_its_own_certificate_the_server_can_require_client_certificates_too
         own = KeyPair(Path(running.addresses["ca"]).read_bytes(), b"")
         assert status(running, own) == 0
         assert status(running, own, leaf_of(clients, client=True)) == 200
-
-
-def test_outside_a_cluster_a_namespace_in_the_environment_has_no_effect(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(os.environ, "POD_NAMESPACE", "retry-policy-system")
-    with serving(tmp_path) as running:
-        assert running.get("/readyz").status == 200
-        assert running.post("/mutate", review_of(job())).status == 200

@@ -2,12 +2,12 @@
 
 import http.client
 import json
+import os
 import signal
 import socket
 import ssl
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -25,12 +25,6 @@ from webhook import __version__
 from webhook.cli.main import main
 from webhook.kube import names
 from webhook.program import logs, memory
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with serving(tmp_path_factory.mktemp("served")) as running:
-        yield running
 
 
 def test_a_job_is_mutated(served: Served) -> None:
@@ -201,8 +195,10 @@ def test_a_denial_is_logged_and_the_body_is_not(served: Served) -> None:
     assert "s3cret" not in log
 
 
-def test_stdout_has_one_line_with_the_addresses(tmp_path: Path) -> None:
-    with serving(tmp_path) as running:
+def test_stdout_has_one_line_with_the_addresses_and_outside_a_cluster_a_namespace_has_no_effect(tmp_path: Path) -> None:
+    with serving(tmp_path, env={**os.environ, "POD_NAMESPACE": "retry-policy-system"}) as running:
+        assert running.get("/readyz").status == 200
+        assert running.post("/mutate", review_of(job())).status == 200
         assert set(running.addresses) == {"https", "http", "ca"}
         assert running.addresses["https"].startswith("https://127.0.0.1:")
         running.process.send_signal(signal.SIGINT)
@@ -236,20 +232,7 @@ def refused_limit(running: Served) -> bool:
     return not json.loads(running.post("/validate", body).body)["response"]["allowed"]
 
 
-def test_a_policy_file_is_read_again_when_it_changes_and_the_last_good_one_stays(tmp_path: Path) -> None:
-    file = tmp_path / "policy.yaml"
-    file.write_text(POLICY.replace("LIMIT", "10"))
-    with serving(tmp_path, "--policy", str(file)) as running:
-        assert not refused_limit(running)
-        file.write_text(POLICY.replace("LIMIT", "4"))
-        until(lambda: refused_limit(running))
-        file.write_text(POLICY.replace("LIMIT", "99"))
-        until(lambda: "profiles.default.retries.limit" in running.log_text())
-        assert refused_limit(running)
-        assert running.get("/readyz").status == 200
-
-
-def test_without_a_good_policy_the_server_is_not_ready_with_the_reason(tmp_path: Path) -> None:
+def test_a_server_is_ready_once_its_policy_file_is_good_and_the_last_good_one_stays(tmp_path: Path) -> None:
     file = tmp_path / "policy.yaml"
     file.write_text(POLICY.replace("LIMIT", "99"))
     with serving(tmp_path, "--policy", str(file)) as running:
@@ -260,6 +243,14 @@ def test_without_a_good_policy_the_server_is_not_ready_with_the_reason(tmp_path:
         assert (reply.status, reply.headers["Retry-After"], reply.headers["Connection"]) == (503, "1", "close")
         file.write_text(POLICY.replace("LIMIT", "10"))
         until(lambda: running.get("/readyz").status == 200)
+        assert not refused_limit(running)
+        file.write_text(POLICY.replace("LIMIT", "4"))
+        until(lambda: refused_limit(running))
+        refused = running.log_text().count("profiles.default.retries.limit")
+        file.write_text(POLICY.replace("LIMIT", "99"))
+        until(lambda: running.log_text().count("profiles.default.retries.limit") > refused)
+        assert refused_limit(running)
+        assert running.get("/readyz").status == 200
 
 
 def test_a_server_that_cannot_start_prints_the_reason_without_a_stack_trace() -> None:
