@@ -228,9 +228,11 @@ def test_what_may_not_be_read_is_refused_with_a_sentence() -> None:
     write("folder/a.yaml", GREEDY)
     Path("folder").chmod(0o000)
     try:
-        for place in ("file.yaml", "folder", "folder/a.yaml"):
-            _, err = run_script("check", "-f", place, code=2, before=before)
-            assert err == f"{place}: cannot be read: Permission denied; name a file or folder that can be read\n"
+        places = ("file.yaml", "folder", "folder/a.yaml")
+        _, err = run_script("check", *(f"-f{place}" for place in places), code=2, before=before)
+        assert err.splitlines() == [
+            f"{place}: cannot be read: Permission denied; name a file or folder that can be read" for place in places
+        ]
     finally:
         Path("folder").chmod(0o700)
 
@@ -553,12 +555,12 @@ def test_ctrl_c_ends_it_without_a_message() -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a disk that is full")
-@pytest.mark.parametrize("command", ["check", "render", "render -o json", "render -o diff"])
+@pytest.mark.parametrize("command", ["check", "render"])
 def test_a_full_disk_is_said_in_a_sentence(command: str) -> None:
     manifest = write("a.yaml", GREEDY)
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(
-            (COMMAND, *command.split(), "-f", manifest),
+            (COMMAND, command, "-f", manifest),
             stdout=full,
             stderr=subprocess.PIPE,
             check=False,
@@ -596,9 +598,8 @@ def test_with_a_closed_stdout_the_exit_code_still_tells(arguments: str, code: in
     assert in_a_shell(f"{COMMAND} {arguments} >&-").returncode == code
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
-def test_output_is_utf_8_whatever_the_locale(encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONIOENCODING", encoding)
+def test_output_is_utf_8_whatever_the_locale(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
     out, _ = run_script("render", "-f", write("a.yaml", job(annotations={"motto": "日本 é"})))
     assert "motto: 日本 é" in out
 
@@ -610,46 +611,40 @@ def test_the_version_is_told() -> None:
 HELP = """
 import sys
 from webhook.cli.main import main
-_, flag, *commands = sys.argv
-for command in commands:
-    main([command, flag], prog_name="retry-policy", standalone_mode=False)
+for flag in ("-h", "--help"):
+    main([flag], prog_name="retry-policy", standalone_mode=False)
+    for command in sys.argv[1:]:
+        main([command, flag], prog_name="retry-policy", standalone_mode=False)
 """
 
 
-@pytest.mark.parametrize("flag", ["-h", "--help"])
-def test_help_is_everywhere(flag: str) -> None:
-    out, _ = run_script(flag)
-    commands = [line.split()[0] for line in out.partition("Commands:\n")[2].splitlines()]
+def test_help_is_everywhere() -> None:
     offline = ["serve", "control", "render", "check", "export", "test"]
-    assert commands == [
-        *offline,
-        "doctor",
-        "report",
-        "dashboard",
-        "simulate",
-        "explain",
-        "retry",
-        "suspend",
-        "resume",
-    ]
+    online = ["doctor", "report", "dashboard", "simulate", "explain", "retry", "suspend", "resume"]
+    commands = [*offline, *online]
     # In a process of its own: click keeps the help option of a command's first call.
-    done = subprocess.run([sys.executable, "-c", HELP, flag, *commands], capture_output=True, check=True, text=True)
-    usages = [line for line in done.stdout.splitlines() if line.startswith("Usage: ")]
-    assert [usage.split()[2] for usage in usages] == commands
+    done = subprocess.run([sys.executable, "-c", HELP, *commands], capture_output=True, check=True, text=True)
+    usages = [line.split()[2] for line in done.stdout.splitlines() if line.startswith("Usage: ")]
+    assert usages == ["[OPTIONS]", *commands] * 2
+    listed = done.stdout.partition("Commands:\n")[2].partition("Usage: ")[0]
+    assert [line.split()[0] for line in listed.splitlines()] == commands
 
 
 def test_check_and_render_start_without_the_servers_imports() -> None:
     script = (
         "import sys; from webhook.cli.main import main\n"
-        "try: main(sys.argv[1:])\n"
-        "finally: print(*{name.partition('.')[0] for name in sys.modules}, file=sys.stderr)"
+        "for command in ('check', 'render'):\n"
+        "    try: main([command, *sys.argv[1:]])\n"
+        "    except SystemExit: pass\n"
+        "print(*{name.partition('.')[0] for name in sys.modules})"
     )
-    for command in ("check", "render"):
-        arguments = (sys.executable, "-c", script, command, "-f", write("a.yaml", GOOD))
-        done = subprocess.run(arguments, capture_output=True, check=True, timeout=LONGEST)
-        loaded = set(done.stderr.decode().split())
-        assert loaded >= {"webhook", "yaml"}
-        assert loaded.isdisjoint({"aiohttp", "uvloop", "asyncio", "kubernetes", "cryptography", "certs", "structlog"})
+    arguments = (sys.executable, "-c", script, "-f", write("a.yaml", GREEDY))
+    done = subprocess.run(arguments, capture_output=True, check=True, timeout=LONGEST, text=True)
+    assert done.stdout.startswith(f"a.yaml:1 spec.backoffLimit: {TOO_MANY}")
+    loaded = set(done.stdout.splitlines()[-1].split())
+    assert loaded >= {"webhook", "yaml"}
+    servers = {"aiohttp", "uvloop", "asyncio", "kubernetes", "cryptography", "certs", "structlog"}
+    assert loaded.isdisjoint({*servers, "rich"})  # rich: stdout is no terminal
 
 
 def test_an_error_of_ours_ends_a_command_with_its_place_and_without_a_traceback(

@@ -3,17 +3,18 @@
 import os
 import pty
 import re
-import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 import pytest
 import yaml
+from click.testing import CliRunner
 
 from tests.objects import job, job_spec
-from tests.served import COMMAND
 from webhook.cli import terminal
+from webhook.cli.main import main
 from webhook.objects.columns import Part
 
 PARTS: Final[list[Part]] = [
@@ -110,20 +111,18 @@ def test_with_no_color_a_terminal_gets_no_colour(
     assert not re.search(r"\x1b\[(1;)?3", capsys.readouterr().out)
 
 
-def in_terminal(*arguments: str, **environment: str) -> str:
+def in_terminal(arguments: list[str], **environment: str) -> str:
     """Run the command with stdout on a terminal of 60 columns; return what it prints there."""
-    main, other = pty.openpty()
-    variables = {**os.environ, "COLUMNS": "60", "TERM": "xterm-256color", **environment}
-    variables.pop("FORCE_COLOR", None)
-    subprocess.run([COMMAND, *arguments], stdout=other, stderr=subprocess.DEVNULL, env=variables, check=False)
-    os.close(other)
-    found = b""
-    try:
-        while part := os.read(main, 65536):
-            found += part
-    except OSError:  # the other end is closed
-        pass
-    os.close(main)
+    end, other = pty.openpty()
+    with pytest.MonkeyPatch.context() as patched, os.fdopen(other, "w", encoding="utf-8") as stdout:
+        patched.delenv("FORCE_COLOR", raising=False)
+        for name, value in {"COLUMNS": "60", "TERM": "xterm-256color", **environment}.items():
+            patched.setenv(name, value)
+        patched.setattr(sys, "stdout", stdout)
+        with suppress(SystemExit):
+            main(arguments)
+    with os.fdopen(end, "rb", buffering=0) as screen:
+        found = screen.read(65536)  # of a terminal that is closed: what was written to it
     return found.decode().replace("\r\n", "\n")
 
 
@@ -139,23 +138,10 @@ def dump(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("command", ["check", "explain", "render -o diff"])
 def test_a_command_prints_on_a_terminal_what_it_prints_to_a_pipe_but_for_colours(command: str, dump: Path) -> None:
     arguments = [*command.split(), "-f", str(dump)]
-    piped = subprocess.run([COMMAND, *arguments], capture_output=True, check=False).stdout.decode()
+    piped = CliRunner().invoke(main, arguments).stdout
     assert piped
     assert "\x1b" not in piped
-    shown = in_terminal(*arguments)
+    shown = in_terminal(arguments)
     assert COLOUR.search(shown)
     assert COLOUR.sub("", shown).split() == piped.split()
-    assert not re.search(r"\x1b\[(\d*;)?3\dm", in_terminal(*arguments, NO_COLOR="1"))
-
-
-def test_check_to_a_pipe_does_not_import_rich(dump: Path) -> None:
-    script = """
-import atexit, sys
-from webhook.cli.main import main
-atexit.register(lambda: print("rich" in sys.modules))
-main()
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", script, "check", "-f", dump], capture_output=True, text=True, check=False
-    )
-    assert (done.returncode, done.stdout.splitlines()[-1]) == (1, "False")
+    assert not re.search(r"\x1b\[(\d*;)?3\dm", in_terminal(arguments, NO_COLOR="1"))
