@@ -6,6 +6,7 @@ The faulty object is one for which a function of ours raises, whatever the reaso
 import asyncio
 import importlib
 import json
+import re
 from pathlib import Path
 from typing import Any, cast
 
@@ -52,7 +53,7 @@ def faulty(monkeypatch: pytest.MonkeyPatch) -> Any:
         real = getattr(owner, name)
 
         def raising(*arguments: Any, **options: Any) -> Any:
-            if "bad" in repr(arguments[argument]):
+            if re.search(r"\bbad\b", repr(arguments[argument])):  # as a word: the address of an object may have it too
                 raise KeyError("\x1b[2Jfirst\nsecond")
             return real(*arguments, **options)
 
