@@ -78,7 +78,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for index in range(0, NUMBER, 2):
         pair = manifests[index : index + 2]
         if index % 3:
-            (found / f"{index:03}, 100%.yaml").write_text(yaml.safe_dump_all(pair, allow_unicode=True))
+            (found / f"{index:03}, 100%.yaml").write_text(
+                yaml.dump_all(pair, Dumper=yaml.CSafeDumper, allow_unicode=True)
+            )
         else:
             items = {"apiVersion": "v1", "kind": "List", "items": pair}
             (found / f"{index:03}.json").write_text(json.dumps(items, indent=1))
