@@ -12,12 +12,13 @@ import msgspec
 from webhook.accounts import limits
 from webhook.accounts.account import Account, Attempt, Left
 from webhook.accounts.limits import Budgets
+from webhook.kube import terminal
 from webhook.objects.patch import Editor, at
 from webhook.objects.problem import Json
 from webhook.pods import matching, outcomes
 from webhook.pods.outcomes import Outcome
 from webhook.pods.pods import Pod
-from webhook.policy.settings import Settings, count
+from webhook.policy.settings import LARGEST_COUNT, Settings, count
 from webhook.rules import undo
 from webhook.rules.pods import on_time
 from webhook.systems.job import spec as batch
@@ -75,7 +76,17 @@ class PodsOfJob:
         profile = self.settings.profile
         if not profile.retries.are_renewed or profile.actions != "Act" or self.job_set is not None:
             return False
-        return not self.budgets.per_index
+        return not (self.budgets.per_index or terminal.is_decided(self.job.get("status") or {}))
+
+    def raise_limit(self, account: Account, number: int) -> None:
+        """Record that the Job is to get so many failures more, because as many cost no retry, or none any more."""
+        if number > 0:
+            now = max(self.job["spec"].get("backoffLimit") or 0, account.backoff_limit or 0)
+            account.backoff_limit = min(now + number, LARGEST_COUNT)
+
+    def retries_in(self, account: Account) -> int:
+        """Return what the Job or its JobSet allows, once it is raised: the watch may not have that yet."""
+        return max(self.budgets.retries, account.backoff_limit or 0)
 
     @property
     def pods_continue(self) -> bool:
@@ -117,7 +128,7 @@ class PodsOfJob:
         if pod.job_set:
             return False  # its JobSet is not known
         spent = (pod.index_failures or 0) if self.budgets.per_index else account.failures_now
-        return spent >= max(self.budgets.retries, account.backoff_limit or 0)  # the watch may not have the raise yet
+        return spent >= self.retries_in(account)
 
     def counts_as_retry(self, pod: Pod) -> bool:
         """Return True if the end of a pod, which nothing has disrupted, costs a retry by the rules of the Job.
@@ -138,7 +149,8 @@ class PodsOfJob:
         else:
             spent = account.failures_now
         disruptions = limits.disruptions_at(detail.scope, account, pod, self.job["spec"], self.job_set)
-        return Left(retries=max(0, budgets.retries - spent), disruptions=max(0, budgets.disruptions - disruptions))
+        retries = max(0, self.retries_in(account) - spent)
+        return Left(retries=retries, disruptions=max(0, budgets.disruptions - disruptions))
 
     def save_work(self, account: Account, pod: Pod) -> int:
         """Record the seconds of work that a counted pod has saved, if its Job has a deadline; return them."""
@@ -193,6 +205,9 @@ class PodsOfSystem:
     def renews_retries(self) -> bool:
         """Whether the leader may renew them: where it alone bounds them."""
         return self.settings.profile.retries.are_renewed and not self.system.bounded
+
+    def raise_limit(self, _account: Account, _number: int) -> None:
+        """Do nothing: the account alone bounds such retries."""
 
     def attempt_of(self, account: Account, pod: Pod) -> int:
         """Return the attempt of a pod: as its annotation says, or else the retries that its scope has spent."""

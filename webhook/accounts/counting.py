@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from webhook.accounts import in_place, limits, settling, words
-from webhook.accounts.account import MOST_MESSAGES, MOST_RESTARTED, WHOLE, Account, Attempt, id_of
+from webhook.accounts.account import MOST_MESSAGES, MOST_RESTARTED, WHOLE, Account, Attempt, id_of, progress_of
 from webhook.accounts.counted import Counted, counted_of
 from webhook.accounts.kueue import CountedEvictions, KueueWorkload
 from webhook.accounts.tracker import Key, Tracker
@@ -26,7 +26,7 @@ from webhook.policy.attempt_costs import FAILURES, AttemptCost
 from webhook.policy.causes import CAUSES
 from webhook.policy.deadline import Slack
 from webhook.policy.model import FailureRule, Next
-from webhook.policy.settings import LARGEST_COUNT, Settings
+from webhook.policy.settings import Settings
 from webhook.rules.pods import on_time
 from webhook.systems.job import spec as batch
 
@@ -58,19 +58,20 @@ def count(  # noqa: PLR0913 - where all of it meets
     account.renew(seconds(pod.finished) or 0.0, per)
     attempt = counted.attempt_of(account, pod)
     has_ended = has_ended or (bool(evicted) and counted.scopes_have_retries)
+    scope, progress, renewed = limits.scope_of(pod), progress_of(pod), account.renewed
+    renews = counted.renews_retries and not pod.job_set  # also if its JobSet is not known
+    if progress is not None and retries.renew_on_progress and renews and counted.pods_continue:
+        account.get_further(scope, progress)  # before its end is judged: it may have a retry by that
+        counted.raise_limit(account, account.renewed - renewed)
     outcome = counted.outcome_of(account, pod, has_ended=has_ended)
     outcome = replace(outcome, on_failure=on_failure.decided(pod, outcome, counted.settings.on_failure))
     message = words.last_words(outcome) if keeps_messages else ""
     outcome = outcomes.as_evicted(outcome, evicted)
-    scope, before = limits.scope_of(pod), counted.disruptions_before(account, pod)
-    saved = counted.save_work(account, pod)
+    before, saved = counted.disruptions_before(account, pod), counted.save_work(account, pod)
     detail = account.count(outcome, scope, attempt, message=message, used=used, disruptions=before, saved=saved)
     account.forget_messages(MOST_MESSAGES)
     if outcome.cost == "disruption" and per is not None:
         account.window_start = account.window_start or pod.finished
-    renews = counted.renews_retries and not pod.job_set  # also if its JobSet is not known
-    if detail.progress is not None and retries.renew_on_progress and renews and counted.pods_continue:
-        account.get_further(scope, detail.progress)
     if outcome.cost == "retry" and (counted.scopes_have_retries or renews):
         account.spend_retry(scope, pod.finished, retries.per)
     return account.note_left(counted.left_of(account, pod, detail))
@@ -149,7 +150,6 @@ class CountingPass:
         self.blamed: list[Attempt] = []
         self.budgets = limits.Budgets(retries=0, limit=0, free_limit=0, shares=1)
         self.saved = 0
-        self.given_back, self.renewed = account.given_back, account.renewed
         self.vanished: list[str] = []
         self.evictions: dict[str, int] = {}
         self.changed = False
@@ -239,6 +239,10 @@ class CountingPass:
             if self.completed is not None:
                 self.account.complete(self.completed)
         self.changed |= self.account.renewed != renewed
+        self.counted(self.root).raise_limit(self.account, self.account.renewed - renewed)
+        if self.account.left is not None:
+            left = self.account.left.retries + self.account.renewed - renewed
+            self.account.left = msgspec.structs.replace(self.account.left, retries=left)
 
     @cached_property
     def renews_retries(self) -> bool:
@@ -251,16 +255,6 @@ class CountingPass:
         if limit is not None and (self.root["spec"].get("backoffLimit") or 0) >= limit:
             self.account.backoff_limit = None
             self.changed = True
-
-    def raise_limit(self) -> None:
-        """Record that the Job is to get as many failures more as cost no retry since this pass began; at its end."""
-        number = self.account.given_back - self.given_back
-        if number > 0 and self.key.kind is batch.JOB:
-            now = self.root["spec"].get("backoffLimit") or 0
-            self.account.backoff_limit = min(max(now, self.account.backoff_limit or 0) + number, LARGEST_COUNT)
-            left, renewed = self.account.left, self.account.renewed - self.renewed
-            if left is not None and renewed > 0:  # of those that a fault of a node explains, `blame` has said it
-                self.account.left = msgspec.structs.replace(left, retries=left.retries + renewed)
 
     @property
     def has_ended(self) -> bool:
@@ -324,14 +318,14 @@ class CountingPass:
         job = None if pod is None else self.tracker.job_of(pod)
         if pod is None or job is None:
             return
-        budgets = self.counted(job).budgets_of(pod)
+        counted, given_back = self.counted(job), self.account.given_back
+        budgets = counted.budgets_of(pod)
         per = self.settings.profile.disruptions.per
         self.account.renew(seconds(pod.finished) or 0.0, per)
         may_return = self.account.scopes.of(limits.scope_of(pod)) < budgets.disruptions
         may_return &= self.settings.profile.actions == "Act"
         if self.key.kind is batch.JOB:
-            limit = max(batch.retry_budget(self.root["spec"]), self.account.backoff_limit or 0)
-            limit += self.account.given_back - self.given_back - self.account.renewed
+            limit = max(batch.retry_budget(self.root["spec"]), self.account.backoff_limit or 0) - self.account.renewed
             most = self.root["spec"].get("backoffLimitPerIndex") or self.settings.profile.retries.limit
             may_return &= not budgets.per_index and limit < min(most, self.settings.profile.retries.limit)
         else:
@@ -341,6 +335,7 @@ class CountingPass:
         if detail is not None:
             if detail.cost == "disruption" and per is not None:
                 self.account.window_start = self.account.window_start or pod.finished
+            counted.raise_limit(self.account, self.account.given_back - given_back)
             self.blamed.append(detail)
             self.changed = True
 

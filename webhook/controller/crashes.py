@@ -37,7 +37,6 @@ from webhook.tracking.trackers import Trackers
 from webhook.tracking.workload_state import INTERVAL, LONGEST_PAUSE, WATCH_DELAY, Verdict, WorkloadState, where
 
 REMEMBERED: Final = 600.0  # seconds after the time of a crash has passed until it is forgotten, decided or not
-LEFT_ALONE: Final = 10.0  # seconds in which the Job controller fails a Job without a retry left by itself
 
 log = structlog.get_logger()
 
@@ -230,16 +229,9 @@ class Crashes:
         return not (is_late or fault), fault
 
     async def end(self, key: Key, state: WorkloadState, crash: Crash, pod: Pod, within: int) -> bool:
-        """End the workload of a pod, or its part, if its crash was a bug; as `decide`.
-
-        The end of a Job without a retry left is first left to the Job controller. It has one again if the same attempt
-        got far enough to renew its retries.
-        """
+        """End the workload of a pod, or its part, if its crash was a bug; as `decide`."""
         cost = next((one.cost for one in reversed(state.account.last) if one.pod == pod.name), "")
-        if cost == "fatal" and key.system.has_jobs and self.clock() < crash.seen + LEFT_ALONE:
-            crash.next = crash.seen + LEFT_ALONE
-            return False
-        is_over = not key.system.has_jobs and cost in {"fatal", "none"}  # its controller ends it by itself
+        is_over = cost == "fatal" or (not key.system.has_jobs and cost == "none")  # its controller ends it by itself
         whole = None if is_over else await self.ends.read_running(pod)
         message = None if whole is None else settling.bug_in(self.counted(key, whole), pod, within)
         if whole is None or message is None:

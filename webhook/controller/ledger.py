@@ -347,7 +347,6 @@ class Ledger:
         verdicts, further = state.verdicts, dict(state.further)  # others may be found during the write
         self._renew(counting, state, further)
         complete = self.count(counting, state, verdicts)
-        counting.raise_limit()
         await self._store_and_suspend(counting, state)
         state.forget_verdicts(verdicts)
         state.forget_further(further)

@@ -25,7 +25,6 @@ from tests.unit.controller.leader import (
     watch_event,
 )
 from tests.virtual_time import run
-from webhook.controller.crashes import LEFT_ALONE
 from webhook.controller.ledger import Ledger
 from webhook.kube import names
 from webhook.kube.client import ApiError
@@ -110,7 +109,7 @@ def test_a_job_without_a_retry_left_is_failed_by_its_own_controller_alone() -> N
             await counted(api, ledger, spec)
             ended = {"type": "FailureTarget", "status": "True", "reason": "BackoffLimitExceeded"}
             see_job(ledger, api.account_writes()[-1].text, spec=spec, status={"failed": 1, "conditions": [ended]})
-            await asyncio.sleep(2 * LEFT_ALONE)
+            await asyncio.sleep(10 * INTERVAL)
             assert ledger.crashes.pending == {}
 
     api, spec = FakeApi(), {**SPEC, "backoffLimit": 0}
@@ -119,7 +118,7 @@ def test_a_job_without_a_retry_left_is_failed_by_its_own_controller_alone() -> N
     assert failures(api) == []
 
 
-def test_a_bug_fails_a_job_that_got_its_retries_back_by_the_attempt_that_had_none_left() -> None:
+def test_a_bug_fails_a_job_that_gets_its_retries_back_by_the_same_attempt() -> None:
     """The leader may raise backoffLimit before the Job controller has seen that the pod failed."""
 
     async def work() -> None:
@@ -128,11 +127,9 @@ def test_a_bug_fails_a_job_that_got_its_retries_back_by_the_attempt_that_had_non
             await counted(api, ledger, spec)
             ends(api, 2, 137, progress="0.6")
             await counted(api, ledger, spec)
-            assert api.account_writes()[-1].account.cost == {"retry": 1, "fatal": 1}
+            assert [one.account.cost for one in api.account_writes()[1:]] == [{"retry": 2}, {"retry": 1, "fatal": 1}]
             (raised,) = [write for write in api.writes if write.path == JOB_PATH]
             assert raised.operations[-1] == {"op": "replace", "path": "/spec/backoffLimit", "value": 2}
-            assert failures(api) == []
-            await asyncio.sleep(LEFT_ALONE)
 
     api, spec = FakeApi(), {**SPEC, "backoffLimit": 1, "parallelism": 1, "completions": 1}
     run(work())

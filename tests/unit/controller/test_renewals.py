@@ -28,7 +28,7 @@ from tests.unit.controller.leader import (
     watch_event,
 )
 from tests.virtual_time import now, run
-from webhook.accounts.account import RENEWING, WHOLE, Account
+from webhook.accounts.account import RENEWING, WHOLE, Account, Left
 from webhook.accounts.counted import PodsOfJob
 from webhook.accounts.counting import CountingPass, count
 from webhook.accounts.stored import decode, encode
@@ -197,6 +197,46 @@ def test_the_progress_of_a_pod_that_may_do_anothers_work_gives_no_retries_back()
     api = FakeApi()
     run(work())
     assert raises(api) == []
+
+
+@pytest.mark.parametrize(
+    "profile",
+    [BY_PROGRESS, Profile(retries=Retries(per=Duration(1)))],
+    ids=["as it told while it ran", "by time"],
+)
+def test_an_attempt_that_ends_as_retries_are_given_back_costs_one_of_them_and_not_the_job(profile: Profile) -> None:
+    async def work() -> None:
+        async with watching(api, profile, {**SPEC, "backoffLimit": 1}) as ledger:
+            await fails(api, ledger, 1, "0.10", backoffLimit=1)
+            tell(api, watch_event("ADDED", stored_pod(2)))
+            said: Json = {"annotations": {names.PROGRESS: "0.50"}}
+            tell(api, watch_event("MODIFIED", stored_pod(2, **said)))
+            tell(api, watch_event("MODIFIED", stored_pod(2, "Failed", 143, **said)))
+            await asyncio.sleep(5 * INTERVAL)
+
+    api = FakeApi()
+    run(work())
+    account = api.account_writes()[-1].account
+    assert (account.cost, limits(api)[-1]) == ({"retry": 2}, 2)
+    assert account.last[-1].left == account.left
+    assert account.left == Left(retries=0, disruptions=1)
+
+
+def test_a_job_that_its_controller_has_ended_gets_no_retries_back() -> None:
+    ended = {"failed": 2, "conditions": [{"type": "FailureTarget", "status": "True"}]}
+    spec = {**SPEC, "backoffLimit": 1}
+
+    async def work() -> None:
+        async with watching(api, BY_PROGRESS, spec) as ledger:
+            await fails(api, ledger, 1, "0.10", backoffLimit=1)
+            see_job(ledger, api.account_writes()[-1].text, spec=spec, status=ended)
+            tell(api, watch_event("ADDED", stored_pod(2, "Failed", 143, annotations={names.PROGRESS: "0.50"})))
+            await asyncio.sleep(5 * INTERVAL)
+
+    api = FakeApi()
+    run(work())
+    account = api.account_writes()[-1].account
+    assert (account.cost, account.renewed, limits(api)) == ({"retry": 1, "fatal": 1}, 0, [])
 
 
 def test_an_attempt_that_ended_further_is_the_first_one_again() -> None:
@@ -384,7 +424,6 @@ def test_faults_of_several_nodes_give_back_no_more_than_the_limit_of_the_profile
     found = CountingPass(KEY, root, None, tracker, account, lambda _: settings)
     for pod in crashed:
         found.blame(pod.name, "the node is gone")
-    found.raise_limit()
     assert (account.returned, account.backoff_limit) == (1, 10)
 
 
