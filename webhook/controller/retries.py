@@ -70,6 +70,16 @@ class RetryKey(NamedTuple):
     name: str
 
 
+class RetryDone(NamedTuple):
+    """A retry that has run, and the object on which its start is told: what runs again, or the CronJob of it.
+
+    `root` is None if the Job that runs again is deleted, or if another user has completed its retry.
+    """
+
+    request: Requested
+    root: Json | None
+
+
 @dataclass(slots=True)
 class RetryDue:
     """The time at which an object is next processed, by the monotonic clock, and the pauses after that.
@@ -221,7 +231,7 @@ class RetryController:
             return
         due.work = asyncio.current_task()
         try:
-            request = await self._execute_or_forget(key, root)
+            done = await self._execute_or_forget(key, root)
         except RefusedError as error:
             self.report(key.kind, root, "RetryRefused", f"not retried: {error}")
         except StuckError as error:
@@ -233,12 +243,12 @@ class RetryController:
                 key, root, due, f"the API server rejects it: {error}; remove the cause, and request the retry again"
             )
         else:
-            if request is not None:
-                await self._report_start(key, root, request)
-            if request is None or ADAPTERS[key.kind].runs is not None:
+            if done is not None and done.root is not None:
+                self.report(key.kind, done.root, "RetryStarted", f"runs again, as {done.request.by} requested")
+            if done is None or ADAPTERS[key.kind].runs is not None:
                 await executor.forget(self.api, key.kind, root)
 
-    async def _execute_or_forget(self, key: RetryKey, root: Json) -> Requested | None:
+    async def _execute_or_forget(self, key: RetryKey, root: Json) -> RetryDone | None:
         """Run the retry of an object, as `execute`; remove a refused request first, so that it is reported once."""
         try:
             return await self.execute(ADAPTERS[key.kind], root)
@@ -252,28 +262,18 @@ class RetryController:
         if due.stuck >= TRIES and not _is_of_retry(root):
             await executor.forget(self.api, key.kind, root)
 
-    async def _report_start(self, key: RetryKey, root: Json, request: Requested) -> None:
-        """Report the start of a retry on the object that runs again; raise as `Api` does."""
-        if of_job.is_placeholder(root):
-            key = key._replace(name=of_job.state_of(root).name)
-        # The request of an object that runs again in place is removed already: a read that fails now would lose it.
-        now = root if ADAPTERS[key.kind].in_place is not None else await self.find(key)
-        if now is not None:
-            self.report(key.kind, now, "RetryStarted", f"runs again, as {request.by} requested")
-
     async def find(self, key: RetryKey) -> Json | None:
         """Return the current state of an object; None if it does not exist. Raise as `Api` does."""
         return await self.api.find(key.kind.path(key.namespace, key.name))
 
-    async def execute(self, adapter: Adapter, root: Json) -> Requested | None:
-        """Run the retry of an object; return its request, or None if it is complete or was for an earlier run.
+    async def execute(self, adapter: Adapter, root: Json) -> RetryDone | None:
+        """Run the retry of an object; return None if it is complete or was for an earlier run.
 
         Raise RefusedError, StuckError, and as `Api` does.
         """
         if _is_of_retry(root):
-            await executor.resume(self.api, _placeholder_of(root))
-            state = of_job.state_of(root)
-            return Requested(at=state.at, by=state.by, of=state.uid)
+            job, state = await executor.resume(self.api, _placeholder_of(root)), of_job.state_of(root)
+            return RetryDone(Requested(at=state.at, by=state.by, of=state.uid), job)
         request = requests.accepted(root) or (None if adapter.in_place is None else _last_of(root))
         if request is None:
             return None
@@ -286,10 +286,10 @@ class RetryController:
                 await self._check_done(found, request)
             elif requests.accepted(root) is not None and record.is_last(root, request.of):
                 await executor.forget(self.api, adapter.kind, root)  # the rest of a pass that failed after the retry
-                return request
+                return RetryDone(request, root)
             return None
-        await executor.rerun(self.api, adapter.of_run, found.run, request.by, when, keep_finally=keep_finally)
-        return request
+        run = await executor.rerun(self.api, adapter.of_run, found.run, request.by, when, keep_finally=keep_finally)
+        return RetryDone(request, run if adapter.runs is None else root)
 
     async def _check_done(self, found: Workload, request: Requested) -> None:
         """Raise RefusedError if the retry of an earlier Job of a CronJob did not begin; raise as `Api` does."""

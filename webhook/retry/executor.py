@@ -37,8 +37,8 @@ POLL_INTERVAL: Final = 0.1  # seconds between two reads
 
 async def rerun(  # noqa: PLR0913 - the object, and the parameters of the retry
     api: Api, adapter: Adapter, run: Json, by: str, when: str, *, keep_finally: bool = False, dry_run: bool = False
-) -> None:
-    """Run a failed object again; with `dry_run` only check whether that is possible.
+) -> Json | None:
+    """Run a failed object again, and return it, of a Job as `resume`; with `dry_run` only check if that is possible.
 
     `run`: the object, or the placeholder of a Job. `by`: the user who requested the retry. `when`: the time, RFC 3339.
     Raise RefusedError, StuckError, and as `Api` does.
@@ -47,10 +47,10 @@ async def rerun(  # noqa: PLR0913 - the object, and the parameters of the retry
         before = Workload(root=run, run=run, when=when, keep_finally=keep_finally)
         rerunning = InPlaceRerun(api, adapter, adapter.in_place, adapter.kind.path_to(run), before, by)
         await rerunning.run(dry_run=dry_run)
-    elif not of_job.is_placeholder(run):
-        await _replace_job(api, run, by, when, dry_run=dry_run)
-    elif not dry_run:
-        await resume(api, run)
+        return run
+    if not of_job.is_placeholder(run):
+        return await _replace_job(api, run, by, when, dry_run=dry_run)
+    return None if dry_run else await resume(api, run)
 
 
 async def _current_job(api: Api, job: Json) -> Json:
@@ -75,16 +75,14 @@ def seconds_until_counted(job: Json, now: datetime) -> float:
     return 0.0 if since is None else min(max(0.0, COUNTED_WITHIN - (now.timestamp() - since)), COUNTED_WITHIN)
 
 
-async def _replace_job(api: Api, job: Json, by: str, when: str, *, dry_run: bool = False) -> None:
-    """Replace a failed Job by a new one of the same name; raise RefusedError, StuckError, and as `Api` does."""
+async def _replace_job(api: Api, job: Json, by: str, when: str, *, dry_run: bool = False) -> Json | None:
+    """Replace a failed Job by a new one of the same name, and return it as `resume`; raise as `rerun` does."""
     metadata = job["metadata"]
     name_ = f"Job {metadata['namespace']}/{metadata['name']}"
     placeholder_name = of_job.placeholder_name(metadata["name"], metadata["uid"])
     existing = await api.find(batch.JOB.path(metadata["namespace"], placeholder_name))
     if existing is not None and of_job.is_placeholder(existing):
-        if not dry_run:
-            await resume(api, existing)
-        return
+        return None if dry_run else await resume(api, existing)
     await asyncio.sleep(0.0 if dry_run else seconds_until_counted(job, utc_now()))
     job = await _current_job(api, job)
     if kueue.is_queued(metadata):
@@ -110,20 +108,24 @@ async def _replace_job(api: Api, job: Json, by: str, when: str, *, dry_run: bool
             what = f"{name_} would not be accepted if it were created now: {brief(error)}"
             raise RefusedError(what, "nothing was changed: remove the cause, and request the retry again") from None
         placeholder = found  # another user has requested the same retry
-    if not dry_run:
-        await resume(api, placeholder)
+    return None if dry_run else await resume(api, placeholder)
 
 
-async def resume(api: Api, placeholder: Json) -> None:
-    """Run the remaining steps of a placeholder's retry; raise as `rerun` does."""
+async def resume(api: Api, placeholder: Json) -> Json | None:
+    """Run the remaining steps of a placeholder's retry; return the Job that runs again. Raise as `rerun` does.
+
+    None if that is deleted, or if another user has completed the retry.
+    """
+    job: Json | None = None
     state: of_job.RetryState | None = readable_state(placeholder)
     for stage, after in pairwise((*STEPS, None)):
         if state is None:
-            return
+            break
         if state.stage == stage:
             for step in STEPS[stage]:
-                await step(api, placeholder, state)
+                job = await step(api, placeholder, state) or job
             state = None if after is None else await _write_stage(api, placeholder, after)
+    return job
 
 
 def readable_state(placeholder: Json) -> of_job.RetryState:
@@ -256,13 +258,16 @@ async def _create_successor(api: Api, placeholder: Json, state: of_job.RetryStat
         raise StuckError(f"another user has created a Job {namespace}/{state.name} in the meantime", remedy)
 
 
-async def _release_successor(api: Api, placeholder: Json, state: of_job.RetryState) -> None:
-    """Write into the successor's status what has succeeded already, and release it; raise StuckError, and as `Api`."""
+async def _release_successor(api: Api, placeholder: Json, state: of_job.RetryState) -> Json | None:
+    """Write into the successor's status what has succeeded already, release it, and return it; None if it is gone.
+
+    Raise StuckError, and as `Api` does.
+    """
     namespace = placeholder["metadata"]["namespace"]
     path = batch.JOB.path(namespace, state.name)
     job = await api.find(path)
     if job is None or not of_job.is_successor(job, state.uid):
-        return  # it has run, and was deleted since
+        return None  # it has run, and was deleted since
     try:
         if not of_job.is_released(job, state.uid):
             if done := of_job.done_patch(state.done):
@@ -273,6 +278,7 @@ async def _release_successor(api: Api, placeholder: Json, state: of_job.RetrySta
         if now is not None and not of_job.is_released(now, state.uid):
             what = f"Job {namespace}/{state.name} exists again, suspended, and cannot be resumed"
             raise StuckError(f"{what}: {brief(error)}", "request the retry again to continue") from None
+    return job
 
 
 async def _delete_placeholder(api: Api, placeholder: Json, _: of_job.RetryState) -> None:
@@ -281,7 +287,7 @@ async def _delete_placeholder(api: Api, placeholder: Json, _: of_job.RetryState)
 
 # The steps of each stage of a Job's retry, after which the next stage is written. Each step may be repeated, and writes
 # nothing if it has been done.
-STEPS: Final[dict[of_job.Stage, tuple[Callable[[Api, Json, of_job.RetryState], Awaitable[None]], ...]]] = {
+STEPS: Final[dict[of_job.Stage, tuple[Callable[[Api, Json, of_job.RetryState], Awaitable[Json | None]], ...]]] = {
     "Stored": (_check_before_deletion, _wait_until_kept),
     "Deleting": (_create_successor,),
     "Created": (_wait_until_continued, _release_successor, _delete_placeholder),

@@ -43,6 +43,8 @@ NO_API: Any = None
 NOW = datetime(2026, 11, 22, 8, 30, tzinfo=UTC)
 FAILED = [{"type": "Failed", "status": "True"}]
 SETS = JOB_SET.path("ml", "train")
+NIGHTLY = batch.CRON_JOB.path("ml", "nightly")
+CRON_JOB_KEY = RetryKey(batch.CRON_JOB, "ml", "nightly")
 SET_KEY, JOB_KEY = RetryKey(JOB_SET, "ml", "train"), RetryKey(batch.JOB, "ml", "train")
 UNAVAILABLE, CHANGED, FORBIDDEN = (ApiError(status, "no") for status in (503, 409, 403))
 
@@ -302,6 +304,40 @@ def test_a_leader_tells_the_start_of_a_retry_whose_mark_the_leader_before_could_
         assert queued_events(leader.events) == [("RetryStarted", "runs again, as alice requested")]
 
     run(work)
+
+
+def cron_job(server: Server) -> None:
+    """Put the CronJob of the failed Job on a server: it has the request."""
+    made = server.items[TRAIN]
+    metadata = made["metadata"]
+    server.items[NIGHTLY] = {"metadata": {**metadata, "name": "nightly", "uid": "cron"}, "spec": {}}
+    owner = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "nightly", "uid": "cron", "controller": True}
+    annotations = {names.RETRYABLE: "true"}
+    metadata = {**metadata, "annotations": annotations, "labels": {}, "ownerReferences": [owner]}
+    made["metadata"] = {**metadata, "creationTimestamp": "2026-11-22T08:00:00Z"}
+
+
+@pytest.mark.parametrize("number", range(20))
+@pytest.mark.parametrize("key", [JOB_KEY, CRON_JOB_KEY], ids=["Job", "CronJob"])
+def test_the_start_of_a_retry_is_told_once_whichever_read_fails(key: RetryKey, number: int) -> None:
+    async def work() -> None:
+        server = Server(job())
+        if key is CRON_JOB_KEY:
+            cron_job(server)
+        server.faults["GET"] = [*[None] * number, UNAVAILABLE]
+        leader = Leader(server, key)
+        for _ in range(3):
+            await leader.act()
+            for path in (PLACEHOLDER, TRAIN):  # as the watch would
+                root, one = server.items.get(path), RetryKey(batch.JOB, "ml", path.rpartition("/")[2])
+                leader.controller.lists[batch.JOB].items.pop((one.namespace, one.name), None)
+                if root is not None and requests.is_marked(root):
+                    leader.see(one, "")
+            leader.clock.now += LONGEST_PAUSE
+        assert server.items[TRAIN]["spec"]["suspend"] is False
+        assert [reason for reason, _ in queued_events(leader.events)] == ["RetryStarted"]
+
+    virtual_time.run(work())
 
 
 def test_a_refusal_whose_mark_may_not_be_removed_is_stuck() -> None:

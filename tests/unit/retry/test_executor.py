@@ -108,23 +108,23 @@ def server_with_failed_job(**how: Any) -> World:
     return World((batch.JOB, job(**how)))
 
 
-def rerun(server: Server, adapter: Any, path: str, by: str = "alice", **how: Any) -> Coroutine[Any, Any, None]:
+def rerun(server: Server, adapter: Any, path: str, by: str = "alice", **how: Any) -> Coroutine[Any, Any, object]:
     return executor.rerun(api_of(server), adapter, server.items[path], by, WHEN, **how)
 
 
-def rerun_job(server: Server, by: str = "alice", **how: Any) -> Coroutine[Any, Any, None]:
+def rerun_job(server: Server, by: str = "alice", **how: Any) -> Coroutine[Any, Any, object]:
     """Rerun a Job, or continue with its placeholder if there is one, like the leader and the command."""
     path = PLACEHOLDER if PLACEHOLDER in server.items else TRAIN
     return rerun(server, of_job.ADAPTER, path, by, **how)
 
 
-def refused(work: Coroutine[Any, Any, None]) -> str:
+def refused(work: Coroutine[Any, Any, object]) -> str:
     with pytest.raises(RefusedError) as caught:
         virtual_time.run(work)
     return str(caught.value)
 
 
-def stuck(work: Coroutine[Any, Any, None]) -> str:
+def stuck(work: Coroutine[Any, Any, object]) -> str:
     with pytest.raises(StuckError) as caught:
         virtual_time.run(work)
     return str(caught.value)
@@ -553,7 +553,7 @@ class Tekton(World):
             self.items[f"{TASK_RUNS}/train-build"] = task_run("build", "Unknown", "uid-new")
 
 
-def rerun_pipeline(server: Server, by: str = "alice", **how: Any) -> Coroutine[Any, Any, None]:
+def rerun_pipeline(server: Server, by: str = "alice", **how: Any) -> Coroutine[Any, Any, object]:
     return rerun(server, of_pipeline_run.ADAPTER, RUN, by, **how)
 
 
@@ -681,7 +681,7 @@ class Volcano(World):
         self.then = act
 
 
-def rerun_volcano(server: Server) -> Coroutine[Any, Any, None]:
+def rerun_volcano(server: Server) -> Coroutine[Any, Any, object]:
     return rerun(server, of_volcano_job.ADAPTER, VOLCANO)
 
 
