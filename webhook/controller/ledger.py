@@ -43,6 +43,7 @@ from webhook.pods import outcomes
 from webhook.pods.pods import Pod
 from webhook.policy.attempt_costs import ATTEMPT_COSTS
 from webhook.policy.causes import CAUSES
+from webhook.policy.model import BadNodes
 from webhook.systems import retry_history
 from webhook.systems.accounts import SYSTEMS
 from webhook.systems.job import spec as batch
@@ -187,13 +188,20 @@ class Ledger:
         """Return True if a crash in a workload is to be judged."""
         return self.crashes.is_pending(key)
 
-    def _see_rejecting(self, pod: Pod, rejected: int) -> None:
-        """Say of a node that it has rejected pods as often as the profile of the last one of them allows."""
+    def _see_rejecting(self, pod: Pod, before: tuple[float, ...]) -> None:
+        """Say of a node that it has rejected pods as often as the profile of the last one of them allows.
+
+        Once, until that profile avoids it no more. `before`: as `Rejections.see` returns.
+        """
         bad = self.policy.profile(self.recorder.profile_of(pod.namespace)).placement.bad_nodes
-        if bad is not None and rejected == bad.rejected:
+        if (
+            bad is not None
+            and len(before) >= bad.rejected
+            and before[bad.rejected - 1] <= self.trackers.now() - bad.avoid_for
+        ):
             why = f"{pod.reason}, the last one of {pod.namespace}/{pod.name}"
             self._tell_of_node(
-                pod.node, "RejectsPods", f"has rejected pods {rejected} times in ten minutes ({why})", bad.avoid_for
+                pod.node, "RejectsPods", f"has rejected pods {len(before)} times in ten minutes ({why})", bad, pod.uid
             )
 
     def _see_faulty(self, namespace: str, detail: Attempt, workloads: int) -> None:
@@ -208,20 +216,20 @@ class Ledger:
         if bad is not None and workloads == bad.faults:
             why = f"{detail.reason}, the last one of {namespace}/{detail.pod}"
             what = f"has ended pods of {workloads} workloads in seven days by faults of its hardware ({why})"
-            self._tell_of_node(detail.node, "HardwareFaults", what, bad.avoid_for)
+            self._tell_of_node(detail.node, "HardwareFaults", what, bad, detail.end)
 
-    def _tell_of_node(self, node: str, reason: str, what: str, avoid_for: int) -> None:
-        does = f"pods under profiles with placement.badNodes prefer other nodes for {avoid_for} s"
+    def _tell_of_node(self, node: str, reason: str, what: str, bad: BadNodes, occasion: str) -> None:
+        does = f"pods under profiles with placement.badNodes prefer other nodes for {bad.avoid_for} s"
         message = f"{what}: {does}; drain and repair it"
         # A node's Events are found by its name as uid, as a kubelet writes them.
-        notice = Notice("Node", "", node, reason, message, uid=node)
+        notice = Notice("Node", "", node, reason, message, uid=node, occasion=occasion)
         if self.leading:
             self.events.tell(notice)
         else:
             self.untold.append((self.clock(), notice))
 
     def _tell_untold(self) -> None:
-        """Tell of the nodes that became bad while no replica led; perhaps once more what the last leader told."""
+        """Tell of the nodes that became bad while no replica led; what the last leader told is the same Event."""
         while self.untold:
             seen, notice = self.untold.popleft()
             if seen > self.clock() - UNLED:

@@ -35,7 +35,10 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """The content of an Event and the object that it is about; an empty `uid` means any object of that name."""
+    """The content of an Event and the object that it is about; an empty `uid` means any object of that name.
+
+    `occasion`: what makes two Events with the same message one, whenever they are written; empty for the minute.
+    """
 
     kind: str
     namespace: str
@@ -45,6 +48,7 @@ class Notice:
     type: str = "Warning"
     api_version: str = "v1"
     uid: str = ""
+    occasion: str = ""
 
 
 class Events:
@@ -98,10 +102,10 @@ class Events:
 
 
 def event(notice: Notice) -> Json:
-    """Return the Event; its name is the same in all replicas for the same notice in the same minute."""
+    """Return the Event; its name is the same in all replicas for the same notice on the same occasion."""
     now = datetime.now(UTC)
-    minute = now.strftime("%Y%m%d%H%M")
-    digest = hashlib.sha256(f"{minute} {notice.reason} {notice.message}".encode()).hexdigest()[:16]
+    occasion = notice.occasion or now.strftime("%Y%m%d%H%M")
+    digest = hashlib.sha256(f"{occasion} {notice.reason} {notice.message}".encode()).hexdigest()[:16]
     time = written(now.timestamp())
     namespace, name = notice.namespace, notice.name
     return {

@@ -42,17 +42,18 @@ class NodeRejections:
         self.devices: frozenset[str] = frozenset()
         self.freed = 0.0
 
-    def add(self, pod: Pod, time: float) -> int:
-        """Record a rejected pod; return how often the node has rejected some, at most MOST; 0 if this is no news."""
+    def add(self, pod: Pod, time: float) -> tuple[float, ...]:
+        """Record a rejected pod; return as `Rejections.see`."""
         is_old = len(self.times) == MOST and time <= self.times[0]  # of a list that is read again
         if is_old or any(abs(time - other) < APART for other in self.times):
-            return 0
+            return ()
         self.times.append(time)
         self.devices = _devices_of(pod)
         number = sum(max(time - WINDOW, self.freed) < other <= time for other in self.times)
+        before = tuple(self.last[1 : number + 1])
         for fewer in range(number + 1):
             self.last[fewer] = max(self.last[fewer], time)
-        return number
+        return before
 
     def see_end(self, pod: Pod) -> None:
         """Record that a pod has ended that had run there: what it had may not be free yet for the next one.
@@ -77,15 +78,18 @@ class Rejections:
         self.since = since
         self.nodes: dict[str, NodeRejections] = {}
 
-    def see(self, pod: Pod, now: float) -> int:
-        """Record the current state of a pod; return how often its node has rejected some, if this is news; else 0."""
+    def see(self, pod: Pod, now: float) -> tuple[float, ...]:
+        """Record the current state of a pod; return nothing if it is no news that its node has rejected it.
+
+        Else as many times as the node has rejected pods in WINDOW, at most MOST: when it last had rejected one, two, …
+        """
         time, node = time_of_rejection(pod), self.nodes.get(pod.node)
         if time is None:
             if node is not None and (pod.has_succeeded or (pod.has_failed and pod.exits)):
                 node.see_end(pod)
-            return 0
+            return ()
         if not max(now - WINDOW, self.since(pod.node)) <= time <= now + WINDOW:
-            return 0
+            return ()
         if node is None:
             if len(self.nodes) >= MOST_NODES:
                 del self.nodes[min(self.nodes, key=lambda name: self.nodes[name].last[0])]

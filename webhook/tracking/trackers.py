@@ -77,8 +77,8 @@ class Trackers:
     Only its own methods add and remove workloads. It calls `changed` with a workload whose account may have to be
     written, and the seconds until then; `crashed` with a pod that was disrupted, or that nobody had deleted, and
     its Job; `restarted` with a workload in one of whose running pods a container has restarted in place; `forgotten`
-    with a workload that it has removed; `rejecting` with a pod that its node has rejected, and how often it has in ten
-    minutes; `faulty` with a namespace, an attempt there that a fault of its node has ended, and of how many workloads
+    with a workload that it has removed; `rejecting` with a pod that its node has rejected, and what `Rejections.see`
+    returns; `faulty` with a namespace, an attempt there that a fault of its node has ended, and of how many workloads
     it has ended some in seven days. `is_pending` returns True if a crash in a workload is still to be judged.
     `recorder` makes records of what ended. `clock` is monotonic, in seconds; `now` is Unix time.
     """
@@ -91,7 +91,7 @@ class Trackers:
         crashed: Callable[[Key, Pod, CachedJob], None] = lambda _key, _pod, _job: None,
         restarted: Callable[[Key], None] = lambda _: None,
         forgotten: Callable[[Key], None] = lambda _: None,
-        rejecting: Callable[[Pod, int], None] = lambda _pod, _times: None,
+        rejecting: Callable[[Pod, tuple[float, ...]], None] = lambda _pod, _before: None,
         faulty: Callable[[str, Attempt, int], None] = lambda _namespace, _attempt, _workloads: None,
         is_pending: Callable[[Key], bool] = lambda _: False,
         recorder: EndRecorder | None = None,
@@ -400,8 +400,8 @@ class Trackers:
 
     def _see_where(self, pod: Pod, *, gone: bool = False, news: bool = True) -> None:
         self.waves.see(pod, self.now(), gone=gone, news=news)
-        if rejected := self.rejections.see(pod, self.now()):
-            self.rejecting(pod, rejected)
+        if before := self.rejections.see(pod, self.now()):
+            self.rejecting(pod, before)
         if pod.zone in self.waves.zones and pod.zone not in self.zones_reported:
             self.zones_reported.add(pod.zone)
             ratio = self.waves.zones[pod.zone].ratio

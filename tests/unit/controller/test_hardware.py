@@ -3,7 +3,10 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from tests.objects import DISRUPTION
 from tests.unit.accounts.pods import failed, job
@@ -31,7 +34,7 @@ from webhook.objects import bounds
 from webhook.objects.problem import Json
 from webhook.objects.times import written
 from webhook.pods.outcomes import outcome_of
-from webhook.policy.model import BadNodes, Disruptions, FailurePolicy, Hardware, Placement, Profile, Retries
+from webhook.policy.model import BadNodes, Disruptions, Duration, FailurePolicy, Hardware, Placement, Profile, Retries
 from webhook.tracking.workload_state import INTERVAL
 
 NODES: Final = "/api/v1/nodes"
@@ -314,19 +317,39 @@ def test_the_next_leader_does_not_judge_a_fault_again_whose_node_is_well_by_then
 def test_the_next_leader_tells_of_a_node_that_became_bad_while_no_replica_led_and_of_no_older_one() -> None:
     async def scenario() -> None:
         ledger = new_ledger(FakeApi(), Profile(placement=Placement(bad_nodes=BadNodes())))
-        ledger.trackers.rejecting(failed(1, node="long-ago"), 3)
+        ledger.trackers.rejecting(failed(1, node="long-ago"), (0.0,) * 3)
         await asyncio.sleep(60)
-        ledger.trackers.rejecting(failed(2, node="bad"), 3)
+        ledger.trackers.rejecting(failed(2, node="bad"), (0.0,) * 3)
         assert ledger.events.waiting.empty()
         async with leading(ledger):
             await asyncio.sleep(1)
         notice = ledger.events.waiting.get_nowait()
         assert (notice.kind, notice.name, notice.reason) == ("Node", "bad", "RejectsPods")
+        assert notice.occasion == failed(2).uid  # the same Event if the leader before has told it
         async with leading(ledger):
             await asyncio.sleep(1)
         assert ledger.events.waiting.empty()
 
     run(scenario())
+
+
+def test_of_a_node_that_goes_on_rejecting_pods_an_event_tells_once_until_it_is_avoided_no_more() -> None:
+    async def scenario() -> list[str]:
+        ledger = new_ledger(FakeApi(), Profile(placement=Placement(bad_nodes=BadNodes(avoid_for=Duration(3600)))))
+        told: list[str] = []
+        start = ledger.trackers.now()
+        async with leading(ledger):
+            for minute in (0, 4, 8, 12, 11, 16, 20, 200, 204, 208):
+                time = start + 60 * minute
+                ledger.trackers.now = partial(float, time)
+                reason = "UnexpectedAdmissionError"
+                pod = replace(failed(minute, node="bad", reason=reason), exits=(), started=written(time))
+                ledger.trackers.see_pod(pod)
+                while not ledger.events.waiting.empty():
+                    told.append(f"{minute}: {ledger.events.waiting.get_nowait().reason}")
+        return told
+
+    assert run(scenario()) == ["8: RejectsPods", "208: RejectsPods"]
 
 
 def test_a_replica_that_starts_tells_of_no_fault_of_days_ago() -> None:

@@ -2,7 +2,10 @@
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from structlog.testing import capture_logs
@@ -11,6 +14,7 @@ from tests import virtual_time
 from tests.metrics import sample
 from tests.unit.controller.leader import beside
 from tests.virtual_time import now, run
+from webhook.kube import events
 from webhook.kube.client import MOST_REPEATS, ApiError
 from webhook.kube.events import BURST, LONGEST, MOST, MOST_NORMAL, RATE, Events, Notice, event
 from webhook.kube.names import COMPONENT
@@ -81,6 +85,18 @@ def test_the_name_of_an_event_begins_with_that_of_its_object_and_depends_on_the_
     names = [event(notice_of(message))["metadata"]["name"] for message in ("a", "b")]
     assert len(set(names)) == 2
     assert all(name.startswith("policy.") for name in names)
+
+
+def test_an_event_about_an_occasion_has_the_same_name_in_whichever_minute_it_is_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    names = []
+    for minute in (1, 2):
+        times = Mock(now=Mock(return_value=datetime(2026, 1, 1, 0, minute, tzinfo=UTC)))
+        monkeypatch.setattr(events, "datetime", times)
+        notices = (notice_of("bad"), replace(notice_of("bad"), occasion="pod-uid"))
+        names.append([event(notice)["metadata"]["name"] for notice in notices])
+    assert [one == other for one, other in zip(*names, strict=True)] == [False, True]
 
 
 def test_a_long_message_is_cut_to_the_api_servers_limit() -> None:

@@ -65,8 +65,8 @@ class Fleet:
         self.trackers.now = lambda: self.now
         self.trackers.pods.synced.set()
 
-    def see_rejecting(self, pod: Pod, rejected: int) -> None:
-        if rejected >= BadNodes().rejected:
+    def see_rejecting(self, pod: Pod, before: tuple[float, ...]) -> None:
+        if len(before) >= BadNodes().rejected:
             self.avoided.add((pod.node, int((self.now - BEGIN) / DAY)))
 
     def see_faulty(self, _: str, detail: Any, workloads: int) -> None:
