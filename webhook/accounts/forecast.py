@@ -106,6 +106,11 @@ class Standing:
         """The labels of the Job."""
         return self.job["metadata"].get("labels") or {}
 
+    @property
+    def acts(self) -> bool:
+        """Whether the leader acts on the workload; else it only reports what it would do."""
+        return self.profile.profile.actions == "Act"
+
     @cached_property
     def settings(self) -> Settings:
         """The settings of the Job, or of the workload of another kind."""
@@ -200,7 +205,7 @@ def foretell(standing: Standing, pod: Pod) -> Forecast:
     """Return what the failure of `pod` does; `pod` is as the API would have it after the failure."""
     counting, system = counted(standing, pod), standing.system
     detail = counting.details[-1]  # before it are the restarts in place that are not counted yet
-    end, suspends = counting.end(counting.details), counting.suspends(counting.details)
+    end, suspends = counting.end(counting.details), standing.acts and counting.suspends(counting.details)
     if end is not None and not may_end(standing, pod):
         end = None
     set_action = _action_of_set(standing, pod)
@@ -269,7 +274,8 @@ def _ended_by(standing: Standing, account: Account, pod: Pod, detail: Attempt, s
     """Return what a controller, or the leader after a bug, ends because of a counted failure."""
     system = standing.system
     if not system.has_jobs:
-        ends = detail.cost == "fatal" or is_bug(standing, pod)
+        is_bounded = system.bounded or standing.acts or not standing.counted.counts_as_retry(pod)
+        ends = (detail.cost == "fatal" and is_bounded) or is_bug(standing, pod)
         return "" if not ends else "scope" if system.scopes_end_alone else "workload"
     spec = standing.job["spec"]
     if standing.job_set is not None:
@@ -298,8 +304,8 @@ def failed_indexes(job: Json) -> int:
 
 
 def may_end(standing: Standing, pod: Pod) -> bool:
-    """Return True if the leader can end a workload, or its part, because of a failed pod."""
-    return standing.system.fail(_as_stored(standing.job_set or standing.job), pod, "", "") is not None
+    """Return True if the leader can and may end a workload, or its part, because of a failed pod."""
+    return standing.acts and standing.system.fail(_as_stored(standing.job_set or standing.job), pod, "", "") is not None
 
 
 def is_bug(standing: Standing, pod: Pod) -> bool:
@@ -310,7 +316,7 @@ def is_bug(standing: Standing, pod: Pod) -> bool:
 def settled_within(standing: Standing, pod: Pod) -> int | None:
     """Return the seconds in which the ledger decides whether a crash was a bug; None if it cannot be one."""
     settings = standing.settings
-    if not standing.system.has_jobs or not settling.is_suspect(standing.counted, pod):
+    if not (standing.system.has_jobs and standing.acts) or not settling.is_suspect(standing.counted, pod):
         return None
     within = settling.window(standing.job, settings)
     return None if settling.bug_in(standing.counted, pod, within) is None else within

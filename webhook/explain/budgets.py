@@ -6,7 +6,8 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 from webhook.accounts import limits, words
-from webhook.accounts.account import Account
+from webhook.accounts.account import RENEWING, WHOLE, Account
+from webhook.accounts.counted import PodsOfJob
 from webhook.accounts.forecast import Standing
 from webhook.accounts.scopes import NO_NUMBER, Scopes
 from webhook.explain import pipeline_run
@@ -19,6 +20,7 @@ from webhook.objects.times import between, written
 from webhook.pods import outcomes
 from webhook.pods.pods import Pod
 from webhook.policy.attempt_costs import FAILURES
+from webhook.policy.model import Retries
 from webhook.policy.settings import Settings
 from webhook.policy.settings import count as count_of
 from webhook.rules import annotations, undo
@@ -105,12 +107,16 @@ def job_budgets(root: Json, account: Account, settings: Settings, found: Iterabl
         yield f"retries: {budgets.retries} for each index" + (f"; failed indexes: {failed}" if failed else "")
     else:
         in_place, failed = _restarts_in_place(root, account, found), account.spent_now("retry")
-        by_pods = f"{failed - account.renewed} of {max(0, budgets.retries - account.given_back)} spent"
+        counted = PodsOfJob(root, None, settings)
+        most = counted.retries_in(account)
+        by_pods = f"{failed - account.renewed} of {max(0, most - account.given_back)} spent"
         if account.retry_window_start:
             by_pods += f" since {account.retry_window_start}"
         if account.given_back:
-            by_pods += f" (backoffLimit is {budgets.retries}: {', '.join(_uncounted(account))})"
+            by_pods += f" (backoffLimit is {most}: {', '.join(_uncounted(account))})"
         yield "retries: " + (by_pods if in_place is None else f"{in_place} spent in place, {by_pods} by failed pods")
+        if counted.renews_retries and (renewals := [*_renewals(root, account, settings.profile.retries)]):
+            yield f"retries count no more {' or '.join(renewals)}"
     if budgets.limit <= MANY and (account.spent("disruption") or _ignores_disruptions(root)):
         yield from _disruption_budget(root, account, budgets)
     if account.grants:
@@ -123,6 +129,21 @@ def _uncounted(account: Account) -> Iterator[str]:
         yield f"{account.returned} cost none, by faults of nodes"
     if account.renewed:
         yield f"{account.renewed} count no more"
+
+
+def _renewals(root: Json, account: Account, retries: Retries) -> Iterator[str]:
+    """Yield when the retries of a Job count no more that count now."""
+    if retries.per is not None:
+        due = account.renewal_at(retries.per)
+        yield f"{words.lasting(retries.per)} after the first one" if due is None else f"from {written(due)} on"
+    if retries.renew_on_progress:
+        further = f"{(account.reached.of('') + RENEWING) / WHOLE:.1%}"
+        if (root["spec"].get("completions") or 1) > 1:
+            yield f"once {further} of the completions are done"
+        elif batch.is_indexed(root["spec"]):
+            yield f"once an attempt has told {RENEWING / WHOLE:.0%} more than all before it"
+        elif batch.pods_continue(root["spec"]):
+            yield f"once an attempt has told that {further} is done"
 
 
 def _restarts_in_place(root: Json, account: Account, found: Iterable[Pod]) -> str | None:

@@ -30,6 +30,9 @@ from webhook.systems.tekton import spec as tekton
 from webhook.systems.tekton.rerun import words_of
 
 UNPLACED: Final = "nothing is placed: no provider is recognised, or the profile or the pod leaves its nodes open"
+REPORTED: Final = (
+    "the leader ends and suspends nothing: actions of the profile is Report; an Event says what it would do"
+)
 NOT_RECOGNISED: Final = "nothing is placed: no provider is recognised from the nodes; see `retry-policy doctor`"
 SUCCEEDED: Final = "Succeeded"  # the condition with which Tekton and Knative say how a run ends
 ENDS: Final = {"True": "Succeeded", "False": "Failed"}
@@ -63,6 +66,7 @@ class Explanation:
     delays: list[Delayed] = field(default_factory=list)  # pods that a rule of onFailure holds back
     verdicts: list[PendingVerdict] = field(default_factory=list)  # pending ones
     placement: str = ""  # why the webhook chooses no nodes; empty if it does
+    actions: str = ""  # why the leader ends nothing; empty if it may
     next: list[str] = field(default_factory=list)  # the texts of `forecasts`
     forecasts: list[NextFailure] = field(default_factory=list)
 
@@ -110,8 +114,9 @@ def explain(  # noqa: PLR0913 - two of them have a default
         rows=rows,
         waits_until="" if refused else _waiting(root, of_jobs, found, all_pods),
         delays=pending.delays(found),
-        verdicts=[verdict for standing in of_jobs for verdict in pending.verdicts(standing, found)],
+        verdicts=[verdict for standing in of_jobs if standing.acts for verdict in pending.verdicts(standing, found)],
         placement=UNPLACED if of_jobs and foretold and not placed else "",
+        actions="" if all(standing.acts for standing in standings) else REPORTED,
         next=[one.text for one in foretold],
         forecasts=foretold,
     )

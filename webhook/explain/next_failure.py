@@ -12,6 +12,7 @@ from typing import Final, NamedTuple, assert_never
 from msgspec import structs
 
 from webhook.accounts import counting, forecast, limits, settling, words
+from webhook.accounts.account import WHOLE
 from webhook.accounts.counted import PodsOfJob
 from webhook.accounts.forecast import Forecast, Standing, as_ended
 from webhook.accounts.scopes import ranges
@@ -22,6 +23,7 @@ from webhook.objects.problem import Json
 from webhook.pods import matching, on_failure, outcomes, pods
 from webhook.pods.pods import Exit, Pod
 from webhook.policy import criteria
+from webhook.policy.attempt_costs import FAILURES
 from webhook.policy.model import Match
 from webhook.policy.settings import LARGEST_COUNT
 from webhook.systems.job import spec as batch
@@ -244,7 +246,20 @@ def _endings_of_job(standing: Standing, failed: Pod) -> Iterator[tuple[str, Pod]
             following = next(found, None)
             alone = following is not None and forecast.settled_within(standing, following) is None
             yield f"exit code {bug.exits[0].code} of {bug.exits[0].container}" if alone else _what_matches(rule), bug
+    yield from _stuck(standing, failed)
     yield ELSE, failed
+
+
+def _stuck(standing: Standing, failed: Pod) -> Iterator[tuple[str, Pod]]:
+    """Yield the end of the last attempt in the scope of a pod, if that ends the Job should the pod get no further."""
+    ends = (one for one in reversed(standing.account.last_now) if one.scope == limits.scope_of(failed))
+    last = next(ends, None)
+    crash = None if last is None or last.progress is None else pending.crash_of(last, standing.job)
+    if last is None or last.progress is None or crash is None:
+        return
+    again = structs.replace(_exited(failed, crash.exits[0]), progress=last.progress / WHOLE)
+    if forecast.foretell(standing, again).reason == counting.NO_PROGRESS:
+        yield f"{words.how(last)} again, with {last.progress / WHOLE:.1%} of its work saved", again
 
 
 def _endings_elsewhere(standing: Standing, failed: Pod) -> Iterator[tuple[str, Pod]]:
@@ -408,7 +423,7 @@ def limit_exceeded(what: Forecast, budgets: limits.Budgets) -> str:
 
 
 def _cost_of(what: Forecast, standing: Standing, failed: Pod, budgets: limits.Budgets) -> str:
-    if what.cost == "retry":
+    if what.cost in FAILURES:
         costs = "costs the index a retry" if budgets.per_index else "costs a retry"
         return f"{costs}; then {words.counted(what.left.retries, 'retry')} left"
     if what.cost == "disruption" and budgets.limit == batch.UNLIMITED:

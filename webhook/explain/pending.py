@@ -68,7 +68,7 @@ def verdicts(standing: Standing, found: Iterable[Pod]) -> Iterator[PendingVerdic
         return
     within = settling.window(standing.job, settings)
     ended = standing.account.last_now
-    crashes = [pod for pod in (_crash_of(detail, standing.job) for detail in ended) if pod is not None]
+    crashes = [pod for pod in (crash_of(detail, standing.job) for detail in ended) if pod is not None]
     told_to_end = [pod for pod in crashes if settling.is_told_to_end(pod, settings)]
     disturbed = [detail.end for detail in ended if detail.cause in {"Disruption", outcomes.NEVER_STARTED}]
     disturbed += [pod.ended for pod in told_to_end] + [pod.deleted for pod in found if pod.deleting]
@@ -92,7 +92,7 @@ def _judged(standing: Standing, settings: Settings) -> Iterator[PendingVerdict]:
     last, rules = next(reversed(standing.account.last), None), settings.on_failure
     if last is None or last.cost != "retry" or not settling.may_judge(standing.job, settings):
         return
-    pod, index = _crash_of(last, standing.job), last.on_failure
+    pod, index = crash_of(last, standing.job), last.on_failure
     if index is not None and index < len(rules) and rules[index].next.cost == "Fatal" and last.rule is None:
         text = words.fatal_by(index, batch.JOB.kind)
     elif index is None and pod and settling.bug_in(standing.counted, pod) is not None:
@@ -103,7 +103,7 @@ def _judged(standing: Standing, settings: Settings) -> Iterator[PendingVerdict]:
     yield PendingVerdict(pod=last.pod, until=until, text=f"pod {last.pod} ({words.how(last)}): {text}")
 
 
-def _crash_of(detail: Attempt, job: Json) -> Pod | None:
+def crash_of(detail: Attempt, job: Json) -> Pod | None:
     """Return the pod of an attempt that crashed and cost a retry, with the fields that the account has; else None."""
     container, code, reason = detail.reason, "137", "OOMKilled"
     if detail.cause == "ExitCode":

@@ -56,8 +56,8 @@ def parts(explanation: Explanation, now: datetime | None = None) -> Iterator[Par
         yield "At the next failure:"
         for step in explanation.next:
             yield f"  {step}"
-        if explanation.placement:
-            yield f"  {explanation.placement}"
+        for why in filter(None, (explanation.placement, explanation.actions)):
+            yield f"  {why}"
 
 
 def _attempts_of(explanation: Explanation) -> Iterator[Part]:

@@ -50,12 +50,19 @@ class AppliedDeadlines(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     start: Annotated[Count, Meta(description="Its field start, in seconds.")]
 
 
+class AppliedRenewal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """When retries count no more."""
+
+    per: Annotated[Count | None, Meta(description="The field retries.per, in seconds.")] = None
+    on_progress: Annotated[bool, Meta(description="The field retries.renewOnProgress.")] = False
+
+
 class Applied(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """Fields of a profile; `free_restarts` is `retries.limit`, `requested_placement` is `requestedRetry.placement`.
 
     `job_wide` is `failurePolicy.jobWide.failed`, None without `manyPods`; `unknown_exit` is left out if it is Fail,
-    `hardware` if it is null,
-    `disruptions_per` if it is null, `deadline` if it is the default. All other fields are always written: another
+    `actions` if it is Act, `hardware` and `disruptions_per` if they are null, `renewal` if retries count for life,
+    `deadline` if it is the default. All other fields are always written: another
     version may have other defaults.
     """
 
@@ -85,6 +92,8 @@ class Applied(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ren
     job_wide: Annotated[
         Annotated[int, Meta(ge=2, le=1000)] | None, Meta(description="The field failurePolicy.jobWide.failed.")
     ] = None
+    renewal: Annotated[AppliedRenewal | None, Meta(description="When retries count no more, if they may.")] = None
+    actions: Annotated[Literal["Act", "Report"], Meta(description="The field actions.")] = "Act"
 
 
 def applied_rules(profile: Profile) -> tuple[AppliedRule, ...]:
@@ -101,8 +110,9 @@ def failed_for_job_wide(policy: FailurePolicy) -> int | None:
 def applied(profile: Profile) -> Applied:
     """Return the recorded fields of a profile."""
     limit, failure, deadline = profile.disruptions, profile.failure_policy, profile.deadline
+    retries = profile.retries
     return Applied(
-        free_restarts=profile.retries.limit,
+        free_restarts=retries.limit,
         disruptions=DisruptionLimit(action=limit.action, limit=limit.limit, on_exceed=limit.on_exceed),
         disruptions_per=None if limit.per is None else int(limit.per),
         deadline=None
@@ -117,6 +127,10 @@ def applied(profile: Profile) -> Applied:
         threshold=profile.placement.interruptible_failure_threshold,
         spot=profile.placement.spot,
         requested_placement=profile.requested_retry.placement,
+        renewal=None
+        if retries.per is None and not retries.renew_on_progress
+        else AppliedRenewal(per=retries.per and int(retries.per), on_progress=retries.renew_on_progress),
+        actions=profile.actions,
     )
 
 
@@ -130,8 +144,15 @@ def profile_of(
     kept: Applied, retriable_exit_codes: tuple[ExitCode, ...], rules: tuple[AppliedRule, ...] = ()
 ) -> Profile:
     """Return a profile with the recorded fields, and defaults for the others."""
+    renewal = kept.renewal or AppliedRenewal()
     return Profile(
-        retries=Retries(limit=kept.free_restarts, default=min(Retries().default, kept.free_restarts)),
+        retries=Retries(
+            limit=kept.free_restarts,
+            default=min(Retries().default, kept.free_restarts),
+            per=None if renewal.per is None else Duration(renewal.per),
+            renew_on_progress=renewal.on_progress,
+        ),
+        actions=kept.actions,
         failure_policy=FailurePolicy(
             inject=kept.inject,
             coupled=kept.coupled,

@@ -15,7 +15,7 @@ from webhook.kube.names import POLICY
 from webhook.objects.problem import Json
 from webhook.objects.times import seconds
 from webhook.policy.applied import applied
-from webhook.policy.model import Disruptions, FailurePolicy, Profile
+from webhook.policy.model import Disruptions, Duration, FailurePolicy, Profile, Retries
 from webhook.policy.settings import NamedProfile
 from webhook.rules.undo import Record
 from webhook.systems.job.spec import JOB
@@ -25,13 +25,15 @@ ENDED = {"conditions": [{"type": "Failed", "status": "True"}]}
 ONE = NamedProfile("default", Profile(disruptions=Disruptions(limit=1))).settings({})
 
 
-def budgets(account: Account | None = None, status: Json | None = None, **spec: Any) -> list[str]:
+def budgets(
+    account: Account | None = None, status: Json | None = None, profile: NamedProfile | None = None, **spec: Any
+) -> list[str]:
     root: Json = {
         "metadata": {"namespace": "ml", "name": "train"},
         "spec": job_spec(**{"rules": [DISRUPTION], "backoffLimit": 6, **spec}),
         "status": status or {},
     }
-    return list(job_budgets(root, account or Account(), ONE, ()))
+    return list(job_budgets(root, account or Account(), ONE if profile is None else profile.settings({}), ()))
 
 
 def test_the_disruption_limit_is_shown_before_a_pod_has_ended() -> None:
@@ -42,6 +44,42 @@ def test_the_disruption_limit_of_an_indexed_job_is_shown_for_each_index() -> Non
     account = Account(ended=2, cost={"disruption": 2}, scopes=read([(1, "0-1")]))
     found = budgets(account, completionMode="Indexed", completions=3, parallelism=3)
     assert found[1] == "disruptions: 2 so far; the limit for each index: 1"
+
+
+BY_TIME, BY_PROGRESS = Retries(per=Duration(86_400)), Retries(renew_on_progress=True)
+
+
+@pytest.mark.parametrize(
+    ("retries", "spec", "expected"),
+    [
+        (BY_TIME, {}, "retries count no more from 2026-01-02T00:00:00Z on"),
+        (BY_PROGRESS, {}, "retries count no more once an attempt has told that 40.0% is done"),
+        (
+            Retries(per=BY_TIME.per, renew_on_progress=True),
+            {"completions": 9},
+            "retries count no more from 2026-01-02T00:00:00Z on or once 40.0% of the completions are done",
+        ),
+        (
+            BY_PROGRESS,
+            {"completionMode": "Indexed", "completions": 1},
+            "retries count no more once an attempt has told 5% more than all before it",
+        ),
+        (BY_PROGRESS, {"parallelism": 3}, "disruptions: 0 so far, 3 left"),
+        (Retries(), {}, "disruptions: 0 so far, 1 left"),
+    ],
+)
+def test_a_job_whose_retries_count_no_more_at_some_time_says_when(retries: Retries, spec: Json, expected: str) -> None:
+    account = Account(
+        ended=1, cost={"retry": 1}, retries=read([(1, "")]), retry_window_start="2026-01-01T00:00:00Z",
+        reached=read([(350, "")]),
+    )  # fmt: skip
+    profile = NamedProfile("default", Profile(retries=retries, disruptions=Disruptions(limit=1)))
+    assert budgets(account, profile=profile, **spec)[1] == expected
+
+
+def test_retries_that_have_not_begun_to_count_say_for_how_long_they_will() -> None:
+    profile = NamedProfile("default", Profile(retries=BY_TIME))
+    assert budgets(profile=profile)[1] == "retries count no more 24h0m after the first one"
 
 
 def test_disruptions_that_count_for_a_time_say_since_when() -> None:

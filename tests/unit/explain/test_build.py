@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from copy import deepcopy
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import pytest
@@ -24,14 +24,14 @@ from webhook.cli import explain as command
 from webhook.cli.explain import UnexplainableError
 from webhook.cli.main import main
 from webhook.explain import build, render
-from webhook.explain.build import NOT_RECOGNISED, UNPLACED, Explanation, placed_by_nodes
+from webhook.explain.build import NOT_RECOGNISED, REPORTED, UNPLACED, Explanation, placed_by_nodes
 from webhook.explain.rows import Row
 from webhook.kube.names import AFTER_FAILURE, PLACEMENT, POLICY, RETRY_HISTORY, SKIP
 from webhook.objects import columns
 from webhook.objects.left_out import RAISING, LeftOut
 from webhook.objects.problem import Json
 from webhook.policy.applied import applied
-from webhook.policy.model import Disruptions, Profile
+from webhook.policy.model import Disruptions, FailurePolicy, Profile, Retries
 from webhook.rules.undo import Record
 from webhook.systems.job import spec as batch
 from webhook.systems.job_set.spec import JOB_SET
@@ -223,6 +223,45 @@ def suspending(account: Json | None = None, **spec: Any) -> Explanation:
         Record("default", applied=applied(SUSPENDING), retriable_exit_codes=(143,))
     ).decode()
     return explain(root, [root], [])
+
+
+def explained_under(profile: Profile, *parts: Json, account: Json | None = None, **spec: Any) -> Explanation:
+    """Return the explanation of a Job that was stored under a profile."""
+    root = job(account, **spec)
+    record = Record("default", applied=applied(profile), retriable_exit_codes=(143,))
+    root["metadata"]["annotations"][POLICY] = msgspec.json.encode(record).decode()
+    return explain(root, [root], parts)
+
+
+def test_where_actions_are_only_reported_nothing_is_foretold_that_the_leader_does() -> None:
+    limit = Disruptions(limit=1, on_exceed="Fail")
+    spent = {"ended": 1, "cost": {"disruption": 1}, "units": {"1": ""}}
+    crash = pod("train-a", "Failed", 1)
+    coupled: Json = {"completionMode": "Indexed", "completions": 2, "parallelism": 2}
+    coupled["podFailurePolicy"] = {"rules": [DISRUPTION]}
+    says = {}
+    each: tuple[Literal["Act", "Report"], ...] = ("Act", "Report")
+    for actions in each:
+        found = explained_under(Profile(disruptions=limit, actions=actions), account=spent)
+        settles = FailurePolicy(coupled="Settle")
+        settled = explained_under(Profile(failure_policy=settles, actions=actions), crash, **coupled)
+        text = "\n".join(one for one in render.parts(found) if isinstance(one, str))
+        says[actions] = (found.next[0], REPORTED in text, len(settled.verdicts))
+    assert says["Act"] == ("a disruption: ends the Job: disruptions exceed the limit of 1 (rule 0)", False, 1)
+    assert says["Report"] == (
+        "a disruption: costs no retry; then 0 disruptions left; the next pod goes to on-demand nodes (rule 0)",
+        True,
+        0,
+    )
+
+
+def test_where_retries_are_renewed_by_progress_the_same_end_at_the_same_place_is_foretold_as_a_bug() -> None:
+    before = {"pod": "train-a", "attempt": 0, "cause": "ExitCode", "reason": "main 143", "cost": "retry"}
+    account = {"ended": 1, "cost": {"retry": 1}, "last": [{**before, "progress": 420}]}
+    says = "container main exit code 143 again, with 42.0% of its work saved: ends the Job: it ended so before, and got"
+    for renews in (True, False):
+        found = explained_under(Profile(retries=Retries(renew_on_progress=renews)), account=account)
+        assert any(one.startswith(says) for one in found.next) is renews
 
 
 def test_evictions_by_kueue_are_shown_with_the_budgets_of_a_job_and_of_a_job_set() -> None:

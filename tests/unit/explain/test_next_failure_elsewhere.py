@@ -67,6 +67,16 @@ def test_without_a_retry_left_any_failure_ends_the_node() -> None:
     assert told(root, pod("build", limit=0))[1] == "exit code 137, 143: ends the step; no retry is left"
 
 
+def test_without_a_retry_left_nothing_ends_where_the_leader_alone_would_and_only_reports() -> None:
+    root = workflow(profile=msgspec.structs.replace(PROFILE, actions="Report"))
+    unbounded = replace(SLOW, bounded=False)
+    assert told(root, pod("build", limit=0), system=unbounded) == [
+        "a disruption: costs a retry; then 0 retries left",
+        "any exit code: costs a retry; then 0 retries left",
+    ]
+    assert told(root, pod("build", limit=0), system=SLOW)[1] == "any exit code: ends the step; no retry is left"
+
+
 def test_nodes_for_which_a_failure_does_the_same_are_told_together() -> None:
     account = Account()
     account.spend_retry("build", "", None)

@@ -23,7 +23,7 @@ from webhook.policy.model import (
 )
 
 OTHER = Profile(
-    retries=Retries(limit=2, default=2),
+    retries=Retries(limit=2, default=2, per=Duration(60), renew_on_progress=True),
     failure_policy=FailurePolicy(
         inject="IfAbsent",
         coupled="Retry",
@@ -38,6 +38,7 @@ OTHER = Profile(
     deadline=Deadlines(factor=2.0, limit=3.0, start=Duration(5)),
     placement=Placement(interruptible_failure_threshold=2, spot="Require"),
     requested_retry=RequestedRetry(placement="OnDemand"),
+    actions="Report",
 )
 # Fields of a profile that are stored apart from Applied, and those that decide nothing which `explain` foretells.
 APART = {"failurePolicy.retriableExitCodes", "onFailure"}
@@ -48,10 +49,9 @@ NOT_STORED = {
     *("attemptTimeout", "environment", "allowSkip", "message"),
     *("placement.provider", "placement.custom", "placement.protect", "placement.roles"),  # where the next pod runs
     *("placement.wave", "placement.badNodes"),
-    *("retries.per", "retries.renewOnProgress"),  # the leader writes to the account what counts no more
     *("placement.spotWait", "startTimeout", "unreachableTimeout", "stallTimeout"),  # when the leader ends a pod
     *("kueue.evictions.limit", "kueue.evictions.onExceed"),
-    *("requestedRetry.retryable", "diagnostics.lastWords", "actions"),  # what the leader does, and keeps
+    *("requestedRetry.retryable", "diagnostics.lastWords"),  # what the leader does, and keeps
 }
 
 

@@ -42,7 +42,6 @@ NOT_SIMULATED: Final[dict[str, Callable[[Profile], bool]]] = {
     },
     "jobSet.onDisruption RestartPod": lambda profile: profile.job_set.on_disruption == "RestartPod",
     "kueue.evictions.limit": lambda profile: profile.kueue.evictions.limit is not None,
-    "actions: Report": lambda profile: profile.actions == "Report",
 }
 
 

@@ -172,17 +172,17 @@ def test_fields_that_are_not_simulated_are_named() -> None:
         placement=Placement(provider="gke", wave=Wave()),
         on_failure=(FailureRule(match=Match(same_node=2), next=Next(avoid="Node")),),
         kueue=Kueue(evictions=Evictions(limit=3)),
-        actions="Report",
     )
 
     said = simulated(LONG, after).assumptions
 
-    ignored = "placement.wave, avoid: Node, match.sameNode, kueue.evictions.limit, actions: Report"
+    ignored = "placement.wave, avoid: Node, match.sameNode, kueue.evictions.limit"
     assert f"profile default: {ignored} are not simulated" in said
 
 
 # What `simulate` obeys: it asks the functions that read these fields in a cluster, or reads them itself.
 OBEYED = {
+    "actions",
     *("retries.limit", "retries.total", "retries.onExceed", "retries.default"),
     *(
         "failurePolicy.inject",
