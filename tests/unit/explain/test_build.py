@@ -578,7 +578,7 @@ def test_the_cost_of_explaining_jobs_grows_with_their_number() -> None:
         for found in command.of_files(("-",), io.BytesIO(data), None, RAISING):
             command.told(found, "table", RAISING)
 
-    assert_grows_with_its_input(explained, made, 3)
+    assert_grows_with_its_input(explained, made, 6)
 
 
 def test_a_name_without_a_namespace_is_refused() -> None:
@@ -638,7 +638,7 @@ def test_the_cost_of_explaining_a_job_grows_with_its_pods() -> None:
     def pods(size: int) -> list[Json]:
         return [pod(f"train-{number}", "Failed", 143) for number in range(size)]
 
-    assert_grows_with_its_input(lambda found: explain(job(), [job()], found), pods, 50)
+    assert_grows_with_its_input(lambda found: explain(job(), [job()], found), pods, 200)
 
 
 def test_the_largest_job_set_and_the_largest_pod_are_explained_at_little_cost() -> None:
