@@ -31,11 +31,7 @@ def refuses_spot(pod_spec: Json, provider: Provider) -> Path | None:
     It is a constraint on one of the provider's labels that no spot value of the label meets. Or it is a field beside
     which the provider admits no other node selector key, because it chooses the capacity (`Provider.closed_by`).
     """
-
-    def refused(key: str, admitted: Values) -> bool:
-        return admitted.isdisjoint(provider.spot_labels.get(key, ABSENT))
-
-    return refusal(pod_spec, provider, refused)
+    return _refusal(pod_spec, provider, lambda key, met: met.isdisjoint(provider.spot_labels.get(key, ABSENT)))
 
 
 def refuses_on_demand(pod_spec: Json, provider: Provider) -> Path | None:
@@ -44,14 +40,10 @@ def refuses_on_demand(pod_spec: Json, provider: Provider) -> Path | None:
     It is a constraint on one of the provider's labels that only spot values of the label meet. Or it is a field beside
     which the provider admits no other node selector key, as in `refuses_spot`.
     """
-
-    def refused(key: str, admitted: Values) -> bool:
-        return bool(admitted) and admitted.issubset(provider.spot_labels.get(key, ()))
-
-    return refusal(pod_spec, provider, refused)
+    return _refusal(pod_spec, provider, lambda key, met: bool(met) and met.issubset(provider.spot_labels.get(key, ())))
 
 
-def refusal(pod_spec: Json, provider: Provider, refused: Callable[[str, Values], bool]) -> Path | None:
+def _refusal(pod_spec: Json, provider: Provider, refused: Callable[[str, Values], bool]) -> Path | None:
     """Return the path of the first field that excludes the capacity; None if there is none.
 
     Most pods have neither node selector nor affinity: for those it returns at once.

@@ -82,12 +82,8 @@ def _place_of(metadata: Json, controller: OwnerReference) -> Place:
     return Place(flyte.FLYTE_WORKFLOW, controller.name, controller.uid, node)
 
 
-def _replaces(_evidence: Evidence) -> bool:
-    """Flyte has retries of its own for disruptions: max-node-retries-system-failures of its propeller, by default 3."""
-    return True
-
-
+# Flyte has retries of its own for disruptions: max-node-retries-system-failures of its propeller, by default 3.
 PODS: Final = (
-    PodSource(flyte.FLYTE_WORKFLOW, NAME, levels, _place_of, replaces=_replaces),
-    PodSource(flyte.TASK_ACTION, NAME, levels, is_counted=False, replaces=_replaces),
+    PodSource(flyte.FLYTE_WORKFLOW, NAME, levels, _place_of, replaces=lambda _: True),
+    PodSource(flyte.TASK_ACTION, NAME, levels, is_counted=False, replaces=lambda _: True),
 )

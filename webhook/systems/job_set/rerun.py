@@ -30,7 +30,8 @@ def refusal(job_set: Json) -> Problem | None:
         return refusals.has_succeeded(name)
     if not terminal.has_failed(job_set):
         return refusals.has_not_ended(name)
-    without_consent = [one["name"] for one in _replicated_jobs(job_set) if not _may_run_twice(job_set, one)]
+    replicated = at(job_set, ("spec", "replicatedJobs")) or ()
+    without_consent = [one["name"] for one in replicated if not _may_run_twice(job_set, one)]
     if without_consent:
         return refusals.may_not_run_twice(name, f"jobset/{metadata['name']}", job_set, without_consent)
     return None
@@ -46,20 +47,9 @@ def _may_run_twice(job_set: Json, replicated: Json) -> bool:
     )
 
 
-def _replicated_jobs(job_set: Json) -> list[Json]:
-    found: list[Json] = at(job_set, ("spec", "replicatedJobs")) or []
-    return found
-
-
 def run_of(job_set: Json) -> str:
     """Return the name of the run that has failed."""
     return run_id(at(job_set, ("status", "restarts")) or 0)
-
-
-def _runs_as_asked(job_set: Json, asked: str) -> bool:
-    """Return True if the JobSet runs again because of another request of the same retry."""
-    ended = terminal.condition_of(job_set) is not None
-    return bool(asked) and not ended and record.is_last(job_set, asked)
 
 
 def run_again(job_set: Json) -> Json:
@@ -75,7 +65,8 @@ def run_again(job_set: Json) -> Json:
 def _has_begun(now: Workload, before: Workload) -> bool:
     """Return True if a JobSet runs again, or has run again since, also because of another request."""
     asked = run_of(before.root)
-    return _runs_as_asked(now.root, asked) or run_of(now.root) != asked
+    goes_on = terminal.condition_of(now.root) is None
+    return run_of(now.root) != asked or (goes_on and record.is_last(now.root, asked))
 
 
 def steps(found: Workload, by: str) -> Steps:

@@ -164,20 +164,21 @@ def _tasks(run: Json) -> list[Json]:
     return [*(spec.get("tasks") or ()), *(spec.get("finally") or ())]
 
 
+def _condition_of(root: Json) -> Json | None:
+    conditions = at(root, ("status", "conditions")) or ()
+    return next((one for one in conditions if one.get("type") == "Succeeded"), None)
+
+
 def succeeded_of(root: Json) -> str:
     """Return the status of the condition Succeeded; empty if there is none."""
-    for one in at(root, ("status", "conditions")) or ():
-        if one.get("type") == "Succeeded":
-            return str(one.get("status"))
-    return ""
+    found = _condition_of(root)
+    return "" if found is None else str(found.get("status"))
 
 
 def words_of(root: Json) -> str:
     """Return reason and message of the condition Succeeded of a PipelineRun or TaskRun."""
-    for one in at(root, ("status", "conditions")) or ():
-        if one.get("type") == "Succeeded":
-            return ": ".join(part for part in (one.get("reason"), one.get("message")) if part)
-    return "not begun"
+    found = _condition_of(root)
+    return "not begun" if found is None else ": ".join(filter(None, (found.get("reason"), found.get("message"))))
 
 
 def run_of(run: Json) -> str:

@@ -72,19 +72,14 @@ def may_have_it(job: EmbeddedJob) -> bool:
         return False
     if job.pod_spec.get("restartPolicy") != "Never" or batch.fails_indexes(spec):
         return False
-    return not is_too_large(job)
+    completions, parallelism = spec.get("completions") or 0, spec.get("parallelism") or 0
+    return not (completions > MANY_COMPLETIONS and parallelism > MOST_PODS_OF_MANY)
 
 
 def is_indexed(job: EmbeddedJob) -> bool:
     """Return True if the pods of a JobSpec have completion indexes; without completions the API refuses Indexed."""
     mode = job.spec.get("completionMode") or job.traits.completion_mode
     return mode == "Indexed" and (job.spec.get("completions") is not None or job.spec.get("parallelism") is None)
-
-
-def is_too_large(job: EmbeddedJob) -> bool:
-    """Return True if a JobSpec has more pods than the API allows beside a backoffLimitPerIndex."""
-    completions, parallelism = job.spec.get("completions") or 0, job.spec.get("parallelism") or 0
-    return bool(completions > MANY_COMPLETIONS and parallelism > MOST_PODS_OF_MANY)
 
 
 def edit_pod(evidence: Evidence, editor: Editor) -> None:

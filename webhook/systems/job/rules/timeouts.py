@@ -8,11 +8,8 @@ Reads and writes:
 
 from typing import TYPE_CHECKING, Final
 
-from webhook.objects.patch import Editor
 from webhook.objects.problem import Path, Problem
-from webhook.policy.settings import Settings
 from webhook.rules.rule import Rule, where_jobs_get_policies
-from webhook.systems.kind_spec import EmbeddedJob
 
 if TYPE_CHECKING:
     from webhook.rules.contexts import JobContext, WorkloadContext
@@ -20,15 +17,11 @@ if TYPE_CHECKING:
 DEADLINE: Final[Path] = ("template", "spec", "activeDeadlineSeconds")  # in a JobSpec
 
 
-def edit(job: EmbeddedJob, settings: Settings, editor: Editor) -> None:
-    """Set the profile's attemptTimeout on a JobSpec's pods if the author set no limit."""
-    timeout = settings.profile.attempt_timeout
-    if timeout is not None and job.pod_spec and job.pod_spec.get("activeDeadlineSeconds") is None:
-        editor.set((*job.path, *DEADLINE), int(timeout))
-
-
 def _edit_job(context: "JobContext") -> list[Problem]:
-    edit(context.job, context.settings, context.editor)
+    """Set the profile's attemptTimeout on a JobSpec's pods if the author set no limit."""
+    job, timeout = context.job, context.settings.profile.attempt_timeout
+    if timeout is not None and job.pod_spec and job.pod_spec.get("activeDeadlineSeconds") is None:
+        context.editor.set((*job.path, *DEADLINE), int(timeout))
     return []
 
 
