@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from heapq import heapify, heappop, heappush
 from typing import Any, Final
-from uuid import UUID
 
 from tests.opted_in import opted_in
 from tests.unit.accounts.pods import disrupted, failed, job, running_pod
@@ -101,16 +100,15 @@ class Fleet:
     def fields(self, node: str, ago: float = 0.0) -> dict[str, Any]:
         """Return the fields of a pod of a workload of its own that ends now, and was started `ago` seconds before."""
         self.made += 1
-        ended = written(self.now)
         devices = (("nvidia.com/gpu", 1.0),) if node in WITH_DEVICES else ()
         return {
-            "uid": str(UUID(int=self.made << 80)),
+            "uid": f"{self.made:08x}-0000-4000-8000-000000000000",
             "name": f"job-{self.made}-a",
             "job": f"job-{self.made}",
             "job_uid": f"uid-{self.made}",
             "node": node,
             "started": written(self.now - ago),
-            "ended": ended,
+            "ended": written(self.now),
             "resources": (("cpu", 1.0), *devices),
         }
 

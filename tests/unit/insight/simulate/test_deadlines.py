@@ -36,7 +36,7 @@ def with_deadline(factor: float) -> Policy:
 
 
 def outlook(under: Policy, said: Said = SAID) -> Outlook:
-    return result.plain(Simulator(past.read(history()), LIMIT_ONE, said=said).play(under, 20).prediction())
+    return result.plain(Simulator(past.read(history()), LIMIT_ONE, said=said).play(under, 10).prediction())
 
 
 def late(found: Outlook) -> float:
