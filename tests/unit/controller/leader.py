@@ -271,6 +271,11 @@ def tell(api: FakeApi, event: Json) -> None:
     api.watches[PODS].put_nowait(event)
 
 
+def spec_writes(api: FakeApi) -> list[Write]:
+    """Return the writes of the Job's spec."""
+    return [write for write in api.writes if write.path == JOB_PATH]
+
+
 def failures(api: FakeApi) -> list[Write]:
     """Return the writes of the Job's status, by which the leader fails it."""
     return [write for write in api.writes if write.path == f"{JOB_PATH}/status"]

@@ -15,13 +15,13 @@ from tests.unit.controller.leader import (
     JOB_PATH,
     KEY,
     FakeApi,
-    Write,
     events_of,
     failures,
     leading,
     new_ledger,
     running,
     see_job,
+    spec_writes,
     stored_pod,
     tell,
     watch_event,
@@ -80,11 +80,6 @@ async def settled(api: FakeApi, ledger: Ledger, spec: Json = SPEC) -> None:
         see_job(ledger, api.account_writes()[-1].text, spec=spec, status={"failed": 1})
 
 
-def raises(api: FakeApi) -> list[Write]:
-    """Return the writes of the Job's spec."""
-    return [write for write in api.writes if write.path == JOB_PATH]
-
-
 def test_a_crash_on_a_node_with_a_fault_costs_a_disruption_and_the_job_gets_its_retry_back() -> None:
     async def work() -> list[tuple[str, str]]:
         async with watching(api) as ledger:
@@ -103,7 +98,7 @@ def test_a_crash_on_a_node_with_a_fault_costs_a_disruption_and_the_job_gets_its_
     assert (account.returned, account.backoff_limit, account.left) == (1, 4, account.last[-1].left)
     assert account.left is not None
     assert (account.left.retries, account.left.disruptions) == (3, 1)
-    (write,) = raises(api)
+    (write,) = spec_writes(api)
     assert write.operations[-1] == {"op": "replace", "path": "/spec/backoffLimit", "value": 4}
     assert not failures(api)
     why = "a fault of node a explains the crash of pod train-1 (condition KernelDeadlock is True); it cost 1 disruption"
@@ -172,7 +167,7 @@ def test_a_crash_on_a_node_without_a_fault_is_a_bug_once_the_time_has_passed() -
     assert failure.at > WITHIN
     assert failure.operations[1]["value"][0]["reason"] == "PodFailurePolicy"
     assert api.account_writes()[-1].account.cost == {"fatal": 1}
-    assert not raises(api)
+    assert not spec_writes(api)
 
 
 def test_no_more_retries_are_given_back_than_a_scope_may_have_disruptions() -> None:
@@ -198,7 +193,7 @@ def told_without_a_retry_back(profile: Profile) -> dict[Any, int]:
     run(work())
     account = api.account_writes()[-1].account
     assert account.causes == {"Hardware": {"condition GPUMissing is True": 1}}
-    assert not raises(api)
+    assert not spec_writes(api)
     assert not failures(api)
     return {cost: number for cost, number in account.cost.items() if number}
 
@@ -217,7 +212,7 @@ def test_a_new_leader_raises_the_limit_that_the_last_one_had_not() -> None:
 
     api = FakeApi()
     run(work())
-    assert [write.operations[-1]["value"] for write in raises(api)] == [4]
+    assert [write.operations[-1]["value"] for write in spec_writes(api)] == [4]
 
 
 def test_a_profile_that_only_reports_gives_no_retry_back() -> None:

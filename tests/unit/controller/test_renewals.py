@@ -23,6 +23,7 @@ from tests.unit.controller.leader import (
     running,
     see_job,
     set_policy,
+    spec_writes,
     stored_pod,
     tell,
     watch_event,
@@ -78,14 +79,9 @@ async def fails(
     await asyncio.sleep(2 * INTERVAL)
 
 
-def raises(api: FakeApi) -> list[Write]:
-    """Return the writes of the Job's spec."""
-    return [write for write in api.writes if write.path == JOB_PATH]
-
-
 def limits(api: FakeApi) -> list[int]:
     """Return what the leader has raised backoffLimit to."""
-    return [write.operations[-1]["value"] for write in raises(api)]
+    return [write.operations[-1]["value"] for write in spec_writes(api)]
 
 
 def test_a_job_gets_its_retries_back_once_their_time_is_over_before_it_needs_them() -> None:
@@ -93,13 +89,13 @@ def test_a_job_gets_its_retries_back_once_their_time_is_over_before_it_needs_the
         async with watching(api, BY_TIME) as ledger:
             await fails(api, ledger, 1)
             await fails(api, ledger, 2)
-            assert not raises(api)
+            assert not spec_writes(api)
             await asyncio.sleep(PER)
 
     api = FakeApi()
     run(work())
     assert limits(api) == [4]
-    assert raises(api)[0].at >= PER
+    assert spec_writes(api)[0].at >= PER
     account = api.account_writes()[-1].account
     assert (account.renewed, account.retry_window_start) == (2, "")
 
@@ -131,7 +127,7 @@ def test_an_attempt_that_gets_five_percent_further_gives_the_job_its_retries_bac
             await fails(api, ledger, 1, "0.30")
             tell(api, watch_event("ADDED", stored_pod(2, annotations={names.PROGRESS: "0.34"})))
             await asyncio.sleep(5 * INTERVAL)
-            assert not raises(api)
+            assert not spec_writes(api)
             tell(api, watch_event("MODIFIED", stored_pod(2, annotations={names.PROGRESS: "0.35"})))
             await asyncio.sleep(5 * INTERVAL)
 
@@ -153,7 +149,7 @@ def test_five_percent_more_of_its_completions_give_a_job_all_its_retries_back(sp
             see_job(ledger, spec={**SPEC, **spec}, status={"succeeded": 40})
             await fails(api, ledger, 1, succeeded=52, **spec)
             await fails(api, ledger, 2, succeeded=56, **spec)
-            assert not raises(api)
+            assert not spec_writes(api)
             text = api.account_writes()[-1].text
             see_job(ledger, text, spec={**SPEC, **spec}, status={"failed": 2, "succeeded": 57})
             await asyncio.sleep(5 * INTERVAL)
@@ -177,7 +173,7 @@ def test_completions_before_the_first_retry_renew_nothing_once_a_policy_says_tha
                 text = api.account_writes()[-1].text
                 see_job(ledger, text, spec=spec, status={"failed": 1, "succeeded": succeeded})
                 await asyncio.sleep(5 * INTERVAL)
-                assert bool(raises(api)) is raised
+                assert bool(spec_writes(api)) is raised
 
     api = FakeApi()
     run(work())
@@ -196,7 +192,7 @@ def test_the_progress_of_a_pod_that_may_do_anothers_work_gives_no_retries_back()
 
     api = FakeApi()
     run(work())
-    assert raises(api) == []
+    assert spec_writes(api) == []
 
 
 @pytest.mark.parametrize(
@@ -296,7 +292,7 @@ def test_retries_count_for_life_where_they_are_not_renewed(profile: Profile, spe
 
     api = FakeApi()
     run(work())
-    assert raises(api) == []
+    assert spec_writes(api) == []
     assert api.account_writes()[-1].account.renewed == 0
 
 
@@ -399,7 +395,7 @@ def test_a_workload_whose_time_is_over_is_not_looked_at_for_ever_where_nothing_i
 
     api = FakeApi()
     run(work())
-    assert raises(api) == []
+    assert spec_writes(api) == []
 
 
 def test_a_failure_that_counts_no_more_is_not_given_back_again_for_a_fault_of_its_node() -> None:

@@ -6,15 +6,14 @@ import pytest
 
 from tests.unit.accounts.pods import disrupted, running_pod
 from tests.unit.controller.leader import (
-    JOB_PATH,
     Answer,
     FakeApi,
-    Write,
     events_of,
     leading,
     new_ledger,
     see_job,
     set_policy,
+    spec_writes,
 )
 from tests.virtual_time import run
 from webhook.controller.brake import HELD_FOR
@@ -25,10 +24,6 @@ from webhook.tracking.workload_state import INTERVAL
 
 PROFILE = Profile(disruptions=Disruptions(limit=0, on_exceed="Suspend"))
 SOON = 2 * INTERVAL
-
-
-def suspensions(api: FakeApi) -> list[Write]:
-    return [write for write in api.writes if write.path == JOB_PATH]
 
 
 def intended(api: FakeApi) -> str:
@@ -54,7 +49,7 @@ def test_a_leader_that_dies_between_the_two_writes_leaves_the_suspension_to_the_
             see_job(ledger, text)
             ledger.trackers.see_pod(disrupted(1))
             await asyncio.sleep(SOON)
-            assert len(suspensions(api)) == 1
+            assert len(spec_writes(api)) == 1
             see_job(ledger, text, spec={"suspend": True})
             await asyncio.sleep(SOON)
             (write,) = api.account_writes()
@@ -68,7 +63,7 @@ def test_a_leader_that_dies_between_the_two_writes_leaves_the_suspension_to_the_
 
     api = FakeApi()
     run(work())
-    assert len(suspensions(api)) == 1
+    assert len(spec_writes(api)) == 1
 
 
 def test_a_leader_that_dies_after_both_writes_leaves_only_the_account_to_the_next_one() -> None:
@@ -97,7 +92,7 @@ def test_a_job_that_has_changed_is_suspended_once_the_watch_has_delivered_it(sta
 
     api = FakeApi(Answer(), Answer(error=ApiError(status, "it has changed")))
     run(work())
-    assert len(suspensions(api)) == 2
+    assert len(spec_writes(api)) == 2
     assert len(api.account_writes()) == 1
 
 
@@ -130,7 +125,7 @@ def test_a_suspension_that_was_begun_waits_while_actions_are_stopped_and_while_a
             assert api.writes == []
             ledger.trackers.see_pod_gone(disrupted(2))
             await asyncio.sleep(HELD_FOR + SOON)
-            assert len(suspensions(api)) == 1
+            assert len(spec_writes(api)) == 1
 
     api = FakeApi()
     run(work())
