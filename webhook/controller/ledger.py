@@ -151,9 +151,8 @@ class Ledger:
     async def run(self, lease: Lease) -> None:
         """Watch until cancelled, and write while this replica holds the Lease."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self.trackers.run())
-            group.create_task(self.kueue.informer.run())
-            group.create_task(self.train_jobs.informer.run())
+            for watched in (self.trackers, self.kueue.informer, self.train_jobs.informer):
+                group.create_task(watched.run())
             group.create_task(repeat("settle", INTERVAL, self.settle))
             group.create_task(self.waiting.run(lambda: self.leading))
             group.create_task(lease.lead(self.work))

@@ -133,13 +133,10 @@ class Cluster:
     async def run(self) -> None:
         """Keep the caches current until cancelled."""
         async with asyncio.TaskGroup() as group:
-            if self.shared_key is not None:
-                group.create_task(self.shared_key.secrets.run())
-            group.create_task(self.namespaces.run())
-            group.create_task(self.jobs.run())
-            group.create_task(self.job_sets.run())
-            group.create_task(self.job_set_crds.run())
-            group.create_task(self.train_job_crds.run())
+            shared = () if self.shared_key is None else (self.shared_key.secrets,)
+            informers = (*shared, self.namespaces, self.jobs, self.job_sets, self.job_set_crds, self.train_job_crds)
+            for informer in informers:
+                group.create_task(informer.run())
             group.create_task(self.look_at_nodes())
             group.create_task(self.known_nodes.run())
 
