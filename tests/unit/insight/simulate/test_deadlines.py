@@ -44,7 +44,7 @@ def late(found: Outlook) -> float:
     return found.late.high
 
 
-@pytest.mark.parametrize("factor", [1.0, 1.25, 1.5, 2.0])
+@pytest.mark.parametrize("factor", [1.0, 2.0])
 def test_no_workload_is_late_under_a_deadline_that_is_not_later(factor: float) -> None:
     assert late(outlook(with_deadline(factor))) == 0
 
