@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.unit.controller.leader import FakeApi, beside, leading, new_ledger, stored_pod
-from tests.unit.controller.test_elsewhere import account_in, see_root
+from tests.unit.controller import test_elsewhere as elsewhere
+from tests.unit.controller.leader import FakeApi, beside, leading, new_ledger
+from tests.unit.controller.test_elsewhere import EVICTED, account_in, owner_of, see_root
 from tests.virtual_time import run
 from tests.volcano import on, volcano_job
 from webhook.controller.ledger import Ledger
 from webhook.kube import names
 from webhook.kube.bulkhead import repeat
 from webhook.objects.problem import Json
-from webhook.pods import pods
 from webhook.pods.pods import Pod
 from webhook.policy.model import FailurePolicy, Profile, Retries
 from webhook.systems.kind_spec import KindSpec
@@ -25,12 +25,6 @@ from webhook.tracking.workload_state import INTERVAL
 
 PYTORCH = TRAINING["PyTorchJob"]
 PATH = "/apis/kubeflow.org/v1/namespaces/ml/pytorchjobs/train"
-EVICTED = {
-    "type": "DisruptionTarget",
-    "status": "True",
-    "reason": "EvictionByEvictionAPI",
-    "lastTransitionTime": "2026-01-01T00:01:00Z",
-}
 
 
 def training_job() -> Json:
@@ -51,28 +45,14 @@ def stored_volcano_job() -> Json:
 
 def worker(number: int, code: int = 0, *, replica: int = 0, disrupted: bool = False, retries: int = 2) -> Pod:
     labels = {"training.kubeflow.org/replica-type": "worker", "training.kubeflow.org/replica-index": str(replica)}
-    owner = {
-        "apiVersion": "kubeflow.org/v1",
-        "kind": "PyTorchJob",
-        "name": "train",
-        "uid": "job-uid",
-        "controller": True,
-    }
+    owner = owner_of("kubeflow.org/v1", "PyTorchJob", "train", "job-uid")
     return pod_of(number, code, labels, owner, disrupted=disrupted, retries=retries)
 
 
 def pod_of(number: int, code: int, labels: Json, owner: Json, *, disrupted: bool = False, retries: int = 2) -> Pod:
-    root = stored_pod(
-        number,
-        "Failed" if code else "Running",
-        code,
-        finalizers=[],
-        labels=labels,
-        ownerReferences=[owner],
-        annotations={names.MAX_RETRIES: str(retries)},
-    )
-    root["status"] |= {"conditions": [EVICTED]} if disrupted else {}
-    return pods.read(root)
+    status = {"conditions": [EVICTED]} if disrupted else {}
+    annotations = {names.MAX_RETRIES: str(retries)}
+    return elsewhere.pod_of(number, code, status, labels=labels, ownerReferences=[owner], annotations=annotations)
 
 
 def written(
@@ -176,8 +156,7 @@ VOLCANO = "/apis/batch.volcano.sh/v1alpha1/namespaces/ml/jobs/train"
 
 def of_volcano(code: int, *, disrupted: bool = False) -> Pod:
     labels = {"volcano.sh/task-spec": "main", "volcano.sh/task-index": "0"}
-    version = volcano.JOB.api_version
-    owner = {"apiVersion": version, "kind": "Job", "name": "train", "uid": "job-uid", "controller": True}
+    owner = owner_of(volcano.JOB.api_version, "Job", "train", "job-uid")
     return pod_of(1, code, labels, owner, disrupted=disrupted)
 
 
