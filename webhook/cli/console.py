@@ -17,6 +17,7 @@ from webhook.kube.kubeconfig import Kubeconfig
 from webhook.kube.paths import is_name
 from webhook.objects.left_out import LeftOut
 from webhook.objects.problem import listed
+from webhook.policy.reader import one_of
 from webhook.systems.kind_spec import KindSpec
 from webhook.systems.kinds import WORDS
 
@@ -256,11 +257,6 @@ def object_argument(text: str, kinds: Iterable[KindSpec]) -> ObjectArgument:
     if not is_name(namespace) or not is_name(name):
         raise click.UsageError(f"{text!r} names no object; write NAMESPACE/KIND/NAME, such as ml/job/train")
     return ObjectArgument(namespace, by_word.get(kind.lower()), name)
-
-
-def one_of(words: list[str]) -> str:
-    """Return words as a choice: "a", "a or b", "a, b or c"."""
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
 
 
 def kinds_of(kinds: Sequence[KindSpec]) -> str:

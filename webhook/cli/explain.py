@@ -17,7 +17,6 @@ from webhook.cli.console import (
     kubeconfig_option,
     leaving_out,
     object_argument,
-    one_of,
     standard_input,
     workload_argument,
 )
@@ -30,6 +29,7 @@ from webhook.objects.columns import Part
 from webhook.objects.left_out import LeftOut
 from webhook.objects.patch import at
 from webhook.objects.problem import Json
+from webhook.policy.reader import one_of
 from webhook.systems import core
 from webhook.systems.accounts import WITHOUT_JOBS
 from webhook.systems.job import spec as batch
