@@ -165,6 +165,11 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     unreadable: int
     unlisted: int
 
+    @property
+    def what_is_unlisted(self) -> str:
+        """That findings are not listed, in words; empty if all are."""
+        return f"{self.unlisted} more findings are not listed; check fewer files at once" if self.unlisted else ""
+
 
 class Collected:
     """Keeps what is found, up to MOST_FINDINGS, and the names of the objects, up to MOST_OBJECTS."""

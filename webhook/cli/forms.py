@@ -44,8 +44,7 @@ def _github(findings: Iterable[Finding], summary: Summary) -> str:
         )
         for one in findings
     ]
-    if summary.unlisted:
-        said = f"{summary.unlisted} more findings are not listed; check fewer files at once"
+    if said := summary.what_is_unlisted:
         lines.append(annotation("error", said, file=STDIN, line=None, title="retry-policy check"))
     return "".join(lines)
 
@@ -118,8 +117,7 @@ def _junit(objects: Iterable[Judged], findings: Iterable[Finding], summary: Summ
         {"problem": case.failures, "unreadable": case.errors}.get(
             finding.level, case.failures if warnings_fail else case.notes
         ).append(finding.text)
-    if summary.unlisted:
-        said = f"{summary.unlisted} more findings are not listed; check fewer files at once"
+    if said := summary.what_is_unlisted:
         by_object["", None, ""] = JUnitCase("retry-policy check", "findings", [], [said], [])
     return junit_document("retry-policy check", by_object.values())
 
@@ -177,8 +175,7 @@ def uri_of(file: str) -> str:
 
 def _invocation(summary: Summary, exit_code: int) -> Sarif:
     found: Sarif = {"executionSuccessful": not summary.unreadable, "exitCode": exit_code}
-    if summary.unlisted:
-        said = f"{summary.unlisted} more findings are not listed; check fewer files at once"
+    if said := summary.what_is_unlisted:
         found["toolExecutionNotifications"] = [{"level": "warning", "message": {"text": said}}]
     return found
 
