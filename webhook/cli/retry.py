@@ -122,7 +122,6 @@ class Planned:
     adapter: Adapter
     run: Json
     what_reruns: str
-    keep_finally: bool = False
 
 
 @dataclass(slots=True)
@@ -202,7 +201,7 @@ async def _rerun(
         for one in planned:
             try:
                 with left_out.around(one.adapter.kind.kind, one.run, ANSWERS):
-                    await _carry_out(api, one, by, when, dry_run=dry_run)
+                    await _carry_out(api, one, by, when, keep_finally=target.keep_finally, dry_run=dry_run)
                     outcome.done.append(f"{one.what_reruns} {'would' if dry_run else 'will'} run again")
             except (RefusedError, StuckError) as error:
                 outcome.refused.append(error.problem)
@@ -242,8 +241,7 @@ async def _plan(  # noqa: PLR0913, PLR0917 - what is known of the object
     """Return what of an object can run again; None if nothing can, after adding to `refused` why."""
     if not target.name and adapter.runs is None and not has_failed(root, target.failed_since):
         return None
-    keep_finally = target.keep_finally
-    found = await reading.read(api, adapter, root, _now(), keep_finally=keep_finally, known=placeholders)
+    found = await reading.read(api, adapter, root, _now(), keep_finally=target.keep_finally, known=placeholders)
     run = found.placeholder or found.run
     if not target.name and found.placeholder is None and not (run and has_failed(run, target.failed_since)):
         return None
@@ -252,7 +250,7 @@ async def _plan(  # noqa: PLR0913, PLR0917 - what is known of the object
         what = problem.what if run else f"{refusals.kind_and_name(adapter.kind.kind, root)}: {problem.what}"
         refused.append(Problem((), what, problem.remedy))
         return None
-    return None if run is None else Planned(adapter.of_run, run, adapter.what_reruns(found), keep_finally)
+    return None if run is None else Planned(adapter.of_run, run, adapter.what_reruns(found))
 
 
 async def _candidates(api: Api, target: Target, adapter: Adapter, refused: list[Problem]) -> AsyncIterator[Json]:
@@ -269,7 +267,9 @@ async def _candidates(api: Api, target: Target, adapter: Adapter, refused: list[
         yield one
 
 
-async def _carry_out(api: Api, planned: Planned, by: str, when: str, *, dry_run: bool) -> None:
+async def _carry_out(  # noqa: PLR0913 - as `executor.rerun`
+    api: Api, planned: Planned, by: str, when: str, *, keep_finally: bool, dry_run: bool
+) -> None:
     """Rerun one object; raise RefusedError, StuckError, and what `Api` raises."""
     adapter, run = planned.adapter, planned.run
     missing = await reading.missing_rights(api, run["metadata"]["namespace"], adapter.rights(run))
@@ -277,7 +277,7 @@ async def _carry_out(api: Api, planned: Planned, by: str, when: str, *, dry_run:
         lacking = ", ".join(str(right) for right in missing)
         name = refusals.kind_and_name(adapter.kind.kind, run)
         raise RefusedError(f"{name} is unchanged: you may not {lacking}", "ask an admin for these rights")
-    await executor.rerun(api, adapter, run, by, when, keep_finally=planned.keep_finally, dry_run=dry_run)
+    await executor.rerun(api, adapter, run, by, when, keep_finally=keep_finally, dry_run=dry_run)
 
 
 def _now() -> str:
@@ -286,11 +286,10 @@ def _now() -> str:
 
 def has_failed(root: Json, within: int | None) -> bool:
     """Return True if an object has failed, and did so within the last `within` seconds."""
-    since = terminal.ended_at(root)
-    if not terminal.has_failed(root) or within is None or since is None:
-        return terminal.has_failed(root)
-    ended = seconds(since)
-    return ended is None or datetime.now(UTC).timestamp() - ended <= within
+    if not terminal.has_failed(root):
+        return False
+    ended = seconds(terminal.ended_at(root))
+    return within is None or ended is None or datetime.now(UTC).timestamp() - ended <= within
 
 
 def conclude(file: Kubeconfig, work: Coroutine[None, None, RetryOutcome]) -> None:
