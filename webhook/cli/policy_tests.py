@@ -139,7 +139,7 @@ class UnusableTestsError(Exception):
 
 
 def load(file: Path) -> tuple[Policy, list[Prepared]]:
-    """Return the policy and the cases in a file; raise UnusableError."""
+    """Return the policy and the cases in a file; raise UnusableTestsError."""
     text = _text_of(file)
     cases = _parsed(text)
     problems: list[Problem] = []
@@ -172,7 +172,7 @@ def load(file: Path) -> tuple[Policy, list[Prepared]]:
 
 
 def _text_of(file: Path) -> str:
-    """Return the text of a file with cases; raise UnusableError."""
+    """Return the text of a file with cases; raise UnusableTestsError."""
     try:
         with file.open("rb") as opened:
             data = opened.read(LARGEST + 1)
@@ -186,7 +186,7 @@ def _text_of(file: Path) -> str:
 
 
 def _parsed(text: str) -> Cases:
-    """Return the cases in a text; raise UnusableError."""
+    """Return the cases in a text; raise UnusableTestsError."""
     try:
         found = [one for one in strict_yaml.read(text) if one[0] is not None]
     except strict_yaml.YamlError as error:

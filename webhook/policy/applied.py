@@ -123,7 +123,7 @@ def applied(profile: Profile) -> Applied:
         settle_within=int(failure.settle_within),
         unknown_exit=failure.unknown_exit,
         hardware=failure.hardware is not None,
-        job_wide=None if failure.many_pods == "Job" else failed_for_job_wide(failure),
+        job_wide=failed_for_job_wide(failure),
         threshold=profile.placement.interruptible_failure_threshold,
         spot=profile.placement.spot,
         requested_placement=profile.requested_retry.placement,
