@@ -21,40 +21,86 @@ def operations(editor: Editor) -> list[Json]:
     return patch
 
 
-def test_a_new_key_is_added() -> None:
-    editor = Editor({"a": {}})
-    editor.set(("a", "b"), 1)
-    assert editor.root == {"a": {"b": 1}}
-    assert operations(editor) == [{"op": "add", "path": "/a/b", "value": 1}]
+# By what they show: an object, edits, and their operations. That these lead to the edited object is shown below.
+EDITS: dict[str, tuple[Json, list[tuple[Any, ...]], list[tuple[Any, ...]]]] = {
+    "a new key": ({"a": {}}, [("set", ("a", "b"), 1)], [("add", "/a/b", 1)]),
+    "an existing key": ({"a": 1}, [("set", ("a",), 2)], [("replace", "/a", 2)]),
+    "null before": ({"a": None}, [("set", ("a",), 1)], [("replace", "/a", 1)]),
+    "null after": ({}, [("set", ("b",), None)], [("add", "/b", None)]),
+    "the present value": ({"a": {"b": [1, {"c": None}]}}, [("set", ("a", "b"), [1, {"c": None}])], []),
+    "no edit": ({}, [], []),
+    "a key in a list entry": (
+        {"items": [{}, {"a": 1}]},
+        [("set", ("items", 1, "a"), 2), ("set", ("items", 0, "b", "c"), 3)],
+        [("replace", "/items/1/a", 2), ("add", "/items/0/b", {"c": 3})],
+    ),
+    "keys with a tilde or slash": (
+        {"a~b": {}, "m~n/o": 1},
+        [("set", ("a~b", "c/d"), 1), ("set", ("a~b", "~1"), 2), ("set", ("",), 3), ("remove", ("m~n/o",))],
+        [("add", "/a~0b/c~1d", 1), ("add", "/a~0b/~01", 2), ("add", "/", 3), ("remove", "/m~0n~1o")],
+    ),
+    "a value that is edited later": (
+        {},
+        [
+            ("set", ("rules",), [{"action": "Ignore"}]),
+            ("set", ("rules", 0, "action"), "Count"),
+            ("append", ("rules",), {"action": "FailJob"}),
+        ],
+        [
+            ("add", "/rules", [{"action": "Ignore"}]),
+            ("replace", "/rules/0/action", "Count"),
+            ("add", "/rules/1", {"action": "FailJob"}),
+        ],
+    ),
+    "an update of nothing": (
+        {"a": {}},
+        [("update", ("a", "b"), {"c": 1, "d": 2})],
+        [("add", "/a/b", {"c": 1, "d": 2})],
+    ),
+    "an update of null": ({"a": None}, [("update", ("a",), {"c": 1, "d": 2})], [("replace", "/a", {"c": 1, "d": 2})]),
+    "an update of an object": (
+        {"a": {"b": 1, "z": 9, "same": 0}},
+        [("update", ("a",), {"b": 2, "c": 3, "same": 0})],
+        [("replace", "/a/b", 2), ("add", "/a/c", 3)],
+    ),
+    "an update without entries": ({}, [("update", ("a", "b"), {})], []),
+    "an insertion before an index": (
+        {"a": [1, 2]},
+        [("insert", ("a",), 0, 0), ("insert", ("a",), 2, 1.5)],
+        [("add", "/a/0", 0), ("add", "/a/2", 1.5)],
+    ),
+    "an addition to a list": (
+        {"a": [1]},
+        [("append", ("a",), 2), ("append", ("a",), 3)],
+        [("add", "/a/1", 2), ("add", "/a/2", 3)],
+    ),
+    "an addition to an empty list": ({"a": []}, [("append", ("a",), 1)], [("add", "/a/0", 1)]),
+    "a removed key": ({"a": {"b": 1, "c": 2}}, [("remove", ("a", "b"))], [("remove", "/a/b")]),
+    "a removed list entry": ({"a": [1, 2, 3]}, [("remove", ("a", 1))], [("remove", "/a/1")]),
+    "a removed null": ({"a": None}, [("remove", ("a",))], [("remove", "/a")]),
+    "no parent of what is removed": ({}, [("remove", ("a", "b"))], []),
+    "a null parent of what is removed": ({"a": None}, [("remove", ("a", "b"))], []),
+    "nothing that is removed": ({"a": {}}, [("remove", ("a", "b"))], []),
+}
 
 
-def test_an_existing_key_is_replaced_and_its_former_value_recorded() -> None:
-    editor = Editor({"a": 1})
-    editor.set(("a",), 2)
-    assert editor.root == {"a": 2}
-    assert operations(editor) == [{"op": "replace", "path": "/a", "value": 2}]
-    assert editor.edits[0].was == 1
+@pytest.mark.parametrize(("root", "edits", "expected"), EDITS.values(), ids=EDITS)
+def test_edits_become_operations(root: Json, edits: list[tuple[Any, ...]], expected: list[tuple[Any, ...]]) -> None:
+    before = deepcopy(root)
+    editor = Editor(deepcopy(root))
+    for name, *arguments in edits:
+        getattr(editor, name)(*arguments)
+    assert [
+        (one["op"], one["path"], *([one["value"]] if "value" in one else [])) for one in operations(editor)
+    ] == expected
+    assert jsonpatch.apply_patch(before, operations(editor)) == editor.root
 
 
-def test_null_is_replaced_and_null_can_be_set() -> None:
-    editor = Editor({"a": None})
-    editor.set(("a",), 1)
-    editor.set(("b",), None)
-    assert editor.root == {"a": 1, "b": None}
-    assert operations(editor) == [
-        {"op": "replace", "path": "/a", "value": 1},
-        {"op": "add", "path": "/b", "value": None},
-    ]
-
-
-def test_setting_the_present_value_is_no_operation() -> None:
-    editor = Editor({"a": {"b": [1, {"c": None}]}})
-    editor.set(("a", "b"), [1, {"c": None}])
-    assert editor.edits == []
-
-
-def test_without_edits_the_patch_is_empty() -> None:
-    assert Editor({}).patch() == b"[]"
+def test_the_value_before_an_edit_is_recorded() -> None:
+    editor = Editor({"a": 1, "b": 2})
+    editor.set(("a",), 3)
+    editor.remove(("b",))
+    assert [edit.was for edit in editor.edits] == [1, 2]
 
 
 @pytest.mark.parametrize(
@@ -89,92 +135,6 @@ def test_parents_that_are_absent_or_null_are_created_in_the_same_operation(root:
     assert jsonpatch.apply_patch(before, operations(editor)) == root
 
 
-def test_a_key_is_set_inside_a_list_entry() -> None:
-    editor = Editor({"items": [{}, {"a": 1}]})
-    editor.set(("items", 1, "a"), 2)
-    editor.set(("items", 0, "b", "c"), 3)
-    assert editor.root == {"items": [{"b": {"c": 3}}, {"a": 2}]}
-    assert [(operation["op"], operation["path"]) for operation in operations(editor)] == [
-        ("replace", "/items/1/a"),
-        ("add", "/items/0/b"),
-    ]
-
-
-def test_keys_with_a_tilde_or_slash_are_escaped() -> None:
-    editor = Editor({"a~b": {}, "m~n/o": 1})
-    editor.set(("a~b", "c/d"), 1)
-    editor.set(("a~b", "~1"), 2)
-    editor.set(("",), 3)
-    editor.remove(("m~n/o",))
-    assert [operation["path"] for operation in operations(editor)] == ["/a~0b/c~1d", "/a~0b/~01", "/", "/m~0n~1o"]
-
-
-def test_a_value_is_encoded_at_once_and_later_edits_are_separate_operations() -> None:
-    editor = Editor({})
-    editor.set(("rules",), [{"action": "Ignore"}])
-    editor.set(("rules", 0, "action"), "Count")
-    editor.append(("rules",), {"action": "FailJob"})
-    assert operations(editor) == [
-        {"op": "add", "path": "/rules", "value": [{"action": "Ignore"}]},
-        {"op": "replace", "path": "/rules/0/action", "value": "Count"},
-        {"op": "add", "path": "/rules/1", "value": {"action": "FailJob"}},
-    ]
-    assert editor.root == {"rules": [{"action": "Count"}, {"action": "FailJob"}]}
-
-
-def test_update_creates_an_absent_object_in_one_operation() -> None:
-    editor = Editor({"metadata": {}})
-    editor.update(("metadata", "labels"), {"a": "1", "b": "2"})
-    assert operations(editor) == [{"op": "add", "path": "/metadata/labels", "value": {"a": "1", "b": "2"}}]
-
-
-def test_update_replaces_a_null_object_in_one_operation() -> None:
-    editor = Editor({"labels": None})
-    editor.update(("labels",), {"a": "1", "b": "2"})
-    assert operations(editor) == [{"op": "replace", "path": "/labels", "value": {"a": "1", "b": "2"}}]
-
-
-def test_update_sets_each_key_of_an_object_and_leaves_the_others() -> None:
-    editor = Editor({"labels": {"a": "1", "z": "9", "same": "s"}})
-    editor.update(("labels",), {"a": "2", "b": "3", "same": "s"})
-    assert editor.root == {"labels": {"a": "2", "z": "9", "same": "s", "b": "3"}}
-    assert operations(editor) == [
-        {"op": "replace", "path": "/labels/a", "value": "2"},
-        {"op": "add", "path": "/labels/b", "value": "3"},
-    ]
-
-
-def test_update_without_entries_is_no_operation() -> None:
-    editor = Editor({})
-    editor.update(("metadata", "labels"), {})
-    assert (editor.root, editor.edits) == ({}, [])
-
-
-def test_insert_puts_a_value_before_an_index() -> None:
-    editor = Editor({"rules": [1, 2]})
-    editor.insert(("rules",), 0, 0)
-    editor.insert(("rules",), 2, 1.5)
-    assert editor.root == {"rules": [0, 1, 1.5, 2]}
-    assert operations(editor) == [
-        {"op": "add", "path": "/rules/0", "value": 0},
-        {"op": "add", "path": "/rules/2", "value": 1.5},
-    ]
-
-
-def test_append_puts_a_value_last() -> None:
-    editor = Editor({"rules": [1]})
-    editor.append(("rules",), 2)
-    editor.append(("rules",), 3)
-    assert editor.root == {"rules": [1, 2, 3]}
-    assert [operation["path"] for operation in operations(editor)] == ["/rules/1", "/rules/2"]
-
-
-def test_append_to_an_empty_list_goes_to_index_0() -> None:
-    editor = Editor({"rules": []})
-    editor.append(("rules",), 1)
-    assert operations(editor) == [{"op": "add", "path": "/rules/0", "value": 1}]
-
-
 @pytest.mark.parametrize("root", [{}, {"spec": None}, {"spec": {}}, {"spec": {"rules": None}}])
 def test_insert_and_append_create_an_absent_list_with_the_value(root: Json) -> None:
     appended, inserted = Editor(deepcopy(root)), Editor(deepcopy(root))
@@ -184,34 +144,6 @@ def test_insert_and_append_create_an_absent_list_with_the_value(root: Json) -> N
         assert editor.root == {"spec": {"rules": [1]}}
         assert len(editor.edits) == 1
         assert jsonpatch.apply_patch(deepcopy(root), operations(editor)) == editor.root
-
-
-def test_remove_removes_a_key_and_records_its_value() -> None:
-    editor = Editor({"a": {"b": 1, "c": 2}})
-    editor.remove(("a", "b"))
-    assert editor.root == {"a": {"c": 2}}
-    assert operations(editor) == [{"op": "remove", "path": "/a/b"}]
-    assert editor.edits[0].was == 1
-
-
-def test_remove_removes_a_list_entry() -> None:
-    editor = Editor({"a": [1, 2, 3]})
-    editor.remove(("a", 1))
-    assert editor.root == {"a": [1, 3]}
-    assert operations(editor) == [{"op": "remove", "path": "/a/1"}]
-
-
-def test_remove_removes_null() -> None:
-    editor = Editor({"a": None})
-    editor.remove(("a",))
-    assert (editor.root, operations(editor)) == ({}, [{"op": "remove", "path": "/a"}])
-
-
-@pytest.mark.parametrize("root", [{}, {"a": None}, {"a": {}}])
-def test_remove_of_an_absent_key_does_nothing(root: Json) -> None:
-    editor = Editor(deepcopy(root))
-    editor.remove(("a", "b"))
-    assert (editor.root, editor.edits) == (root, [])
 
 
 ROOT: Json = {"a": {"b/c": [1, {"~": None}]}, "": 5}
