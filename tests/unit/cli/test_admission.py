@@ -460,17 +460,6 @@ def test_the_memory_for_writing_does_not_grow_with_the_value(write: Any) -> None
     assert bytes_of(lambda: write(large, len)) < 1.5 * bytes_of(lambda: write(small, len))
 
 
-def test_the_cost_of_a_diff_grows_in_proportion_to_its_texts() -> None:
-    def made(size: int) -> tuple[str, str]:
-        env = [{"name": "A", "value": "same"}, {"name": "B"}] * size
-        before = job(job_spec())
-        before["spec"]["template"]["spec"]["containers"][0]["env"] = env
-        text = writing.as_yaml(before)
-        return text, writing.as_yaml(admitted(before))
-
-    assert_grows_with_its_input(lambda texts: list(writing.as_diff("a", *texts)), made, 50)
-
-
 def test_the_packaged_policy_gives_pods_the_placement_none() -> None:
     manifest = pod(annotations={names.ATTEMPT: "3"})
     assert admit(manifest, load_default()).placed

@@ -52,11 +52,6 @@ def test_an_empty_document_is_left_out_but_counted() -> None:
     assert [one.number for one in from_stdin(f"{JOB_YAML}---\n# Source: empty.yaml\n---\n{JOB_YAML}---\n")] == [1, 3]
 
 
-def test_stdin_is_named_with_a_hyphen() -> None:
-    (document,) = from_stdin(JOB_YAML)
-    assert document.file == "-"
-
-
 def test_a_named_file_can_have_any_suffix(tmp_path: Path) -> None:
     file = tmp_path / "job.txt"
     file.write_text(JOB_YAML)

@@ -119,11 +119,6 @@ def test_each_problem_is_one_line_with_file_document_path_what_and_remedy() -> N
     assert err == ""
 
 
-def test_documents_are_counted_from_1_empty_ones_too() -> None:
-    out, _ = check("-f", write("a.yaml", GREEDY, "# nothing\n", SERVICE, GREEDY), code=1)
-    assert [line.partition(" ")[0] for line in out.splitlines()] == ["a.yaml:1", "a.yaml:4"]
-
-
 def test_a_key_that_is_written_twice_in_json_is_a_warning_as_in_yaml() -> None:
     text = json.dumps(GOOD)[:-1] + ', "kind": "Job", "spec": {}}'
     for written, where in ((text, "-:1"), (yaml.safe_dump(GOOD) + "kind: Job\n", "-:1")):
@@ -155,20 +150,6 @@ def test_a_list_is_unfolded_and_its_items_are_part_of_the_path() -> None:
     listed = {"apiVersion": "v1", "kind": "List", "items": [SERVICE, GREEDY]}
     out, _ = check("-f", write("a.yaml", GOOD, listed), code=1)
     assert out == f"a.yaml:2 items[1].spec.backoffLimit: {TOO_MANY} (ml/job/train)\n"
-
-
-def test_stdin_is_a_file_named_by_a_dash() -> None:
-    out, _ = check("-f", "-", stdin=json.dumps(GREEDY), code=1)
-    assert out == f"-:1 spec.backoffLimit: {TOO_MANY} (ml/job/train)\n"
-
-
-def test_a_folder_is_read_with_all_below_it() -> None:
-    write("chart/b.yml", GREEDY)
-    write("chart/a/c.json", json.dumps(GREEDY))
-    write("chart/README.md", "not: [yaml")
-    out, err = check("-f", "chart", code=1)
-    assert [line.partition(" ")[0] for line in out.splitlines()] == ["chart/a/c.json:1", "chart/b.yml:1"]
-    assert err == ""
 
 
 def test_several_files_are_checked_in_the_order_of_the_command_line() -> None:
@@ -464,12 +445,6 @@ def test_problems_go_to_stderr_and_the_document_is_printed_all_the_same() -> Non
     out, err = render("-f", write("a.yaml", GREEDY), code=1)
     assert yaml.safe_load(out)["spec"]["backoffLimit"] == 25
     assert err == f"a.yaml:1 spec.backoffLimit: {TOO_MANY} (ml/job/train)\n"
-
-
-def test_rendering_goes_on_after_input_that_cannot_be_read() -> None:
-    out, err = render("-f", "absent.yaml", "-f", write("a.yaml", SERVICE), code=2)
-    assert yaml.safe_load(out) == SERVICE
-    assert err.startswith("absent.yaml: cannot be read")
 
 
 def placed(*arguments: str, manifest: Json) -> Json:

@@ -630,10 +630,6 @@ def job_with_rules(_: int = 0) -> Json:
     return found
 
 
-def test_the_cost_of_explaining_a_job_set_grows_with_its_rules_and_conditions() -> None:
-    assert_grows_with_its_input(lambda root: explain(root, [job_with_rules()], []), hostile_set, 200)
-
-
 def test_the_cost_of_explaining_a_job_grows_with_its_pods() -> None:
     def pods(size: int) -> list[Json]:
         return [pod(f"train-{number}", "Failed", 143) for number in range(size)]

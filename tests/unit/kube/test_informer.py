@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.costs import assert_affordable, assert_grows_with_its_input, bytes_of
+from tests.costs import assert_affordable, bytes_of
 from tests.opted_in import opted_in
 from webhook.kube import client, names, tasks
 from webhook.kube.client import Api, ApiError, ListMeta, Page, TooLargeError
@@ -76,12 +76,6 @@ LARGE: dict[str, tuple[Informer[Any], Callable[[int], Json], int]] = {
     "containers of a pod": (PODS, lambda n: job_with(phase="Failed", containerStatuses=[TERMINATED] * n), 75),
     "finalizers of a pod": (PODS, lambda n: job_with(metadata={"finalizers": ["a/b"] * n}), 6),
 }
-
-
-@pytest.mark.parametrize("grows", LARGE)
-def test_the_cost_of_reading_an_object_grows_with_its_size(grows: str) -> None:
-    watched, made, _ = LARGE[grows]
-    assert_grows_with_its_input(watched.read, lambda n: msgspec.Raw(msgspec.json.encode(made(n))), 500)
 
 
 @pytest.mark.parametrize("grows", LARGE)
