@@ -265,18 +265,38 @@ class Informer(Generic[Item]):
     async def list(self) -> str:
         """Take in the API server's list, object by object; return its resource version.
 
-        An object that is not in the list is removed at its end: the whole list would need too much memory.
+        An object that is not in the list is removed at its end: the whole list would need too much memory. So are all
+        if the API server does not know the kind any more.
         """
-        while self.left:  # others may leave meanwhile
-            await self._forget_left()
+        await self._forget_left()
         self.joined.clear()  # this list has what is in them
         self.numbers.clear()
         self.is_counted = False
-        unlisted, version = set(self.items), ""
+        unlisted = set(self.items)
         for observer in self.observers:
             self.bulkhead.call("", WHOLE, observer.begin_list)
+        removed: ApiError | None = None
+        try:
+            version = await self._take_pages(unlisted)
+        except ApiError as error:
+            if error.status != HTTPStatus.NOT_FOUND or not self.synced.is_set():
+                raise
+            removed = error
+        self.is_counted = True
+        async for key in in_slices(unlisted):
+            self.items.pop(key, None)
+        for observer in self.observers:
+            with self.bulkhead.around("", WHOLE):
+                await observer.end_list()
+        if removed is not None:
+            raise removed
+        return version
+
+    async def _take_pages(self, unlisted: set[tuple[str, str]]) -> str:
+        version = ""
         async for page in self.api.pages(self.path, self.query, self.list_accept):
             self.answered = True
+            await self._forget_left()
             async for raw in in_slices(page.items or ()):
                 namespace, read = self.read_listed(raw)
                 self._count(namespace, 1)
@@ -286,12 +306,6 @@ class Informer(Generic[Item]):
                     for observer in self.observers:
                         self.bulkhead.call(*read[0], observer.listed, read[1])
             version = page.metadata.version
-        self.is_counted = True
-        async for key in in_slices(unlisted):
-            self.items.pop(key, None)
-        for observer in self.observers:
-            with self.bulkhead.around("", WHOLE):
-                await observer.end_list()
         return version
 
     def is_wanted(self, namespace: str) -> bool:
@@ -351,13 +365,14 @@ class Informer(Generic[Item]):
         return is_listed
 
     async def _forget_left(self) -> None:
-        namespaces, self.left = self.left, set()
-        async for key in in_slices(list(self.items)):
-            if key[0] in namespaces:
-                self.items.pop(key, None)
-        for observer in self.observers:
-            with self.bulkhead.around(", ".join(sorted(namespaces)), WHOLE):
-                await observer.forget_namespaces(namespaces)
+        while self.left:  # others may leave meanwhile
+            namespaces, self.left = self.left, set()
+            async for key in in_slices(list(self.items)):
+                if key[0] in namespaces:
+                    self.items.pop(key, None)
+            for observer in self.observers:
+                with self.bulkhead.around(", ".join(sorted(namespaces)), WHOLE):
+                    await observer.forget_namespaces(namespaces)
 
     async def list_namespace(self, namespace: str) -> None:
         """Take in the objects of one namespace, as new ones; raise as `Api` does."""

@@ -378,6 +378,41 @@ def test_a_namespace_that_is_opted_in_during_a_list_is_listed_after_it() -> None
     virtual_time.run(run())
 
 
+def test_a_namespace_that_leaves_during_a_list_is_forgotten_before_its_next_page() -> None:
+    async def run() -> None:
+        async with in_scope(("ml", "a"), *(("other", str(number)) for number in range(7))) as it:
+            it.join("ml", "other")
+            await it.begin()
+            held = []
+
+            def after_page(name: str) -> None:
+                held.append(("ml", "a") in it.found.items or ("ml", "a") in it.observer.history)
+                if name == "3":
+                    it.leave("ml")
+
+            it.server.after_page = after_page
+            it.server.end_watch(GONE)
+            await asyncio.sleep(5)
+            assert held == [*[True] * 5, *[False] * 3]
+
+    virtual_time.run(run())
+
+
+def test_of_a_kind_that_is_never_listed_no_namespaces_are_remembered_that_have_left() -> None:
+    async def run() -> None:
+        async with in_scope() as it:
+            it.server.fails_whole = True
+            it.namespaces.synced.set()
+            for number in range(3):
+                it.join(f"team-{number}")
+                it.leave(f"team-{number}")
+                await asyncio.sleep(50)
+                assert (it.found.left, it.found.joined) == (set(), {})
+            assert not it.found.synced.is_set()
+
+    virtual_time.run(run())
+
+
 def test_a_namespace_that_leaves_and_joins_again_before_a_list_is_not_forgotten_after_it() -> None:
     async def run() -> None:
         async with in_scope(("ml", "a")) as it:

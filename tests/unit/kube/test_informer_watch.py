@@ -253,6 +253,20 @@ def test_a_kind_that_is_not_installed_is_listed_after_its_installation() -> None
     watched([NOT_FOUND, NOT_FOUND, [["a"]]], [], look)
 
 
+def test_a_kind_that_is_removed_while_its_watch_is_broken_leaves_no_objects() -> None:
+    observer = Recording()
+
+    async def look(_: ScriptedApi, found: Informer[Json]) -> None:
+        found.observers.append(observer)
+        await found.synced.wait()
+        assert names_of(found) == ["a"]
+        await asyncio.sleep(20)
+        assert (found.missing, names_of(found)) == (True, [])
+        assert observer.told == ["begin", "a", "end", "begin", "begin", "end", "begin"]
+
+    watched([[["a"]], SERVER_ERROR, NOT_FOUND], [OSError("reset")], look)
+
+
 class Failing:
     """An observer whose methods all fail."""
 
