@@ -281,8 +281,8 @@ def relist(pods: list[Pod]) -> None:
 def test_the_work_for_one_pod_does_not_grow_with_the_number_of_pods(
     work: Callable[[list[Pod]], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("webhook.accounts.tracker.TOGETHER", 50)
-    assert_grows_with_its_input(work, lambda size: [failed(number) for number in range(size)], 100)
+    monkeypatch.setattr("webhook.accounts.tracker.TOGETHER", 100)
+    assert_grows_with_its_input(work, lambda size: [failed(number) for number in range(size)], 200)
 
 
 def test_checking_whether_the_watch_is_behind_costs_little_with_any_number_of_pods() -> None:
