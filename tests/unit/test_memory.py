@@ -14,7 +14,7 @@ from webhook.kube.informer import Event
 from webhook.objects.problem import Json
 from webhook.tracking.cluster import Cluster
 
-JOBS = 1000
+JOBS = 5000
 NAMESPACES = 50
 MOST_OF_JOB = 400  # bytes; the goal is 500
 HISTORY = msgspec.json.encode([{"at": "2026-01-01T00:00:00Z", "of": "0"}] * 3).decode()

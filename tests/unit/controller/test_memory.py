@@ -34,7 +34,7 @@ from webhook.systems.job import spec as batch
 from webhook.tracking.cluster import Cluster
 from webhook.tracking.trackers import Trackers
 
-NUMBER: Final = 150  # of Jobs: the fewer there are, the more of the empty room of dicts is on each
+NUMBER: Final = 600  # of Jobs
 DECODER: Final = msgspec.json.Decoder(type_of(pods.READ))
 SETTINGS: Final = resolve("default", Profile(), {})
 INDEXED: Final = {"completionMode": "Indexed", "completions": 2, "parallelism": 2}
