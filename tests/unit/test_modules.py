@@ -1,4 +1,4 @@
-"""Every module is imported by a unit test, and no imports are circular."""
+"""Every module has a unit test, and no imports are circular."""
 
 import ast
 from collections.abc import Iterator
@@ -57,12 +57,17 @@ def imported_by(file: Path, tree: ast.Module) -> Iterator[str]:
                 yield from (name for name in (inner if inner in FILES else node.module,) if name in FILES)
 
 
-def test_every_module_is_imported_by_a_unit_test() -> None:
-    """Directly: the behaviour of a module that is tested only through others may be tested by none."""
-    files = {file: file.read_text() for file in TESTS.rglob("*.py")}
-    tested = {name for file, text in files.items() for name in imported_by(file, ast.parse(text))}
-    missing = sorted(name for name, file in FILES.items() if has_code(file) and name not in tested)
-    assert missing == [], "add a test that imports it, at the mirrored path in tests/unit/"
+def has_a_test(name: str) -> bool:
+    """Return True if there is a file of tests at the mirrored path, which may ask what uses the module."""
+    *folder, module = name.removeprefix("webhook.").split(".")
+    return TESTS.joinpath(*folder, f"test_{module}.py").exists()
+
+
+def test_every_module_has_a_unit_test_or_is_imported_by_one() -> None:
+    """The behaviour of a module that is tested only through others may be tested by none."""
+    left = {name for name, file in FILES.items() if has_code(file) and not has_a_test(name)}
+    tested = {name for file in TESTS.rglob("*.py") for name in imported_by(file, ast.parse(file.read_text()))}
+    assert sorted(left - tested) == [], "add a test at the mirrored path in tests/unit/"
 
 
 def test_no_imports_are_circular() -> None:
