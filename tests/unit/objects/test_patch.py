@@ -90,9 +90,7 @@ def test_edits_become_operations(root: Json, edits: list[tuple[Any, ...]], expec
     editor = Editor(deepcopy(root))
     for name, *arguments in edits:
         getattr(editor, name)(*arguments)
-    assert [
-        (one["op"], one["path"], *([one["value"]] if "value" in one else [])) for one in operations(editor)
-    ] == expected
+    assert [tuple(operation.values()) for operation in operations(editor)] == expected
     assert jsonpatch.apply_patch(before, operations(editor)) == editor.root
 
 
