@@ -212,21 +212,22 @@ def test_a_workload_with_a_counted_failure_costs_at_most_2400_bytes_beside_the_a
     assert all(decode(state.text).ended == 1 for state in found.states.values())
 
 
-@pytest.mark.parametrize("text", ["m" * 12_000, "💥" * 12_000], ids=["one byte", "four bytes"])
-def test_the_messages_of_an_ended_pod_cost_at_most_1400_bytes(text: str) -> None:
+@pytest.mark.parametrize("text", ["m" * 12_000, "é" * 12_000, "💥" * 12_000], ids=["ascii", "two bytes", "four bytes"])
+@pytest.mark.parametrize("containers", [1, 12])
+def test_the_messages_of_an_ended_pod_cost_at_most_1400_bytes(text: str, containers: int) -> None:
     """A status of users may have 1 KiB of each of its containers, or more: with 50,000 pods that were 618 MiB."""
 
     def pod(number: int, message: str) -> bytes:
         ends = [
             {"name": f"c{one}", "state": {"terminated": {**EXIT, "message": message}}, "restartCount": 1}
-            for one in range(12)
+            for one in range(containers)
         ]
         lasts = [{**one, "lastState": one["state"]} for one in ends]
         return stored_pod(number, 0, phase="Failed", containerStatuses=lasts)
 
     def grown(message: str) -> float:
         found = trackers_of_jobs()
-        stored = [pod(number, message) for number in range(30)]
+        stored = [pod(number, message) for number in range(60)]
 
         def work() -> None:
             for one in stored:

@@ -217,9 +217,7 @@ def test_a_delay_without_an_end_that_is_a_time_is_none(time: str) -> None:
 
 
 SCALARS = st.none() | st.integers() | st.floats() | st.text()
-JSON = st.recursive(
-    SCALARS, lambda inner: st.lists(inner, max_size=9) | st.dictionaries(st.text(), inner, max_size=9), max_leaves=9
-)
+JSON = st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner))
 FIELDS = st.sampled_from(["rule", "cause", "nodes", "avoidNodes", "kills", "delays", "notBefore", "onDemand", "x"])
 
 

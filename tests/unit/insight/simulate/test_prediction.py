@@ -17,7 +17,7 @@ from webhook.policy.model import Disruptions, Prices, Rate
 A = Rules()
 RUNS = 4  # of the truth, of which the first has the luck of the history
 WITHIN = 0.1
-REPLICATIONS = 8  # the fewer, the further a wrong model may stray from the truth
+REPLICATIONS = 20
 WORLD = World(1)
 
 
@@ -72,7 +72,7 @@ def test_replaying_the_policy_in_force_gives_what_was_seen() -> None:
     simulator = Simulator(past.read(records), A.policy())
 
     seen = simulator.seen()[""]
-    now = simulator.play(A.policy(), 15, anew=True).prediction()
+    now = simulator.play(A.policy(), 40, anew=True).prediction()
     again = simulator.play(A.policy(), 2).prediction()
 
     assert (seen.attempts, seen.complete, seen.failed) == (truth.attempts, truth.complete, truth.failed)
