@@ -192,7 +192,6 @@ def test_a_replayed_review_is_about_another_job() -> None:
 
 
 def test_the_metrics_that_the_bench_waits_for_exist() -> None:
-    metrics.CACHE_AGE.clear()  # of caches of other tests, whose clocks have stopped
     metrics.CACHE_AGE.labels("pods").set(0)
     metrics.LEDGER_DISRUPTIONS.labels("TerminationByKubelet")
     lines = generate_latest(metrics.REGISTRY).decode().splitlines()

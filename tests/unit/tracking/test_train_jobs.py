@@ -8,7 +8,7 @@ import msgspec
 from tests.unit.accounts.pods import job_set
 from tests.unit.controller.leader import FakeApi, api_of
 from tests.unit.systems.trainer.test_progress import train_job
-from tests.virtual_time import now, run
+from tests.virtual_time import BEGIN, run
 from webhook.kube.informer import Event
 from webhook.objects.problem import Json
 from webhook.tracking.train_jobs import Told, TrainJobs
@@ -24,7 +24,8 @@ def set_of_train_job(**owner: Any) -> Json:
 
 def watching() -> TrainJobs:
     """Return what is known of TrainJobs, in a loop with virtual time."""
-    found = TrainJobs(api_of(FakeApi()), clock=now)
+    loop = asyncio.get_running_loop()  # whose time a gauge also reads after it has ended
+    found = TrainJobs(api_of(FakeApi()), clock=lambda: loop.time() - BEGIN)
     found.informer.live = True
     return found
 
