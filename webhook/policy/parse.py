@@ -2,6 +2,7 @@
 
 import pathlib
 from contextlib import suppress
+from functools import cache
 from itertools import islice
 from typing import Any, Final
 
@@ -15,6 +16,8 @@ from webhook.policy.reader import Reader, TooManyProblemsError, shown
 
 # The key of a ConfigMap's data that contains the policy.
 KEY: Final = "policy.yaml"
+# To work out the types of the model takes as long as to read a small policy.
+_type_info: Final = cache(inspect.type_info)
 
 
 def parse(text: str) -> Policy | list[Problem]:
@@ -33,7 +36,7 @@ def parse(text: str) -> Policy | list[Problem]:
     if value is not UNSET:
         reader = Reader(problems)
         with suppress(TooManyProblemsError):
-            policy = reader.value(value, inspect.type_info(Policy), ())
+            policy = reader.value(value, _type_info(Policy), ())
             if isinstance(policy, Policy) and not problems:
                 return policy
     return problems[: bounds.LISTED_PROBLEMS]
