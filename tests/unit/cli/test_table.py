@@ -121,8 +121,11 @@ def in_terminal(arguments: list[str], **environment: str) -> str:
         patched.setattr(sys, "stdout", stdout)
         with suppress(SystemExit):
             main(arguments)
-    with os.fdopen(end, "rb", buffering=0) as screen:
-        found = screen.read(65536)  # of a terminal that is closed: what was written to it
+    found = b""
+    with suppress(OSError):  # the other end is closed
+        while part := os.read(end, 65536):
+            found += part
+    os.close(end)
     return found.decode().replace("\r\n", "\n")
 
 
