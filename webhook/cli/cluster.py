@@ -10,8 +10,7 @@ from typing import Any, Final, TypeVar
 from webhook.cli.console import ObjectArgument, fail, kinds_of
 from webhook.kube.client import UNREACHABLE, Api, ApiError
 from webhook.kube.kubeconfig import Contexts, Kubeconfig, contexts
-from webhook.objects.problem import Json, Problem
-from webhook.policy.reader import one_of
+from webhook.objects.problem import Json, Problem, one_of
 from webhook.retry import reading
 from webhook.systems.kind_spec import KindSpec
 

@@ -16,8 +16,7 @@ from webhook.kube import kubeconfig as kubeconfigs
 from webhook.kube.kubeconfig import Kubeconfig
 from webhook.kube.paths import is_name
 from webhook.objects.left_out import LeftOut
-from webhook.objects.problem import listed
-from webhook.policy.reader import one_of
+from webhook.objects.problem import listed, one_of
 from webhook.systems.kind_spec import KindSpec
 from webhook.systems.kinds import WORDS
 

@@ -28,8 +28,7 @@ from webhook.kube.kubeconfig import Kubeconfig
 from webhook.objects.columns import Part
 from webhook.objects.left_out import LeftOut
 from webhook.objects.patch import at
-from webhook.objects.problem import Json
-from webhook.policy.reader import one_of
+from webhook.objects.problem import Json, one_of
 from webhook.systems import core
 from webhook.systems.accounts import WITHOUT_JOBS
 from webhook.systems.job import spec as batch

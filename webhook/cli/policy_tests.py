@@ -24,12 +24,12 @@ from webhook.cli.writing import as_yaml
 from webhook.kube import names
 from webhook.objects import bounds, strict_yaml
 from webhook.objects.patch import at
-from webhook.objects.problem import Json, Problem
+from webhook.objects.problem import Json, Problem, one_of
 from webhook.objects.problem import Path as FieldPath
 from webhook.objects.problem import field as field_of
 from webhook.policy.model import Policy, Profile
 from webhook.policy.parse import load_default
-from webhook.policy.reader import Reader, TooManyProblemsError, one_of
+from webhook.policy.reader import Reader, TooManyProblemsError
 from webhook.policy.relations import Relations, Wrong
 from webhook.systems.job import spec as batch
 

@@ -1,6 +1,7 @@
 """A problem in a document: where it is, what is wrong, and what would be right."""
 
-from collections.abc import Sequence
+import difflib
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -64,6 +65,15 @@ def listed(names: Sequence[str]) -> str:
     few = [name[: bounds.MAX_KEY] for name in names[: bounds.LISTED_NAMES]]
     more = len(names) - len(few)
     return ", ".join(few) + (f" and {more} more" if more > 0 else "")
+
+
+def one_of(names: Iterable[Any], given: str = "") -> str:
+    """Return the allowed names as text, with "did you mean" for the one that is most similar to `given`."""
+    *most, last = names
+    text = f"{', '.join(most)} or {last}" if most else str(last)
+    by_lower = {name.lower(): name for name in (*most, last)}
+    near = difflib.get_close_matches(given[: bounds.MAX_KEY].lower(), by_lower, n=1)
+    return f"{text} (did you mean {by_lower[near[0]]}?)" if near and most else text
 
 
 def type_name(value: object) -> str:

@@ -1,15 +1,13 @@
 """Converts plain values to those of a model, and finds all problems in them, with their paths."""
 
-import difflib
 import re
-from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
 from msgspec import UNSET, inspect
 
 from webhook.objects import bounds
-from webhook.objects.problem import Path, Problem, type_name
+from webhook.objects.problem import Path, Problem, one_of, type_name
 from webhook.policy.model import Duration, Retries
 from webhook.policy.relations import RELATIONS, Relations
 
@@ -177,15 +175,6 @@ def right(kind: inspect.Type) -> str:
         case inspect.IntType():
             return f"an integer from {kind.ge} to {kind.le}"
     return PLAIN[type(kind)]
-
-
-def one_of(names: Iterable[Any], given: str = "") -> str:
-    """Return the allowed names as text, with "did you mean" for the one that is most similar to `given`."""
-    *most, last = names
-    text = f"{', '.join(most)} or {last}" if most else str(last)
-    by_lower = {name.lower(): name for name in (*most, last)}
-    near = difflib.get_close_matches(given[: bounds.MAX_KEY].lower(), by_lower, n=1)
-    return f"{text} (did you mean {by_lower[near[0]]}?)" if near and most else text
 
 
 def shown(raw: Any) -> str:

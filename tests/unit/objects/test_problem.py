@@ -3,7 +3,7 @@
 import pytest
 
 from webhook.objects.bounds import MAX_PROBLEM
-from webhook.objects.problem import Path, Problem, field, type_name
+from webhook.objects.problem import Path, Problem, field, one_of, type_name
 
 PATHS: dict[str, Path] = {
     "spec.containers[0].name": ("spec", "containers", 0, "name"),
@@ -68,3 +68,7 @@ def test_a_long_remedy_is_cut_to_half_of_the_longest_problem() -> None:
 )
 def test_each_json_type_has_a_readable_name(value: object, name: str) -> None:
     assert type_name(value) == name
+
+
+def test_one_allowed_name_is_not_suggested() -> None:
+    assert one_of(["main"], "Main") == "main"

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec import Struct, inspect
 
-from webhook.policy.reader import Reader, duration, one_of, shown
+from webhook.policy.reader import Reader, duration, shown
 
 
 class Meal(Struct, frozen=True):
@@ -36,10 +36,6 @@ def test_all_problems_are_found_with_their_paths() -> None:
 @pytest.mark.parametrize("raw", [0, True, "", "1m1h", "90", 1.5, None, "99999999999h"])
 def test_what_is_no_duration_is_none(raw: object) -> None:
     assert duration(raw) is None
-
-
-def test_one_allowed_name_is_not_suggested() -> None:
-    assert one_of(["main"], "Main") == "main"
 
 
 def test_a_long_value_is_cut() -> None:
