@@ -275,21 +275,13 @@ class Informer(Generic[Item]):
         unlisted = set(self.items)
         for observer in self.observers:
             self.bulkhead.call("", WHOLE, observer.begin_list)
-        removed: ApiError | None = None
         try:
             version = await self._take_pages(unlisted)
         except ApiError as error:
-            if error.status != HTTPStatus.NOT_FOUND or not self.synced.is_set():
-                raise
-            removed = error
-        self.is_counted = True
-        async for key in in_slices(unlisted):
-            self.items.pop(key, None)
-        for observer in self.observers:
-            with self.bulkhead.around("", WHOLE):
-                await observer.end_list()
-        if removed is not None:
-            raise removed
+            if error.status == HTTPStatus.NOT_FOUND and self.synced.is_set():
+                await self._end_list(unlisted)
+            raise
+        await self._end_list(unlisted)
         return version
 
     async def _take_pages(self, unlisted: set[tuple[str, str]]) -> str:
@@ -307,6 +299,14 @@ class Informer(Generic[Item]):
                         self.bulkhead.call(*read[0], observer.listed, read[1])
             version = page.metadata.version
         return version
+
+    async def _end_list(self, unlisted: set[tuple[str, str]]) -> None:
+        self.is_counted = True
+        async for key in in_slices(unlisted):
+            self.items.pop(key, None)
+        for observer in self.observers:
+            with self.bulkhead.around("", WHOLE):
+                await observer.end_list()
 
     def is_wanted(self, namespace: str) -> bool:
         """Return True if objects of a namespace are in the scope."""
