@@ -229,19 +229,22 @@ class CountingPass:
         So do all retries of a Job of several completions, as more of these succeed. `now`: Unix time. `further`: how
         far the running pods of scopes are, in thousandths.
         """
-        retries, renewed = self.settings.profile.retries, self.account.renewed
         if not self.renews_retries:
             return
+        retries, before = self.settings.profile.retries, self.account.renewed
         self.account.renew_retries(now, retries.per)
         if retries.renew_on_progress:
             for scope, progress in further.items():
                 self.account.get_further(scope, progress)
             if self.completed is not None:
                 self.account.complete(self.completed)
-        self.changed |= self.account.renewed != renewed
-        self.counted(self.root).raise_limit(self.account, self.account.renewed - renewed)
+        renewed = self.account.renewed - before
+        if renewed == 0:
+            return
+        self.changed = True
+        self.counted(self.root).raise_limit(self.account, renewed)
         if self.account.left is not None:
-            left = self.account.left.retries + self.account.renewed - renewed
+            left = self.account.left.retries + renewed
             self.account.left = msgspec.structs.replace(self.account.left, retries=left)
 
     @cached_property

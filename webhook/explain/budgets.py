@@ -101,13 +101,13 @@ def _restarts_alone(root: Json, job: Json) -> int:
 def job_budgets(root: Json, account: Account, settings: Settings, found: Iterable[Pod]) -> Iterator[str]:
     """Yield lines that say how much of each budget of a Job is spent; `found`: its pods."""
     yield from _unseen(root, account)
-    budgets = limits.budgets_of(root, None, settings)
+    counted = PodsOfJob(root, None, settings)
+    budgets = counted.budgets
     if budgets.per_index:
         failed = at(root, ("status", "failedIndexes"))
         yield f"retries: {budgets.retries} for each index" + (f"; failed indexes: {failed}" if failed else "")
     else:
         in_place, failed = _restarts_in_place(root, account, found), account.spent_now("retry")
-        counted = PodsOfJob(root, None, settings)
         most = counted.retries_in(account)
         by_pods = f"{failed - account.renewed} of {max(0, most - account.given_back)} spent"
         if account.retry_window_start:

@@ -254,8 +254,7 @@ def _stuck(standing: Standing, failed: Pod) -> Iterator[tuple[str, Pod]]:
     """Yield the end of the last attempt in the scope of a pod, if that ends the Job should the pod get no further."""
     ends = (one for one in reversed(standing.account.last_now) if one.scope == limits.scope_of(failed))
     last = next(ends, None)
-    crash = None if last is None or last.progress is None else pending.crash_of(last, standing.job)
-    if last is None or last.progress is None or crash is None:
+    if last is None or last.progress is None or (crash := pending.crash_of(last, standing.job)) is None:
         return
     again = structs.replace(_exited(failed, crash.exits[0]), progress=last.progress / WHOLE)
     if forecast.foretell(standing, again).reason == counting.NO_PROGRESS:
