@@ -1,7 +1,8 @@
 """Measure the cost of a call, for the tests that bound the work of each reader of user data.
 
-Two measures that are the same on every machine, beside whatever else runs there: instructions of Python's virtual
-machine, and the peak of the memory that the call allocates. What C code costs is measured by `make bench`.
+Two measures that are the same on every machine, beside whatever else runs there: the lines that are executed, each
+round of a loop or a comprehension anew, and the peak of the memory that the call allocates. To count instructions of
+Python's virtual machine would take three times as long. What C code costs is measured by `make bench`.
 """
 
 import gc
@@ -14,7 +15,6 @@ from typing import Any, Final, NamedTuple, TypeVar
 MEBIBYTE: Final = 1024 * 1024
 MOST_GROWTH: Final = 5.0  # of the cost when the input grows fourfold
 # Ratios of smaller values mean little: they are dominated by start-up.
-LEAST_INSTRUCTIONS: Final = 2_000
 LEAST_LINES: Final = 400
 LEAST_BYTES: Final = 64 * 1024
 
@@ -22,36 +22,23 @@ Input = TypeVar("Input")
 
 
 class Cost(NamedTuple):
-    """Python instructions, and bytes allocated at the peak."""
+    """Lines executed, and bytes allocated at the peak."""
 
-    instructions: int
+    lines: int
     bytes: int
 
 
-def instructions_of(work: Callable[[], object]) -> int:
-    """Return the number of Python instructions that `work` executes in this thread."""
-    return _traced(work, "opcode")
-
-
 def lines_of(work: Callable[[], object]) -> int:
-    """Return the number of lines that `work` executes, each round of a loop anew: a growth, in half the time."""
-    return _traced(work, "line")
-
-
-def _traced(work: Callable[[], object], what: str) -> int:
+    """Return the number of lines that `work` executes in this thread."""
     counted = 0
 
     def count(_frame: FrameType, event: str, _: Any) -> Any:
         nonlocal counted
-        counted += event == what
-        return count
-
-    def trace(frame: FrameType, _event: str, _: Any) -> Any:
-        frame.f_trace_opcodes, frame.f_trace_lines = what == "opcode", what == "line"
+        counted += event == "line"
         return count
 
     before = sys.gettrace()
-    sys.settrace(trace)
+    sys.settrace(count)
     try:
         work()
     finally:
@@ -71,7 +58,7 @@ def bytes_of(work: Callable[[], object]) -> int:
 
 
 def cost_of(work: Callable[[], object]) -> Cost:
-    return Cost(instructions_of(work), bytes_of(work))
+    return Cost(lines_of(work), bytes_of(work))
 
 
 def assert_grows_with_its_input(work: Callable[[Input], object], made: Callable[[int], Input], size: int) -> None:
@@ -84,16 +71,16 @@ def assert_grows_with_its_input(work: Callable[[Input], object], made: Callable[
 
 def grown(before: Cost, after: Cost) -> dict[str, float]:
     """Return the factor by which each measure has grown."""
-    floors = Cost(LEAST_INSTRUCTIONS, LEAST_BYTES)
+    floors = Cost(LEAST_LINES, LEAST_BYTES)
     return {
         name: large / max(small, floor)
         for name, small, large, floor in zip(Cost._fields, before, after, floors, strict=True)
     }
 
 
-def assert_affordable(work: Callable[[], object], *, instructions: int, mebibytes: int = 128) -> None:
-    """Fail if `work` executes more instructions than allowed, or needs more memory."""
+def assert_affordable(work: Callable[[], object], *, lines: int, mebibytes: int = 128) -> None:
+    """Fail if `work` executes more lines than allowed, or needs more memory."""
     cost = cost_of(work)
-    assert cost.instructions <= instructions, f"{cost.instructions} instructions, at most {instructions}"
+    assert cost.lines <= lines, f"{cost.lines} lines, at most {lines}"
     peak = cost.bytes / MEBIBYTE
     assert peak <= mebibytes, f"{peak:.0f} MiB at the peak, at most {mebibytes} MiB"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.costs import instructions_of
+from tests.costs import lines_of
 from tests.unit.accounts.pods import job
 from tests.unit.accounts.restarting_pods import restarted
 from tests.unit.controller.alone import Alone
@@ -111,7 +111,7 @@ def test_a_pod_that_ends_or_is_deleted_no_longer_counts_for_the_others() -> None
 def test_the_restarts_beside_a_pod_cost_no_more_however_many_pods_have_restarted() -> None:
     def work(number: int) -> int:
         tracker = tracked(*(restarted(1, number=one) for one in range(number)))
-        return instructions_of(lambda: tracker.restarts_by_api(restarted(1)))
+        return lines_of(lambda: tracker.restarts_by_api(restarted(1)))
 
     assert work(400) <= 1.1 * work(100)
 

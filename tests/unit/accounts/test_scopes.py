@@ -94,4 +94,4 @@ def test_the_largest_ranges_cost_little_to_read_and_change() -> None:
             scopes.add(f"{'x' * 300}a/{2 * number}")
         scopes.written()
 
-    assert_affordable(work, instructions=110_000, mebibytes=1)
+    assert_affordable(work, lines=12_800, mebibytes=1)

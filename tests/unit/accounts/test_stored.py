@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.costs import assert_affordable, instructions_of
+from tests.costs import assert_affordable, lines_of
 from tests.unit.accounts.pods import disrupted, failed, job
 from webhook.accounts import account as accounts
 from webhook.accounts import kueue
@@ -265,12 +265,12 @@ def test_the_largest_account_costs_little_to_read_change_and_write(text: str) ->
         account.forget(KEPT, {id_of(disrupted(1))})
         encode(account)
 
-    assert_affordable(work, instructions=270_000, mebibytes=4)
+    assert_affordable(work, lines=36_500, mebibytes=4)
 
 
 def test_an_account_with_few_ends_costs_little_to_read_and_write() -> None:
     stored = encode(counted(1, 2, 3))
-    assert instructions_of(lambda: len(encode(decode(stored)))) <= 20_000
+    assert lines_of(lambda: len(encode(decode(stored)))) <= 2_600
 
 
 def test_the_rows_of_one_cause_are_kept_apart_by_capacity() -> None:

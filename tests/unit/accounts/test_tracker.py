@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from tests.costs import assert_grows_with_its_input, instructions_of
+from tests.costs import assert_grows_with_its_input, lines_of
 from tests.unit.accounts.pods import disrupted, failed, job, running_pod
 from tests.unit.accounts.test_account import counted
 from tests.unit.controller.alone import Alone
@@ -59,7 +59,7 @@ def test_the_pod_that_ran_longest_is_looked_for_again_only_once_it_has_ended() -
         return found.has_outlived("job-uid", "2026-01-01T00:10:00Z", 150)
 
     assert outlived()
-    assert instructions_of(outlived) <= 500
+    assert lines_of(outlived) <= 55
     found.see(failed(2), 0.0)
     assert not outlived()
 
@@ -287,7 +287,7 @@ def test_the_work_for_one_pod_does_not_grow_with_the_number_of_pods(
 
 def test_checking_whether_the_watch_is_behind_costs_little_with_any_number_of_pods() -> None:
     found = tracker(*(running_pod(number, deleting=number % 2 == 1) for number in range(2000)), parallelism=2000)
-    assert instructions_of(lambda: found.is_behind("job-uid", "")) <= 300
+    assert lines_of(lambda: found.is_behind("job-uid", "")) <= 32
     assert found.is_behind("job-uid", "")
 
 

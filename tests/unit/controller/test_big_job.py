@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.bench.big_job.replay import BigJob
-from tests.costs import instructions_of
+from tests.costs import lines_of
 from tests.objects import DISRUPTION
 from tests.strategies import examples
 from tests.unit.accounts.pods import disrupted, job, running_pod
@@ -174,10 +174,7 @@ def test_the_admission_of_a_pod_costs_the_same_however_many_pods_of_other_indexe
     few, many = (
         trackers(stored, None, *(pod_of(index, 0, index + 1) for index in range(number))) for number in (100, 900)
     )
-    assert (
-        instructions_of(lambda: counted(many, stored, said))
-        <= instructions_of(lambda: counted(few, stored, said)) + 100
-    )
+    assert lines_of(lambda: counted(many, stored, said)) <= lines_of(lambda: counted(few, stored, said)) + 10
 
 
 def test_of_an_index_that_has_succeeded_no_ended_pod_is_remembered() -> None:

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.admission import mutate, policy
-from tests.costs import instructions_of
+from tests.costs import lines_of
 from tests.unit.controller.leader import (
     Answer,
     FakeApi,
@@ -479,7 +479,7 @@ MANY = 2_500  # nodes of a Workflow: four times as many must cost four times as 
 
 
 def admission_beside(number: int) -> int:
-    """Return the instructions for the counts of a pod of a Workflow of which so many nodes run, and as many failed."""
+    """Return the lines for the counts of a pod of a Workflow of which so many nodes run, and as many failed."""
     found: list[int] = []
 
     async def work() -> None:
@@ -494,7 +494,7 @@ def admission_beside(number: int) -> int:
             with pytest.raises(StopIteration):
                 asked.send(None)
 
-        found.append(instructions_of(ask))
+        found.append(lines_of(ask))
 
     run(work())
     return found[0]

@@ -643,5 +643,5 @@ def test_the_largest_job_set_and_the_largest_pod_are_explained_at_little_cost() 
     status = {"name": "main", "state": {"terminated": {"exitCode": 1, "reason": "Error"}}}
     large = pod("train-0", "Failed", 1)
     large["status"]["containerStatuses"] = [status] * 40_000
-    assert_affordable(lambda: explain(root, [job_with_rules()], [large]), instructions=1_600_000)
-    assert_affordable(lambda: explain(job_with_rules(), [job_with_rules()], [large]), instructions=270_000)
+    assert_affordable(lambda: explain(root, [job_with_rules()], [large]), lines=150_000)
+    assert_affordable(lambda: explain(job_with_rules(), [job_with_rules()], [large]), lines=37_000)

@@ -41,5 +41,5 @@ def test_ten_thousand_namespaces_cost_little() -> None:
     waiting = WaitingLines()
     for number in range(10_000):
         waiting.put(str(number), b"x")
-    assert_affordable(lambda: waiting.put("another", b"x"), instructions=120_000, mebibytes=2)
-    assert_affordable(lambda: waiting.take(1000, 10**9), instructions=220_000, mebibytes=2)
+    assert_affordable(lambda: waiting.put("another", b"x"), lines=15_000, mebibytes=2)
+    assert_affordable(lambda: waiting.take(1000, 10**9), lines=38_000, mebibytes=2)

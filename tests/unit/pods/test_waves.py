@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from tests.costs import instructions_of
+from tests.costs import lines_of
 from tests.unit.accounts.pods import disrupted, failed, running_pod
 from webhook.pods.pods import Condition, Pod
 from webhook.pods.waves import FEWEST, MOST_AVOIDED, MOST_ZONES, WINDOW, Waves, Zone, time_of_loss
@@ -125,7 +125,7 @@ def test_each_loss_costs_the_same_however_many_were_lost_before() -> None:
     for already in (100, 2_000):
         for number in range(already):
             zone.lose(f"{already}-{number}", NOW)
-        costs.append(instructions_of(lambda: zone.remember(NOW)))
+        costs.append(lines_of(lambda: zone.remember(NOW)))
     assert costs[1] <= 2 * costs[0]
     assert len(zone.losses) == 1
 

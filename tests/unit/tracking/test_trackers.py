@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from tests.costs import assert_affordable, instructions_of
+from tests.costs import assert_affordable, lines_of
 from tests.metrics import sample
 from tests.objects import DISRUPTION
 from tests.opted_in import opted_in
@@ -81,7 +81,7 @@ def test_admission_counts_many_uncounted_pods_at_little_cost() -> None:
     root = job({"parallelism": 1}, **STORED)
     found = trackers(root, None, *map(disrupted, range(TOGETHER)))
     assert admit(found, root) == TOGETHER
-    assert_affordable(lambda: admit(found, root), instructions=160_000)
+    assert_affordable(lambda: admit(found, root), lines=25_000)
 
 
 def test_an_account_is_not_decoded_again_for_each_pod() -> None:
@@ -90,7 +90,7 @@ def test_an_account_is_not_decoded_again_for_each_pod() -> None:
     found = trackers(root, None)
     see_account(found, batch.JOB, root, encode(account))
     assert admit(found, root) == 0
-    assert instructions_of(lambda: admit(found, root)) <= 2_000
+    assert lines_of(lambda: admit(found, root)) <= 340
 
 
 def test_disruptions_that_count_no_more_are_not_counted_at_admission() -> None:
@@ -127,7 +127,7 @@ def test_admission_of_a_pod_does_not_wait_for_the_patterns_of_its_job_set() -> N
     root["spec"]["podFailurePolicy"] = {"rules": [RESTART]}
     pods = [replace(disrupted(number), name="a" * 253, job_set="set") for number in range(50)]
     found = trackers(root, above, *pods)
-    assert instructions_of(lambda: admit(found, root, SET_LABELS)) <= 10_000
+    assert lines_of(lambda: admit(found, root, SET_LABELS)) <= 1_600
 
 
 def test_with_a_backoff_limit_per_index_failures_are_counted_before_the_job_status_has_them() -> None:
