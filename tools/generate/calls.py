@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
 from operator import attrgetter
-from typing import Final, cast
+from typing import Final, NamedTuple, cast
 
 from tools.generate.sources import Definition, Function, Program, program
 from tools.generate.texts import GIVEN, Known, Reading, Texts, placeholder, shown
@@ -99,6 +99,22 @@ class Message:
         return f"{self.file}:{self.line}"
 
 
+class Called(NamedTuple):
+    """A call: the function that it stands in, the texts that variables have there, and the name of what is called."""
+
+    reading: Reading
+    call: ast.Call
+    known: Known
+    target: str
+
+    @property
+    def is_seen(self) -> bool:
+        """False for what a command was asked for, on stdout, and for a ValueError within the program."""
+        if self.target == "click.echo":
+            return any(one.arg == "err" for one in self.call.keywords)
+        return self.target != "ValueError" or self.reading.function.module.name.startswith("webhook.cli.")
+
+
 @cache
 def messages() -> tuple[Message, ...]:
     """Return all messages of the program, in the order of its files."""
@@ -109,23 +125,26 @@ def messages_of(program: Program) -> list[Message]:
     """Return the messages that modules make."""
     ways = {**dict(ways_of_classes(program)), **dict(ways_of_texts())}
     own = set(ways)
-    readings = [Reading(program, function) for function in program.functions.values()]
+    calls = [
+        Called(reading, call, known, program.target(reading.function, call.func))
+        for reading in (Reading(program, function) for function in program.functions.values())
+        for call, known in reading.calls
+    ]
     while True:
         passed_on: dict[str, Way] = {}
         found: list[Message] = []
-        for reading in readings:
-            for call, known in reading.calls:
-                way = ways.get(program.target(reading.function, call.func))
-                if way is not None and is_seen(reading.function, call):
-                    made = made_by(reading, call, known, way)
-                    if any(GIVEN in text for text in (*made.what, *(made.remedy or ()))):
-                        key = reading.function.key
-                        passed_on[key] = made.joined(passed_on.get(key))
-                    else:
-                        found.append(message(reading.function, call.lineno, made))
+        for one in calls:
+            way = ways.get(one.target)
+            if way is not None and one.is_seen:
+                made = made_by(one, way)
+                function = one.reading.function
+                if any(GIVEN in text for text in (*made.what, *(made.remedy or ()))):
+                    passed_on[function.key] = made.joined(passed_on.get(function.key))
+                else:
+                    found.append(message(function, one.call.lineno, made))
         new = {key: way for key, way in passed_on.items() if key not in own}
         if new.keys() <= ways.keys():
-            return [*found, *returned(program), *log_lines(readings)]
+            return [*found, *returned(program), *log_lines(calls)]
         ways |= new
 
 
@@ -148,8 +167,9 @@ def given(name: str) -> str:
     return f"{GIVEN}{name}{GIVEN}"
 
 
-def made_by(reading: Reading, call: ast.Call, known: Known, way: Way) -> Way:
+def made_by(called: Called, way: Way) -> Way:
     """Return what a call makes, over the parameters of the function that it stands in."""
+    reading, call, known, _ = called
     arguments = dict(zip(way.parameters, call.args, strict=False))
     arguments |= {one.arg: one.value for one in call.keywords if one.arg}
 
@@ -177,13 +197,12 @@ def returned(program: Program) -> Iterator[Message]:
             yield message(function, cast("Definition", function.node).lineno, Way([], texts, None))
 
 
-def log_lines(readings: Iterable[Reading]) -> Iterator[Message]:
+def log_lines(calls: Iterable[Called]) -> Iterator[Message]:
     """Yield the log lines that are no mere information."""
-    for reading in readings:
-        for call, known in reading.calls:
-            if ast.unparse(call.func) in {"log.error", "log.exception", "log.warning"}:
-                one = message(reading.function, call.lineno, Way([], reading.or_placeholder(call.args[0], known), None))
-                yield replace(one, remedy=one.remedy or (remedy_in_fields(call),), form="log")
+    for reading, call, known, target in calls:
+        if target in {"log.error", "log.exception", "log.warning"}:
+            one = message(reading.function, call.lineno, Way([], reading.or_placeholder(call.args[0], known), None))
+            yield replace(one, remedy=one.remedy or (remedy_in_fields(call),), form="log")
 
 
 def remedy_in_fields(call: ast.Call) -> str:
@@ -202,14 +221,6 @@ def message(function: Function, line: int, made: Way) -> Message:
         what, remedy = unique(one for one, _, _ in split), unique(one for _, _, one in split if one)
     what, remedy = (unique(map(shown, texts)) for texts in (what, remedy))
     return Message(function.module.file, line, function.key, what, remedy, "event" if made.is_event else "")
-
-
-def is_seen(function: Function, call: ast.Call) -> bool:
-    """Return False for what a command was asked for, on stdout, and for a ValueError within the program."""
-    called = ast.unparse(call.func)
-    if called == "click.echo":
-        return any(one.arg == "err" for one in call.keywords)
-    return called != "ValueError" or function.module.name.startswith("webhook.cli.")
 
 
 def unique(texts: Iterable[str]) -> Texts:

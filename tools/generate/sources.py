@@ -58,8 +58,15 @@ class Function:
         """The names that it gives values: they stand for nothing else in it."""
         if self.node is None:
             return set()
-        names = {one.id for one in ast.walk(self.node) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
-        return names | {one.arg for one in ast.walk(self.node) if isinstance(one, ast.arg)}
+        return {name for one in ast.walk(self.node) if (name := bound_by(one))}
+
+
+def bound_by(node: ast.AST) -> str:
+    """Return the name that a node gives a value; empty for any other node."""
+    match node:
+        case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
+            return name
+    return ""
 
 
 class Program:
@@ -156,7 +163,9 @@ def read(file: Path) -> Module:
 def module_of(name: str, file: str, tree: ast.Module) -> Module:
     """Return the module with this syntax tree."""
     module = Module(name, file, tree)
-    for node in ast.walk(module.tree):
+    nodes: list[ast.AST] = [module.tree]
+    for node in nodes:  # an expression contains no statement
+        nodes += [one for one in ast.iter_child_nodes(node) if not isinstance(one, ast.expr)]
         if isinstance(node, ast.ImportFrom):
             module.names.update({one.asname or one.name: f"{node.module}.{one.name}" for one in node.names})
         elif isinstance(node, ast.Import):

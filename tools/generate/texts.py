@@ -183,17 +183,17 @@ class Reading:
             return ()
         pairs = [*zip(function.parameters, call.args, strict=False), *((one.arg, one.value) for one in call.keywords)]
         given = {name: self.or_placeholder(value, known) for name, value in pairs if name is not None}
-        found = Reading(self.program, function, given, self.depth + 1).returns
+        found = returns_of(self.program, function, tuple(given.items()), self.depth + 1)
         texts = tuple(dict.fromkeys(text for one in found for text in one if text))[:MOST] if all(found) else ()
         return () if any(map(is_placeholder, texts)) else texts  # it only spells a value
 
     def is_constant(self, node: ast.expr) -> bool:
         """Return True if all names in an expression are those of a module, and it calls nothing but `join`."""
         names = names_in(node)
-        joins = all(isinstance(one.func, ast.Attribute) and one.func.attr == "join" for one in calls_in(node))
-        if isinstance(node, ast.Starred):
+        known = self.function.module.values.keys()
+        if isinstance(node, ast.Starred) or not (names <= known and names.isdisjoint(self.function.bound)):
             return False
-        return joins and names.isdisjoint(self.function.bound) and names <= self.function.module.values.keys()
+        return all(isinstance(one.func, ast.Attribute) and one.func.attr == "join" for one in calls_in(node))
 
     def value(self, node: ast.expr) -> Any:
         """Return the value of a constant expression; None of any other."""
@@ -203,6 +203,12 @@ class Reading:
             return eval(ast.unparse(node), self.function.module.values)  # noqa: S307 - our own source
         except (AttributeError, TypeError, LookupError):
             return None
+
+
+@cache
+def returns_of(program: Program, function: Function, given: tuple[tuple[str, Texts], ...], depth: int) -> list[Texts]:
+    """Return the texts that a function may return if its caller gives these."""
+    return Reading(program, function, dict(given), depth).returns
 
 
 def placeholder(name: str) -> str:
