@@ -297,5 +297,7 @@ class Crashes:
 
 def _noted(state: WorkloadState, pod: Pod, *, has_jobs: bool) -> Attempt | None:
     """Return what the account says of the end of a pod; None if it does not list it. Other kinds give a name again."""
+    if state.tracker.is_open(pod.uid):
+        return None  # what it says is of another pod of that name, perhaps of the same second
     ends = (one for one in reversed(state.account.last) if one.pod == pod.name and not one.restart)
     return next((one for one in ends if has_jobs or one.end == pod.finished), None)

@@ -324,6 +324,24 @@ def test_a_bug_ends_the_task_that_would_be_retried() -> None:
     assert ("PodFailurePolicy", BUG) in told
 
 
+def test_a_bug_of_a_pod_with_the_name_and_the_end_of_one_before_the_requested_retry_ends_its_task_too() -> None:
+    history = msgspec.json.encode([{"at": AFTERWARDS, "by": "ada", "of": AFTERWARDS, "ended": []}]).decode()
+    root = pipeline_run(metadata={"annotations": {names.RETRY_HISTORY: history}})
+
+    async def retry(ledger: Ledger) -> None:
+        see_root(ledger, tekton.PIPELINE_RUN, root, api.account_writes()[-1].text)
+        ledger.trackers.see_pod(replace(of_task(1, code=1), uid="another-uid"))
+        await ledger.settle()  # before it is counted
+        for _ in range(60):
+            await asyncio.sleep(0.5)
+            see_root(ledger, tekton.PIPELINE_RUN, root, api.account_writes()[-1].text)
+
+    api = FakeApi()
+    played(of_task(1, code=1), api=api, then=retry)
+    assert beside_accounts(api) == [(TASK_RUN, CANCELLED)] * 2
+    assert account_in(api).cost["fatal"] == 2
+
+
 def test_a_task_is_ended_once_its_controller_has_recorded_the_attempt() -> None:
     not_yet = Answer(error=ApiError(422, "the server rejected our request"))
     api, _ = played(of_task(1, code=1), api=FakeApi(Answer(), not_yet, not_yet))
