@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import pytest
 
-from tests.cluster.conftest import NewNamespace
+from tests.cluster.conftest import OWN_CONTROL_PLANE, NewNamespace
 from tests.cluster.disruptions import OwnNodes, own_nodes, place, preempt
 from tests.cluster.manifests import (
     CANNOT_START,
@@ -128,14 +128,22 @@ class NewScene(Protocol):
 
 @pytest.fixture
 def scene(namespace: NewNamespace, kubectl: Kubectl) -> Iterator[NewScene]:
-    """Return a function that creates scenes: `scene("require", spot=1)`."""
+    """Return a function that creates scenes: `scene("require", spot=1)`.
+
+    At the end what runs in them is deleted: else its pods would be created again, and the scheduler would try for each
+    node of another test whether it takes them.
+    """
     with ExitStack() as stack:
 
         def create(
             profile: str = "default", *, spot: int = 2, on_demand: int = 1, labels: Mapping[str, str] | None = None
         ) -> Scene:
             nodes = stack.enter_context(own_nodes(kubectl, spot=spot, on_demand=on_demand))
-            return Scene(kubectl, namespace({**(labels or {}), PROFILE: profile}), nodes)
+            team = namespace({**(labels or {}), PROFILE: profile})
+            if OWN_CONTROL_PLANE:  # on another's cluster the namespace is deleted
+                for resource in ("jobs", "jobsets", "cronjobs"):
+                    stack.callback(team.delete, resource)
+            return Scene(kubectl, team, nodes)
 
         yield create
 
