@@ -297,6 +297,7 @@ def test_the_api_server_accepts_single_pod_jobs_with_any_name(namespace: NewName
     team.create(manifest)
 
 
+@pytest.mark.first
 def test_a_cron_job_with_the_longest_name_creates_jobs_that_become_indexed(namespace: NewNamespace) -> None:
     team = opted_in(namespace, "single-pod")
     cron_job = {

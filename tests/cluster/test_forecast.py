@@ -139,6 +139,7 @@ def lost(found: Object, index: str) -> bool:
     return bool(condition(found, "Failed")) or any(int(run[0]) <= int(index) <= int(run[-1]) for run in runs)
 
 
+@pytest.mark.first
 def test_each_failure_has_the_effect_that_explain_foretold(namespace: NewNamespace) -> None:
     first = 0 if EXAMPLES == DEFAULT else secrets.randbelow(2**32)
     teams = {profile: opted_in(namespace, f"foretold-{profile}") for profile in PROFILES}

@@ -81,6 +81,7 @@ def counts(one: FailingSet) -> tuple[int, int, dict[str, int], bool]:
     return in_all, of_set + alone, restarts_alone(one.found), one.has_failed
 
 
+@pytest.mark.first
 def test_the_controllers_restart_original_and_rendered_job_sets_like_the_model(
     namespace: NewNamespace,
 ) -> None:

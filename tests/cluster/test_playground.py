@@ -87,6 +87,7 @@ def playground() -> Iterator[Playground]:
             runner.send_signal(signal.SIGTERM)
 
 
+@pytest.mark.first
 def test_make_cluster_is_a_cluster_of_its_own_with_the_readmes_policy_which_is_uninstalled_and_ends_without_a_trace(
     playground: Playground, kubectl: Kubectl
 ) -> None:

@@ -27,6 +27,7 @@ def requires_spot(pod: Object) -> bool:
     return "requiredDuringSchedulingIgnoredDuringExecution" in affinity and noted(pod)["placement"] == "Spot"
 
 
+@pytest.mark.first
 def test_a_job_with_time_goes_back_to_spot_nodes_after_more_disruptions_than_the_limit(scene: NewScene) -> None:
     here = scene("deadline", spot=1, on_demand=1)
     here.create("deadline.yaml", STAYS)

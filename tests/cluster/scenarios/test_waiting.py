@@ -135,6 +135,7 @@ def test_with_a_rule_a_pod_that_does_not_start_is_replaced_and_costs_no_retry(sc
     assert last(counted) == [("NeverStarted", "ImagePullBackOff", "disruption")]
 
 
+@pytest.mark.first
 def test_a_pod_that_never_starts_is_replaced_no_more_often_than_disruptions_are_allowed(scene: NewScene) -> None:
     here = scene("start-again")
     here.create("one-pod.yaml", program(0, cannot_start="ImagePullBackOff,ImagePullBackOff,ImagePullBackOff"))
