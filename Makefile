@@ -22,7 +22,7 @@ help:  ## this list
 install: .venv/installed  ## .venv with everything, from hash-pinned packages
 
 .PHONY: check
-check: install  ## ruff, mypy --strict, import rules, unit tests; two minutes
+check: install  ## ruff, mypy --strict, import rules, unit tests; a minute and a half
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
