@@ -7,11 +7,15 @@ import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from tests.awaiting import LONGEST
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
 Object: TypeAlias = dict[str, Any]
+# By default kubectl waits 32 s for a schema, which the API server may have to make while it is busy.
+PATIENT = f"--request-timeout={LONGEST:g}s"
 
 
 class KubectlError(Exception):
@@ -62,7 +66,7 @@ class Kubectl:
         return parsed
 
     def _command(self, arguments: tuple[str, ...]) -> list[str | Path]:
-        return [self.program, f"--kubeconfig={self.kubeconfig}", *self._scope(), *arguments]
+        return [self.program, f"--kubeconfig={self.kubeconfig}", PATIENT, *self._scope(), *arguments]
 
     def _scope(self) -> list[str]:
         return []
