@@ -71,7 +71,7 @@ test-cluster: install  ## tests on a control plane built from source, or on your
 	$(BIN)/python -m tests.cluster $(YOURS)-- $(BIN)/pytest -q $(AT_ONCE) -m "not long and not kueue and not systems" tests/cluster
 # Most of the time they wait. The API server keeps a gigabyte: to look for garbage when there is twice as much takes a
 # sixth of its CPU time.
-AT_ONCE := -n 16 --dist worksteal
+AT_ONCE := -n 12 --dist worksteal
 test-cluster test-operators test-systems: export GOGC = 400
 test-cluster test-operators test-systems: export GOMEMLIMIT = 4GiB
 
