@@ -81,8 +81,8 @@ def test_slow_programs_that_get_on_are_left_alone(scene: NewScene) -> None:
     for step in range(1, 14):
         for pod in pods:
             here.team.tells(pod, f"{step / 100_000:.5f}")
-        for _, pod in here.team.api.watch(PODS.format(here.team.name), timeoutSeconds="10"):
-            assert not stalled(pod)
+        for kind, pod in here.team.api.watch(PODS.format(here.team.name), timeoutSeconds="10"):
+            assert kind == "ERROR" or not stalled(pod)  # a busy API server may end a watch early
     found = here.team.pods_of("sweep", bool)
     assert {one["metadata"]["uid"] for one in found} == {one["metadata"]["uid"] for one in pods}
     assert not any(map(stalled, found))
