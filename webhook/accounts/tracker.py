@@ -322,6 +322,8 @@ class Tracker:
         return max(found, key=lambda pod: pod.ended, default=None)
 
     def _fails_by_deletion(self, pod: Pod) -> bool:
+        if pod.deleting and self.failed is not None and pod.uid in self.failed.pods:
+            return True  # it has: the Job controller has counted it, and removed its finalizer since
         if not pod.deleting or not pod.tracked:
             return False
         job = self.job_of(pod)

@@ -1,6 +1,7 @@
 """Which restarts in place an account lacks, over missed events, marks, ends and deletions."""
 
 import pytest
+from msgspec.structs import replace
 
 from tests.costs import lines_of
 from tests.unit.accounts.pods import job
@@ -11,9 +12,9 @@ from webhook.accounts.tracked import LONGEST_DELAY, delay, uncounted
 from webhook.pods.pods import Pod
 
 
-def tracked(*pods: Pod, counted: dict[str, int] | None = None) -> Alone:
+def tracked(*pods: Pod, counted: dict[str, int] | None = None, replacement: str | None = "Failed") -> Alone:
     tracker = Alone()
-    tracker.see_job(job(), steady=True, alone=True)
+    tracker.see_job(job({"podReplacementPolicy": replacement}), steady=True, alone=True)
     for pod in pods:
         tracker.see(pod, 0.0)
     tracker.see_account(Account(restarted=counted or {}))
@@ -55,6 +56,17 @@ def test_restarts_of_a_failed_pod_are_left_to_the_count_of_its_end() -> None:
     assert tracker.restarted_now == {}
     (failed,) = tracker.failed_now.values()
     assert uncounted(failed, {}) == 2
+
+
+def test_restarts_of_a_pod_that_failed_by_its_deletion_are_counted_once_though_it_still_terminates() -> None:
+    pod = replace(restarted(4), deleting=True, tracked=True)
+    tracker = tracked(pod, replacement=None)
+    assert open_in(tracker) == []
+    (failed,) = tracker.failed_now.values()
+    tracker.see_account(Account(recent=[id_of(failed)]))  # with its end, and so without its restarts
+    tracker.see(replace(pod, tracked=False), 1.0)  # the Job controller has counted it too
+    assert open_in(tracker) == []
+    assert not tracker.running.packed
 
 
 def test_a_pod_that_fails_keeps_the_restarts_that_its_last_status_lacks() -> None:
