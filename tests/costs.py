@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 MEBIBYTE: Final = 1024 * 1024
 MOST_GROWTH: Final = 5.0  # of the cost when the input grows fourfold
 # Ratios of smaller values mean little: they are dominated by start-up.
-LEAST_LINES: Final = 400
+LEAST_LINES: Final = 330
 LEAST_BYTES: Final = 64 * 1024
 
 Input = TypeVar("Input")

@@ -63,7 +63,7 @@ def install(kubectl: Kubectl) -> None:
             # In the reverse order: once the first ones have an effect, as `is_effective` sees, all others have one.
             items = [*reversed(for_test(exported(logs)))]
             whole = json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
-            # To validate, kubectl would ask for a schema, for which it waits 32 s while the API server compiles.
+            # To validate, kubectl would ask for a schema, which the API server makes late while it compiles.
             done = kubectl.run("apply", "--server-side", "--validate=false", "--filename=-", stdin=whole)
             assert done.returncode == 0, done.stderr
             (logs / "exported").touch()

@@ -216,7 +216,7 @@ def placeholder(name: str) -> str:
     return f"{HELD}{name}{HELD}"
 
 
-# A function is read once for each call of it: what its nodes contain is kept.
+# A function is read anew for other texts that it is given: what its nodes contain is kept.
 @cache
 def calls_in(node: ast.expr) -> tuple[ast.Call, ...]:
     """Return the calls in an expression."""

@@ -288,8 +288,7 @@ class Tracker:
 
     def _is_disturbing(self, pod: Pod, before: Pod | None) -> bool:
         """Return True if a pod that is going has just begun to, or has failed just now; `before`: as it last ran."""
-        known = self.failed is not None and pod.uid in self.failed.pods
-        return not known and (pod.enters_account or before is None or not is_going(before))
+        return not self._has_failed(pod) and (pod.enters_account or before is None or not is_going(before))
 
     def see_failed(self, pod: Pod, now: float, *, is_new: bool) -> None:
         """Record the current state of a failed pod."""
@@ -321,9 +320,12 @@ class Tracker:
         found = (pod for pod in chain(failed, of_scopes) if pod.name == name)
         return max(found, key=lambda pod: pod.ended, default=None)
 
+    def _has_failed(self, pod: Pod) -> bool:
+        return self.failed is not None and pod.uid in self.failed.pods
+
     def _fails_by_deletion(self, pod: Pod) -> bool:
-        if pod.deleting and self.failed is not None and pod.uid in self.failed.pods:
-            return True  # it has: the Job controller has counted it, and removed its finalizer since
+        if pod.deleting and self._has_failed(pod):
+            return True  # the Job controller has counted it, and removed its finalizer since
         if not pod.deleting or not pod.tracked:
             return False
         job = self.job_of(pod)

@@ -142,7 +142,7 @@ PATTERNS = st.recursive(
 @given(st.lists(PATTERNS, max_size=30))
 def test_matching_a_message_costs_little_with_any_patterns(patterns: list[str]) -> None:
     hostile = set_with(*patterns)
-    assert lines_of(lambda: action_of_set(hostile, "workers", HOSTILE_MESSAGE)) <= 2_000
+    assert lines_of(lambda: action_of_set(hostile, "workers", HOSTILE_MESSAGE)) <= 1_450
 
 
 def test_only_a_limited_number_of_rules_of_a_job_set_is_read() -> None:

@@ -127,7 +127,7 @@ def test_admission_of_a_pod_does_not_wait_for_the_patterns_of_its_job_set() -> N
     root["spec"]["podFailurePolicy"] = {"rules": [RESTART]}
     pods = [replace(disrupted(number), name="a" * 253, job_set="set") for number in range(50)]
     found = trackers(root, above, *pods)
-    assert lines_of(lambda: admit(found, root, SET_LABELS)) <= 1_600
+    assert lines_of(lambda: admit(found, root, SET_LABELS)) <= 1_580
 
 
 def test_with_a_backoff_limit_per_index_failures_are_counted_before_the_job_status_has_them() -> None:
