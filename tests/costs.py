@@ -9,10 +9,12 @@ import gc
 import sys
 import tracemalloc
 from collections.abc import Callable
+from functools import lru_cache
 from types import FrameType
 from typing import Any, Final, NamedTuple, TypeVar
 
 MEBIBYTE: Final = 1024 * 1024
+BOUNDED_CACHE: Final = type(lru_cache(len))
 MOST_GROWTH: Final = 5.0  # of the cost when the input grows fourfold
 # Ratios of smaller values mean little: they are dominated by start-up.
 LEAST_LINES: Final = 330
@@ -55,6 +57,31 @@ def bytes_of(work: Callable[[], object]) -> int:
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
+
+
+def kept_bytes_of(work: Callable[[], object]) -> int:
+    """Return by how many bytes the memory has grown after `work`, without what this project's caches remember.
+
+    These are bounded, and how full they are depends on the tests that ran before.
+    """
+    forget()
+    gc.collect()
+    tracemalloc.start()
+    try:
+        work()
+        forget()
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+
+
+def forget() -> None:
+    """Empty every cache of a function of this project."""
+    modules = [module for name, module in sys.modules.items() if name.startswith("webhook.")]
+    for found in {id(value): value for module in modules for value in vars(module).values()}.values():
+        if isinstance(found, BOUNDED_CACHE):
+            found.cache_clear()
 
 
 def cost_of(work: Callable[[], object]) -> Cost:

@@ -1,13 +1,12 @@
 """The memory of what is cached, by tracemalloc: bytes for each more object, the same on every machine and run."""
 
-import gc
-import tracemalloc
 from typing import Any
 from uuid import UUID
 
 import msgspec
 import pytest
 
+from tests.costs import kept_bytes_of
 from tests.opted_in import opted_in
 from webhook.kube import names, packed
 from webhook.kube.informer import Event
@@ -62,17 +61,15 @@ def bytes_of_each(**annotations: str) -> float:
     ]
     for event in events[:NAMESPACES]:  # a first name may let the table of all interned strings grow, which is no Job's
         jobs.take(event)
-    gc.collect()
-    tracemalloc.start()
-    before, _ = tracemalloc.get_traced_memory()
-    for kind in ("ADDED", "MODIFIED"):  # a change must not leave parts of the former state behind
-        for event in events:
-            jobs.take(msgspec.structs.replace(event, type=kind))
-    gc.collect()
-    after, _ = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
+
+    def work() -> None:
+        for kind in ("ADDED", "MODIFIED"):  # a change must not leave parts of the former state behind
+            for event in events:
+                jobs.take(msgspec.structs.replace(event, type=kind))
+
+    kept = kept_bytes_of(work)
     assert len(jobs.items) == JOBS
-    return (after - before) / (JOBS - NAMESPACES)
+    return kept / (JOBS - NAMESPACES)
 
 
 def test_a_running_job_is_cached_in_few_bytes() -> None:

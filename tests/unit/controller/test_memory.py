@@ -3,10 +3,8 @@
 What the cache of Jobs keeps is not in them. The text of an account, at most 4 KiB, is named apart.
 """
 
-import gc
 import sys
-import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import count
 from typing import Any, Final
 from uuid import UUID
@@ -14,13 +12,14 @@ from uuid import UUID
 import msgspec
 import pytest
 
+from tests.costs import kept_bytes_of
 from tests.opted_in import opted_in
 from tests.unit.accounts.pods import job
 from tests.unit.controller.leader import see_account
 from webhook.accounts.account import Account
 from webhook.accounts.cached import CachedJob
 from webhook.accounts.counting import CountingPass
-from webhook.accounts.stored import decode, encode, shared
+from webhook.accounts.stored import decode, encode
 from webhook.accounts.tracker import Key
 from webhook.kube import names
 from webhook.objects.problem import Json
@@ -41,6 +40,12 @@ INDEXED: Final = {"completionMode": "Indexed", "completions": 2, "parallelism": 
 EXIT: Final = {"exitCode": 137, "reason": "Error", "finishedAt": "2026-11-23T10:30:00Z"}
 NO_API: Any = None
 uids: Final[Iterator[int]] = count(1)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def grown_buffer() -> None:
+    """Grow the buffer that all pods are packed in to the largest of them; it is none of the memory of a pod."""
+    trackers_of_jobs().see_pod(read(restarted(0, 12, "💥" * 12_000)))
 
 
 def stored_pod(number: int, place: int, **status: Any) -> bytes:
@@ -94,19 +99,6 @@ def read(stored: bytes) -> Pod:
     return pods.read(DECODER.decode(stored))
 
 
-def bytes_of(work: Callable[[], object]) -> int:
-    """Return by how many bytes the memory grows by some work."""
-    gc.collect()
-    tracemalloc.start()
-    try:
-        work()
-        shared.cache_clear()  # it is bounded, however many workloads there are
-        gc.collect()
-        return tracemalloc.get_traced_memory()[0]
-    finally:
-        tracemalloc.stop()
-
-
 def indexes(pod: bytes, *, indexed: bool) -> bytes:
     return pod if indexed else pod.replace(pods.INDEX.encode(), b"x")
 
@@ -122,7 +114,7 @@ def test_a_running_pod_costs_at_most_750_bytes(most: int, *, indexed: bool) -> N
         for one in stored:
             found.see_pod(read(one))
 
-    assert bytes_of(work) / len(stored) <= 750
+    assert kept_bytes_of(work) / len(stored) <= 750
     assert len(found.running.packed) == len(stored)
     assert found.states == {}
 
@@ -135,7 +127,7 @@ def test_a_job_that_runs_costs_nothing_beside_its_cached_record() -> None:
         for root in roots:
             found.see_job(root)
 
-    assert bytes_of(work) / NUMBER <= 1
+    assert kept_bytes_of(work) / NUMBER <= 1
 
 
 def test_pods_that_succeeded_leave_nothing() -> None:
@@ -148,7 +140,7 @@ def test_pods_that_succeeded_leave_nothing() -> None:
         for one, _ in stored:
             found.see_pod(read(one.replace(b'"Running"', b'"Succeeded"')))
 
-    assert bytes_of(work) / NUMBER <= 200  # the room that dicts and the set of a zone keep
+    assert kept_bytes_of(work) / NUMBER <= 200  # the room that dicts and the set of a zone keep
     assert found.running.packed == {}
 
 
@@ -163,6 +155,16 @@ def failed(number: int) -> bytes:
         conditions=[{**disrupted, "lastTransitionTime": "2026-11-23T10:30:00Z"}],
         containerStatuses=[state],
     )
+
+
+def restarted(number: int, containers: int, message: str) -> bytes:
+    """Return a pod of a Job that has failed after one restart in place, each with this message of each container."""
+    ends = [
+        {"name": f"c{one}", "state": {"terminated": {**EXIT, "message": message}}, "restartCount": 1}
+        for one in range(containers)
+    ]
+    lasts = [{**one, "lastState": one["state"]} for one in ends]
+    return stored_pod(number, 0, phase="Failed", containerStatuses=lasts)
 
 
 def count_all(found: Trackers, stored: list[bytes]) -> None:
@@ -193,7 +195,7 @@ def texts_of(found: Trackers) -> int:
 def test_a_failed_pod_that_exists_costs_at_most_3400_bytes_with_its_workload_beside_the_account() -> None:
     found = trackers_of_jobs()
     stored = [failed(number) for number in range(NUMBER)]
-    assert (bytes_of(lambda: count_all(found, stored)) - texts_of(found)) / NUMBER <= 3400
+    assert (kept_bytes_of(lambda: count_all(found, stored)) - texts_of(found)) / NUMBER <= 3400
     assert all(state.tracker.failed is not None for state in found.states.values())
 
 
@@ -206,7 +208,7 @@ def test_a_workload_with_a_counted_failure_costs_at_most_2400_bytes_beside_the_a
         for one in stored:
             found.see_pod_gone(read(one))
 
-    assert (bytes_of(work) - texts_of(found)) / NUMBER <= 2400
+    assert (kept_bytes_of(work) - texts_of(found)) / NUMBER <= 2400
     assert len(found.states) == NUMBER
     assert all(state.tracker.failed is None for state in found.states.values())
     assert all(decode(state.text).ended == 1 for state in found.states.values())
@@ -217,22 +219,14 @@ def test_a_workload_with_a_counted_failure_costs_at_most_2400_bytes_beside_the_a
 def test_the_messages_of_an_ended_pod_cost_at_most_1400_bytes(text: str, containers: int) -> None:
     """A status of users may have 1 KiB of each of its containers, or more: with 50,000 pods that were 618 MiB."""
 
-    def pod(number: int, message: str) -> bytes:
-        ends = [
-            {"name": f"c{one}", "state": {"terminated": {**EXIT, "message": message}}, "restartCount": 1}
-            for one in range(containers)
-        ]
-        lasts = [{**one, "lastState": one["state"]} for one in ends]
-        return stored_pod(number, 0, phase="Failed", containerStatuses=lasts)
-
     def grown(message: str) -> float:
         found = trackers_of_jobs()
-        stored = [pod(number, message) for number in range(60)]
+        stored = [restarted(number, containers, message) for number in range(60)]
 
         def work() -> None:
             for one in stored:
                 found.see_pod(read(one))
 
-        return bytes_of(work) / len(stored)
+        return kept_bytes_of(work) / len(stored)
 
     assert grown(text) - grown("") <= 1_400  # 256 are those of its last restart in place
