@@ -8,7 +8,7 @@ import pytest
 
 from tests.cluster.conftest import with_operators
 from tests.cluster.objects import condition, noted, restarts
-from tests.cluster.scenarios.conftest import program
+from tests.cluster.scenarios.conftest import DELETION_SECONDS, program
 from tests.cluster.scenarios.test_disruptions import maintain_node
 from tests.cluster.scenarios.test_jobs import failed_for
 from webhook.systems.job_set.spec import REPLICATED_JOB
@@ -57,11 +57,15 @@ def ready(pod: Object) -> bool:
 
 
 def test_with_coupled_fail_job_a_crash_beside_an_evicted_pod_fails_the_job_set(scene: NewScene) -> None:
+    """The Job controller must see the crash alone: had both ended by then, it could as well restart the set."""
     here = scene("fail-job")
-    here.create("training-set.yaml", SAVES_ITS_STATE)
-    first, peer, *_ = started(here, 0)
+    here.create("training-set.yaml", program(at_sigterm=143, after=3600))
+    first, peer, *others = started(here, 0)
     here.team.evict(first["metadata"]["name"])
     here.team.ends(peer, 1)
+    here.team.wait_for_all("jobs", lambda found: any(condition(job, "FailureTarget") for job in found))
+    for pod in (first, *others):  # the Job controller deletes the others
+        here.team.annotate(f"pod/{pod['metadata']['name']}", {DELETION_SECONDS: "0"})
     failed = here.team.wait_for("jobsets", "llm", failed_for)
     assert failed_for(failed) == "FailJobSetFailurePolicyAction"
 
