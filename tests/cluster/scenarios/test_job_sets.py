@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.cluster.conftest import with_operators
+from tests.cluster.manifests import DELETION_SECONDS
 from tests.cluster.objects import condition, noted, restarts
-from tests.cluster.scenarios.conftest import DELETION_SECONDS, program
+from tests.cluster.scenarios.conftest import program
 from tests.cluster.scenarios.test_disruptions import maintain_node
 from tests.cluster.scenarios.test_jobs import failed_for
 from webhook.systems.job_set.spec import REPLICATED_JOB
