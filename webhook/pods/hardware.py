@@ -51,6 +51,7 @@ def _unhealthy(statuses: list[Json]) -> Iterator[str]:
 def fault_of_node(node: Json | None, hardware: Hardware, ended: str = "") -> str:
     """Return a fault of a Node, decoded as NODE_READ; empty if it has none. None: it does not exist.
 
+    A fault of the machine goes before a node that is not ready: it may have ended the kubelet too.
     `ended`: when a pod ended there, RFC 3339. If the Node was created later, it is another one of that name.
     """
     if node is None:
@@ -58,7 +59,7 @@ def fault_of_node(node: Json | None, hardware: Hardware, ended: str = "") -> str
     created, end = seconds((node.get("metadata") or {}).get("creationTimestamp")), seconds(ended)
     if created is not None and end is not None and created > end:
         return GONE
-    return next(_faults(node, hardware), "")[:LONGEST]
+    return max(_faults(node, hardware), key=is_of_machine, default="")[:LONGEST]
 
 
 def is_of_machine(fault: str) -> bool:

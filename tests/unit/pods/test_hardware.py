@@ -75,6 +75,18 @@ def test_that_a_node_is_gone_or_not_ready_says_nothing_of_its_machine(condition:
     assert not is_of_machine(fault_of_node(None, Hardware()))
 
 
+@pytest.mark.parametrize(
+    ("facts", "fault"),
+    [
+        (node(("KernelDeadlock", "True", "Hung")), "condition KernelDeadlock is True (Hung)"),
+        (node(taints=("node.kubernetes.io/out-of-service",)), "taint node.kubernetes.io/out-of-service"),
+    ],
+)
+def test_a_fault_of_the_machine_that_stopped_its_kubelet_too_is_blamed(facts: Json, fault: str) -> None:
+    facts["status"]["conditions"][0] = {"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown"}
+    assert fault_of_node(facts, Hardware()) == fault
+
+
 def test_a_taint_of_an_operator_is_a_fault_of_its_node() -> None:
     found = fault_of_node(node(taints=("spot", "node.kubernetes.io/out-of-service")), Hardware())
     assert found == "taint node.kubernetes.io/out-of-service"
