@@ -8,12 +8,14 @@ Python's virtual machine would take three times as long. What C code costs is me
 import gc
 import sys
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from types import FrameType
 from typing import Any, Final, NamedTuple, TypeVar
 
 MEBIBYTE: Final = 1024 * 1024
+UNTIL_IT_BLOCKS: Final = 1e6  # seconds
 BOUNDED_CACHE: Final = type(lru_cache(len))
 MOST_GROWTH: Final = 5.0  # of the cost when the input grows fourfold
 # Ratios of smaller values mean little: they are dominated by start-up.
@@ -50,13 +52,9 @@ def lines_of(work: Callable[[], object]) -> int:
 
 def bytes_of(work: Callable[[], object]) -> int:
     """Return the peak of the bytes that `work` allocates, including its result."""
-    gc.collect()
-    tracemalloc.start()
-    try:
+    with traced():
         work()
         return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
 
 
 def kept_bytes_of(work: Callable[[], object]) -> int:
@@ -65,15 +63,25 @@ def kept_bytes_of(work: Callable[[], object]) -> int:
     These are bounded, and how full they are depends on the tests that ran before.
     """
     forget()
-    gc.collect()
-    tracemalloc.start()
-    try:
+    with traced():
         work()
         forget()
         gc.collect()
         return tracemalloc.get_traced_memory()[0]
+
+
+@contextmanager
+def traced() -> Iterator[None]:
+    """Trace what is allocated, by this thread alone: another one may get what the next tests are, by pytest-xdist."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(UNTIL_IT_BLOCKS)
+    gc.collect()
+    tracemalloc.start()
+    try:
+        yield
     finally:
         tracemalloc.stop()
+        sys.setswitchinterval(before)
 
 
 def forget() -> None:
