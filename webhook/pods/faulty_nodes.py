@@ -29,7 +29,7 @@ class FaultyNodes:
 
     def see(self, node: str, workload: str, time: float, now: float) -> int:
         """Record that a fault of a node has ended a pod; return of how many workloads it has, if one is new; else 0."""
-        if not node or not max(now - WEEK, self.since(node)) < time <= now + WINDOW:
+        if not node or not (now - WEEK < time <= now + WINDOW and self.since(node) <= time):
             return 0
         workloads = self.nodes.get(node)
         if workloads is None:
@@ -57,5 +57,5 @@ class FaultyNodes:
 
     def _times(self, node: str, now: float) -> list[float]:
         """Return when faults of a node have ended the last pod of each workload, in WEEK before `now` or later."""
-        earliest = max(now - WEEK, self.since(node))
-        return sorted(time for time in self.nodes[node].values() if time > earliest)
+        since = self.since(node)  # in whole seconds, as `time`
+        return sorted(time for time in self.nodes[node].values() if now - WEEK < time >= since)

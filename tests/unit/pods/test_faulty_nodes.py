@@ -36,10 +36,16 @@ def test_faults_of_another_node_of_the_same_name_do_not_count() -> None:
     for number, workload in enumerate("ab"):
         found.see("bad", workload, NOW + number, NOW + 10)
     assert found.avoided(2, DAY, NOW + 10)
-    created = NOW
+    created = NOW + 1
     assert not found.avoided(2, DAY, NOW + 10)
     assert [found.see("bad", one, time, NOW + 20) for one, time in (("a", NOW), ("c", NOW + 15))] == [0, 2]
     assert (found.number(NOW + 20), found.number(NOW + WEEK + 20)) == (1, 0)
+
+
+def test_a_fault_in_the_second_in_which_its_node_was_created_counts() -> None:
+    found = FaultyNodes(lambda _: NOW)
+    assert [found.see("bad", one, NOW, NOW) for one in "ab"] == [1, 2]
+    assert found.avoided(2, DAY, NOW) == [(NOW, "bad")]
 
 
 def test_what_is_remembered_is_bounded_and_the_oldest_is_forgotten() -> None:
