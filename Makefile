@@ -22,11 +22,17 @@ help:  ## this list
 install: .venv/installed  ## .venv with everything, from hash-pinned packages
 
 .PHONY: check
-check: install  ## ruff, mypy --strict, import rules, unit tests; a minute and a half
+check: lint test-unit  ## ruff, mypy --strict, import rules, unit tests; a minute and a half
+
+.PHONY: lint
+lint: install  ## ruff, mypy --strict, import rules
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+.PHONY: test-unit
+test-unit: install  ## all tests that need no cluster
 	$(BIN)/pytest -q $(UNIT_AT_ONCE)
 # Some tests wait for programs that they start: three processes keep two cores busy.
 UNIT_AT_ONCE := -n 3 --dist worksteal
@@ -39,8 +45,8 @@ coverage: install  ## which branches the unit tests leave out; takes nearly twic
 	$(BIN)/coverage report
 
 .PHONY: test
-test: check  ## check, then everything on real Kubernetes control planes
-	$(MAKE) --jobs=2 test-cluster test-fuzz
+test: lint  ## check, and everything on real Kubernetes control planes at once: each of these waits at times
+	$(MAKE) --jobs=3 test-unit test-cluster test-fuzz
 
 .PHONY: test-image
 test-image: install  ## the image, built and run as the Deployment does; as root on Debian it brings a container engine
