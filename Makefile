@@ -46,7 +46,7 @@ coverage: install  ## which branches the unit tests leave out; takes nearly twic
 
 .PHONY: test
 test: lint  ## check, and everything on real Kubernetes control planes at once: each of these waits at times
-	$(MAKE) --jobs=3 test-unit test-cluster test-fuzz
+	$(MAKE) --jobs=3 UNIT_AT_ONCE="-n 2 --dist worksteal" test-unit test-cluster test-fuzz
 
 .PHONY: test-image
 test-image: install  ## the image, built and run as the Deployment does; as root on Debian it brings a container engine

@@ -154,11 +154,9 @@ def test_a_pod_whose_device_is_tainted_costs_a_disruption(namespace: NewNamespac
 def test_each_pod_is_counted_once_even_if_the_account_cannot_name_them_all(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     indexes = {"completions": MOST_RECENT + 10, "parallelism": MOST_RECENT + 10, "completionMode": "Indexed"}
-    team.create(job("train", exits(143, 0), backoffLimitPerIndex=1, **indexes))
-    found = team.wait_for(
-        "jobs", "train", lambda found: condition(found, "Complete") and ended(found, MOST_RECENT + 10)
-    )
-    assert account(found)["cost"] == {"retry": MOST_RECENT + 10}
+    team.create(job("train", exits(143), backoffLimitPerIndex=0, **indexes))
+    found = team.wait_for("jobs", "train", lambda found: condition(found, "Failed") and ended(found, MOST_RECENT + 10))
+    assert account(found)["cost"] == {"fatal": MOST_RECENT + 10}
     assert len(account(found)["recent"]) <= MOST_RECENT
     marked = [pod for pod in team.get("pods")["items"] if names.COUNTED in pod["metadata"]["annotations"]]
     assert len(marked) >= MOST_RECENT // 2

@@ -1,4 +1,4 @@
-"""`make cluster`, and how to uninstall, with only the printed and documented commands."""
+"""`make cluster`, the tutorial, and how to uninstall, with only the printed and documented commands."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from tests.awaiting import until
+from tests.cluster import tutorial
 from tests.cluster.conftest import OWN_CONTROL_PLANE
 from tests.cluster.installation import INSTALLED, PROBE, built
 from tests.cluster.kubectl import Kubectl
@@ -42,6 +43,11 @@ class Playground:
     runner: subprocess.Popen[str]
     text: str
 
+    @property
+    def exports(self) -> str:
+        """The printed lines that export variables."""
+        return "\n".join(re.findall(r"^  (export .*)$", self.text, re.MULTILINE))
+
     def command(self, pattern: str) -> str:
         """Return the only printed command that matches a pattern."""
         (found,) = self.commands(pattern)
@@ -53,9 +59,8 @@ class Playground:
 
     def run(self, command: str) -> subprocess.CompletedProcess[str]:
         """Run a command in a shell with the printed exports."""
-        exports = "\n".join(re.findall(r"^  (export .*)$", self.text, re.MULTILINE))
         return subprocess.run(
-            ["sh", "-c", f"{exports}\n{command}"], cwd=ROOT, capture_output=True, text=True, check=False
+            ["sh", "-c", f"{self.exports}\n{command}"], cwd=ROOT, capture_output=True, text=True, check=False
         )
 
     def next_line(self) -> str:
@@ -88,7 +93,7 @@ def playground() -> Iterator[Playground]:
 
 
 @pytest.mark.first
-def test_make_cluster_is_a_cluster_of_its_own_with_the_readmes_policy_which_is_uninstalled_and_ends_without_a_trace(
+def test_make_cluster_prints_in_the_tutorial_what_the_page_shows_is_uninstalled_and_ends_without_a_trace(
     playground: Playground, kubectl: Kubectl
 ) -> None:
     exported = os.environ["KUBECONFIG"]
@@ -98,6 +103,8 @@ def test_make_cluster_is_a_cluster_of_its_own_with_the_readmes_policy_which_is_u
     assert playground.run("retry-policy --version && kubectl version").returncode == 0
     stored = playground.run("kubectl -n retry-policy-system get configmap retry-policy -o yaml").stdout
     assert document_of(stored)["data"][KEY] == (ROOT / "manifests" / "samples" / "policy-gke.yaml").read_text()
+    tutorial.assert_it_prints_what_the_page_shows(tutorial.PAGE, playground.exports)
+    assert playground.run("kubectl delete --filename docs/tutorial/train.yaml").returncode == 0
 
     assert playground.run(playground.command(LABEL)).returncode == 0
     until(lambda: "podFailurePolicy" in playground.run(CREATE).stdout)

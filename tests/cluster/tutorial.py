@@ -1,4 +1,4 @@
-"""Runs the tutorials' commands as a reader does.
+"""Runs the tutorials' commands as a reader does, and compares what they print with the pages.
 
 A page's console blocks are for the second terminal. In the first one a new control plane runs, started as by `make
 cluster`: where nodes are simulated, and for the story of a day where they are real.
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 ROOT: Final = Path(__file__).parents[2]
 PAGE: Final = ROOT / "docs" / "tutorial" / "preempted-twice.md"
@@ -23,6 +23,18 @@ STORY: Final = ROOT / "docs" / "tutorial" / "a-day.md"
 REAL: Final = "--real-nodes-where-possible"
 BLOCK: Final = re.compile(r"(?<=```console\n).*?(?=```)", re.DOTALL)
 COMMAND: Final = re.compile(r"^\$ (.*)\n", re.MULTILINE)
+# What differs from one reader to the next.
+DIFFERS: Final = (
+    (r"^[IWE]\d{4} [\d:.]+ .*\n", ""),  # kubectl's own log: a watch that ended and goes on
+    (r"\b(train|nightly|load)-[a-z0-9]{5}\b", r"\1-POD"),
+    (r"\b(spot|on-demand)-\d\b", r"\1-N"),
+    (r"\b(job-(train|nightly|load))-[0-9a-f]{16}\b", r"\1-HASH"),
+    (r"\d{4}-\d\d-\d\dT[\d:]+(Z|\+00:00)", "TIME"),
+    (r"\b(\d+m)?\d+ ?s\b", "DURATION"),
+    (r"\b(kwok|v1\.\d+\.\d+)$", "VERSION"),
+    (r"\b\d+\.\d+\b|\b\d+ %", "AMOUNT"),
+    (r" +", " "),
+)
 
 
 def run(page: Path, *options: str) -> str:
@@ -51,6 +63,23 @@ def cluster(*options: str) -> Iterator[str]:
             yield "\n".join(exports)
         finally:
             process.terminate()
+
+
+def assert_it_prints_what_the_page_shows(
+    page: Path, exports: str, alike: Callable[[list[str]], object] = sorted
+) -> None:
+    """Fail unless `alike` makes the same of the lines that are shown and printed, which are in any order by default."""
+    for command, shown in steps(page.read_text()):
+        printed = output(command, exports)
+        lines, expected = (alike(without_differences(text)) for text in (printed, shown))
+        assert lines == expected, f"{command}\n{printed}"
+
+
+def without_differences(text: str) -> list[str]:
+    """Return the lines of an output, without what differs."""
+    for pattern, name in DIFFERS:
+        text = re.sub(pattern, name, text, flags=re.MULTILINE)
+    return [line.strip() for line in text.splitlines()]
 
 
 def steps(text: str) -> Iterator[tuple[str, str]]:
