@@ -151,6 +151,7 @@ def test_a_pod_whose_device_is_tainted_costs_a_disruption(namespace: NewNamespac
         assert last(found) == [("Disruption", "DeletionByDeviceTaintManager", "disruption")]
 
 
+@pytest.mark.first
 def test_each_pod_is_counted_once_even_if_the_account_cannot_name_them_all(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     indexes = {"completions": MOST_RECENT + 10, "parallelism": MOST_RECENT + 10, "completionMode": "Indexed"}

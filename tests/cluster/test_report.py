@@ -124,6 +124,7 @@ def agrees(total: Object, seconds: dict[str, float]) -> bool:
     return True
 
 
+@pytest.mark.first
 def test_the_servers_log_says_the_same_as_the_live_report(namespace: NewNamespace) -> None:
     team = opted_in(namespace)
     watched = Watched(team)
@@ -173,6 +174,7 @@ def test_a_selector_chooses_workloads_by_their_labels(namespace: NewNamespace) -
     assert reported(team, "-n", team.name, "--profile", "strict")["workloads"] == []
 
 
+@pytest.mark.first
 def test_another_policy_is_tried_on_what_the_cluster_has(namespace: NewNamespace, tmp_path: Path) -> None:
     team = opted_in(namespace)
     run_jobs(team)

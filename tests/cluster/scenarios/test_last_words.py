@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.cluster import command_line
 from tests.cluster.kubelet import end
 from tests.cluster.objects import account, ended
@@ -22,6 +24,7 @@ def variables(pod: Object) -> dict[str, str]:
     return {one["name"].removeprefix("RETRY_"): one.get("value", "") for one in container["env"]}
 
 
+@pytest.mark.first
 def test_each_attempt_knows_its_number_its_nodes_and_why_the_last_one_ended(scene: NewScene) -> None:
     here = scene("telling")
     here.create("one-pod.yaml")
