@@ -16,7 +16,7 @@ from tests.cluster.disruptions import on, own_nodes, preempt, taint
 from tests.cluster.manifests import DELETION_EXIT_CODE, exits, job, job_set, replicated_job
 from tests.cluster.namespace import JSON_PATCH
 from tests.cluster.objects import account, condition, disruptions, ended, last, noted, restarts
-from webhook.accounts.account import MOST_RECENT
+from webhook.accounts.account import MOST_RECENT, id_of_uid
 from webhook.kube import names
 from webhook.systems.kueue import QUEUE_NAME
 
@@ -159,8 +159,10 @@ def test_each_pod_is_counted_once_even_if_the_account_cannot_name_them_all(names
     found = team.wait_for("jobs", "train", lambda found: condition(found, "Failed") and ended(found, MOST_RECENT + 10))
     assert account(found)["cost"] == {"fatal": MOST_RECENT + 10}
     assert len(account(found)["recent"]) <= MOST_RECENT
-    marked = [pod for pod in team.get("pods")["items"] if names.COUNTED in pod["metadata"]["annotations"]]
-    assert len(marked) >= MOST_RECENT // 2
+    unnamed = [
+        pod for pod in team.get("pods")["items"] if id_of_uid(pod["metadata"]["uid"]) not in account(found)["recent"]
+    ]
+    assert all(names.COUNTED in pod["metadata"]["annotations"] for pod in unnamed)
 
 
 def test_suspending_a_job_costs_nothing(namespace: NewNamespace) -> None:
