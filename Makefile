@@ -34,7 +34,7 @@ lint: install  ## ruff, mypy --strict, import rules
 .PHONY: test-unit
 test-unit: install  ## all tests that need no cluster
 	$(BIN)/pytest -q $(UNIT_AT_ONCE)
-# Some tests wait for programs that they start: three processes keep two cores busy.
+# Some tests wait for programs that they start: three processes keep two cores busy, and two beside the cluster tests.
 UNIT_AT_ONCE := -n 3 --dist worksteal
 
 .PHONY: coverage
