@@ -35,7 +35,8 @@ lint: install  ## ruff, mypy --strict, import rules
 test-unit: install  ## all tests that need no cluster
 	$(BIN)/pytest -q $(UNIT_AT_ONCE)
 # Some tests wait for programs that they start: three processes keep two cores busy, and two beside the cluster tests.
-UNIT_AT_ONCE := -n 3 --dist worksteal
+UNIT_PROCESSES := 3
+UNIT_AT_ONCE = -n $(UNIT_PROCESSES) --dist worksteal
 
 .PHONY: coverage
 coverage: install  ## which branches the unit tests leave out; takes nearly twice as long as they
@@ -46,7 +47,7 @@ coverage: install  ## which branches the unit tests leave out; takes nearly twic
 
 .PHONY: test
 test: lint  ## check, and everything on real Kubernetes control planes at once: each of these waits at times
-	$(MAKE) --jobs=3 UNIT_AT_ONCE="-n 2 --dist worksteal" test-unit test-cluster test-fuzz
+	$(MAKE) --jobs=3 UNIT_PROCESSES=2 test-unit test-cluster test-fuzz
 
 .PHONY: test-image
 test-image: install  ## the image, built and run as the Deployment does; as root on Debian it brings a container engine

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 MEBIBYTE: Final = 1024 * 1024
 UNTIL_IT_BLOCKS: Final = 1e6  # seconds
-BOUNDED_CACHE: Final = type(lru_cache(len))
+CACHED_FUNCTION: Final = type(lru_cache(len))
 MOST_GROWTH: Final = 5.0  # of the cost when the input grows fourfold
 # Ratios of smaller values mean little: they are dominated by start-up.
 LEAST_LINES: Final = 330
@@ -87,8 +87,8 @@ def traced() -> Iterator[None]:
 def forget() -> None:
     """Empty every cache of a function of this project."""
     modules = [module for name, module in sys.modules.items() if name.startswith("webhook.")]
-    for found in {id(value): value for module in modules for value in vars(module).values()}.values():
-        if isinstance(found, BOUNDED_CACHE):
+    for found in [value for module in modules for value in vars(module).values()]:
+        if isinstance(found, CACHED_FUNCTION):
             found.cache_clear()
 
 
