@@ -36,7 +36,7 @@ class OwnNodes:
     def add(self, *, spot: bool = True, zone: str | None = None) -> str:
         """Add a node and return its name once it takes pods; `zone`: the end of its zone's name, only of this test."""
         name = self.create(spot=spot, zone=zone)
-        self.wait()
+        until(lambda: all(takes_pods(node) for node in self.found() if node["metadata"]["name"] == name))
         return name
 
     def create(self, *, spot: bool, zone: str | None = None) -> str:
@@ -50,10 +50,6 @@ class OwnNodes:
         self.api.create(NODES, node)
         self.nodes.append(name)
         return name
-
-    def wait(self) -> None:
-        """Return once all of the nodes take pods."""
-        until(lambda: all(map(takes_pods, self.found())))
 
     def found(self) -> list[Object]:
         """Return the nodes, as the API server has them."""
@@ -77,7 +73,7 @@ def own_nodes(kubectl: Kubectl, *, spot: int = 0, on_demand: int = 0) -> Iterato
     try:
         for is_spot in (True,) * spot + (False,) * on_demand:
             nodes.create(spot=is_spot)
-        nodes.wait()
+        until(lambda: all(map(takes_pods, nodes.found())))
         yield nodes
     finally:
         nodes.remove()
