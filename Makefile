@@ -94,7 +94,7 @@ test-real: install  ## pods that really run, on nodes that are really lost; the 
 	$(BIN)/python -m tests.cluster --real-nodes -- sh -c '$(BIN)/pytest -q -n 6 --dist worksteal tests/real_nodes/test_*.py && $(BIN)/pytest -q tests/real_nodes/release'
 
 .PHONY: test-upstream
-test-upstream: install  ## Kubernetes' and JobSet's own tests on such nodes, opted in and not; SUITE=JobSet: these alone
+test-upstream: install  ## Kubernetes', JobSet's and Kueue's own tests on such nodes, opted in and not; SUITE=JobSet: these alone
 	$(BIN)/python -m tests.upstream $(SUITE)
 
 .PHONY: test-operators

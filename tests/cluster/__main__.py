@@ -6,8 +6,8 @@ that people work on. Without COMMAND the cluster runs until Ctrl-C (playground.p
 the CRDs of all workload kinds, and the controllers of JobSet and Tekton (operators.py). Kueue's controller runs only
 with --with-kueue, and those of other systems (systems.py) only with --with-systems: they take minutes to build, and
 only their own scenarios need them. With --real-nodes containers run: kubelets in place of KWOK's simulated nodes
-(real_nodes/), as root on Debian; there the webhook and the controller are pods too, which Helm installs. With
---real-nodes-where-possible they do so where they can, without COMMAND only.
+(real_nodes/), as root on Debian; there the webhook and the controller are pods too, which Helm installs, and Kueue is
+as its own tests expect it. With --real-nodes-where-possible they do so where they can, without COMMAND only.
 
 The API server of a foreign cluster must reach this machine. RETRY_POLICY_WEBHOOK_HOST is the address for that; the
 server listens on it. For kind it is the gateway of its network:
@@ -129,7 +129,7 @@ def _run(stack: ExitStack, options: argparse.Namespace) -> int:
     if found is not None:
         job_set_controller.start(programs, processes, kubectl, folder, found)
         if options.with_kueue:
-            kueue_controller.start(programs, processes, kubectl, folder, found)
+            kueue_controller.start(programs, processes, kubectl, folder, found, for_its_tests=options.real_nodes)
         tekton_controller.start(programs, processes, kubectl, found)
         for one in systems.CONTROLLERS if options.with_systems else ():
             one.start(programs, processes, kubectl, folder)
@@ -160,7 +160,7 @@ def _needed(options: argparse.Namespace, *, with_operators: bool) -> list[binari
     if with_operators:
         needed += [binaries.JOB_SET, binaries.TEKTON]
     if options.with_kueue:
-        needed.append(binaries.KUEUE)
+        needed += [binaries.KUEUE, *([binaries.AGNHOST] if options.real_nodes else [])]
     return [*needed, *(one.BINARY for one in systems.CONTROLLERS if options.with_systems)]
 
 

@@ -80,6 +80,7 @@ JOB_SET = Binary("jobset", "jobset", "sigs.k8s.io/jobset")
 TEKTON = Binary("tekton", "tekton", "retry-policy.dev/tests/tekton")
 HELM = Binary("helm", "helm", "helm.sh/helm/v3/cmd/helm")
 KUEUE = Binary("kueue", "kueue", "sigs.k8s.io/kueue/cmd/kueue")
+AGNHOST = Binary("agnhost", "e2e-1.36", "k8s.io/kubernetes/test/images/agnhost")
 FASTER_CONTROLLER_MANAGER = Binary("faster-controller-manager", "kubernetes-1.36", "./faster-controller-manager")
 
 
@@ -94,11 +95,15 @@ def real_nodes() -> list[Binary]:
     return [*(_kubernetes(name) for name in ("kubelet", "kube-proxy")), *CONTAINERD, HELM]
 
 
-def upstream_suites() -> tuple[Binary, Binary]:
-    """Return the programs of the end-to-end tests of Kubernetes, those of workloads, and of JobSet."""
+def upstream_suites() -> tuple[Binary, ...]:
+    """Return the programs of the end-to-end tests of Kubernetes, those of workloads, of JobSet, and of Kueue: two."""
     return (
         Binary("e2e.test", f"e2e-{kubernetes_version()}", ".", of_tests=True),
         Binary("jobset.test", "e2e-jobset", "sigs.k8s.io/jobset/test/e2e", of_tests=True),
+        *(
+            Binary(f"kueue-{part}.test", "e2e-kueue", f"sigs.k8s.io/kueue/test/e2e/singlecluster/{part}", of_tests=True)
+            for part in ("baseline", "extended")
+        ),
     )
 
 

@@ -1,6 +1,8 @@
 """Kueue's controller and its webhooks, as shipped in its module, for Jobs and JobSets in namespaces labelled MANAGED.
 
-Its mutating webhook runs before ours, by the order of the configurations' names.
+For its own end-to-end tests it is as in their configuration (test/e2e/config in its module): also for pods, in all
+namespaces, and no pod has to be ready in time. Its mutating webhook runs before ours, by the order of the
+configurations' names.
 """
 
 from __future__ import annotations
@@ -27,7 +29,6 @@ MANAGED: Final = "retry-policy-test/kueue"
 QUEUE: Final = "kueue.x-k8s.io/queue-name"
 CERTIFICATE: Final = "kueue-webhook-server-cert"
 PROBE: Final = "kueue-probe"
-GROUPS: Final = ("batch", "jobset.x-k8s.io")
 # The time that Kueue waits for the pods of an admitted Workload before it evicts it; half an hour by default.
 PODS_READY: Final = {
     "timeout": "20s",
@@ -35,13 +36,35 @@ PODS_READY: Final = {
     "requeuingStrategy": {"backoffBaseSeconds": 1, "backoffMaxSeconds": 1},
 }
 HERE: Final = {"matchExpressions": [{"key": MANAGED, "operator": "Exists"}]}
+NOT_IN_SYSTEMS: Final = {
+    "matchExpressions": [
+        {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system", KUEUE_SYSTEM]}
+    ]
+}
+FRAMEWORKS: Final[Mapping[str, str]] = {"batch/job": "batch", "jobset.x-k8s.io/jobset": "jobset.x-k8s.io", "pod": ""}
+GATES: Final = {"VisibilityOnDemand": False}  # this feature is an additional API server
+OF_ITS_TESTS: Final = {
+    "leaderElection": {"leaderElect": True, "resourceNamespace": KUEUE_SYSTEM},
+    "fairSharing": {"preemptionStrategies": ["LessThanOrEqualToFinalShare", "LessThanInitialShare"]},
+    "featureGates": {**GATES, "ElasticJobsViaWorkloadSlices": True, "ConcurrentAdmission": True},
+}
+OF_OURS: Final = {"leaderElection": {"leaderElect": False}, "featureGates": GATES, "waitForPodsReady": PODS_READY}
 
 
 def start(
-    binaries: Mapping[str, Path], processes: Processes, kubectl: Kubectl, folder: Path, operators: Operators
+    binaries: Mapping[str, Path],
+    processes: Processes,
+    kubectl: Kubectl,
+    folder: Path,
+    operators: Operators,
+    *,
+    for_its_tests: bool,
 ) -> None:
     """Start it and register its webhooks; return when the API server calls them. Its CRDs must be installed."""
     (port,) = free_ports(1)
+    frameworks = {name: group for name, group in FRAMEWORKS.items() if for_its_tests or group}
+    where = NOT_IN_SYSTEMS if for_its_tests else HERE
+    selectors = {**dict.fromkeys(frameworks.values(), where), "kueue.x-k8s.io": {}}
     for prepared in (
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": KUEUE_SYSTEM}},
         {
@@ -56,7 +79,11 @@ def start(
             "metadata": {"name": KUEUE_SERVICE, "namespace": KUEUE_SYSTEM},
             "spec": {"type": "ExternalName", "externalName": "localhost"},
         },
-        *(_chosen(shipped, port) for shipped in built(kubectl, operators.kueue_webhooks) if "webhooks" in shipped),
+        *(
+            _chosen(shipped, selectors, port)
+            for shipped in built(kubectl, operators.kueue_webhooks)
+            if "webhooks" in shipped
+        ),
     ):
         kubectl.apply(prepared)
     certificates = folder / "kueue-certificates"
@@ -68,26 +95,17 @@ def start(
                 "apiVersion": "config.kueue.x-k8s.io/v1beta2",
                 "kind": "Configuration",
                 "namespace": KUEUE_SYSTEM,
-                "leaderElection": {"leaderElect": False},
                 "webhook": {"host": HOST, "port": port, "certDir": str(certificates)},
                 "metrics": {"bindAddress": "0"},
                 "health": {"healthProbeBindAddress": "0"},
                 "clientConnection": {"qps": 1000, "burst": 2000},
-                "integrations": {"frameworks": ["batch/job", "jobset.x-k8s.io/jobset"]},
-                "waitForPodsReady": PODS_READY,
-                "managedJobsNamespaceSelector": HERE,
+                "integrations": {"frameworks": list(frameworks)},
+                "managedJobsNamespaceSelector": where,
+                **(OF_ITS_TESTS if for_its_tests else OF_OURS),
             }
         )
     )
-    processes.start(
-        NAME,
-        [
-            binaries[NAME],
-            f"--kubeconfig={kubectl.kubeconfig}",
-            f"--config={configuration}",
-            "--feature-gates=VisibilityOnDemand=false",  # this feature is an additional API server
-        ],
-    )
+    processes.start(NAME, [binaries[NAME], f"--kubeconfig={kubectl.kubeconfig}", f"--config={configuration}"])
     processes.wait_until(lambda: _mounted(kubectl, certificates), "its certificate", log=NAME)
     _wait_until_effective(processes, kubectl)
 
@@ -100,18 +118,18 @@ def _mounted(kubectl: Kubectl, folder: Path) -> bool:
     return bool(data)
 
 
-def _chosen(configuration: Object, port: int) -> Object:
-    """Return a configuration with the name in Kueue's kustomization, only for Jobs, JobSets and Kueue's kinds."""
+def _chosen(configuration: Object, selectors: Mapping[str, Object], port: int) -> Object:
+    """Return a configuration with the name in Kueue's kustomization; `selectors`: of namespaces by API group."""
     service = {"name": KUEUE_SERVICE, "namespace": KUEUE_SYSTEM, "port": port}
     webhooks = [
         {
             **webhook,
             "clientConfig": {"service": {**webhook["clientConfig"]["service"], **service}},
-            **({"namespaceSelector": HERE} if group in GROUPS else {}),
+            "namespaceSelector": selectors[group],
         }
         for webhook in configuration["webhooks"]
         for group in webhook["rules"][0]["apiGroups"]
-        if group in {*GROUPS, "kueue.x-k8s.io"}
+        if group in selectors
     ]
     return {**configuration, "metadata": {"name": f"kueue-{configuration['metadata']['name']}"}, "webhooks": webhooks}
 

@@ -16,6 +16,6 @@ try:
     examples.folders()
 except HarnessError as error:
     sys.exit(str(error))
-cluster = ("-m", "tests.cluster", "--real-nodes")
+cluster = ("-m", "tests.cluster", "--real-nodes", "--with-kueue")
 run = ("-m", "tests.upstream.run", *sys.argv[1:])
 os.execv(sys.executable, [sys.executable, *cluster, "--", sys.executable, *run])  # noqa: S606

@@ -27,7 +27,8 @@ from tests.awaiting import until
 from tests.cluster import binaries
 from tests.cluster.kubectl import Kubectl, Object
 from tests.cluster.namespace import Api
-from tests.cluster.real_nodes.images import BASH
+from tests.cluster.operators import KUEUE_SYSTEM
+from tests.cluster.real_nodes.images import AGNHOST, BASH
 from tests.upstream import examples
 from tests.upstream.suites import FILE, REASONS, Result, Row, Suite, names_of, result_of, row_of, suites, write
 from webhook.kube.names import PROFILE
@@ -35,14 +36,14 @@ from webhook.kube.names import PROFILE
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-AT_ONCE: Final = 16
 WITHOUT: Final = "upstream-not-opted-in"
 WITH_US: Final = "upstream-opted-in"
 CONFIRMING: Final = "upstream-confirming"
 PROFILES: Final = {WITH_US: "default", CONFIRMING: "confirm"}
 GROUP: Final = "system:masters"
 LEFT_ON_NODES: Final = Path("/tmp/job-e2e")  # noqa: S108 - upstream's tests of Jobs share files through it
-JOB_SET_SYSTEM: Final = "jobset-system"
+# The suites wait for these Deployments; their programs run beside the cluster. By namespace.
+PROGRAMS_BESIDE: Final = {"jobset-system": "jobset-controller-manager", KUEUE_SYSTEM: "kueue-controller-manager"}
 NOT_PULLED: Final = {
     "patchType": "JSONPatch",
     "jsonPatch": {
@@ -63,7 +64,7 @@ def main(wanted: tuple[str, ...]) -> int:
         place = folder / str(number)
         names = names_of(call(suite, users[WITHOUT], place, suite.tests, "--ginkgo.dry-run"))
         tests = [(user, f"{re.escape(name)}$") for name in names for user in users]
-        with ThreadPoolExecutor(AT_ONCE) as pool:
+        with ThreadPoolExecutor(suite.at_once) as pool:
             runs = [
                 (user, pool.submit(call, suite, users[user], folder / f"{number}-{test}", focus))
                 for test, (user, focus) in enumerate(tests)
@@ -113,23 +114,10 @@ def prepare(kubectl: Kubectl) -> None:
         apply_mutation(kubectl, f"opt-in-{profile}", "namespaces", f"request.userInfo.username == '{user}'", opt_in)
     # The kubelet asks for the newest image of this name, and nothing can be fetched.
     apply_mutation(kubectl, "bash-is-there", "pods", f"object.spec.containers[0].image == '{BASH}'", NOT_PULLED)
-    # JobSet's suite waits for this Deployment; its program runs beside the cluster.
-    kubectl.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": JOB_SET_SYSTEM}})
-    kubectl.apply(
-        {
-            "apiVersion": "apps/v1",
-            "kind": "Deployment",
-            "metadata": {"name": "jobset-controller-manager", "namespace": JOB_SET_SYSTEM},
-            "spec": {
-                "replicas": 0,
-                "selector": {"matchLabels": {"app": "jobset"}},
-                "template": {
-                    "metadata": {"labels": {"app": "jobset"}},
-                    "spec": {"containers": [{"name": "manager", "image": BASH}]},
-                },
-            },
-        }
-    )
+    for namespace, name in PROGRAMS_BESIDE.items():
+        stand_in(kubectl, namespace, name)
+    for name, pool in (("spot-0", "spot"), ("on-demand-0", "on-demand")):
+        kubectl.run("label", "node", name, f"instance-type={pool}")
     create = ("create", "namespace", "upstream", "--dry-run=server", "--output=json")
 
     def effective(user: str) -> bool:
@@ -138,6 +126,17 @@ def prepare(kubectl: Kubectl) -> None:
 
     for user in PROFILES:
         until(partial(effective, user))
+
+
+def stand_in(kubectl: Kubectl, namespace: str, name: str) -> None:
+    """Create a Deployment that is Available with no pod."""
+    labels = {"app": name}
+    containers = [{"name": "manager", "image": BASH}]
+    template = {"metadata": {"labels": labels}, "spec": {"containers": containers}}
+    spec = {"replicas": 0, "selector": {"matchLabels": labels}, "template": template}
+    kubectl.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+    metadata = {"name": name, "namespace": namespace}
+    kubectl.apply({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec})
 
 
 def apply_mutation(kubectl: Kubectl, name: str, resource: str, condition: str, mutation: Object) -> None:
@@ -173,9 +172,10 @@ def call(suite: Suite, kubeconfig: Path, target: Path, tests: str, *flags: str) 
     """
     report = target.with_suffix(".json")
     own = (f"--kubeconfig={kubeconfig}", f"--ginkgo.json-report={report}", "--ginkgo.no-color")
+    environment = {**os.environ, "E2E_TEST_AGNHOST_IMAGE": AGNHOST, "ARTIFACTS": str(target)}
     with target.with_suffix(".log").open("wb") as log:
-        command = [*own, *suite.flags, f"--ginkgo.focus={tests}", *flags]
-        subprocess.run([suite.program, *command], stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False)
+        command: list[str | Path] = [suite.program, *own, *suite.flags, f"--ginkgo.focus={tests}", *flags]
+        subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False)
     reports: list[Any] = json.loads(report.read_text())
     return reports
 

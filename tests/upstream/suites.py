@@ -24,6 +24,8 @@ OF_KUBERNETES: Final = (
     f"--non-blocking-taints={SPOT},{RESERVED}",
     r"--ginkgo.skip=\[Feature|\[Disruptive|FeatureGate",
 )
+WITHOUT_LARGE_PODS: Final = "--ginkgo.skip=group of diverse pods|preempt the lower priority group"
+QUEUED_AT_ONCE: Final = 3  # Kueue's tests fill a node, and wait for some seconds only
 WITHOUT_DNS_AND_VOLUMES: Final = "--ginkgo.skip=ping each other|create PVCs"
 A_BUG: Final = "its program ends with 1, which the default profile takes for a bug: it ends the {what} at once"
 REASONS: Final[Mapping[str, str]] = {
@@ -39,23 +41,41 @@ REASONS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """A suite by its name: its program with flags, and a regular expression for the names of its tests."""
+    """A suite by its name: its program with flags, and a regular expression for the names of its tests.
+
+    `at_once`: how many of them may run at the same time.
+    """
 
     name: str
     program: Path
     flags: tuple[str, ...]
     tests: str
+    at_once: int = 16
 
 
 def suites() -> list[Suite]:
     """Return the suites of the version of Kubernetes that is selected."""
-    kubernetes, job_set = binaries.upstream_suites()
+    kubernetes, job_set, kueue, kueue_extended = binaries.upstream_suites()
     (version,) = re.findall(r"sigs\.k8s\.io/jobset v([\d.]+)", job_set.go_mod)
+    (of_kueue,) = re.findall(r"sigs\.k8s\.io/kueue v([\d.]+)", kueue.go_mod)
     return [
         Suite("[sig-apps] Job", kubernetes.path, OF_KUBERNETES, r"\[sig-apps\] Job "),
         Suite("[sig-apps] CronJob", kubernetes.path, OF_KUBERNETES, r"\[sig-apps\] CronJob "),
         Suite(f"JobSet {version}", job_set.path, (WITHOUT_DNS_AND_VOLUMES,), "JobSet"),
+        *(
+            Suite(f"Kueue {of_kueue}, {what}", program.path, (WITHOUT_LARGE_PODS, labels), "", QUEUED_AT_ONCE)
+            for what, program, labels in (
+                ("Jobs", kueue, labelled("job", "cohort", "fairsharing", "concurrent-admission")),
+                ("JobSets", kueue_extended, labelled("jobset")),
+                ("pods", kueue, labelled("pod")),
+            )
+        ),
     ]
+
+
+def labelled(*features: str) -> str:
+    """Return the flag that selects Kueue's tests of these features."""
+    return f"--ginkgo.label-filter={' || '.join(f'feature:{feature}' for feature in features)}"
 
 
 class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -21,24 +21,27 @@ PAUSE: Final = "registry.k8s.io/pause:3.10.1"
 BASH: Final = "docker.io/library/bash:latest"
 UPSTREAM_SHELLS: Final = tuple(f"registry.k8s.io/e2e-test-images/busybox:{tag}" for tag in ("1.37.0-1", "1.37.0-2"))
 UPSTREAM_PAUSE: Final = "registry.k8s.io/pause:3.10.2"
+AGNHOST: Final = "registry.k8s.io/e2e-test-images/agnhost:built"
+CURL: Final = '#!/bin/sh\nexec wget -q -O - "$1"\n'  # Kueue's tests call it in containers of AGNHOST
+ACCOUNTS: Final = {"etc/passwd": "root:x:0:0:root:/root:/bin/sh\n", "etc/group": "root:x:0:\n"}
 FOR_EVER: Final = "trap 'exit 0' TERM INT; while :; do sleep 2147483647 & wait; done"
 
 
-def make(folder: Path) -> list[Path]:
-    """Write the archives of SHELL and PAUSE into a folder; return the files."""
-    layer = busybox_layer()
-    wanted: Mapping[tuple[str, ...], list[str]] = {
-        (SHELL, BASH, *UPSTREAM_SHELLS): ["/bin/sh"],
-        (PAUSE, UPSTREAM_PAUSE): ["/bin/sh", "-c", FOR_EVER],
-    }
-    return [
-        archive(folder / f"image-{number}.tar", names, layer, command)
-        for number, (names, command) in enumerate(wanted.items())
+def make(folder: Path, agnhost: Path | None) -> list[Path]:
+    """Write the archives of SHELL and PAUSE, and of AGNHOST if there is one, into a folder; return the files."""
+    shells = layer({"bin/busybox": BUSYBOX, "bin/bash": STATIC_BASH}, {})
+    made = [
+        archive(folder / "shell.tar", (SHELL, BASH, *UPSTREAM_SHELLS), shells, ["/bin/sh"]),
+        archive(folder / "pause.tar", (PAUSE, UPSTREAM_PAUSE), shells, ["/bin/sh", "-c", FOR_EVER]),
     ]
+    if agnhost is not None:
+        with_curl = layer({"bin/busybox": BUSYBOX, "agnhost": agnhost}, {"bin/curl": CURL})
+        made.append(archive(folder / "agnhost.tar", (AGNHOST,), with_curl, ["/agnhost"]))
+    return made
 
 
-def busybox_layer() -> bytes:
-    """Return a layer with bash and busybox, a link for each of its commands, and the folders that a shell expects."""
+def layer(programs: Mapping[str, Path], scripts: Mapping[str, str]) -> bytes:
+    """Return a layer with these by their paths, a link for each of busybox's commands, and what a shell expects."""
     applets = subprocess.run([BUSYBOX, "--list"], capture_output=True, text=True, check=True).stdout.split()
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
@@ -46,16 +49,16 @@ def busybox_layer() -> bytes:
             entry = tarfile.TarInfo(name)
             entry.type, entry.mode = tarfile.DIRTYPE, mode
             tar.addfile(entry)
-        tar.add(BUSYBOX, "bin/busybox")
-        tar.add(STATIC_BASH, "bin/bash")
+        for file, program in programs.items():
+            tar.add(program, file)
         for applet in applets:
             if applet != BUSYBOX.name:
                 entry = tarfile.TarInfo(f"bin/{applet}")
                 entry.type, entry.linkname = tarfile.SYMTYPE, BUSYBOX.name
                 tar.addfile(entry)
-        for file, text in (("etc/passwd", "root:x:0:0:root:/root:/bin/sh\n"), ("etc/group", "root:x:0:\n")):
+        for file, text in {**ACCOUNTS, **scripts}.items():
             entry = tarfile.TarInfo(file)
-            entry.size = len(text)
+            entry.size, entry.mode = len(text), 0o755
             tar.addfile(entry, io.BytesIO(text.encode()))
     return buffer.getvalue()
 

@@ -111,7 +111,7 @@ def start(
     stack.callback(own_namespaces.unmount, folder)
     stack.callback(control_groups.remove, run)
     stack.callback(processes.stop)  # is called first
-    archives = images.make(folder)
+    archives = images.make(folder, programs.get("agnhost"))
     own_namespaces.set_up([node.address for node in nodes])
     allow_watches()
     plane, kubectl = control_plane.start_at(own_namespaces.API_ADDRESS, programs, processes, folder)
