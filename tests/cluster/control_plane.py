@@ -74,11 +74,11 @@ def _start_api(
     *flags: str,
     address: str = HOST,
 ) -> tuple[ControlPlane, Kubectl]:
-    etcd_port, peer_port, port = free_ports(3)
+    etcd_port, other_port, peer_port, port = free_ports(4)
     credentials = Credentials.create(folder / "credentials")
     plane = ControlPlane(binaries, processes, credentials, f"https://{HOST}:{etcd_port}", f"https://{address}:{port}")
     kubectl = Kubectl(binaries["kubectl"], credentials.kubeconfig("admin", plane.server, groups=["system:masters"]))
-    plane.start_etcd(folder / "etcd", peer_port)
+    plane.start_etcd(folder / "etcd", other_port, peer_port)
     plane.start_api_server(address, port, *flags)
     processes.wait_until(plane.is_ready, "the API server's /readyz", log="kube-apiserver")
     return plane, kubectl
@@ -94,7 +94,7 @@ class ControlPlane:
     etcd: str
     server: str
 
-    def start_etcd(self, data: Path, peer_port: int) -> None:
+    def start_etcd(self, data: Path, other_port: int, peer_port: int) -> None:
         certificate, key = self.credentials.server("etcd", [HOST])
         peer = f"http://{HOST}:{peer_port}"
         self._start(
@@ -102,6 +102,8 @@ class ControlPlane:
             f"--data-dir={data}",
             f"--listen-client-urls={self.etcd}",
             f"--advertise-client-urls={self.etcd}",
+            # Where one port is for HTTP too, each call of gRPC takes a third longer.
+            f"--listen-client-http-urls=https://{HOST}:{other_port}",
             # A single member has no peers, but etcd requires an address for them.
             f"--listen-peer-urls={peer}",
             f"--initial-advertise-peer-urls={peer}",
