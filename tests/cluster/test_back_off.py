@@ -122,6 +122,7 @@ def test_repeated_disruptions_of_one_index_neither_lengthen_the_wait_nor_cost_a_
     assert account(found)["cost"] == {"disruption": 6, "retry": 1}
 
 
+@pytest.mark.first
 def test_the_job_controller_counts_disruptions_beyond_the_limit(namespace: NewNamespace) -> None:
     team = opted_in(namespace, "limited")
     team.create(indexed(1, backoffLimit=3))

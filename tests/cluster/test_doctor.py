@@ -279,6 +279,7 @@ BROKEN: dict[str, tuple[Callable[[Cluster], AbstractContextManager[None]], list[
 }
 
 
+@pytest.mark.first
 @pytest.mark.skipif(not OWN_CONTROL_PLANE, reason="the programs of a control plane are not built for another's cluster")
 def test_the_doctor_names_what_is_wrong_with_each_of_ten_broken_installations(tmp_path: Path) -> None:
     with installed(tmp_path) as cluster:

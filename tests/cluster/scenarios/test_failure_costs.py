@@ -58,6 +58,7 @@ def index(pod: Object) -> str:
     return str(pod["metadata"]["annotations"][INDEX])
 
 
+@pytest.mark.first
 def test_a_free_exit_code_costs_no_retry_and_fails_the_job_beyond_the_limit_of_retries(scene: NewScene) -> None:
     here = scene("free")
     here.create("one-pod.yaml", {"retry-policy-test/exit-code": "75"})
@@ -188,6 +189,7 @@ def test_a_code_that_a_rule_makes_fatal_fails_a_job_of_several_pods(scene: NewSc
     assert failed_for(failed)[1].endswith("exit code 42, which rule 2 of onFailure makes fatal")
 
 
+@pytest.mark.first
 def test_an_attempt_that_exceeds_its_deadline_fails_the_job_where_a_rule_makes_that_fatal(scene: NewScene) -> None:
     here = scene("costs-by-cause")
     here.create("one-pod.yaml", program(at_sigterm=143))

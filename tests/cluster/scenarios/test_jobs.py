@@ -205,6 +205,7 @@ def test_with_a_success_policy_a_failed_worker_does_not_fail_the_job(scene: NewS
     here.team.wait_for("jobs", "mpi", is_complete)
 
 
+@pytest.mark.first
 def test_an_attempt_that_times_out_and_exits_on_sigterm_is_retried(scene: NewScene) -> None:
     here = scene("timeout")
     here.create("one-pod.yaml", program(None, 0, at_sigterm=143))

@@ -109,6 +109,7 @@ def test_a_container_gets_no_more_than_the_largest_node_has(scene: NewScene) -> 
     assert note(pods[1]) == "main: 254Gi instead of 200Gi (killed 1 time, held by the largest node)"
 
 
+@pytest.mark.first
 def test_of_an_indexed_job_only_the_index_that_was_killed_gets_more(scene: NewScene) -> None:
     here = scene("memory")
     here.create("out-of-memory-indexes.yaml", program(needs="1Gi,2Gi,1Gi"))

@@ -82,7 +82,16 @@ DIFFERS: dict[str, Callable[[Object, Object], bool]] = {
 
 FEW = each_once()
 PAIRS = [
-    pytest.param(*one, id=name_of(*one), marks=() if name_of(*one) in FEW else pytest.mark.long) for one in pairs()
+    pytest.param(
+        criterion,
+        following,
+        id=name_of(criterion, following),
+        marks=[
+            *([] if name_of(criterion, following) in FEW else [pytest.mark.long]),
+            *([pytest.mark.first] if criterion.ending.times > 1 else []),
+        ],
+    )
+    for criterion, following in pairs()
 ]
 
 

@@ -85,6 +85,7 @@ def test_every_index_that_finds_no_spot_node_runs_on_demand(scene: NewScene) -> 
     assert found["status"].get("failed", 0) == 0
 
 
+@pytest.mark.first
 def test_a_pod_is_held_back_until_the_delay_is_over_and_then_runs(scene: NewScene) -> None:
     here = scene("delay")
     here.create("one-pod.yaml", program(143, 0))
