@@ -29,6 +29,7 @@ from tests.cluster.kubectl import Kubectl, Object
 from tests.cluster.namespace import Api
 from tests.cluster.operators import KUEUE_SYSTEM
 from tests.cluster.real_nodes.images import AGNHOST, BASH
+from tests.cluster.real_nodes.start import SHARED
 from tests.upstream import examples
 from tests.upstream.suites import FILE, REASONS, Result, Row, Suite, names_of, result_of, row_of, suites, write
 from webhook.kube.names import PROFILE
@@ -116,8 +117,8 @@ def prepare(kubectl: Kubectl) -> None:
     apply_mutation(kubectl, "bash-is-there", "pods", f"object.spec.containers[0].image == '{BASH}'", NOT_PULLED)
     for namespace, name in PROGRAMS_BESIDE.items():
         stand_in(kubectl, namespace, name)
-    for name, pool in (("spot-0", "spot"), ("on-demand-0", "on-demand")):
-        kubectl.run("label", "node", name, f"instance-type={pool}")
+    for name, is_spot in SHARED.items():
+        kubectl.run("label", "node", name, f"instance-type={'spot' if is_spot else 'on-demand'}")
     create = ("create", "namespace", "upstream", "--dry-run=server", "--output=json")
 
     def effective(user: str) -> bool:
