@@ -4,8 +4,9 @@ import sys
 
 from tests.monitoring import pictures, results
 from tests.monitoring.scenario import running
+from tools.generate import ROOT
 
 with running() as scenario:
     shown = results.ask(scenario.prometheus, *scenario.run())
-for file in pictures.draw(shown, pictures.DOCS):
+for file in pictures.draw(shown, ROOT / "docs" / "how-to"):
     sys.stdout.write(f"{file}\n")

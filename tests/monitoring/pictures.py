@@ -5,14 +5,13 @@ The layout depends only on the panels. An equal input makes an equal file.
 
 from __future__ import annotations
 
-from itertools import groupby, pairwise
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from tools.generate import ROOT
 from tools.generate.dashboard.panel import COLUMNS
 from tools.generate.dashboard.panels import ROWS
 
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from tests.monitoring.results import Results, Series
     from tools.generate.dashboard.panel import Panel, Row
 
-DOCS = ROOT / "docs" / "how-to"
 STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",  # text stays text
     "svg.hashsalt": "retry-policy",  # equal names of parts in each run
@@ -49,11 +47,6 @@ MOST_NAMED = 6  # series in a legend
 LARGE_UNITS = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 
 
-def file_of(row: Row, folder: Path = DOCS) -> Path:
-    """Return the file of a row's picture."""
-    return folder / f"dashboard-{row.name}.svg"
-
-
 def draw(results: Results, folder: Path) -> list[Path]:
     """Draw all rows, each into a file of its own; return the files."""
     files = []
@@ -62,14 +55,14 @@ def draw(results: Results, folder: Path) -> list[Path]:
             for name, value in STYLE.items():
                 mpl.rcParams[name] = value
             figure = picture(row, results)
-            figure.savefig(file_of(row, folder), format="svg", metadata={"Date": None, "Creator": None})
-        files.append(file_of(row, folder))
+            files.append(folder / row.picture)
+            figure.savefig(files[-1], format="svg", metadata={"Date": None, "Creator": None})
     return files
 
 
 def picture(row: Row, results: Results) -> Figure:
     """Return the picture of a row."""
-    lines = list(lines_of(row))
+    lines = list(row.lines)
     heights = [TALL if any(panel.kind != "stat" for panel in line) else LOW for line in lines]
     height = HEADING + sum(heights)
     figure = Figure(figsize=(WIDTH, height), facecolor="#f4f5f5")
@@ -82,16 +75,6 @@ def picture(row: Row, results: Results) -> Figure:
             left += panel.width
         top -= tall
     return figure
-
-
-def lines_of(row: Row) -> Iterator[list[Panel]]:
-    """Yield the lines of a row: as many panels as fit beside each other."""
-    ends, total = [], 0
-    for panel in row.panels:
-        ends.append(total // COLUMNS)
-        total += panel.width
-    for _, line in groupby(zip(ends, row.panels, strict=True), key=lambda one: one[0]):
-        yield [panel for _, panel in line]
 
 
 def place(figure: Figure, panel: Panel, results: Results, box: tuple[float, float, float, float]) -> None:

@@ -7,11 +7,10 @@ from typing import Any, Final
 import pytest
 
 from tests.documents import document_of
-from tests.monitoring import pictures
 from tests.unit.test_alerts import labels_by_series
 from tools.generate import ROOT
 from tools.generate.dashboard.grafana import DASHBOARD
-from tools.generate.dashboard.panel import COLUMNS, JOB, Panel, series
+from tools.generate.dashboard.panel import COLUMNS, JOB, Panel, Row, series
 from tools.generate.dashboard.panels import ROWS
 from tools.generate.metrics import collectors
 from webhook import metrics
@@ -83,7 +82,7 @@ def test_every_metric_is_in_a_panel_or_deliberately_in_none() -> None:
 
 def test_the_lines_of_panels_fill_the_width_of_the_dashboard() -> None:
     for row in ROWS:
-        for line in pictures.lines_of(row):
+        for line in row.lines:
             assert sum(panel.width for panel in line) == COLUMNS
     assert all(0 <= panel["gridPos"]["x"] <= COLUMNS - panel["gridPos"]["w"] for panel in committed_panels())
 
@@ -112,8 +111,8 @@ def test_the_overlay_ships_the_dashboard_for_the_sidecar_of_grafana() -> None:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_the_picture_of_a_row_shows_all_its_panels(row: Any) -> None:
-    picture = pictures.file_of(row).read_text()
+def test_the_picture_of_a_row_shows_all_its_panels(row: Row) -> None:
+    picture = (ROOT / "docs" / "how-to" / row.picture).read_text()
     assert len(picture) < LARGEST
     for title in (row.question, *(panel.title for panel in row.panels)):
         assert f">{title}<" in picture, "run: python -m tests.monitoring"

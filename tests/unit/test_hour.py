@@ -6,7 +6,6 @@ from pathlib import Path
 from tests.bench import kubelet
 from tests.bench.hour.draw import KINDS, DrawnJob, jobs
 from tests.bench.hour.figures import Cell, table
-from tests.bench.hour.picture import draw
 from tests.bench.hour.policies import CRASH, POLICIES, WITH, manifest, nodes, policy_file
 from tests.bench.hour.rounds import program
 from tests.bench.hour.witness import JOB_NAME, Witness
@@ -119,6 +118,8 @@ def test_the_table_has_a_line_for_each_policy() -> None:
 
 
 def test_the_picture_is_drawn_alike_each_time(tmp_path: Path) -> None:
+    from tests.bench.hour.picture import draw  # noqa: PLC0415 - matplotlib takes a second
+
     one, other = tmp_path / "one.svg", tmp_path / "other.svg"
     draw(CELLS, one)
     draw(CELLS, other)

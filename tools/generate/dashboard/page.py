@@ -6,7 +6,7 @@ from tools.generate.dashboard.panel import Row
 def part(row: Row) -> str:
     """Return the picture of a row, and a table of its panels."""
     lines = [
-        f"![{row.question} The panels of this row, drawn from the metrics of a test run](dashboard-{row.name}.svg)",
+        f"![{row.question} The panels of this row, drawn from the metrics of a test run]({row.picture})",
         "",
         "| Panel | What it tells | What to do |",
         "|---|---|---|",

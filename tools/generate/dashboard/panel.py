@@ -1,6 +1,8 @@
 """A panel of the dashboard, and the parts of its queries, which take their names from the metrics of the server."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Final, Literal
 
 from prometheus_client.metrics import MetricWrapperBase
@@ -57,6 +59,21 @@ class Row:
     name: str
     question: str
     panels: tuple[Panel, ...]
+
+    @property
+    def picture(self) -> str:
+        """The name of the file in docs/how-to that shows it."""
+        return f"dashboard-{self.name}.svg"
+
+    @property
+    def lines(self) -> Iterator[list[Panel]]:
+        """As many panels as fit beside each other, each time."""
+        ends, total = [], 0
+        for panel in self.panels:
+            ends.append(total // COLUMNS)
+            total += panel.width
+        for _, line in groupby(zip(ends, self.panels, strict=True), key=lambda one: one[0]):
+            yield [panel for _, panel in line]
 
 
 def series(metric: MetricWrapperBase, *conditions: str, **values: str) -> str:
