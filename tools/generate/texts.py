@@ -7,7 +7,7 @@ import ast
 import re
 from collections.abc import Iterable
 from functools import cache
-from itertools import product
+from itertools import islice, product
 from typing import Any, Final
 
 from tools.generate.sources import Definition, Function, Program
@@ -189,11 +189,16 @@ class Reading:
 
     def is_constant(self, node: ast.expr) -> bool:
         """Return True if all names in an expression are those of a module, and it calls nothing but `join`."""
-        names = names_in(node)
-        known = self.function.module.values.keys()
-        if isinstance(node, ast.Starred) or not (names <= known and names.isdisjoint(self.function.bound)):
-            return False
-        return all(isinstance(one.func, ast.Attribute) and one.func.attr == "join" for one in calls_in(node))
+        return not isinstance(node, ast.Starred) and all(map(self.may_be_constant, ast.walk(node)))
+
+    def may_be_constant(self, node: ast.AST) -> bool:
+        """Return False if a node is a variable's name, or a call of anything but `join`."""
+        match node:
+            case ast.Name(id=name):
+                return name in self.function.module.values and name not in self.function.bound
+            case ast.Call(func=called):
+                return isinstance(called, ast.Attribute) and called.attr == "join"
+        return True
 
     def value(self, node: ast.expr) -> Any:
         """Return the value of a constant expression; None of any other."""
@@ -224,12 +229,6 @@ def calls_in(node: ast.expr) -> tuple[ast.Call, ...]:
 
 
 @cache
-def names_in(node: ast.expr) -> frozenset[str]:
-    """Return the names in an expression."""
-    return frozenset(one.id for one in ast.walk(node) if isinstance(one, ast.Name))
-
-
-@cache
 def builds_in_a_loop(node: Definition) -> bool:
     """Return True if a function appends to a text in a loop: nothing is known of its length."""
     loops = [one for one in ast.walk(node) if isinstance(one, ast.For | ast.While)]
@@ -255,7 +254,7 @@ def united(found: Iterable[tuple[str, Texts]]) -> Texts:
 
 def joined(parts: Iterable[Texts]) -> Texts:
     """Return all ways to put a text of each part after the other."""
-    return tuple("".join(one) for one in list(product(*parts))[:MOST])
+    return tuple("".join(one) for one in islice(product(*parts), MOST))
 
 
 def name_of(node: ast.expr) -> str:
