@@ -22,13 +22,14 @@ from tests.costs import LEAST_LINES, MOST_GROWTH, assert_affordable, lines_of
 from tests.hostile import LARGEST, ROWS, long_object, long_places
 from tests.objects import exit_codes, job, job_spec, pod
 from webhook.admission import engine
-from webhook.admission.subject import LARGE_POD, read
+from webhook.admission.subject import LARGE, LARGE_POD, read
 from webhook.kube import names
 from webhook.objects import bounds
 from webhook.objects.problem import Json
 from webhook.policy.model import FailurePolicy, Placement, Profile
 from webhook.serving.endpoints import Endpoints
 from webhook.serving.server import HttpResponse
+from webhook.systems import core
 from webhook.systems.kind_spec import KindSpec
 from webhook.tracking.policy_source import PolicySource
 
@@ -63,9 +64,9 @@ def requests_of(root: Any) -> list[bytes]:
 
 
 def padded(root: Json) -> Json:
-    """Return an object of more bytes than LARGE_POD, in place."""
+    """Return an object of so many bytes that its parts are counted, in place."""
     annotations = root["metadata"].setdefault("annotations", {})
-    annotations["example.test/large"] = "x" * LARGE_POD
+    annotations["example.test/large"] = "x" * (LARGE_POD if root["kind"] == core.POD.kind else LARGE)
     return root
 
 

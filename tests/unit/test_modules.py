@@ -22,8 +22,15 @@ def name_of(file: Path) -> str:
 
 def has_code(file: Path) -> bool:
     """Return True if a module has code besides its docstring, and the PARTS of a system."""
-    body = [node for node in tree_of(file).body if not ast.unparse(node).startswith("PARTS = ")]
+    body = [node for node in tree_of(file).body if not is_parts(node)]
     return len(body) > 1 or (len(body) == 1 and not isinstance(body[0], ast.Expr))
+
+
+def is_parts(node: ast.stmt) -> bool:
+    match node:
+        case ast.Assign(targets=[ast.Name(id="PARTS")]):
+            return True
+    return False
 
 
 FILES: Final = {name_of(file): file for package in ("webhook", "certs") for file in (ROOT / package).rglob("*.py")}
