@@ -20,6 +20,7 @@ from tests.listening import HEAD, Client, Listening, Sent, eventually, listening
 from tests.metrics import counted
 from tests.objects import job
 from tests.served import Served, raw, serving
+from webhook.serving import connections
 from webhook.serving.bodies import Bodies
 from webhook.serving.connections import Connections, State
 from webhook.serving.limits import LIMITS, OPEN_FILES, Limits
@@ -160,13 +161,13 @@ async def test_if_every_connection_is_in_use_the_new_one_is_closed() -> None:
 
 
 @on_uvloop
-async def test_a_connection_with_a_stalled_body_is_closed_before_an_idle_one() -> None:
+async def test_a_connection_with_a_stalled_body_is_closed_before_an_idle_one(monkeypatch: pytest.MonkeyPatch) -> None:
     routes = Waiting().routes(Limits(connections=2))
     async with listening(routes) as server:
         idle, slow = await used_connection(server), await server.connect()
         slow.send(HEAD % 10 + b"{")
         await eventually(lambda: routes.bodies.arriving)
-        await asyncio.sleep(1.1)  # ARRIVES_WITHIN
+        monkeypatch.setattr(connections, "ARRIVES_WITHIN", 0)
         await used_connection(server)
         await eventually(lambda: slow.closed)
         assert await is_served(idle)

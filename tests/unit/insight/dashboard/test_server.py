@@ -55,7 +55,7 @@ async def next_event(stream: aiohttp.ClientResponse) -> tuple[str, str]:
     while True:
         block = b""
         while not block.endswith(b"\n\n"):
-            block += await asyncio.wait_for(stream.content.readline(), 20)
+            block += await asyncio.wait_for(stream.content.readline(), LONGEST)
         found = re.fullmatch(rb"event: (\w+)\ndata: (.*)\n\n", block)
         if found:
             return found[1].decode(), found[2].decode()
@@ -215,10 +215,10 @@ def test_a_client_that_takes_nothing_is_cut_off(monkeypatch: pytest.MonkeyPatch)
         reader, writer = await asyncio.open_connection(name, int(port), limit=1024)
         writer.write(f"GET /report HTTP/1.1\r\nHost: {host}\r\nCookie: {cookies}\r\n\r\n".encode())
         await reader.readuntil(b"\r\n\r\n")
-        await asyncio.wait_for(is_cut.wait(), 20)
+        await asyncio.wait_for(is_cut.wait(), LONGEST)
         taken = 0
         with suppress(ConnectionError):
-            while piece := await asyncio.wait_for(reader.read(1 << 20), 20):
+            while piece := await asyncio.wait_for(reader.read(1 << 20), LONGEST):
                 taken += len(piece)
         assert taken < 64 * 1024 * 1024
         writer.close()
