@@ -38,6 +38,10 @@ test-unit: install  ## all tests that need no cluster
 UNIT_PROCESSES := 3
 UNIT_AT_ONCE = -n $(UNIT_PROCESSES) --dist worksteal
 
+.PHONY: test-recipes
+test-recipes: install  ## the recipes of CONTRIBUTING.md, followed in a copy
+	$(BIN)/pytest -q tests/recipes
+
 .PHONY: coverage
 coverage: install  ## which branches the unit tests leave out; takes nearly twice as long as they
 	$(BIN)/coverage erase
@@ -47,7 +51,7 @@ coverage: install  ## which branches the unit tests leave out; takes nearly twic
 
 .PHONY: test
 test: lint  ## check, and everything on real Kubernetes control planes at once: each of these waits at times
-	$(MAKE) --jobs=3 UNIT_PROCESSES=1 test-unit test-cluster test-fuzz
+	$(MAKE) --jobs=3 UNIT_PROCESSES=1 test-unit test-cluster test-fuzz test-recipes
 
 .PHONY: test-image
 test-image: install  ## the image, built and run as the Deployment does; as root on Debian it brings a container engine

@@ -14,7 +14,6 @@ import pytest
 
 from tools.generate import FILES, PART, PARTS
 
-pytestmark = pytest.mark.first
 ROOT: Final = Path(__file__).parents[2]
 TYPED: Final = ROOT / ".mypy_cache"
 NOT_COPIED: Final = shutil.ignore_patterns(".*", "*.egg-info", "*.svg", "*.png")
