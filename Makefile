@@ -34,7 +34,7 @@ lint: install  ## ruff, mypy --strict, import rules
 .PHONY: test-unit
 test-unit: install  ## all tests that need no cluster
 	$(BIN)/pytest -q $(UNIT_AT_ONCE)
-# Some tests wait for programs that they start: three processes keep two cores busy, and one beside the cluster tests.
+# Some tests wait for programs that they start: three processes keep two cores busy, and two beside the cluster tests.
 UNIT_PROCESSES := 3
 UNIT_AT_ONCE = -n $(UNIT_PROCESSES) --dist worksteal
 
@@ -50,8 +50,8 @@ coverage: install  ## which branches the unit tests leave out; takes nearly twic
 	$(BIN)/coverage report
 
 .PHONY: test
-test: lint  ## check, and everything on real Kubernetes control planes at once: each of these waits at times
-	$(MAKE) --jobs=3 UNIT_PROCESSES=1 test-unit test-cluster test-fuzz test-recipes
+test: lint  ## check, the recipes, and everything on real Kubernetes control planes: the cluster tests beside the others
+	$(MAKE) --jobs=2 UNIT_PROCESSES=2 test-cluster test-fuzz test-recipes test-unit
 
 .PHONY: test-image
 test-image: install  ## the image, built and run as the Deployment does; as root on Debian it brings a container engine
@@ -83,8 +83,8 @@ test-cluster: install  ## tests on a control plane built from source, or on your
 # Most of the time they wait. The API server keeps a gigabyte: to look for garbage when there is twice as much takes a
 # sixth of its CPU time.
 AT_ONCE := -n 14 --dist worksteal
-test-cluster test-operators test-systems: export GOGC = 400
-test-cluster test-operators test-systems: export GOMEMLIMIT = 4GiB
+test-cluster test-fuzz test-operators test-systems: export GOGC = 400
+test-cluster test-fuzz test-operators test-systems: export GOMEMLIMIT = 4GiB
 
 # A control plane of its own: what is stored here would be in the reports and waves of the other tests.
 .PHONY: test-fuzz
