@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
@@ -193,16 +193,35 @@ def runner() -> Iterator[subprocess.Popen[str]]:
         process.kill()
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends the children of a killed process")
+@pytest.mark.skipif(sys.platform != "linux", reason="finds the programs in /proc")
 @pytest.mark.skipif(not API_SERVER_LOG.exists(), reason="would build a whole control plane beside the foreign cluster")
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])  # SIGINT: test_playground.py
-def test_a_runner_that_is_stopped_leaves_no_process_behind(
-    runner: subprocess.Popen[str], number: signal.Signals
-) -> None:
+def test_a_runner_that_is_stopped_leaves_nothing_behind(runner: subprocess.Popen[str]) -> None:
     assert runner.stdout
     folder = Path(runner.stdout.readline().strip()).parent
-    assert_all_end(runner, number)
-    assert folder.exists() == (number == signal.SIGKILL)  # the next run deletes it
+    assert_all_end(runner, signal.SIGTERM)  # SIGINT: test_playground.py
+    assert not folder.exists()
+
+
+STARTS_ONE: Final = """
+import pathlib, sys
+from tests.cluster.processes import Processes
+processes = Processes(pathlib.Path(sys.argv[1]))
+processes.start("program", ["sleep", "1000"])
+print(processes.running["program"].pid, flush=True)
+processes.running["program"].wait()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends the children of a killed process")
+def test_a_program_ends_with_a_runner_that_is_killed(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", STARTS_ONE, str(tmp_path)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as killed:
+        assert killed.stdout
+        program = os.pidfd_open(int(killed.stdout.readline()))
+        killed.kill()
+    ended, _, _ = select.select([program], [], [], LONGEST)
+    os.close(program)
+    assert ended
 
 
 def assert_all_end(runner: subprocess.Popen[str], number: signal.Signals) -> None:
@@ -215,7 +234,7 @@ def assert_all_end(runner: subprocess.Popen[str], number: signal.Signals) -> Non
     else:
         runner.send_signal(number)
     while alive:
-        ended, _, _ = select.select(alive, [], [], 30)
+        ended, _, _ = select.select(alive, [], [], LONGEST)
         assert ended
         alive -= set(ended)
         for descriptor in ended:
