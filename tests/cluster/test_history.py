@@ -83,7 +83,7 @@ def test_what_evictions_cost_is_in_the_account_to_the_second(namespace: NewNames
             team.evict(pod["metadata"]["name"])
     for number in range(4):
         team.wait_for("jobs", f"train-{number}", lambda found: ended(found, 3))
-    until(lambda: len(attempts(team)) == 12)
+    until(lambda: len(attempts(team)) == sum(map(len, truth.failed.values())) == 12)
     for number in range(4):
         name = f"train-{number}"
         lost = account_of(team, name).lost
@@ -96,7 +96,7 @@ def test_what_evictions_cost_is_in_the_account_to_the_second(namespace: NewNames
 
 
 def watch(team: Namespace, truth: EndedPods) -> None:
-    for _, pod in team.api.watch(f"api/v1/namespaces/{team.name}/pods", timeoutSeconds="120"):
+    for _, pod in team.api.watch(f"api/v1/namespaces/{team.name}/pods", timeoutSeconds="3600"):
         truth.see(pod)
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from tests.awaiting import until
+from tests.awaiting import LONGEST, until
 from tests.cluster import command_line
 from tests.cluster.conftest import opted_in
 from tests.cluster.installation import CONTROLLER
@@ -62,12 +62,17 @@ class Watched:
         self.version = team.api.list(self.path)["metadata"]["resourceVersion"]
 
     def seconds(self) -> dict[str, float]:
-        """Return how long each pod that ended has run, by its name."""
+        """Return how long each pod of `run_jobs` has run, by its name, once all have ended."""
         found = {}
-        for _, pod in self.team.api.watch(self.path, resourceVersion=self.version, timeoutSeconds="2"):
+        for _, pod in self.team.api.watch(self.path, resourceVersion=self.version, timeoutSeconds=f"{LONGEST:g}"):
             if pod["status"]["phase"] in {"Failed", "Succeeded"}:
                 found[pod["metadata"]["name"]] = end_of(pod) - time_of(pod["status"]["startTime"])
+            if len(found) == PODS:
+                break
         return found
+
+
+PODS: Final = 7  # of `run_jobs`
 
 
 def run_jobs(team: Namespace) -> None:
