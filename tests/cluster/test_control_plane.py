@@ -202,26 +202,29 @@ def test_a_runner_that_is_stopped_leaves_nothing_behind(runner: subprocess.Popen
     assert not folder.exists()
 
 
-STARTS_ONE: Final = """
+# A program as those of a control plane, and a command as the one that runs in it; each says its process's id.
+STARTS_BOTH: Final = """
 import pathlib, sys
+from tests.cluster.__main__ import _call
 from tests.cluster.processes import Processes
 processes = Processes(pathlib.Path(sys.argv[1]))
 processes.start("program", ["sleep", "1000"])
 print(processes.running["program"].pid, flush=True)
-processes.running["program"].wait()
+_call(["sh", "-c", "echo $$; exec sleep 1000"], {})
 """
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends the children of a killed process")
-def test_a_program_ends_with_a_runner_that_is_killed(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", STARTS_ONE, str(tmp_path)]
+def test_programs_and_the_command_end_with_a_runner_that_is_killed(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", STARTS_BOTH, str(tmp_path)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as killed:
         assert killed.stdout
-        program = os.pidfd_open(int(killed.stdout.readline()))
+        alive = [os.pidfd_open(int(killed.stdout.readline())) for _ in range(2)]
         killed.kill()
-    ended, _, _ = select.select([program], [], [], LONGEST)
-    os.close(program)
-    assert ended
+    for one in alive:
+        ended, _, _ = select.select([one], [], [], LONGEST)
+        os.close(one)
+        assert ended
 
 
 def assert_all_end(runner: subprocess.Popen[str], number: signal.Signals) -> None:
