@@ -10,10 +10,11 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from tests.awaiting import LONGEST
+from tests.awaiting import LONGEST, until
 from webhook.objects.problem import Json
 
 COMMAND = str(Path(sys.executable).parent / "retry-policy")
@@ -51,6 +52,18 @@ class Served:
     def post(self, path: str, body: bytes, method: str = "POST") -> Reply:
         with contextlib.closing(self.connect()) as connection:
             return request(connection, method, path, body)
+
+    def answered(self, path: str, review: bytes) -> bytes:
+        """Return the answer to a review, which is sent as the API server sends it: again while it is told to."""
+        replies: list[Reply] = []
+
+        def is_answered() -> bool:
+            replies.append(self.post(path, review))
+            return "Retry-After" not in replies[-1].headers
+
+        until(is_answered)
+        assert replies[-1].status == HTTPStatus.OK, replies[-1]
+        return replies[-1].body
 
     def get(self, path: str) -> Reply:
         url = urlsplit(self.addresses["http"])

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.request import urlopen
 
-from tests.awaiting import LONGEST
 from tests.cluster.binaries import kubernetes_version
 from tests.cluster.credentials import Credentials
 from tests.cluster.kubectl import Kubectl
@@ -142,7 +141,6 @@ class ControlPlane:
             "--allow-privileged",  # as in nearly every cluster
             f"--admission-control-config-file={self._admission()}",
             "--service-cluster-ip-range=10.0.0.0/24",
-            f"--request-timeout={LONGEST:g}s",  # a busy machine has minutes for a request, not one
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--service-account-key-file={token_certificate}",
             f"--service-account-signing-key-file={token_key}",

@@ -6,12 +6,13 @@ import json
 import math
 import time
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 import yaml
 from kubernetes import config
 
-from tests.awaiting import LONGEST
+from tests.awaiting import LONGEST, until
 from tests.cluster.kubectl import Kubectl, KubectlError, Object
 from tests.cluster.manifests import exits
 from tests.cluster.objects import ACCOUNT, Accounts, condition, is_running
@@ -85,8 +86,18 @@ class Api:
         return parsed
 
     def dry_run(self, path: str, manifest: Object) -> Object:
-        """Create an object in a dry run; return it as it would be stored, or the Status that rejects it."""
-        return self.send("POST", path, manifest, dryRun="All")
+        """Create an object in a dry run; return it as it would be stored, or the Status that rejects it.
+
+        An API server that is too busy for its own limit, 34 seconds for a write, is asked again.
+        """
+        answers: list[Object] = []
+
+        def is_answered() -> bool:
+            answers.append(self.send("POST", path, manifest, dryRun="All"))
+            return answers[-1].get("code") != HTTPStatus.GATEWAY_TIMEOUT
+
+        until(is_answered)
+        return answers[-1]
 
     def create(self, path: str, manifest: Mapping[str, Any], **query: str) -> Object:
         """Create an object like kubectl, and return it as kubectl prints it; raise KubectlError if it is rejected."""

@@ -1,7 +1,6 @@
 """A watch that breaks repeatedly: no answer depends on an outdated state."""
 
 import os
-from http import HTTPStatus
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -18,7 +17,7 @@ from tests.cluster.objects import noted
 from tests.cluster.test_webhook_server import pod_of
 from tests.cut import relaying
 from tests.documents import document_of
-from tests.served import Reply, Served, serving
+from tests.served import Served, serving
 from webhook.kube import names
 
 BREAKS = 20
@@ -77,19 +76,7 @@ def test_after_a_watch_breaks_no_answer_is_from_an_outdated_state(
                 assert served.post("/mutate", review).status == 503
                 relay.mend()
                 for _ in range(2):  # by look-ups in the API, and then from the watches
-                    answer = answer_of(answered(served, review), pod).object
+                    answer = answer_of(served.answered("/mutate", review), pod).object
                     seen = noted(answer)["attempt"], answer["metadata"]["labels"][names.PROFILE]
                     assert seen == (str(failed), profile)
                     until(lambda: watching(served))
-
-
-def answered(served: Served, review: bytes) -> bytes:
-    """Return the first answer of a webhook that is none of its refusals while the API server is slow."""
-    replies: list[Reply] = []
-
-    def is_answered() -> bool:
-        replies.append(served.post("/mutate", review))
-        return replies[-1].status == HTTPStatus.OK
-
-    until(is_answered)
-    return replies[-1].body

@@ -44,16 +44,8 @@ def served(tmp_path: Path) -> Iterator[Served]:
 
 
 def mutated(served: Served, root: Object, namespace: str) -> Any:
-    """Return a pod after admission; asked again, as a Job controller asks, if the busy API server was too late."""
-    review, bodies = review_of(root, namespace=namespace), []
-
-    def is_answered() -> bool:
-        answer = served.post("/mutate", review)
-        bodies.append(answer.body)
-        return answer.status != HTTPStatus.SERVICE_UNAVAILABLE
-
-    until(is_answered)
-    return answer_of(bodies[-1], root).object
+    """Return a pod after admission."""
+    return answer_of(served.answered("/mutate", review_of(root, namespace=namespace)), root).object
 
 
 def pod_of(owner: Object) -> Object:
@@ -102,14 +94,14 @@ def test_a_job_that_selects_a_pool_without_on_demand_nodes_is_accepted_with_a_wa
     until(lambda: b"retry_policy_capacity_provider_recognised 1.0" in served.get("/metrics").body)
     manifest = job("train")
     manifest["spec"]["template"]["spec"]["nodeSelector"] = {POOL: "spot"}
-    body = served.post("/validate", review_of(manifest, namespace=team.name)).body
+    body = served.answered("/validate", review_of(manifest, namespace=team.name))
     warning = "spec.template.spec: fits on no on-demand node of this cluster; its pods wait for one"
     assert answer_of(body, manifest).warnings == [f"Job {team.name}/train: {warning}"]
 
 
 def test_mode_audit_logs_and_counts_a_job_that_would_be_denied(served: Served, namespace: NewNamespace) -> None:
     team = namespace({names.PROFILE: "default", names.MODE: "Audit"})
-    assert served.post("/validate", review_of(job("train", backoffLimit=25), namespace=team.name)).status == 200
+    served.answered("/validate", review_of(job("train", backoffLimit=25), namespace=team.name))
     (line,) = [line for line in map(json.loads, served.log_text().splitlines()) if line["event"] == "not enforced"]
     assert (line["namespace"], line["kind"], line["name"]) == (team.name, "Job", "train")
     assert (line["profile"], line["mode"], line["would_be"], line["rules"]) == (
@@ -176,7 +168,7 @@ def test_only_an_update_of_the_stored_policy_shows_which_namespaces_use_a_profil
         for before in (stored, forged, None):
             edited = {**(before or forged), "data": {"policy.yaml": data["policy.yaml"].replace("default", "other")}}
             review = review_of(edited, old=before, namespace=team.name, name="retry-policy")
-            messages.append(answer_of(running.post("/validate", review).body, edited).message)
+            messages.append(answer_of(running.answered("/validate", review), edited).message)
     known, *unknown = messages
     assert "profiles.default: is missing, and in use by " in known
     assert set(unknown) == {
@@ -199,7 +191,7 @@ def test_the_server_follows_its_policy_config_map_and_keeps_the_last_good_policy
 
     def denied(running: Served) -> bool:
         review = review_of(job("train", backoffLimit=5), namespace=team.name)
-        return b'"allowed":false' in running.post("/validate", review).body
+        return b'"allowed":false' in running.answered("/validate", review)
 
     arguments = ("--kubeconfig", os.environ["KUBECONFIG"], "--policy-configmap", f"{team.name}/retry-policy")
     with serving(tmp_path, *arguments) as running:
