@@ -23,7 +23,7 @@ WRITES: Final = {
 # The minutes of a job that may take more than half an hour.
 MINUTES: Final = {("test.yaml", "test"): 90, ("nightly.yaml", "rest"): 180}
 # Targets that others make.
-PARTS: Final = {"test-unit", "test-cluster", "test-fuzz", "test-recipes"}
+PARTS: Final = {"test-unit", "test-cluster", "test-fuzz"}
 # What the runners of the workflows, Ubuntu with version 2 of control groups, cannot do yet.
 BY_HAND: Final = {"test-real", "test-upstream"}
 
