@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from queue import Empty, Queue
 from typing import TYPE_CHECKING, Any, Final
 
+from tests.awaiting import LONGEST
 from tests.cluster.manifests import EXIT_CODE
 from tests.cluster.namespace import PATHS
 from tests.cluster.objects import condition, is_running
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 SET: Final = "jobset.sigs.k8s.io/"
 RESOURCES: Final = ("pods", "jobsets")
-BETWEEN_FAILURES: Final = 180  # seconds: the Job controller's back-off after four failures is 80
 
 
 @dataclass
@@ -103,10 +103,10 @@ def let_fail(sets: list[FailingSet]) -> None:
         try:
             left = set(by_name)
             while left:
-                left -= {handle_event(by_name, *events.get(timeout=BETWEEN_FAILURES))}
+                left -= {handle_event(by_name, *events.get(timeout=LONGEST))}
         except Empty:
             stuck = {key: (by_name[key].left, by_name[key].found.get("status")) for key in left}
-            raise AssertionError(f"no event for {BETWEEN_FAILURES} s about {stuck}") from None
+            raise AssertionError(f"no event for {LONGEST:g} s about {stuck}") from None
         finally:
             ended.append(True)
 

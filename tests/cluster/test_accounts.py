@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from tests.awaiting import until
+from tests.awaiting import LONGEST, until
 from tests.cluster.conftest import opted_in
 from tests.cluster.manifests import exits, job
 from tests.cluster.objects import ACCOUNT, ended
@@ -41,7 +41,7 @@ def test_kubectl_waits_for_conditions_and_explains_fields(namespace: NewNamespac
     team = opted_in(namespace)
     name = failed_job(team)["metadata"]["name"]
     for condition in ("RetriesExhausted", "Failed", "Suspended=false"):
-        waited = team.run("wait", f"account/{name}", f"--for=condition={condition}", "--timeout=20s")
+        waited = team.run("wait", f"account/{name}", f"--for=condition={condition}", f"--timeout={LONGEST:g}s")
         assert waited.returncode == 0, waited.stderr
     explained = team.run("explain", "account.status.disruptions.left")
     assert "How many the scope of the last pod had left" in explained.stdout

@@ -11,6 +11,7 @@ import urllib.request
 from http.cookiejar import CookieJar
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
+from tests.awaiting import LONGEST
 from tests.cluster import command_line
 from tests.served import COMMAND
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 ALLOWED = (0, 1, 2)
-LONGEST = 120  # seconds, after which a command counts as one that does not end
 LINES = 25  # of a traceback
 OURS = ("Traceback", "Error: unexpected ")  # in what a process says of an error of ours
 LEFT_OUT = " is left out: "
@@ -119,11 +119,11 @@ def alarm() -> Iterator[None]:
         raise NeverEndsError
 
     before = signal.signal(signal.SIGALRM, ring)
-    signal.alarm(LONGEST)
+    signal.setitimer(signal.ITIMER_REAL, LONGEST)
     try:
         yield
     finally:
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
 
 

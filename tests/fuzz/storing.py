@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
+from tests.awaiting import LONGEST
 from tests.fuzz.mutations import body
 from webhook.kube import names
 
@@ -28,7 +29,6 @@ SORTS: Final = {
 }
 HOST: Final = "host"
 MERGE: Final = "application/merge-patch+json"
-PATIENCE: Final = 60  # seconds for an answer
 SHORT: Final = 300  # characters of a reason
 
 
@@ -105,7 +105,7 @@ class Store:
         for again in (True, False):
             if self.connection is None:
                 self.connection = http.client.HTTPSConnection(
-                    "127.0.0.1", self.address.port, context=self.address.context, timeout=PATIENCE
+                    "127.0.0.1", self.address.port, context=self.address.context, timeout=LONGEST
                 )
             try:
                 kind = MERGE if method == "PATCH" else "application/json"
