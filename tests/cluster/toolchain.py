@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 GO_REQUIREMENTS = Path(__file__).parents[2] / "requirements" / "go.txt"
 # The chosen toolchain, not one that Go would download; and no other modules than the requested ones.
-# The Makefile sets the last two for running programs; a build with them would take gigabytes.
-SETTINGS = {"GOTOOLCHAIN": "local", "GOWORK": "off", "GOGC": "", "GOMEMLIMIT": ""}
+# The Makefile sets the last three for running programs; a build with them would take gigabytes.
+SETTINGS = {"GOTOOLCHAIN": "local", "GOWORK": "off", "GOGC": "", "GOMEMLIMIT": "", "GOMAXPROCS": ""}
 LINES_SECONDS = 30  # between two lines of progress if the output is not a terminal
 REMEDY = "Go fetches modules through GOPROXY: is it reachable?"
 
