@@ -86,7 +86,7 @@ AT_ONCE := -n 14 --dist worksteal
 test-cluster test-fuzz test-operators test-systems: export GOGC = 400
 test-cluster test-fuzz test-operators test-systems: export GOMEMLIMIT = 4GiB
 # A busy machine shares itself out by threads: with two of them the API server, which works most, would wait longest.
-test-cluster test-fuzz test-operators test-systems: export GOMAXPROCS = 8
+test-cluster test-fuzz test-operators test-systems: export GOMAXPROCS = 4
 
 # A control plane of its own: what is stored here would be in the reports and waves of the other tests.
 .PHONY: test-fuzz
