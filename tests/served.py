@@ -55,15 +55,14 @@ class Served:
 
     def answered(self, path: str, review: bytes) -> bytes:
         """Return the answer to a review, which is sent as the API server sends it: again while it is told to."""
-        replies: list[Reply] = []
 
-        def is_answered() -> bool:
-            replies.append(self.post(path, review))
-            return "Retry-After" not in replies[-1].headers
+        def answer() -> Reply | None:
+            reply = self.post(path, review)
+            return None if "Retry-After" in reply.headers else reply
 
-        until(is_answered)
-        assert replies[-1].status == HTTPStatus.OK, replies[-1]
-        return replies[-1].body
+        reply = until(answer)
+        assert reply.status == HTTPStatus.OK, reply
+        return reply.body
 
     def get(self, path: str) -> Reply:
         url = urlsplit(self.addresses["http"])

@@ -89,14 +89,12 @@ class Api:
 
         It is asked again where a busy machine was too slow: for a webhook, or for the 34 seconds of a write.
         """
-        answers: list[Object] = []
 
-        def is_answered() -> bool:
-            answers.append(self.send("POST", path, manifest, dryRun="All"))
-            return "context deadline exceeded" not in answers[-1].get("message", "")
+        def answer() -> Object | None:
+            found = self.send("POST", path, manifest, dryRun="All")
+            return None if "context deadline exceeded" in found.get("message", "") else found
 
-        until(is_answered)
-        return answers[-1]
+        return until(answer)
 
     def create(self, path: str, manifest: Mapping[str, Any], **query: str) -> Object:
         """Create an object like kubectl, and return it as kubectl prints it; raise KubectlError if it is rejected."""
