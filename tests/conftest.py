@@ -2,11 +2,14 @@
 
 import gc
 import signal
+import socket
 from collections.abc import Iterator
 
 import pytest
 import structlog
 from hypothesis import settings
+
+from tests.awaiting import LONGEST
 
 # No test depends on elapsed time: a busy machine must not fail one.
 # Generated objects are the same in every run, so that a failure is due to the change under test; `make test-long` draws
@@ -14,6 +17,8 @@ from hypothesis import settings
 settings.register_profile("same", deadline=None, derandomize=True)
 settings.register_profile("other", deadline=None)
 settings.load_profile("same")
+
+socket.setdefaulttimeout(LONGEST)  # a test that waits for a peer in vain fails
 
 # The default draws each stack trace with the values of all variables, which takes longer than most tests.
 plain = structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)

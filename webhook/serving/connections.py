@@ -197,14 +197,14 @@ class Connections:
             await asyncio.sleep(SWEEP_INTERVAL)
             self.sweep()
 
-    async def drain(self, seconds: float) -> None:
+    async def drain(self, seconds: float, *, opening: Callable[[], bool] = lambda: False) -> None:
         """Close each connection when no request is arriving on it; return after `seconds` at the latest.
 
         aiohttp's shutdown closes idle connections at once: a request that has just arrived would be lost (roll-outs).
+        `opening`: whether connections are still being opened, whose requests are on their way.
         """
         end = self.loop.time() + seconds
-        await asyncio.sleep(DRAIN_INTERVAL)  # for the handshakes of the connections that were accepted last
-        while self.loop.time() < end and any(_is_needed(connection) for connection in self.open):
+        while self.loop.time() < end and (opening() or any(_is_needed(connection) for connection in self.open)):
             late = self.loop.time() - ARRIVES_WITHIN
             for connection in list(self.open):
                 is_new = connection.state is State.SILENT and connection.since > late  # its request is on its way

@@ -12,7 +12,7 @@ import ssl
 from typing import Final
 
 from webhook import metrics
-from webhook.serving.connections import Connections
+from webhook.serving.connections import ARRIVES_WITHIN, Connections
 from webhook.serving.limits import raise_open_files
 from webhook.serving.server import Routes, Server
 
@@ -47,7 +47,7 @@ async def listen(
     stack.callback(connections.abort)
     acceptor = Acceptor(Server(routes, connections), connections, context)
     stack.callback(acceptor.abort)
-    stack.push_async_callback(connections.drain, LAST_ANSWERS)
+    stack.push_async_callback(connections.drain, LAST_ANSWERS, opening=acceptor.is_opening)
     try:
         sockets = await _bind(*address)
     except (OSError, UnicodeError) as error:
@@ -104,6 +104,13 @@ class Acceptor:
             self.accept(listening)
         self.loop.remove_reader(listening)
         listening.close()
+
+    def is_opening(self) -> bool:
+        """Return True if a connection was accepted, or its handshake has begun, within ARRIVES_WITHIN."""
+        late = self.loop.time() - ARRIVES_WITHIN
+        accepted = [timer.when() - self.limits.client_timeout for timer in self.silent.values()]
+        begun = [since for _, since in self.handshakes.values()]
+        return any(since > late for since in accepted + begun)
 
     def abort(self) -> None:
         """Close all connections whose handshake is not complete."""

@@ -445,6 +445,19 @@ async def test_on_shutdown_a_connection_that_is_not_accepted_yet_is_answered() -
 
 
 @on_uvloop
+async def test_on_shutdown_a_connection_whose_handshake_begins_later_is_answered() -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        host, _, port = (await listen(stack, Waiting().routes(), ("127.0.0.1", 0), server_context())).rpartition(":")
+        with socket.create_connection((host, int(port))) as client:
+            ending = asyncio.create_task(stack.aclose())
+            await asyncio.sleep(0.1)  # the end has begun
+            with await asyncio.to_thread(trusting().wrap_socket, client) as secure:
+                secure.sendall(GET)
+                await ending
+                assert secure.recv(1000).startswith(ANSWERED)
+
+
+@on_uvloop
 async def test_on_shutdown_a_request_in_progress_is_answered() -> None:
     waiting = Waiting()
     async with contextlib.AsyncExitStack() as stack:
