@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from tests.awaiting import LONGEST, until
-from tests.cluster.installation import CONTROLLER_ACCOUNT, SERVICE_ACCOUNT, SYSTEM, as_service_account
+from tests.cluster.installation import CONTROLLER_ACCOUNT, MOST_TIMEOUT, SERVICE_ACCOUNT, SYSTEM, as_service_account
 from tests.unit.kube.test_client import Mute, mute
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ SCHEMA_HEADER = "x-kubernetes-pf-flowschema-uid"
 LEVEL_HEADER = "x-kubernetes-pf-prioritylevel-uid"
 JAM = "jam"  # the name of everything that this module creates
 REFUSED = http.client.TOO_MANY_REQUESTS
-MOST_TIMEOUT = 30  # seconds of a call of a webhook, the most that the API server allows
 AT_ONCE = 10  # seconds: a request that takes less did not wait for the webhook
 
 

@@ -1,9 +1,9 @@
 """The product in a test cluster: the shipped manifests, and its two programs as processes on this machine.
 
 Every manifest of the base, and of the overlay requested-retries, is applied as it is shipped, except the clientConfig
-of the webhooks: the API server calls the process. Each has the permissions of its ServiceAccount in the manifests. The
-Deployments' pods get no requests: KWOK simulates them on our own control plane, and on another cluster they start if
-their image exists there.
+of the webhooks: the API server calls the process, and for tests waits for it as long as it can. Each has the
+permissions of its ServiceAccount in the manifests. The Deployments' pods get no requests: KWOK simulates them on our
+own control plane, and on another cluster they start if their image exists there.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ CONTROLLER_ANSWER = "control.json"  # that of the controller
 CONFIG_MAP = "retry-policy-system/retry-policy"
 SERVER = "retry-policy"
 CONTROLLER = "retry-policy-control"
+MOST_TIMEOUT = 30  # seconds of a call of a webhook, the most that the API server allows
 
 
 def start(
@@ -107,7 +108,8 @@ def start(
     processes.wait_until(lambda: answer.read_text().endswith("\n"), "the server to listen", log=SERVER)
     server = json.loads(answer.read_text())
     for configuration in webhooks:
-        kubectl.apply(pointed_at(server["https"], configuration))
+        pointed = pointed_at(server["https"], configuration)
+        kubectl.apply(awaited(pointed) if for_tests else pointed)
     wait_until_effective(processes, kubectl, log=SERVER)
     return policy
 
@@ -161,7 +163,6 @@ def as_service_account(kubectl: Kubectl, account: str = SERVICE_ACCOUNT) -> Obje
 
 def pointed_at(server: str, configuration: Object, authority: bytes | None = None) -> Object:
     """Return a webhook configuration that calls a server on this machine by its https URL, not the Service.
-
     `authority`: the server's CA as PEM; None if the server writes the caBundle itself.
     """
     trusted = {} if authority is None else {"caBundle": base64.b64encode(authority).decode()}
@@ -170,6 +171,14 @@ def pointed_at(server: str, configuration: Object, authority: bytes | None = Non
         url = server + webhook["clientConfig"]["service"]["path"]
         pointed["webhooks"].append({**webhook, "clientConfig": {"url": url, **trusted}})
     return pointed
+
+
+def awaited(configuration: Object) -> Object:
+    """Return a webhook configuration that waits for MOST_TIMEOUT: on a busy machine, 5 s may be over before an answer.
+
+    A pod is then admitted as its author wrote it, and what a test expects of it never comes.
+    """
+    return {**configuration, "webhooks": [{**one, "timeoutSeconds": MOST_TIMEOUT} for one in configuration["webhooks"]]}
 
 
 def wait_until_effective(processes: Processes, kubectl: Kubectl, *, log: str) -> None:

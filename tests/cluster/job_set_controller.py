@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from tests.cluster.control_plane import HOST, free_ports
 from tests.cluster.credentials import Credentials
-from tests.cluster.installation import built, pointed_at
+from tests.cluster.installation import awaited, built, pointed_at
 from tests.cluster.manifests import job_set, replicated_job
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def start(
     address, credentials = run(binaries, processes, kubectl, folder)
     for shipped in built(kubectl, operators.job_set_webhooks):
         if "webhooks" in shipped:
-            pointed = pointed_at(f"https://{address}", shipped, credentials.authority.certificate)
+            pointed = awaited(pointed_at(f"https://{address}", shipped, credentials.authority.certificate))
             for prefix, operator in ORDERS.items():
                 kubectl.apply(_named(prefix, operator, pointed))
     _wait_until_effective(processes, kubectl)

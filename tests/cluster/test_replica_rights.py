@@ -564,7 +564,7 @@ MUST_NOT: Mapping[str, tuple[Callable[[Replica], Write], str]] = {
         "but the caBundle",
     ),
     "remove the matchConditions of its webhooks": (of_hooks([], "webhooks", 0, "matchConditions"), "but the caBundle"),
-    "change the timeout of its webhooks": (of_hooks(30, "webhooks", 0, "timeoutSeconds"), "but the caBundle"),
+    "change the timeout of its webhooks": (of_hooks(1, "webhooks", 0, "timeoutSeconds"), "but the caBundle"),
     "remove a webhook": (
         lambda _: Write("PATCH", HOOKS, [{"op": "remove", "path": "/webhooks/0"}]),
         "may add or remove no webhook",
