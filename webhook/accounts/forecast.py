@@ -374,7 +374,7 @@ def evidence_of(  # noqa: PLR0913, PLR0917 - where all of it meets
         above=above,
         settings=placement.settings_without_spot(settings) if _lacks_spot(standing, account, detail) else settings,
         disruptions=limits.share_of(limits.disruptions_at(detail.scope, account, pod, spec, above), spec),
-        failures=limits.failures_of(account, spec) if above is None else None,
+        failures=account.failures_now if above is None else None,
     )
 
 

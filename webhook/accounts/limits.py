@@ -92,18 +92,10 @@ def share_of(disruptions: int, spec: Json) -> int:
     return disruptions // _shares_of(spec)
 
 
-def failures_of(account: Account, spec: Json, uncounted: int = 0) -> int | None:
-    """Return how many failures of a Job without a JobSet cost a retry; None if nothing depends on that.
+def needs_uncounted(spec: Json) -> bool:
+    """Return True if the failures of all indexes together count, and a pod is replaced before an account has its end.
 
-    `uncounted`: those of them that the account does not have yet.
-    """
-    return account.failures_now + uncounted if needs_failures(spec) else None
-
-
-def needs_failures(spec: Json) -> bool:
-    """Return True if the failures of all indexes together count, and the Job's status does not have them in time.
-
-    With backoffLimitPerIndex it has a failure once the pod is replaced.
+    With backoffLimitPerIndex a Job's status has a failure once the pod is replaced, which may be at once.
     """
     return spec.get("backoffLimitPerIndex") is not None and not batch.has_index_budgets(spec)
 

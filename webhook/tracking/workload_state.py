@@ -156,12 +156,17 @@ class WorkloadState:
             found = None if before is None else max(found or 0, before + (self.cost_of(pod, None) == "disruption"))
         return found
 
-    def failures_of(self, job: Json) -> int | None:
-        """Return how many failures of a Job without a JobSet cost a retry; None if nothing depends on that."""
-        if not limits.needs_failures(job["spec"]):
-            return None  # without a look at the uncounted pods, which takes time
+    def failures_of(self, job: Json) -> int:
+        """Return how many failures of a Job without a JobSet cost a retry.
+
+        The Job's status may have fewer: a Job controller that is busy for longer than a back-off creates the next pod,
+        and then counts the failed one. Within a back-off the account has it.
+        """
+        counted = self.account.failures_now
+        if not limits.needs_uncounted(job["spec"]):
+            return counted  # without a look at the uncounted pods, which takes time
         uncounted = (self.cost_of(failed, None) for failed in self.tracker.uncounted(self.account))
-        return limits.failures_of(self.account, job["spec"], sum(cost == "retry" for cost in uncounted))
+        return counted + sum(cost == "retry" for cost in uncounted)
 
     def awaits_watch(self, now: float) -> bool:
         """Return True while a watch may still deliver the account that was written last."""

@@ -141,10 +141,11 @@ def test_with_a_backoff_limit_per_index_failures_are_counted_before_the_job_stat
     assert counted(found, root, before_index_1) == PlacementCounts(disruptions=1, failures=3, ended=pods[1:])
 
 
-def test_without_a_backoff_limit_per_index_the_failures_come_from_the_job_status() -> None:
+def test_without_a_backoff_limit_per_index_the_failures_of_the_account_count_that_the_job_status_may_lack() -> None:
     root = job({"parallelism": 1}, **STORED)
-    found = trackers(root, None, failed(1))
-    assert counted(found, root, {}) == PlacementCounts(disruptions=0, failures=None, ended=(failed(1),))
+    found = trackers(root, None, failed(1), failed(2))
+    see_account(found, batch.JOB, root, encode(Account(ended=1, cost={"retry": 1})))
+    assert counted(found, root, {}) == PlacementCounts(disruptions=0, failures=1, ended=(failed(1), failed(2)))
 
 
 def test_the_zone_of_an_ended_pod_is_that_of_its_node_also_if_the_node_becomes_known_later() -> None:

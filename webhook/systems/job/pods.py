@@ -7,8 +7,9 @@ annotation (the rule back_off): then the source is the ledger.
 
 If the indexes have no retries of their own, the source is the Job's status, against its backoffLimit. A failure is in
 `status.uncountedTerminatedPods.failed` until the Job controller has counted it in `status.failed`
-(pkg/controller/job/job_controller.go). Failures that an Ignore rule matched are in neither. With backoffLimitPerIndex
-a failure is in neither until the failed pod's replacement exists; the ledger counts it earlier.
+(pkg/controller/job/job_controller.go). Failures that an Ignore rule matched are in neither. With backoffLimitPerIndex,
+and if the controller is busy for longer than a back-off, a failure is in neither until the failed pod's replacement
+exists; the ledger counts it earlier.
 """
 
 from typing import Final
@@ -70,7 +71,7 @@ def _not_counted_yet(evidence: Evidence, failed: int) -> int:
     Without a count of the ledger this is 1 if the pod's index has had failures, else 0. The former pod of the index may
     have been disrupted and not have failed: then the attempt is too high, but a last attempt is never missed.
     """
-    if batch.INDEX_FAILURES not in evidence.annotations or _is_of_index(evidence):
+    if _is_of_index(evidence):
         return 0
     if evidence.failures is not None:
         return max(0, evidence.failures - failed)

@@ -29,6 +29,12 @@ def test_a_failure_that_is_not_counted_yet_leaves_spot_too() -> None:
     assert place(pod(), stored_job(spec, uncounted)) == off_spot("JobStatus", 3, 3)
 
 
+def test_a_failure_that_the_ledger_has_counted_before_the_job_status_leaves_spot_too() -> None:
+    owner = stored_job(job_spec(backoffLimit=3), {"failed": 2})
+    for counted, attempt in ((3, 3), (1, 2)):
+        assert read(pod(), owner, failures=counted)[0] == [Level("JobStatus", attempt, 3)]
+
+
 def test_a_job_without_a_status_or_with_null_in_it_is_at_its_first_attempt() -> None:
     nulls: list[Json] = [{}, {"failed": None, "uncountedTerminatedPods": None}, {"uncountedTerminatedPods": {}}]
     for status in nulls:
