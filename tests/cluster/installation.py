@@ -163,6 +163,7 @@ def as_service_account(kubectl: Kubectl, account: str = SERVICE_ACCOUNT) -> Obje
 
 def pointed_at(server: str, configuration: Object, authority: bytes | None = None) -> Object:
     """Return a webhook configuration that calls a server on this machine by its https URL, not the Service.
+
     `authority`: the server's CA as PEM; None if the server writes the caBundle itself.
     """
     trusted = {} if authority is None else {"caBundle": base64.b64encode(authority).decode()}

@@ -326,15 +326,13 @@ def _next_pod(standing: Standing, account: Account, pod: Pod, detail: Attempt, s
     job, above = standing.job, standing.job_set
     said, failed = next_annotations(job["spec"], pod, detail), batch.failed_in_status(job)
     counts, per_index = detail.cost in FAILURES, job["spec"].get("backoffLimitPerIndex") is not None
-    if above is None:
-        failed = max(failed + counts, account.failures_now)
-    elif set_action:
+    if above is not None and set_action:
         above = restarted(above, standing.replicated_job, standing.job_index, set_action)
         said = dict(at(job, ("spec", "template", "metadata", "annotations")) or {})
         said |= {batch.INDEX_FAILURES: "0"} if per_index else {}
         failed = 0
     else:  # with backoffLimitPerIndex the Job controller counts a failure when it has replaced the pod
-        failed += counts and not per_index
+        failed += counts and (above is None or not per_index)
     return placed(evidence_of(standing, account, pod, detail, said, failed, above))
 
 
