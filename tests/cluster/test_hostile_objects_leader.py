@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from tests.cluster.namespace import Namespace
     from tests.served import Served
 
-MOST_MEMORY = 300  # MiB at the peak; in an empty cluster a server has 120
+MOST_MEMORY = 160  # MiB at the peak; in an empty cluster a server has 90, and 210 if it keeps these objects
 GATES = 110_000  # readinessGates of a Job: 2.3 MB of JSON; the API server would need seconds to merge variables instead
-LARGE_JOBS = 12
+LARGE_JOBS = 4  # more than a page may hold
 
 
 def admits(team: Namespace) -> bool:
