@@ -46,15 +46,16 @@ DOES_AS_A_KUBELET: Mapping[str, Any] = {
                 {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["pods/status"]},
             ]
         },
-        "matchConditions": [{"name": "by-kwok", "expression": f"request.userInfo.username == {USER!r}"}],
-        "validations": [
-            {"expression": "request.operation != 'DELETE' || has(oldObject.metadata.deletionTimestamp)"},
-            {"expression": "request.operation != 'UPDATE' || !(oldObject.status.phase in ['Failed', 'Succeeded'])"},
+        "matchConditions": [
+            {"name": "by-kwok", "expression": f"request.userInfo.username == {USER!r}"},
             {
-                "expression": "request.operation != 'UPDATE' || !has(oldObject.status.startTime)"
-                " || object.status.?startTime.orValue(null) == oldObject.status.startTime"
+                "name": "not-as-a-kubelet",
+                "expression": "request.operation == 'DELETE' ? !has(oldObject.metadata.deletionTimestamp)"
+                " : oldObject.status.phase in ['Failed', 'Succeeded'] || has(oldObject.status.startTime)"
+                " && object.status.?startTime.orValue(null) != oldObject.status.startTime",
             },
         ],
+        "validations": [{"expression": "false"}],
     },
 }
 BINDING: Mapping[str, Any] = {
