@@ -9,6 +9,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -29,8 +30,9 @@ def is_possible() -> bool:
 def install(
     packages: Mapping[str, str], say: Callable[[str], object] = lambda text: sys.stderr.write(f"{text}\n")
 ) -> None:
-    """Install the packages of programs that are missing; `packages`: by the name or path of the program."""
-    missing = sorted({package for program, package in packages.items() if not shutil.which(program)})
+    """Install the packages of which a file is missing; `packages`: by the name of a program, or a path."""
+    absent = [name for name in packages if not (shutil.which(name) or Path(name).is_file())]
+    missing = sorted({packages[name] for name in absent})
     if not missing:
         return
     command = f"apt-get install {' '.join(missing)}"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from tests.awaiting import until
 from tests.cluster.conftest import opted_in
 from tests.cluster.objects import account, condition, ended, last
-from tests.real_nodes.workloads import FOR_EVER, job, preferring, running
+from tests.real_nodes.workloads import FOR_EVER, UNTIL_SIGTERM, job, preferring, running
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,6 +41,22 @@ def test_a_job_whose_node_is_unreachable_gets_another_pod(
     assert last(found) == [("Disruption", "DeletionByTaintManager", "disruption")]
     stays = team.get("pod", before["metadata"]["name"])
     assert (stays["status"]["phase"], stays["status"]["reason"]) == ("Failed", "NodeLost")
+
+
+def test_a_node_that_is_shut_down_in_order_costs_a_disruption_however_the_pod_ends(
+    namespace: NewNamespace, programs: dict[str, dict[str, int]]
+) -> None:
+    team = opted_in(namespace)
+    scripts = {"train": FOR_EVER, "stops": UNTIL_SIGTERM}
+    for name, script in scripts.items():
+        team.create(job(script, name, backoffLimit=2, pod=preferring("shut-down")))
+    before = {name: running(team, name) for name in scripts}
+    assert {pod["spec"]["nodeName"] for pod in before.values()} == {"shut-down"}
+    os.kill(programs["shut-down"]["logind-shut-down"], signal.SIGUSR1)
+    for name, pod in before.items():
+        assert running(team, name, but=pod)["spec"]["nodeName"] != "shut-down"
+        found = team.wait_for("jobs", name, lambda one: ended(one, 1))
+        assert last(found) == [("Disruption", "TerminationByKubelet", "disruption")]
 
 
 def test_a_pod_whose_node_is_deleted_is_replaced_after_the_garbage_collection_of_pods(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tests.cluster.nodes import POOL, SPOT
@@ -13,7 +14,6 @@ from tests.cluster.real_nodes.images import PAUSE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from tests.cluster.credentials import Credentials
     from tests.cluster.processes import Processes
@@ -44,7 +44,8 @@ state = "/run/{name}"
 class Node:
     """A node by its name; `number` gives it an address and a network of pods. `folder`: for all of its files.
 
-    `reserved`: whether only pods that tolerate the taint RESERVED run on it.
+    `reserved`: whether only pods that tolerate the taint RESERVED run on it. `has_logind`: whether its kubelet is told
+    that the node is shut down.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Node:
     folder: Path
     spot: bool
     reserved: bool
+    has_logind: bool
 
     @property
     def address(self) -> str:
@@ -69,6 +71,14 @@ class Node:
     @property
     def kubelet(self) -> str:
         return f"kubelet-{self.name}"
+
+    @property
+    def logind(self) -> str:
+        return f"logind-{self.name}"
+
+    @property
+    def programs(self) -> list[str]:
+        return [self.kubelet, self.containerd, *([self.logind] if self.has_logind else [])]
 
     def start_containerd(self, programs: Mapping[str, Path], processes: Processes, images: list[Path]) -> None:
         """Start containerd, and import images when it answers."""
@@ -108,11 +118,25 @@ class Node:
         portmap = {"type": "portmap", "capabilities": {"portMappings": True}}
         return {"cniVersion": "1.0.0", "name": f"pods-{self.name}", "plugins": [bridge, portmap]}
 
+    def start_logind(self, processes: Processes) -> str:
+        """Start a system bus for the kubelet alone, with logind on it; return the address of the bus."""
+        socket = Path(f"/run/{self.name}-bus.sock")
+        bus, address, log = f"bus-{self.name}", f"unix:path={socket}", processes.logs / f"{self.logind}.log"
+        processes.start(bus, ["dbus-daemon", "--session", "--nofork", "--nopidfile", f"--address={address}"])
+        processes.wait_until(socket.exists, "the bus of a node", log=bus)
+        processes.start(self.logind, ["/usr/bin/python3", str(Path(__file__).with_name("logind.py")), address])
+        processes.wait_until(lambda: "answers" in log.read_text(), "logind to answer", log=self.logind)
+        return address
+
     def start_kubelet(
         self, programs: Mapping[str, Path], processes: Processes, credentials: Credentials, server: str, group: str
     ) -> None:
         """Start the kubelet; `server`: the URL of the API server. `group`: the control group of its pods."""
         taints = [(SPOT, "true")] * self.spot + [(RESERVED, self.name)] * self.reserved
+        shutdown, bus = {}, {}
+        if self.has_logind:
+            shutdown = {"shutdownGracePeriod": "30s", "shutdownGracePeriodCriticalPods": "5s"}
+            bus = {"DBUS_SYSTEM_BUS_ADDRESS": self.start_logind(processes)}
         certificate, key = credentials.server(self.name, [self.address, self.name])
         configuration = self.folder / "kubelet.json"
         configuration.write_text(
@@ -139,6 +163,7 @@ class Node:
                     "resolvConf": "",
                     "tlsCertFile": str(certificate),
                     "tlsPrivateKeyFile": str(key),
+                    **shutdown,
                 }
             )
         )
@@ -159,7 +184,7 @@ class Node:
                 f"--node-labels={','.join(f'{key}={value}' for key, value in labels.items())}",
                 f"--root-dir={self.folder / 'kubelet'}",
             ],
-            env=path_with(programs),
+            env=path_with(programs) | bus,
         )
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tests.cluster.processes import Processes
     from tests.cluster.real_nodes.own_namespaces import Passage
 
-PACKAGES: Final[Mapping[str, str]] = {  # by program
+PACKAGES: Final[Mapping[str, str]] = {  # by program, or by a file
     "runc": "runc",
     "iptables": "iptables",
     "conntrack": "conntrack",
@@ -35,10 +35,15 @@ PACKAGES: Final[Mapping[str, str]] = {  # by program
     "/usr/lib/cni/bridge": "containernetworking-plugins",
     "/bin/busybox": "busybox-static",
     "/bin/bash-static": "bash-static",
+    "dbus-daemon": "dbus-daemon",
+    "/usr/lib/python3/dist-packages/dbus/__init__.py": "python3-dbus",
+    "/usr/lib/python3/dist-packages/gi/__init__.py": "python3-gi",
 }
 SHARED: Final = {"spot-0": True, "on-demand-0": False}  # whether it is a spot node
+SHUT_DOWN: Final = "shut-down"
 RESERVED: Final = (
     "tainted",
+    SHUT_DOWN,
     "restarted",
     "deleted",
     "lost",
@@ -75,7 +80,7 @@ def nodes_in(folder: Path, *, for_tests: bool = True) -> list[Node]:
     """Return the nodes of a run with this folder; without those of single tests if it is not for tests."""
     known = {**SHARED, **(dict.fromkeys(RESERVED, True) if for_tests else {})}
     return [
-        Node(name, number, folder / "nodes" / name, spot=spot, reserved=name in RESERVED)
+        Node(name, number, folder / "nodes" / name, spot=spot, reserved=name in RESERVED, has_logind=name == SHUT_DOWN)
         for number, (name, spot) in enumerate(known.items(), 1)
     ]
 
@@ -139,8 +144,6 @@ def start(
         "the nodes to be Ready",
         log=nodes[0].kubelet,
     )
-    known = {
-        node.name: {name: processes.running[name].pid for name in (node.kubelet, node.containerd)} for node in nodes
-    }
+    known = {node.name: {name: processes.running[name].pid for name in node.programs} for node in nodes}
     (folder / FILE).write_text(json.dumps(known))
     return kubectl.kubeconfig
