@@ -105,7 +105,7 @@ def _warn_about_exported_kubeconfig(chosen: str | None) -> None:
 def _run(stack: ExitStack, options: argparse.Namespace) -> int:
     command: Sequence[str] = options.command
     with_operators = bool(command) and options.kubeconfig is None and not options.without_operators
-    image = real_nodes.prepare() if options.real_nodes else None
+    image = real_nodes.prepare(for_tests=bool(command)) if options.real_nodes else None
     programs = binaries.build(_needed(options, with_operators=with_operators))
     found = operators.fetch() if with_operators else None
     passage = own_namespaces.passage() if image is not None and not command else None

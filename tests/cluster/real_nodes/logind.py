@@ -18,15 +18,18 @@ from gi.repository import GLib  # type: ignore[import-not-found]
 
 NAME = "org.freedesktop.login1"
 LONGEST_DELAY = 600_000_000  # microseconds
+ANSWERS = {  # by call: for the property InhibitDelayMaxUSec, and for a lock
+    "Get": dbus.UInt64(LONGEST_DELAY, variant_level=1),
+    "Inhibit": dbus.types.UnixFd(os.pipe()[1]),
+}
 
 
 def answer(connection: Any, message: Any) -> int:
-    """Answer the two calls of a kubelet: for the property InhibitDelayMaxUSec, and for a lock."""
-    answers = {"Get": dbus.UInt64(LONGEST_DELAY, variant_level=1), "Inhibit": LOCK}
-    if not isinstance(message, lowlevel.MethodCallMessage) or message.get_member() not in answers:
+    """Answer the two calls of a kubelet."""
+    if not isinstance(message, lowlevel.MethodCallMessage) or message.get_member() not in ANSWERS:
         return int(lowlevel.HANDLER_RESULT_NOT_YET_HANDLED)
     reply = lowlevel.MethodReturnMessage(message)
-    reply.append(answers[message.get_member()])
+    reply.append(ANSWERS[message.get_member()])
     connection.send_message(reply)
     return int(lowlevel.HANDLER_RESULT_HANDLED)
 
@@ -40,7 +43,6 @@ def shut_down() -> bool:
 
 
 dbus.mainloop.glib.DBusGMainLoop(set_as_default=True)
-LOCK = dbus.types.UnixFd(os.pipe()[1])
 BUS = dbus.bus.BusConnection(sys.argv[1])
 BUS.add_message_filter(answer)
 BUS.request_name(NAME)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tests.cluster.processes import Processes
     from tests.cluster.real_nodes.own_namespaces import Passage
 
-PACKAGES: Final[Mapping[str, str]] = {  # by program, or by a file
+PACKAGES: Final[Mapping[str, str]] = {  # by program
     "runc": "runc",
     "iptables": "iptables",
     "conntrack": "conntrack",
@@ -35,6 +35,8 @@ PACKAGES: Final[Mapping[str, str]] = {  # by program, or by a file
     "/usr/lib/cni/bridge": "containernetworking-plugins",
     "/bin/busybox": "busybox-static",
     "/bin/bash-static": "bash-static",
+}
+FOR_TESTS: Final[Mapping[str, str]] = {  # for logind.py
     "dbus-daemon": "dbus-daemon",
     "/usr/lib/python3/dist-packages/dbus/__init__.py": "python3-dbus",
     "/usr/lib/python3/dist-packages/gi/__init__.py": "python3-gi",
@@ -62,7 +64,7 @@ def are_possible() -> bool:
     return has_tools and not subprocess.run(probe, capture_output=True, check=False).returncode
 
 
-def prepare() -> Path:
+def prepare(*, for_tests: bool) -> Path:
     """Install what nodes need; return the archive of this project's image. Raise HarnessError if they cannot run."""
     if os.geteuid() != 0:
         raise HarnessError("--real-nodes needs root, for namespaces, mounts and control groups")
@@ -70,7 +72,7 @@ def prepare() -> Path:
         remedy = "start Linux with systemd.unified_cgroup_hierarchy=0, or leave out --real-nodes"
         raise HarnessError(f"--real-nodes needs version 1 of control groups; {remedy}")
     try:
-        debian.install(PACKAGES)
+        debian.install({**PACKAGES, **(FOR_TESTS if for_tests else {})})
     except debian.InstallError as error:
         raise HarnessError(str(error)) from None
     return product.archive()
@@ -87,7 +89,7 @@ def nodes_in(folder: Path, *, for_tests: bool = True) -> list[Node]:
 
 def programs_in(folder: Path) -> list[str]:
     """Return the names of the programs of nodes, which tests may end."""
-    return [name for node in nodes_in(folder) for name in (node.kubelet, node.containerd)]
+    return [name for node in nodes_in(folder) for name in node.programs]
 
 
 def allow_watches() -> None:
